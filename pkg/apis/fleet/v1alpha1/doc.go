@@ -1,0 +1,9 @@
+// Package v1alpha1 holds the fleet API: PhysicalCluster, a real Kubernetes
+// cluster registered with the control plane. Objects of this group live in the
+// logical cluster "root" only.
+//
+// +k8s:deepcopy-gen=package
+// +k8s:openapi-gen=true
+// +k8s:defaulter-gen=TypeMeta
+// +groupName=fleet.atoll.dev
+package v1alpha1

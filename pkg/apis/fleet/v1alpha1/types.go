@@ -1,0 +1,173 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// LeaseNamespace is the namespace of "root" that holds one Lease for each
+	// physical cluster, named after it. Its syncer renews it: the heartbeat.
+	LeaseNamespace = "atoll-system"
+	// CopiesFinalizer keeps a PhysicalCluster while copies may exist on it.
+	CopiesFinalizer = "fleet.atoll.dev/copies"
+)
+
+// Condition types of a PhysicalCluster.
+const (
+	// ConditionReady is True while the physical cluster answers and its syncer
+	// reports; Unknown when the syncer is silent; False when the syncer says
+	// that it cannot work, with the reason.
+	ConditionReady = "Ready"
+	// ConditionSyncing is True while a syncer holds all its watches.
+	ConditionSyncing = "Syncing"
+)
+
+// Reasons of the Ready condition.
+const (
+	ReasonHeartbeat         = "Heartbeat"
+	ReasonNoHeartbeat       = "NoHeartbeat"
+	ReasonHeartbeatLost     = "HeartbeatLost"
+	ReasonInvalidKubeconfig = "InvalidKubeconfig"
+	ReasonUnreachable       = "Unreachable"
+	ReasonForbidden         = "Forbidden"
+)
+
+// +genclient
+// +genclient:nonNamespaced
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PhysicalCluster is a real Kubernetes cluster on which copies may run.
+type PhysicalCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the admin asks for.
+	// +optional
+	Spec PhysicalClusterSpec `json:"spec,omitempty"`
+	// status is what the syncer reports and the server concludes.
+	// +optional
+	Status PhysicalClusterStatus `json:"status,omitempty"`
+}
+
+// PhysicalClusterSpec is the desired state of a PhysicalCluster.
+type PhysicalClusterSpec struct {
+	// connection says who syncs: an agent in the physical cluster (Pull) or
+	// the server with a kubeconfig (Push).
+	// +optional
+	Connection Connection `json:"connection,omitempty"`
+	// unschedulable (cordon) lets the physical cluster keep what it has, but
+	// receive nothing new.
+	// +optional
+	Unschedulable bool `json:"unschedulable,omitempty"`
+	// taints keep placements away that do not tolerate them.
+	// +optional
+	// +listType=atomic
+	Taints []corev1.Taint `json:"taints,omitempty"`
+	// bounds is the most that placements may request here in sum; a resource
+	// that is not named is bounded by what the physical cluster has.
+	// +optional
+	Bounds corev1.ResourceList `json:"bounds,omitempty"`
+	// forget declares the physical cluster lost for good: its copies count as
+	// removed although nobody saw them go. Status keeps the report.
+	// +optional
+	Forget bool `json:"forget,omitempty"`
+}
+
+// ConnectionType says who opens the connection.
+type ConnectionType string
+
+const (
+	// ConnectionPull means that an agent beside the physical cluster connects
+	// to the server. The default.
+	ConnectionPull ConnectionType = "Pull"
+	// ConnectionPush means that the server connects to the physical cluster.
+	ConnectionPush ConnectionType = "Push"
+)
+
+// Connection describes how the physical cluster is reached.
+type Connection struct {
+	// type is Pull or Push. Defaults to Pull.
+	// +optional
+	Type ConnectionType `json:"type,omitempty"`
+	// kubeconfigSecretRef names the Secret in "root" that holds, under the key
+	// "kubeconfig", the way in. Required for Push, forbidden for Pull.
+	// +optional
+	KubeconfigSecretRef *SecretReference `json:"kubeconfigSecretRef,omitempty"`
+}
+
+// KubeconfigKey is the key of a kubeconfig in its Secret.
+const KubeconfigKey = "kubeconfig"
+
+// SecretReference names a Secret of "root".
+type SecretReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// PhysicalClusterStatus is the observed state of a PhysicalCluster.
+type PhysicalClusterStatus struct {
+	// conditions: Ready, Syncing.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// controlPlane is the id that marks the copies of this control plane on
+	// the physical cluster (label atoll.dev/managed-by). Set by the server.
+	// +optional
+	ControlPlane string `json:"controlPlane,omitempty"`
+	// version is the Kubernetes version, such as v1.37.1.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// nodes is the number of nodes that are ready and schedulable.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
+	// capacity is the sum over the nodes.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+	// allocatable is the sum over the ready, schedulable nodes.
+	// +optional
+	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
+	// requested is the sum of the requests of all pods that run there, ours
+	// and others.
+	// +optional
+	Requested corev1.ResourceList `json:"requested,omitempty"`
+	// apis are the served resources as <group>/<version>/<resource>; the core
+	// group is empty: "/v1/pods".
+	// +optional
+	// +listType=set
+	APIs []string `json:"apis,omitempty"`
+	// storageClasses are the names of the storage classes; a default one is
+	// listed first and named in defaultStorageClass.
+	// +optional
+	// +listType=set
+	StorageClasses []string `json:"storageClasses,omitempty"`
+	// +optional
+	DefaultStorageClass string `json:"defaultStorageClass,omitempty"`
+	// forgotten reports what spec.forget gave up.
+	// +optional
+	Forgotten *ForgetReport `json:"forgotten,omitempty"`
+}
+
+// ForgetReport says what was given up when a physical cluster was forgotten.
+type ForgetReport struct {
+	// at is when the report was last changed.
+	At metav1.Time `json:"at"`
+	// copies counts the copies that were declared gone without proof.
+	Copies int32 `json:"copies"`
+	// sample lists up to 20 of them as <logical cluster>/<namespace>/<resource>/<name>.
+	// +optional
+	// +listType=atomic
+	Sample []string `json:"sample,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PhysicalClusterList is a list of PhysicalClusters.
+type PhysicalClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PhysicalCluster `json:"items"`
+}

@@ -1,0 +1,122 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Keys that the system writes on logical objects. Users cannot forge or lose
+// them: admission gives every write the server's values back.
+const (
+	// TargetsAnnotation holds the targets of an object: see Targets.
+	TargetsAnnotation = "placement.atoll.dev/targets"
+	// PhysicalNamespaceAnnotation, on a Namespace, is the name of the namespace
+	// that holds its copies on every target. Recorded once.
+	PhysicalNamespaceAnnotation = "placement.atoll.dev/physical-namespace"
+	// CopiesFinalizer keeps an object until every target acknowledged that its
+	// copy is gone.
+	CopiesFinalizer = "placement.atoll.dev/copies"
+)
+
+// ClusterAnnotation is the one key of the domain that users may set: on a
+// Namespace, the PhysicalCluster that it must be placed on.
+const ClusterAnnotation = "placement.atoll.dev/cluster"
+
+// Keys that the syncer writes on copies, so that a physical cluster explains
+// itself.
+const (
+	// ManagedByLabel holds the id of the control plane.
+	ManagedByLabel           = "atoll.dev/managed-by"
+	LogicalClusterAnnotation = "atoll.dev/logical-cluster"
+	NamespaceAnnotation      = "atoll.dev/namespace"
+	UIDAnnotation            = "atoll.dev/uid"
+)
+
+// IsSystemKey reports whether a label, annotation or finalizer key belongs to
+// the system: the domain atoll.dev and below (save ClusterAnnotation), and
+// kcp.io/cluster.
+func IsSystemKey(key string) bool {
+	if key == ClusterAnnotation {
+		return false
+	}
+	if key == "kcp.io/cluster" {
+		return true
+	}
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && (domain == "atoll.dev" || strings.HasSuffix(domain, ".atoll.dev"))
+}
+
+// TargetState says what one target shall do with an object.
+type TargetState string
+
+const (
+	// TargetSync, the zero value: keep a copy.
+	TargetSync TargetState = ""
+	// TargetStateRemoving: remove the copy and acknowledge.
+	TargetStateRemoving TargetState = "Removing"
+	// TargetObserved: the object was brought up from the target; nothing is
+	// sent down.
+	TargetObserved TargetState = "Observed"
+)
+
+// Target is one entry of Targets.
+type Target struct {
+	// Replicas overrides spec.replicas on this target.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// State is empty, Removing or Observed.
+	State TargetState `json:"state,omitempty"`
+	// UID is, for an observed object, the UID that it has on the target.
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// Targets maps the names of physical clusters to what they do with an object.
+type Targets map[string]Target
+
+// ParseTargets reads the value of TargetsAnnotation; the empty string is no
+// targets.
+func ParseTargets(value string) (Targets, error) {
+	if value == "" {
+		return nil, nil
+	}
+	var t Targets
+	if err := json.Unmarshal([]byte(value), &t); err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", TargetsAnnotation, err)
+	}
+	return t, nil
+}
+
+// TargetsOf reads the targets from annotations; what cannot be parsed is no
+// targets: nothing is ever synced or removed on the ground of a broken value.
+func TargetsOf(annotations map[string]string) Targets {
+	t, err := ParseTargets(annotations[TargetsAnnotation])
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+// String is the value of TargetsAnnotation: JSON with sorted keys.
+func (t Targets) String() string {
+	if len(t) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(t) // encoding/json sorts the keys of maps
+	if err != nil {
+		panic(err) // no field of Target can fail to encode
+	}
+	return string(b)
+}
+
+// Names are the names of the targets, sorted.
+func (t Targets) Names() []string {
+	names := make([]string, 0, len(t))
+	for name := range t {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

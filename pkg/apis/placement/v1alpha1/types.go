@@ -1,0 +1,293 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// NamespaceUnit is the name of the Placement of a whole namespace.
+const NamespaceUnit = "namespace"
+
+// DefaultScheduler is the schedulerName of decisions made by this server.
+const DefaultScheduler = "atoll"
+
+// +genclient
+// +genclient:nonNamespaced
+// +genclient:noStatus
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ClusterPlacementPolicy says where namespaces may be placed. In "root" it
+// holds for every logical cluster.
+type ClusterPlacementPolicy struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec PolicySpec `json:"spec"`
+}
+
+// PolicySpec is what a policy asks for. Constraints (terms, tolerations) of all
+// policies that select a namespace hold together; the count comes from the
+// first of them by name that sets it.
+type PolicySpec struct {
+	// logicalClusterSelector selects logical clusters by the labels of their
+	// LogicalCluster; absent selects all.
+	// +optional
+	LogicalClusterSelector *metav1.LabelSelector `json:"logicalClusterSelector,omitempty"`
+	// namespaceSelector selects namespaces by label; absent selects all.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// terms select physical clusters by label: one of them must match (OR).
+	// Absent permits all.
+	// +optional
+	// +listType=atomic
+	Terms []metav1.LabelSelector `json:"terms,omitempty"`
+	// tolerations let the namespace go to physical clusters with these taints.
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// count is the number of physical clusters, at least 1. Default 1.
+	// +optional
+	Count *int32 `json:"count,omitempty"`
+	// ifImpossible says what happens to an object that cannot be placed:
+	// Pending (accepted, waits) or Refuse (the request fails). Default Pending.
+	// +optional
+	IfImpossible Impossible `json:"ifImpossible,omitempty"`
+}
+
+// Impossible says what happens to an object that cannot be placed.
+type Impossible string
+
+const (
+	// ImpossiblePending accepts the object; it waits for a physical cluster.
+	ImpossiblePending Impossible = "Pending"
+	// ImpossibleRefuse fails the request with the reasons.
+	ImpossibleRefuse Impossible = "Refuse"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ClusterPlacementPolicyList is a list of ClusterPlacementPolicies.
+type ClusterPlacementPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterPlacementPolicy `json:"items"`
+}
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// Placement is the decision for one unit: the namespace that it is in.
+type Placement struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec PlacementSpec `json:"spec,omitempty"`
+	// +optional
+	Status PlacementStatus `json:"status,omitempty"`
+}
+
+// PlacementSpec holds the decision.
+type PlacementSpec struct {
+	// decision is absent until a scheduler decided. Whoever writes it first
+	// wins (compare-and-swap on the resource version).
+	// +optional
+	Decision *Decision `json:"decision,omitempty"`
+}
+
+// Decision names the targets.
+type Decision struct {
+	// clusters are the targets, sorted by name.
+	// +listType=map
+	// +listMapKey=name
+	Clusters []DecidedCluster `json:"clusters"`
+	// policies are the policies that were heard, with their generations.
+	// +optional
+	// +listType=atomic
+	Policies []PolicyReference `json:"policies,omitempty"`
+	// schedulerName is who decided.
+	// +optional
+	SchedulerName string `json:"schedulerName,omitempty"`
+}
+
+// DecidedCluster is one target.
+type DecidedCluster struct {
+	// name of the PhysicalCluster.
+	Name string `json:"name"`
+}
+
+// PolicyReference names a policy at a generation.
+type PolicyReference struct {
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"`
+}
+
+// Condition types of a Placement.
+const (
+	// ConditionScheduled is True once there is a decision; else its message
+	// has the reason for every rejected physical cluster.
+	ConditionScheduled = "Scheduled"
+	// ConditionSettled is True when every copy on every target is synced.
+	ConditionSettled = "Settled"
+)
+
+// TargetPhase is where one target is in a transition.
+type TargetPhase string
+
+const (
+	TargetStarting TargetPhase = "Starting"
+	TargetActive   TargetPhase = "Active"
+	TargetRemoving TargetPhase = "Removing"
+)
+
+// PlacementStatus is what became of the decision.
+type PlacementStatus struct {
+	// +optional
+	// +listType=map
+	// +listMapKey=cluster
+	Targets []TargetStatus `json:"targets,omitempty"`
+	// rejected has the reason for each physical cluster that was not chosen.
+	// +optional
+	// +listType=map
+	// +listMapKey=cluster
+	Rejected []RejectedCluster `json:"rejected,omitempty"`
+	// conditions: Scheduled, Settled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// TargetStatus is the state of one target.
+type TargetStatus struct {
+	Cluster string      `json:"cluster"`
+	Phase   TargetPhase `json:"phase"`
+	// since is when the phase was entered.
+	// +optional
+	Since metav1.Time `json:"since,omitempty"`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// RejectedCluster says why a physical cluster was not chosen.
+type RejectedCluster struct {
+	Cluster string `json:"cluster"`
+	// reason is a CamelCase word, message the sentence for people.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PlacementList is a list of Placements.
+type PlacementList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Placement `json:"items"`
+}
+
+// +genclient
+// +genclient:noStatus
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// Copy records one object on one target. It is in the namespace of the object
+// (the Copy of a Namespace is in that namespace) and written by the syncer of
+// its target only, in one write: there is no status subresource. It exists from
+// before the first write to the physical cluster until the server has taken
+// note of the removal.
+type Copy struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec CopySpec `json:"spec"`
+	// +optional
+	Status CopyStatus `json:"status,omitempty"`
+}
+
+// CopySpec identifies the object and the target; it never changes.
+type CopySpec struct {
+	// object is what is copied.
+	Object ObjectReference `json:"object"`
+	// cluster is the target: the name of a PhysicalCluster.
+	Cluster string `json:"cluster"`
+}
+
+// ObjectReference names an object of the Copy's namespace by UID.
+type ObjectReference struct {
+	// group is empty for the core group.
+	// +optional
+	Group    string    `json:"group,omitempty"`
+	Version  string    `json:"version"`
+	Resource string    `json:"resource"`
+	Kind     string    `json:"kind"`
+	Name     string    `json:"name"`
+	UID      types.UID `json:"uid"`
+}
+
+// CopyState says how far a copy is.
+type CopyState string
+
+const (
+	// CopyPending: not applied yet; the reason says what it waits for.
+	CopyPending CopyState = "Pending"
+	// CopySynced: the applied generation is on the target.
+	CopySynced CopyState = "Synced"
+	// CopyFailed: the target refused; it is tried again.
+	CopyFailed CopyState = "Failed"
+	// CopyRemoving: asked to go, still there.
+	CopyRemoving CopyState = "Removing"
+	// CopyRemoved: the syncer saw that it is gone, or never made it and never
+	// will. The acknowledgement.
+	CopyRemoved CopyState = "Removed"
+)
+
+// CopyStatus is what the syncer of the target says.
+type CopyStatus struct {
+	// +optional
+	State CopyState `json:"state,omitempty"`
+	// appliedGeneration is the generation of the logical object that was last
+	// applied.
+	// +optional
+	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
+	// observedGeneration is the generation of the logical object that the
+	// controllers of the target have acted on.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// reason is a CamelCase word, message the sentence for people, bounded and
+	// without secrets.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+	// physicalNamespace, physicalUID and physicalGeneration identify what was
+	// made; the generation is the one after the last apply.
+	// +optional
+	PhysicalNamespace string `json:"physicalNamespace,omitempty"`
+	// +optional
+	PhysicalUID types.UID `json:"physicalUID,omitempty"`
+	// +optional
+	PhysicalGeneration int64 `json:"physicalGeneration,omitempty"`
+	// drifts counts how often a change made on the target was reverted.
+	// +optional
+	Drifts int64 `json:"drifts,omitempty"`
+	// observed is the raw status of the copy.
+	// +optional
+	Observed *runtime.RawExtension `json:"observed,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// CopyList is a list of Copies.
+type CopyList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Copy `json:"items"`
+}

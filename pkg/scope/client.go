@@ -1,0 +1,53 @@
+package scope
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// ErrNoCluster is returned for a request whose context names no logical cluster.
+var ErrNoCluster = errors.New("the context names no logical cluster")
+
+// RoundTripper puts the scope of a request's context in front of its URL path.
+type RoundTripper struct{ delegate http.RoundTripper }
+
+// NewRoundTripper wraps delegate.
+func NewRoundTripper(delegate http.RoundTripper) http.RoundTripper {
+	return RoundTripper{delegate: delegate}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r RoundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	s, ok := From(req.Context())
+	if !ok {
+		return nil, ErrNoCluster
+	}
+	req = req.Clone(req.Context())
+	req.URL.Path = s.Path() + req.URL.Path
+	if req.URL.RawPath != "" {
+		req.URL.RawPath = s.Path() + req.URL.RawPath
+	}
+	return r.delegate.RoundTrip(req)
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (r RoundTripper) WrappedRoundTripper() http.RoundTripper { return r.delegate }
+
+// ScopedConfig returns a copy of config whose clients take the scope of each
+// request from its context. The host of config must carry no scope of its own.
+func ScopedConfig(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.Host = strings.TrimSuffix(c.Host, "/")
+	c.Wrap(NewRoundTripper)
+	return c
+}
+
+// PinnedConfig returns a copy of config whose clients always talk to s.
+func PinnedConfig(config *rest.Config, s Scope) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.Host = strings.TrimSuffix(c.Host, "/") + s.Path()
+	return c
+}
