@@ -1,0 +1,184 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Object is what informers hold.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+const (
+	byCluster   = "atoll.cluster"
+	byNamespace = "atoll.cluster-namespace"
+)
+
+// InformerOptions are the choices that an informer offers; the zero value is
+// good.
+type InformerOptions[T Object] struct {
+	// Transform turns a listed or watched object into what is kept. The result
+	// must have the name, namespace, UID and resource version of the object and
+	// its annotation of the logical cluster. An object for which it returns the
+	// zero T is not kept. Default: the object itself without managedFields.
+	Transform func(runtime.Object) (T, error)
+	// Indexers by name: each gives the values under which ByIndex finds an
+	// object.
+	Indexers map[string]func(T) []string
+	// Unscoped says that the source is one plain Kubernetes cluster: no scope is
+	// put into the context. Otherwise the informer is about all logical clusters.
+	Unscoped bool
+	// Tweak changes the options of each list and watch, for selectors.
+	Tweak func(*metav1.ListOptions)
+}
+
+// Informer keeps a copy of all objects of one resource. What it returns is
+// shared: callers must not change it.
+type Informer[T Object] struct {
+	name      string
+	reflector *cache.Reflector
+	indexer   cache.Indexer
+	transform func(runtime.Object) (T, error)
+
+	// mu orders changes of the indexer, calls of handlers and their registration.
+	mu       sync.Mutex
+	handlers []func(old, new T)
+
+	syncOnce sync.Once
+	synced   chan struct{}
+}
+
+// NewInformer makes an informer over lw, whose objects have the type of
+// example; name appears in logs.
+func NewInformer[T Object](name string, example runtime.Object, lw ListWatch, o InformerOptions[T]) *Informer[T] {
+	i := &Informer[T]{name: name, transform: o.Transform, synced: make(chan struct{})}
+	if i.transform == nil {
+		i.transform = withoutManagedFields[T]
+	}
+	i.indexer = cache.NewIndexer(keyOf, indexers(o.Indexers))
+	i.reflector = cache.NewReflectorWithOptions(
+		source{lw: lw, unscoped: o.Unscoped, tweak: o.Tweak}, example, sink[T]{i},
+		cache.ReflectorOptions{Name: name, Backoff: backoff()})
+	return i
+}
+
+// backoff between failed lists and watches: the server is mostly in the same
+// process, so come back soon after it does.
+func backoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 10 * time.Second}
+}
+
+// Run fills the informer and keeps it current until ctx is done. The context
+// may carry the view of a physical cluster (scope.WithTarget).
+func (i *Informer[T]) Run(ctx context.Context) { i.reflector.RunWithContext(ctx) }
+
+// Name is the name given to NewInformer.
+func (i *Informer[T]) Name() string { return i.name }
+
+// HasSynced says whether the first complete list has arrived.
+func (i *Informer[T]) HasSynced() bool {
+	select {
+	case <-i.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// WaitForSync blocks until HasSynced; the error says that ctx ended first.
+func (i *Informer[T]) WaitForSync(ctx context.Context) error {
+	select {
+	case <-i.synced:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the first list of %s: %w", i.name, context.Cause(ctx))
+	}
+}
+
+// Handle calls f for each change: old is the zero T for a new object, new is
+// the zero T for one that is gone. What is there already is replayed as new.
+// An object that was deleted and made again under its name is reported as gone
+// and then as new. f must only enqueue.
+func (i *Informer[T]) Handle(f func(old, new T)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.handlers = append(i.handlers, f)
+	var zero T
+	for _, obj := range i.List() {
+		f(zero, obj)
+	}
+}
+
+// Get finds one object.
+func (i *Informer[T]) Get(r Request) (T, bool) {
+	obj, ok, err := i.indexer.GetByKey(r.String())
+	if err != nil || !ok {
+		var zero T
+		return zero, false
+	}
+	return obj.(T), true
+}
+
+// List returns all objects, in no order.
+func (i *Informer[T]) List() []T { return cast[T](i.indexer.List()) }
+
+// ListCluster returns the objects of a logical cluster, in no order.
+func (i *Informer[T]) ListCluster(c logicalcluster.Name) []T {
+	return i.ByIndex(byCluster, c.String())
+}
+
+// ListNamespace returns the objects of a namespace, in no order.
+func (i *Informer[T]) ListNamespace(c logicalcluster.Name, namespace string) []T {
+	return i.ByIndex(byNamespace, namespaceValue(c, namespace))
+}
+
+// ByIndex returns the objects for which the indexer of that name gave value, in
+// no order. It panics for an index that the informer was not made with.
+func (i *Informer[T]) ByIndex(index, value string) []T {
+	objs, err := i.indexer.ByIndex(index, value)
+	if err != nil {
+		panic(fmt.Sprintf("informer %s: %v", i.name, err))
+	}
+	return cast[T](objs)
+}
+
+func cast[T Object](in []any) []T {
+	out := make([]T, len(in))
+	for n, obj := range in {
+		out[n] = obj.(T)
+	}
+	return out
+}
+
+func indexers[T Object](custom map[string]func(T) []string) cache.Indexers {
+	all := cache.Indexers{
+		byCluster: func(obj any) ([]string, error) {
+			return []string{logicalcluster.From(obj.(T)).String()}, nil
+		},
+		byNamespace: func(obj any) ([]string, error) {
+			o := obj.(T)
+			if o.GetNamespace() == "" {
+				return nil, nil
+			}
+			return []string{namespaceValue(logicalcluster.From(o), o.GetNamespace())}, nil
+		},
+	}
+	for name, f := range custom {
+		all[name] = func(obj any) ([]string, error) { return f(obj.(T)), nil }
+	}
+	return all
+}
+
+func namespaceValue(c logicalcluster.Name, namespace string) string {
+	return c.String() + "|" + namespace
+}

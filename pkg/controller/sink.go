@@ -1,0 +1,154 @@
+package controller
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+// sink is the store that the reflector fills: it keeps the indexer and tells
+// the handlers.
+type sink[T Object] struct{ i *Informer[T] }
+
+// keyOf is the key of an object in the indexer and of its Request.
+func keyOf(obj any) (string, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return "", err
+	}
+	return RequestFor(m).String(), nil
+}
+
+// Add implements cache.ReflectorStore.
+func (s sink[T]) Add(obj any) error { return s.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (s sink[T]) Update(obj any) error {
+	s.i.mu.Lock()
+	defer s.i.mu.Unlock()
+	_, err := s.put(obj, false)
+	return err
+}
+
+// Delete implements cache.ReflectorStore.
+func (s sink[T]) Delete(obj any) error {
+	key, err := keyOf(obj)
+	if err != nil {
+		return err
+	}
+	s.i.mu.Lock()
+	defer s.i.mu.Unlock()
+	return s.remove(key)
+}
+
+// Replace implements cache.ReflectorStore: objs is the complete list. An object
+// that is not in it is gone.
+func (s sink[T]) Replace(objs []any, _ string) error {
+	s.i.mu.Lock()
+	defer s.i.mu.Unlock()
+	listed := make(map[string]bool, len(objs))
+	for _, obj := range objs {
+		key, err := s.put(obj, true)
+		if err != nil {
+			return err
+		}
+		listed[key] = true
+	}
+	for _, key := range s.i.indexer.ListKeys() {
+		if listed[key] {
+			continue
+		}
+		if err := s.remove(key); err != nil {
+			return err
+		}
+	}
+	s.i.syncOnce.Do(func() { close(s.i.synced) })
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (s sink[T]) Resync() error { return nil }
+
+// put keeps obj and tells the handlers; a relist tells them only of objects
+// that changed.
+func (s sink[T]) put(obj any, relist bool) (string, error) {
+	key, err := keyOf(obj)
+	if err != nil {
+		return "", err
+	}
+	next, err := s.transform(obj)
+	if err != nil {
+		// What cannot be read stays as it was known: it is not gone.
+		utilruntime.HandleError(fmt.Errorf("informer %s: %s: %w", s.i.name, key, err))
+		return key, nil
+	}
+	if isZero(next) {
+		return key, s.remove(key)
+	}
+	old, found, err := s.get(key)
+	if err != nil {
+		return "", err
+	}
+	if found && old.GetUID() != next.GetUID() {
+		if err := s.remove(key); err != nil {
+			return "", err
+		}
+		old, found = *new(T), false
+	}
+	if err := s.i.indexer.Update(next); err != nil {
+		return "", err
+	}
+	if relist && found && old.GetResourceVersion() != "" && old.GetResourceVersion() == next.GetResourceVersion() {
+		return key, nil
+	}
+	s.notify(old, next)
+	return key, nil
+}
+
+func (s sink[T]) remove(key string) error {
+	old, found, err := s.get(key)
+	if err != nil || !found {
+		return err
+	}
+	if err := s.i.indexer.Delete(old); err != nil {
+		return err
+	}
+	s.notify(old, *new(T))
+	return nil
+}
+
+func (s sink[T]) get(key string) (T, bool, error) {
+	obj, found, err := s.i.indexer.GetByKey(key)
+	if err != nil || !found {
+		return *new(T), false, err
+	}
+	return obj.(T), true, nil
+}
+
+func (s sink[T]) notify(old, next T) {
+	for _, f := range s.i.handlers {
+		f(old, next)
+	}
+}
+
+func (s sink[T]) transform(obj any) (T, error) {
+	o, ok := obj.(runtime.Object)
+	if !ok {
+		return *new(T), fmt.Errorf("unexpected %T", obj)
+	}
+	return s.i.transform(o)
+}
+
+func withoutManagedFields[T Object](obj runtime.Object) (T, error) {
+	t, ok := obj.(T)
+	if !ok {
+		return t, fmt.Errorf("unexpected %T", obj)
+	}
+	t.SetManagedFields(nil)
+	return t, nil
+}
+
+func isZero[T metav1.Object](obj T) bool { return any(obj) == any(*new(T)) }
