@@ -1,0 +1,150 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+const (
+	serviceCIDR  = "10.96.0.0/16"
+	firstService = "10.96.0.1"
+	validYears   = 10
+)
+
+// pki is the directory of keys, certificates and kubeconfigs. Keys are made
+// once; the kubeconfigs are written at every start, for the port may change.
+type pki struct{ dir dataDir }
+
+func (p pki) path(file string) string { return p.dir.path("pki", file) }
+
+// users are those who get a client certificate: file name -> subject.
+var users = map[string]pkix.Name{
+	"admin":              {CommonName: "admin", Organization: []string{"system:masters"}},
+	"controller-manager": {CommonName: "system:kube-controller-manager"},
+	"scheduler":          {CommonName: "system:kube-scheduler"},
+}
+
+// openPKI makes what is missing and writes the kubeconfigs for the server at url.
+func openPKI(dir dataDir, url string) (pki, error) {
+	p := pki{dir: dir}
+	if err := os.MkdirAll(dir.path("pki"), 0o700); err != nil {
+		return p, fmt.Errorf("making the directory of keys: %w", err)
+	}
+	// The service account key is written last: if it is there, all are.
+	if _, err := os.Stat(p.path("sa.key")); errors.Is(err, fs.ErrNotExist) {
+		if err := p.generate(); err != nil {
+			return p, fmt.Errorf("making keys: %w", err)
+		}
+	}
+	for user := range users {
+		file := p.path(user + ".kubeconfig")
+		if user == "admin" {
+			file = dir.path("admin.kubeconfig")
+		}
+		if err := p.writeKubeconfig(file, user, url); err != nil {
+			return p, fmt.Errorf("writing kubeconfigs: %w", err)
+		}
+	}
+	return p, nil
+}
+
+func (p pki) generate() error {
+	now := time.Now()
+	caKey, err := p.newKey("ca")
+	if err != nil {
+		return err
+	}
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: p.dir.settings.Name + "-ca", NotBefore: now.Add(-time.Hour)}, caKey)
+	if err != nil {
+		return err
+	}
+	if err := p.writeCert("ca", ca.Raw); err != nil {
+		return err
+	}
+	if err := p.issue("apiserver", &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		IPAddresses: []net.IP{net.ParseIP(loopback), net.ParseIP(firstService)},
+	}, ca, caKey); err != nil {
+		return err
+	}
+	for user, subject := range users {
+		if err := p.issue(user, &x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ca, caKey); err != nil {
+			return err
+		}
+	}
+	_, err = p.newKey("sa")
+	return err
+}
+
+// issue makes a key and a certificate of it, signed by ca.
+func (p pki) issue(name string, template, ca *x509.Certificate, caKey *ecdsa.PrivateKey) error {
+	key, err := p.newKey(name)
+	if err != nil {
+		return err
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return err
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.NotBefore, template.NotAfter = ca.NotBefore, ca.NotBefore.AddDate(validYears, 0, 0)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), caKey)
+	if err != nil {
+		return err
+	}
+	return p.writeCert(name, der)
+}
+
+func (p pki) newKey(name string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, os.WriteFile(p.path(name+".key"), encoded, 0o600)
+}
+
+func (p pki) writeCert(name string, der []byte) error {
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		return err
+	}
+	encoded, err := cert.EncodeCertificates(c)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.path(name+".crt"), encoded, 0o600)
+}
+
+// writeKubeconfig writes a kubeconfig that needs no other file.
+func (p pki) writeKubeconfig(file, user, url string) error {
+	name := p.dir.settings.Name
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthority: p.path("ca.crt")}
+	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificate: p.path(user + ".crt"), ClientKey: p.path(user + ".key")}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
+	config.CurrentContext = name
+	if err := clientcmdapi.FlattenConfig(config); err != nil {
+		return err
+	}
+	return clientcmd.WriteToFile(*config, file)
+}
