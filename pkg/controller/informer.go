@@ -142,6 +142,15 @@ func (i *Informer[T]) ListNamespace(c logicalcluster.Name, namespace string) []T
 	return i.ByIndex(byNamespace, namespaceValue(c, namespace))
 }
 
+// CountNamespace is the number of objects in a namespace.
+func (i *Informer[T]) CountNamespace(c logicalcluster.Name, namespace string) int {
+	keys, err := i.indexer.IndexKeys(byNamespace, namespaceValue(c, namespace))
+	if err != nil {
+		panic(fmt.Sprintf("informer %s: %v", i.name, err))
+	}
+	return len(keys)
+}
+
 // ByIndex returns the objects for which the indexer of that name gave value, in
 // no order. It panics for an index that the informer was not made with.
 func (i *Informer[T]) ByIndex(index, value string) []T {

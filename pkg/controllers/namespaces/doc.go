@@ -1,0 +1,19 @@
+// Package namespaces removes the content of namespaces that are being deleted,
+// in every logical cluster, and then lets them go.
+//
+// The work itself is done by the stock deleter of Kubernetes with clients in
+// the scope of the logical cluster; this package decides when it runs and what
+// it may see:
+//
+//   - Records of placement (Copies, Placements) are hidden from it. They say
+//     what is left on physical clusters and must outlive what they describe;
+//     they are removed when the Namespace is gone.
+//   - Workloads are deleted before it runs. It waits for the pods to go before
+//     it touches anything else; but pods of a placed workload live on a
+//     physical cluster, and go when the workload does.
+//
+// Invariant: a namespace is finalized only by the stock deleter, after it has
+// listed every resource and found nothing.
+//
+// discovery.go is pure; controller.go does the I/O.
+package namespaces
