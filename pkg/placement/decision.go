@@ -1,0 +1,112 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// Reasons why a physical cluster was not chosen.
+const (
+	ReasonNotPinned          = "NotPinned"
+	ReasonPolicyMismatch     = "PolicyMismatch"
+	ReasonDeleting           = "Deleting"
+	ReasonCordoned           = "Cordoned"
+	ReasonNotReady           = "NotReady"
+	ReasonReadyUnknown       = "ReadyUnknown"
+	ReasonUntoleratedTaint   = "UntoleratedTaint"
+	ReasonAPINotServed       = "APINotServed"
+	ReasonNoStorageClass     = "NoStorageClass"
+	ReasonBoundsExceeded     = "BoundsExceeded"
+	ReasonInsufficient       = "InsufficientCapacity"
+	ReasonLessFree           = "LessFree"
+	ReasonNotNeeded          = "NotNeeded"
+	ReasonTooFew             = "TooFew"
+	ReasonInvalidPolicy      = "InvalidPolicy"
+	ReasonNoPhysicalClusters = "NoPhysicalClusters"
+)
+
+// Decision is the outcome of Decide.
+type Decision struct {
+	// Clusters are the chosen physical clusters, sorted; none if there are fewer
+	// than Count that fit.
+	Clusters []string
+	// Count is how many were wanted.
+	Count int
+	// Rejected has every other physical cluster, sorted by name.
+	Rejected []Rejection
+	// Policies are the policies that were heard, in the order of precedence.
+	Policies []placementv1alpha1.PolicyReference
+	// Refuse says that an object that cannot be placed shall be refused.
+	Refuse bool
+	// Pin repeats the pin of the unit, Known whether it names a candidate.
+	Pin      string
+	PinKnown bool
+}
+
+// Rejection says why one physical cluster was not chosen.
+type Rejection struct{ Cluster, Reason, Message string }
+
+// Possible reports whether the unit can be placed.
+func (d Decision) Possible() bool { return len(d.Clusters) > 0 }
+
+// maxExplained bounds how many rejections Message spells out.
+const maxExplained = 10
+
+// Message is one sentence for people: where the unit goes, or why it cannot go
+// anywhere.
+func (d Decision) Message() string {
+	if d.Possible() {
+		return "placed on " + strings.Join(d.Clusters, ", ")
+	}
+	var b strings.Builder
+	switch {
+	case d.Pin != "" && !d.PinKnown:
+		fmt.Fprintf(&b, "there is no physical cluster %q, which the annotation %s asks for", d.Pin, placementv1alpha1.ClusterAnnotation)
+		return b.String()
+	case len(d.Rejected) == 0:
+		return "no physical cluster is registered"
+	case d.Count > 1:
+		fmt.Fprintf(&b, "%d physical clusters are wanted and too few fit", d.Count)
+	default:
+		b.WriteString("no physical cluster fits")
+	}
+	for i, r := range d.Rejected {
+		if i == maxExplained {
+			fmt.Fprintf(&b, "; and %d more", len(d.Rejected)-i)
+			break
+		}
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		fmt.Fprintf(&b, "%s%s: %s", sep, r.Cluster, r.Message)
+	}
+	return b.String()
+}
+
+// API is the decision as a Placement stores it; nil if it is impossible.
+func (d Decision) API() *placementv1alpha1.Decision {
+	if !d.Possible() {
+		return nil
+	}
+	out := &placementv1alpha1.Decision{
+		Policies:      slices.Clone(d.Policies),
+		SchedulerName: placementv1alpha1.DefaultScheduler,
+	}
+	for _, name := range d.Clusters {
+		out.Clusters = append(out.Clusters, placementv1alpha1.DecidedCluster{Name: name})
+	}
+	return out
+}
+
+// RejectedAPI is Rejected as the status of a Placement has it.
+func (d Decision) RejectedAPI() []placementv1alpha1.RejectedCluster {
+	var out []placementv1alpha1.RejectedCluster
+	for _, r := range d.Rejected {
+		out = append(out, placementv1alpha1.RejectedCluster(r))
+	}
+	return out
+}

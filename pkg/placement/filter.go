@@ -1,0 +1,184 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// rejection is why not; nil means yes.
+type rejection struct{ reason, message string }
+
+func reject(reason, format string, args ...any) *rejection {
+	return &rejection{reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// mayReceive reports whether a physical cluster that does not have the unit may
+// get it. The first reason counts: those that an admin or user chose come
+// before those that the physical cluster reports.
+func (r *rules) mayReceive(c PhysicalCluster) *rejection {
+	for _, check := range []func(PhysicalCluster) *rejection{
+		r.pinned, r.selected, deleting, cordoned, ready,
+		func(c PhysicalCluster) *rejection {
+			return r.tainted(c, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
+		},
+		r.serves, r.stores, r.bounded, r.roomy,
+	} {
+		if why := check(c); why != nil {
+			return why
+		}
+	}
+	return nil
+}
+
+// mayKeep reports whether a physical cluster that has the unit may keep it. A
+// cordon, silence, a failure, lack of room and NoSchedule taints say nothing
+// about what is there already.
+func (r *rules) mayKeep(c PhysicalCluster) *rejection {
+	for _, check := range []func(PhysicalCluster) *rejection{
+		r.pinned, r.selected,
+		func(c PhysicalCluster) *rejection { return r.tainted(c, corev1.TaintEffectNoExecute) },
+	} {
+		if why := check(c); why != nil {
+			return why
+		}
+	}
+	return nil
+}
+
+func (r *rules) pinned(c PhysicalCluster) *rejection {
+	if r.unit.Pin != "" && r.unit.Pin != c.Name {
+		return reject(ReasonNotPinned, "the namespace is pinned to %s", r.unit.Pin)
+	}
+	return nil
+}
+
+func (r *rules) selected(c PhysicalCluster) *rejection {
+	for _, p := range r.fences {
+		if p.err != nil {
+			return reject(ReasonInvalidPolicy, "policy %s: %v", p.name, p.err)
+		}
+		if len(p.terms) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(p.terms, func(s labels.Selector) bool { return s.Matches(labels.Set(c.Labels)) }) {
+			return reject(ReasonPolicyMismatch, "no term of policy %s selects it", p.name)
+		}
+	}
+	return nil
+}
+
+func deleting(c PhysicalCluster) *rejection {
+	if c.DeletionTimestamp != nil || c.Spec.Forget {
+		return reject(ReasonDeleting, "it is being removed")
+	}
+	return nil
+}
+
+func cordoned(c PhysicalCluster) *rejection {
+	if c.Spec.Unschedulable {
+		return reject(ReasonCordoned, "it is cordoned")
+	}
+	return nil
+}
+
+func ready(c PhysicalCluster) *rejection {
+	condition := meta.FindStatusCondition(c.Status.Conditions, fleetv1alpha1.ConditionReady)
+	switch {
+	case condition == nil:
+		return reject(ReasonReadyUnknown, "it has not reported yet")
+	case condition.Status == metav1.ConditionTrue:
+		return nil
+	case condition.Status == metav1.ConditionFalse:
+		return reject(ReasonNotReady, "it is not ready (%s)", condition.Reason)
+	}
+	return reject(ReasonReadyUnknown, "it is not known to be ready (%s)", condition.Reason)
+}
+
+func (r *rules) tainted(c PhysicalCluster, effects ...corev1.TaintEffect) *rejection {
+	for _, taint := range c.Spec.Taints {
+		if slices.Contains(effects, taint.Effect) && !r.tolerated(taint) {
+			return reject(ReasonUntoleratedTaint, "no policy tolerates its taint %s", taint.ToString())
+		}
+	}
+	return nil
+}
+
+func (r *rules) serves(c PhysicalCluster) *rejection {
+	if len(c.Status.APIs) == 0 {
+		return nil // not reported: nothing is known
+	}
+	for _, api := range r.unit.APIs {
+		if !slices.Contains(c.Status.APIs, api) {
+			return reject(ReasonAPINotServed, "it does not serve %s", strings.TrimPrefix(api, "/"))
+		}
+	}
+	return nil
+}
+
+// stores trusts the list of storage classes only beside a list of APIs: both
+// come in one report, and a list alone cannot say that it was never made.
+func (r *rules) stores(c PhysicalCluster) *rejection {
+	if len(c.Status.APIs) == 0 {
+		return nil
+	}
+	for _, class := range r.unit.StorageClasses {
+		switch {
+		case class == workload.DefaultStorageClass && c.Status.DefaultStorageClass == "":
+			return reject(ReasonNoStorageClass, "it has no default storage class")
+		case class != workload.DefaultStorageClass && !slices.Contains(c.Status.StorageClasses, class):
+			return reject(ReasonNoStorageClass, "it has no storage class %s", class)
+		}
+	}
+	return nil
+}
+
+func (r *rules) bounded(c PhysicalCluster) *rejection {
+	for _, name := range sortedNames(r.unit.Requests) {
+		bound, ok := c.Spec.Bounds[name]
+		want := r.unit.Requests[name]
+		if !ok || want.IsZero() {
+			continue
+		}
+		left := bound.DeepCopy()
+		left.Sub(c.Status.Requested[name])
+		left.Sub(c.Assumed[name])
+		if want.Cmp(left) > 0 {
+			return reject(ReasonBoundsExceeded, "%s of %s is wanted, %s of the bound %s is left", want.String(), name, floor(left), bound.String())
+		}
+	}
+	return nil
+}
+
+func (r *rules) roomy(c PhysicalCluster) *rejection {
+	if len(c.Status.Allocatable) == 0 {
+		return nil // not reported: nothing is known
+	}
+	for _, name := range sortedNames(r.unit.Requests) {
+		want := r.unit.Requests[name]
+		if want.IsZero() {
+			continue
+		}
+		if left := free(c, name); want.Cmp(left) > 0 {
+			return reject(ReasonInsufficient, "%s of %s is wanted, %s is free", want.String(), name, floor(left))
+		}
+	}
+	return nil
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

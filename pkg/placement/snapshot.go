@@ -1,0 +1,59 @@
+package placement
+
+import (
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// Snapshot is what is known when a unit is decided. Decide does not change it.
+type Snapshot struct {
+	Clusters []PhysicalCluster
+	Policies []Policy
+}
+
+// PhysicalCluster is a candidate.
+type PhysicalCluster struct {
+	*fleetv1alpha1.PhysicalCluster
+	// Assumed is what units decided lately will request and the physical cluster
+	// does not report yet.
+	Assumed corev1.ResourceList
+	// Placements counts the units that are on it.
+	Placements int
+}
+
+// Level says where a policy is.
+type Level int
+
+const (
+	// Global is a policy of "root": it holds for every logical cluster.
+	Global Level = iota
+	// Local is a policy of the unit's own logical cluster.
+	Local
+)
+
+// Policy is a policy at its level.
+type Policy struct {
+	*placementv1alpha1.ClusterPlacementPolicy
+	Level Level
+}
+
+// Unit is what is placed as a whole: a namespace.
+type Unit struct {
+	LogicalCluster       logicalcluster.Name
+	LogicalClusterLabels labels.Set
+	Namespace            string
+	NamespaceLabels      labels.Set
+	// Pin names the one physical cluster that the user wants; empty: any.
+	Pin string
+	// Decided are the physical clusters of the decision that is in force.
+	Decided []string
+	// Requests, APIs (as workload.Kind.API) and StorageClasses (as
+	// workload.StorageClasses) are what the objects of the unit need.
+	Requests       corev1.ResourceList
+	APIs           []string
+	StorageClasses []string
+}

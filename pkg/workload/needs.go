@@ -1,0 +1,121 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// DefaultStorageClass stands, in StorageClasses, for the class that a cluster
+// calls its default.
+const DefaultStorageClass = ""
+
+// API is how the list of served APIs of a physical cluster names the kind:
+// <group>/<version>/<resource>.
+func (k Kind) API() string { return k.Group + "/" + k.Version + "/" + k.Resource }
+
+// StorageClasses returns the storage classes that the volume claims of an
+// object ask for, sorted and each once.
+func StorageClasses(kind Kind, obj map[string]any) []string {
+	var claims []map[string]any
+	switch {
+	case kind.Group == "" && kind.Kind == "PersistentVolumeClaim":
+		claims = append(claims, obj)
+	case kind.Group == "apps" && kind.Kind == "StatefulSet":
+		claims = children(child(obj, "spec"), "volumeClaimTemplates")
+	}
+	for _, t := range PodTemplates(kind, obj) {
+		for _, v := range children(child(t, "spec"), "volumes") {
+			if claim := child(child(v, "ephemeral"), "volumeClaimTemplate"); claim != nil {
+				claims = append(claims, claim)
+			}
+		}
+	}
+	var classes []string
+	for _, claim := range claims {
+		if class, ok := storageClass(claim); ok {
+			classes = append(classes, class)
+		}
+	}
+	slices.Sort(classes)
+	return slices.Compact(classes)
+}
+
+// storageClass of a claim; ok is false for a claim that wants no class (it
+// names the empty one) or names its volume.
+func storageClass(claim map[string]any) (class string, ok bool) {
+	spec := child(claim, "spec")
+	if text(spec, "volumeName") != "" {
+		return "", false
+	}
+	named, isNamed := spec["storageClassName"].(string)
+	if !isNamed {
+		return DefaultStorageClass, true
+	}
+	return named, named != ""
+}
+
+// Requests returns the resources that the pods of an object request in sum:
+// those of one pod times the number of pods that are wanted at a time. For a
+// DaemonSet that is one pod, as the number of nodes is not known here.
+func Requests(kind Kind, obj map[string]any) (corev1.ResourceList, error) {
+	sum := corev1.ResourceList{}
+	for _, t := range PodTemplates(kind, obj) {
+		requests, err := PodRequests(t)
+		if err != nil {
+			return nil, err
+		}
+		n := pods(kind, obj)
+		for name, quantity := range requests {
+			quantity.Mul(n)
+			total := sum[name]
+			total.Add(quantity)
+			sum[name] = total
+		}
+	}
+	return sum, nil
+}
+
+// PodRequests returns what one pod of a template requests, counted as the
+// scheduler of Kubernetes counts: init containers, sidecars and overhead too.
+func PodRequests(template map[string]any) (corev1.ResourceList, error) {
+	var pod corev1.Pod
+	if spec := child(template, "spec"); spec != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &pod.Spec); err != nil {
+			return nil, fmt.Errorf("reading the pod template: %w", err)
+		}
+	}
+	return resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{}), nil
+}
+
+// pods is how many pods of an object run at a time.
+func pods(kind Kind, obj map[string]any) int64 {
+	spec := child(obj, "spec")
+	switch {
+	case kind.Replicas:
+		return count(spec, "replicas")
+	case kind.Group == "batch" && kind.Kind == "Job":
+		return count(spec, "parallelism")
+	case kind.Group == "batch" && kind.Kind == "CronJob":
+		return count(child(child(spec, "jobTemplate"), "spec"), "parallelism")
+	}
+	return 1
+}
+
+// count is the number in a field, 1 if absent.
+func count(m map[string]any, field string) int64 {
+	switch n := m[field].(type) {
+	case int64:
+		return n
+	case int32:
+		return int64(n)
+	case int:
+		return int64(n)
+	case float64:
+		return int64(n)
+	}
+	return 1
+}
