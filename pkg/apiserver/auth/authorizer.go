@@ -1,0 +1,106 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// unconditional adds the rest of upstream's interface to an Authorize function.
+type unconditional func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error)
+
+func (f unconditional) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	return f(ctx, a)
+}
+
+func (f unconditional) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(f(ctx, a))
+}
+
+func (f unconditional) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+}
+
+// scopes decides by the scope of the request, before roles are asked:
+//
+//	scope                user                        decision
+//	none                 anyone                      no opinion (health, version)
+//	target T             the server, syncer of T     what a syncer needs, else deny
+//	target T             anyone else                 deny
+//	any, no target       a syncer                    deny
+//	*                    the server, an admin        no opinion (allowed later)
+//	*                    anyone else                 deny
+//	one                  anyone                      deny to impersonate the system, else no opinion
+func scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	s, scoped := scope.From(ctx)
+	if !scoped {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	target, isSyncer := SyncerOf(a.GetUser())
+	switch {
+	case s.Target != "" && (IsSystem(a.GetUser()) || isSyncer && target == s.Target):
+		return syncer(s, a)
+	case s.Target != "" || isSyncer:
+		return authorizer.DecisionDeny, "the view of a physical cluster is for its syncer only", nil
+	case s.Cluster == scope.Wildcard && !isMaster(a.GetUser()):
+		return authorizer.DecisionDeny, "only the system may look at all logical clusters", nil
+	case a.GetVerb() == "impersonate" && impersonatesSystem(a) && !isMaster(a.GetUser()):
+		return authorizer.DecisionDeny, "the identities of the control plane cannot be impersonated", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+func impersonatesSystem(a authorizer.Attributes) bool {
+	name := a.GetName()
+	return name == user.SystemPrivilegedGroup || name == user.APIServerUser || strings.HasPrefix(name, systemPrefix)
+}
+
+// syncer allows what a syncer needs. Which objects it sees and may change is
+// decided further in: by the view of its target and by admission.
+func syncer(s scope.Scope, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if !a.IsResourceRequest() {
+		if a.IsReadOnly() {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionDeny, "a syncer reads discovery only", nil
+	}
+	if syncerMay(s, a) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionDeny, fmt.Sprintf("a syncer may not %s %s here", a.GetVerb(), a.GetResource()), nil
+}
+
+func syncerMay(s scope.Scope, a authorizer.Attributes) bool {
+	gr := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
+	if s.Cluster == scope.Root {
+		switch gr {
+		case fleet.Resource("physicalclusters"):
+			return a.GetName() == s.Target && (a.IsReadOnly() || a.GetSubresource() == "status") || a.GetVerb() == "list" || a.GetVerb() == "watch"
+		case schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}:
+			return a.GetNamespace() == fleet.LeaseNamespace && a.GetVerb() != "deletecollection" && (a.GetName() == s.Target || a.GetVerb() == "create")
+		}
+		return false
+	}
+	kind, placeable := workload.ByResource(gr)
+	switch {
+	case gr == placement.Resource("copies"):
+		return a.GetVerb() != "deletecollection"
+	case gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io"):
+		return a.GetVerb() == "create" || a.GetVerb() == "update" || a.GetVerb() == "patch" || a.GetVerb() == "get"
+	case placeable && a.IsReadOnly():
+		return true
+	case placeable && kind.Observed, gr == (schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}),
+		gr == (schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}):
+		return a.GetVerb() != "deletecollection" && (a.GetSubresource() == "" || a.GetSubresource() == "status")
+	}
+	return false
+}

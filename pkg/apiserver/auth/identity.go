@@ -1,0 +1,37 @@
+package auth
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+const (
+	// SyncersGroup is the group of all syncers.
+	SyncersGroup = "system:atoll:syncers"
+	// syncerPrefix is followed by the name of the physical cluster.
+	syncerPrefix = "system:atoll:syncer:"
+	// systemPrefix is reserved: nobody may impersonate such a name.
+	systemPrefix = "system:atoll:"
+)
+
+// SyncerUser is the user name of the syncer of a physical cluster.
+func SyncerUser(target string) string { return syncerPrefix + target }
+
+// SyncerOf returns the physical cluster whose syncer u is.
+func SyncerOf(u user.Info) (target string, ok bool) {
+	if !slices.Contains(u.GetGroups(), SyncersGroup) {
+		return "", false
+	}
+	return strings.CutPrefix(u.GetName(), syncerPrefix)
+}
+
+// IsSystem reports whether u is the server itself, through its loopback client.
+func IsSystem(u user.Info) bool {
+	return u.GetName() == user.APIServerUser && isMaster(u)
+}
+
+func isMaster(u user.Info) bool {
+	return slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
+}

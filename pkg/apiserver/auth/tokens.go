@@ -1,0 +1,126 @@
+package auth
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	jwt "gopkg.in/go-jose/go-jose.v2/jwt"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// issuerPrefix is followed by the logical cluster. It is an identifier, not an
+// address: it stays when the server moves.
+const issuerPrefix = "https://atoll.dev/clusters/"
+
+// Audience is the audience of tokens for the API of the control plane.
+const Audience = "https://atoll.dev"
+
+func issuer(c logicalcluster.Name) string { return issuerPrefix + c.String() }
+
+// ClusterOfToken reads, without verifying anything, which logical cluster a
+// service account token claims to belong to. The authenticator verifies the
+// claim against the scope of the request.
+func ClusterOfToken(token string) (logicalcluster.Name, bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return "", false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return "", false
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(payload, &claims) != nil {
+		return "", false
+	}
+	name, ok := strings.CutPrefix(claims.Issuer, issuerPrefix)
+	if !ok || scope.ValidateName(name) != "" {
+		return "", false
+	}
+	return logicalcluster.Name(name), true
+}
+
+// Tokens issues and verifies service account tokens.
+type Tokens struct {
+	key       *ecdsa.PrivateKey
+	public    serviceaccount.PublicKeysGetter
+	client    kubernetes.Interface
+	audiences authenticator.Audiences
+}
+
+// NewTokens signs with key, and reads accounts through the scoped client.
+func NewTokens(key *ecdsa.PrivateKey, client kubernetes.Interface) (*Tokens, error) {
+	public, err := serviceaccount.StaticPublicKeysGetter([]any{&key.PublicKey})
+	if err != nil {
+		return nil, fmt.Errorf("reading the service account key: %w", err)
+	}
+	return &Tokens{key: key, public: public, client: client, audiences: authenticator.Audiences{Audience}}, nil
+}
+
+// GenerateToken implements serviceaccount.TokenGenerator for the logical cluster of ctx.
+func (t *Tokens) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
+	c, ok := scope.ClusterFrom(ctx)
+	if !ok {
+		return "", scope.ErrNoCluster
+	}
+	generator, err := serviceaccount.JWTTokenGenerator(issuer(c), t.key)
+	if err != nil {
+		return "", fmt.Errorf("making a token generator: %w", err)
+	}
+	return generator.GenerateToken(ctx, claims, private)
+}
+
+// AuthenticateToken implements authenticator.Token: a token is good in the
+// logical cluster of its issuer only, as long as its account (and pod) lives.
+func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	c, ok := scope.ClusterFrom(ctx)
+	if !ok || c == scope.Wildcard {
+		return nil, false, nil
+	}
+	stock := serviceaccount.JWTTokenAuthenticator([]string{issuer(c)}, t.public, t.audiences, serviceaccount.NewValidator(accounts{t.client}))
+	return stock.AuthenticateToken(ctx, token)
+}
+
+// accounts reads what tokens are bound to, in the logical cluster of ctx, from
+// the watch cache of the server.
+type accounts struct{ client kubernetes.Interface }
+
+var cached = metav1.GetOptions{ResourceVersion: "0"}
+
+func (a accounts) GetServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
+	return a.client.CoreV1().ServiceAccounts(namespace).Get(ctx, name, cached)
+}
+
+func (a accounts) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	return a.client.CoreV1().Pods(namespace).Get(ctx, name, cached)
+}
+
+func (a accounts) GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return a.client.CoreV1().Secrets(namespace).Get(ctx, name, cached)
+}
+
+func (a accounts) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
+	return a.client.CoreV1().Nodes().Get(ctx, name, cached)
+}
+
+func (a accounts) GetValidatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+	return a.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, name, cached)
+}
+
+func (a accounts) GetMutatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	return a.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, name, cached)
+}

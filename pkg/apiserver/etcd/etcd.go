@@ -1,0 +1,116 @@
+// Package etcd runs one etcd member inside the process: the default storage of
+// a control plane that needs no second one.
+//
+// Clients connect through a socket in the data directory, which only the owner
+// can enter: whoever can talk to etcd can read every logical cluster.
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+const (
+	member = "atoll"
+	// quota is etcd's recommended maximum size of the database in bytes.
+	quota = 8 << 30
+	// maxSocketPath is below the limit of sun_path (108 on Linux, 104 on macOS).
+	maxSocketPath = 100
+)
+
+// Config says where and how.
+type Config struct {
+	// Dir holds the database; it is made with mode 0700.
+	Dir string
+	// UnsafeNoSync leaves out fsync: for tests only, a power cut loses data.
+	UnsafeNoSync bool
+}
+
+// Server is a running member.
+type Server struct {
+	// Endpoint is the client URL.
+	Endpoint string
+
+	etcd   *embed.Etcd
+	tmpDir string
+}
+
+// Start returns when the member serves, or ctx ends.
+func Start(ctx context.Context, config Config) (*Server, error) {
+	if err := os.MkdirAll(config.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the data directory of etcd: %w", err)
+	}
+	s := &Server{}
+	socket, err := s.socket(config.Dir)
+	if err != nil {
+		return nil, err
+	}
+	client := url.URL{Scheme: "unix", Path: socket}
+	// Nobody ever dials the peer address of a single member: it listens on a
+	// free port, while the advertised address is part of the member's identity
+	// and must not change from start to start.
+	listenPeer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	advertisePeer := url.URL{Scheme: "http", Host: "localhost:2380"}
+
+	c := embed.NewConfig()
+	c.Name, c.Dir = member, config.Dir
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{listenPeer}, []url.URL{advertisePeer}
+	c.InitialCluster = member + "=" + advertisePeer.String()
+	c.QuotaBackendBytes = quota
+	c.UnsafeNoFsync = config.UnsafeNoSync
+	c.LogLevel = "error"
+	s.etcd, err = embed.StartEtcd(c)
+	if err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("starting etcd: %w", err)
+	}
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+	case err := <-s.etcd.Err():
+		s.Stop()
+		return nil, fmt.Errorf("starting etcd: %w", err)
+	case <-ctx.Done():
+		s.Stop()
+		return nil, fmt.Errorf("waiting for etcd: %w", ctx.Err())
+	}
+	s.Endpoint = client.String()
+	return s, nil
+}
+
+// Failed delivers an error if the member ends on its own.
+func (s *Server) Failed() <-chan error { return s.etcd.Err() }
+
+// Stop ends the member and waits for it.
+func (s *Server) Stop() {
+	if s.etcd != nil {
+		s.etcd.Close()
+	}
+	if s.tmpDir != "" {
+		_ = os.RemoveAll(s.tmpDir)
+	}
+}
+
+// socket chooses the path of the socket and removes what a crash left there.
+func (s *Server) socket(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("resolving the data directory of etcd: %w", err)
+	}
+	path := filepath.Join(abs, "client.sock")
+	if len(path) > maxSocketPath {
+		if s.tmpDir, err = os.MkdirTemp("", "atoll-"); err != nil {
+			return "", fmt.Errorf("making a directory for the socket of etcd: %w", err)
+		}
+		path = filepath.Join(s.tmpDir, "etcd.sock")
+	}
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return "", fmt.Errorf("removing an old socket of etcd: %w", err)
+	}
+	return path, nil
+}

@@ -1,0 +1,116 @@
+package builtin
+
+import (
+	"fmt"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	admissionregistrationrest "k8s.io/kubernetes/pkg/registry/admissionregistration/rest"
+	appsrest "k8s.io/kubernetes/pkg/registry/apps/rest"
+	authenticationrest "k8s.io/kubernetes/pkg/registry/authentication/rest"
+	authorizationrest "k8s.io/kubernetes/pkg/registry/authorization/rest"
+	autoscalingrest "k8s.io/kubernetes/pkg/registry/autoscaling/rest"
+	batchrest "k8s.io/kubernetes/pkg/registry/batch/rest"
+	certificatesrest "k8s.io/kubernetes/pkg/registry/certificates/rest"
+	coordinationrest "k8s.io/kubernetes/pkg/registry/coordination/rest"
+	discoveryrest "k8s.io/kubernetes/pkg/registry/discovery/rest"
+	eventsrest "k8s.io/kubernetes/pkg/registry/events/rest"
+	networkingrest "k8s.io/kubernetes/pkg/registry/networking/rest"
+	noderest "k8s.io/kubernetes/pkg/registry/node/rest"
+	policyrest "k8s.io/kubernetes/pkg/registry/policy/rest"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
+	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+)
+
+// eventTTL is how long events live, as upstream.
+const eventTTL = time.Hour
+
+// maxTokenLifetime bounds what a TokenRequest may ask for.
+const maxTokenLifetime = 24 * time.Hour
+
+// GroupVersions are the versions that are served.
+func GroupVersions() []schema.GroupVersion {
+	return []schema.GroupVersion{
+		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, batchv1.SchemeGroupVersion,
+		autoscalingv2.SchemeGroupVersion, autoscalingv1.SchemeGroupVersion, networkingv1.SchemeGroupVersion,
+		policyv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, storagev1.SchemeGroupVersion,
+		schedulingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion,
+		eventsv1.SchemeGroupVersion, admissionregistrationv1.SchemeGroupVersion, authenticationv1.SchemeGroupVersion,
+		authorizationv1.SchemeGroupVersion, certificatesv1.SchemeGroupVersion, nodev1.SchemeGroupVersion,
+	}
+}
+
+// Config is what the registries need from the server.
+type Config struct {
+	StorageFactory serverstorage.StorageFactory
+	Authenticator  authenticator.Request
+	Audiences      authenticator.Audiences
+	Authorizer     authorizer.Authorizer
+	RuleResolver   authorizer.RuleResolver
+	// Tokens signs service account tokens for the logical cluster of its context.
+	Tokens serviceaccount.TokenGenerator
+}
+
+type provider interface {
+	GroupName() string
+	NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error)
+}
+
+// Groups makes the storage of all groups; the first is the core group.
+func Groups(config Config, resources *serverstorage.ResourceConfig, getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
+	providers := []provider{
+		core{config: config},
+		authenticationrest.RESTStorageProvider{Authenticator: config.Authenticator, APIAudiences: config.Audiences},
+		authorizationrest.RESTStorageProvider{Authorizer: config.Authorizer, RuleResolver: config.RuleResolver},
+		autoscalingrest.RESTStorageProvider{},
+		batchrest.RESTStorageProvider{},
+		certificatesrest.RESTStorageProvider{Authorizer: config.Authorizer},
+		coordinationrest.RESTStorageProvider{},
+		discoveryrest.StorageProvider{},
+		networkingrest.RESTStorageProvider{},
+		noderest.RESTStorageProvider{},
+		policyrest.RESTStorageProvider{},
+		rbacrest.RESTStorageProvider{Authorizer: config.Authorizer},
+		schedulingrest.RESTStorageProvider{},
+		storagerest.RESTStorageProvider{},
+		// apps before admissionregistration: kubectl resolves short names in
+		// the order of discovery.
+		appsrest.StorageProvider{},
+		admissionregistrationrest.RESTStorageProvider{Authorizer: config.Authorizer},
+		eventsrest.RESTStorageProvider{TTL: eventTTL},
+	}
+	var groups []*genericapiserver.APIGroupInfo
+	for _, p := range providers {
+		info, err := p.NewRESTStorage(resources, getter)
+		if err != nil {
+			return nil, fmt.Errorf("storage of group %q: %w", p.GroupName(), err)
+		}
+		groups = append(groups, &info)
+	}
+	return groups, nil
+}

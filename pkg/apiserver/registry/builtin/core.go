@@ -1,0 +1,146 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	api "k8s.io/kubernetes/pkg/apis/core"
+	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
+	endpointstore "k8s.io/kubernetes/pkg/registry/core/endpoint/storage"
+	limitrangestore "k8s.io/kubernetes/pkg/registry/core/limitrange/storage"
+	nodestore "k8s.io/kubernetes/pkg/registry/core/node/storage"
+	volumestore "k8s.io/kubernetes/pkg/registry/core/persistentvolume/storage"
+	claimstore "k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim/storage"
+	podstore "k8s.io/kubernetes/pkg/registry/core/pod/storage"
+	podtemplatestore "k8s.io/kubernetes/pkg/registry/core/podtemplate/storage"
+	controllerstore "k8s.io/kubernetes/pkg/registry/core/replicationcontroller/storage"
+	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
+	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
+	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
+	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
+)
+
+// core is upstream's generic core group (config maps, secrets, namespaces,
+// events, quotas) completed with the stores that upstream keeps behind its
+// cluster-wide allocators and the kubelet client.
+type core struct{ config Config }
+
+func (core) GroupName() string { return api.GroupName }
+
+func (c core) NewRESTStorage(resources serverstorage.APIResourceConfigSource, getter generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	stock := corerest.GenericConfig{StorageFactory: c.config.StorageFactory, EventTTL: eventTTL}
+	info, err := stock.NewRESTStorage(resources, getter)
+	if err != nil {
+		return info, err
+	}
+	m := info.VersionedResourcesStorageMap["v1"]
+	for _, add := range []func(generic.RESTOptionsGetter, map[string]rest.Storage) error{
+		c.pods, c.nodes, c.serviceAccounts, c.services, c.volumes, c.others,
+	} {
+		if err := add(getter, m); err != nil {
+			return info, err
+		}
+	}
+	return info, nil
+}
+
+func (c core) pods(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
+	pods, err := podstore.NewStorage(getter, nil, http.DefaultTransport, nil, c.config.Authorizer)
+	if err != nil {
+		return fmt.Errorf("pods: %w", err)
+	}
+	m["pods"], m["pods/status"] = pods.Pod, pods.Status
+	m["pods/ephemeralcontainers"], m["pods/resize"] = pods.EphemeralContainers, pods.Resize
+	return nil
+}
+
+func (c core) nodes(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
+	nodes, err := nodestore.NewStorage(getter, kubeletclient.KubeletClientConfig{PreferredAddressTypes: []string{"InternalIP"}}, http.DefaultTransport)
+	if err != nil {
+		return fmt.Errorf("nodes: %w", err)
+	}
+	m["nodes"], m["nodes/status"] = nodes.Node, nodes.Status
+	return nil
+}
+
+func (c core) serviceAccounts(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
+	secrets, ok := m["secrets"].(rest.Getter)
+	if !ok {
+		return fmt.Errorf("secrets: %T is no getter", m["secrets"])
+	}
+	accounts, err := serviceaccountstore.NewREST(getter, c.config.Tokens, c.config.Audiences, authorizerfactory.NewAlwaysDenyAuthorizer(), maxTokenLifetime,
+		m["pods"].(rest.Getter), secrets, m["nodes"].(rest.Getter),
+		noWebhooks[*admissionregistrationv1.ValidatingWebhookConfiguration]{"validatingwebhookconfigurations"},
+		noWebhooks[*admissionregistrationv1.MutatingWebhookConfiguration]{"mutatingwebhookconfigurations"}, false, 0)
+	if err != nil {
+		return fmt.Errorf("service accounts: %w", err)
+	}
+	m["serviceaccounts"], m["serviceaccounts/token"] = accounts, accounts.Token
+	return nil
+}
+
+func (c core) services(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
+	pods, ok := m["pods"].(servicestore.PodStorage)
+	if !ok {
+		return fmt.Errorf("pods: %T is no getter", m["pods"])
+	}
+	services, status, _, err := servicestore.NewREST(getter, api.IPv4Protocol,
+		map[api.IPFamily]ipallocator.Interface{api.IPv4Protocol: acceptIPs{}}, acceptPorts{mark: &atomic.Int32{}}, nil, pods, http.DefaultTransport)
+	if err != nil {
+		return fmt.Errorf("services: %w", err)
+	}
+	newAddresses(services.Store).hook(services.Store)
+	m["services"], m["services/status"] = services, status
+	return nil
+}
+
+func (c core) volumes(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
+	volumes, volumesStatus, err := volumestore.NewREST(getter)
+	if err != nil {
+		return fmt.Errorf("persistent volumes: %w", err)
+	}
+	claims, claimsStatus, err := claimstore.NewREST(getter)
+	if err != nil {
+		return fmt.Errorf("persistent volume claims: %w", err)
+	}
+	m["persistentvolumes"], m["persistentvolumes/status"] = volumes, volumesStatus
+	m["persistentvolumeclaims"], m["persistentvolumeclaims/status"] = claims, claimsStatus
+	return nil
+}
+
+func (c core) others(getter generic.RESTOptionsGetter, m map[string]rest.Storage) (err error) {
+	if m["endpoints"], err = endpointstore.NewREST(getter); err != nil {
+		return fmt.Errorf("endpoints: %w", err)
+	}
+	if m["limitranges"], err = limitrangestore.NewREST(getter); err != nil {
+		return fmt.Errorf("limit ranges: %w", err)
+	}
+	if m["podtemplates"], err = podtemplatestore.NewREST(getter); err != nil {
+		return fmt.Errorf("pod templates: %w", err)
+	}
+	controllers, err := controllerstore.NewStorage(getter)
+	if err != nil {
+		return fmt.Errorf("replication controllers: %w", err)
+	}
+	m["replicationcontrollers"], m["replicationcontrollers/status"] = controllers.Controller, controllers.Status
+	m["replicationcontrollers/scale"] = controllers.Scale
+	return nil
+}
+
+// noWebhooks: tokens bound to webhook configurations come with webhooks.
+type noWebhooks[T any] struct{ resource string }
+
+func (n noWebhooks[T]) Get(_ context.Context, name string, _ metav1.GetOptions) (T, error) {
+	var zero T
+	return zero, apierrors.NewNotFound(admissionregistrationv1.Resource(n.resource), name)
+}

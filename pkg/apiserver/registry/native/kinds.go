@@ -1,0 +1,154 @@
+package native
+
+import (
+	"fmt"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+)
+
+// Kinds are all kinds of our own.
+func Kinds() []Kind {
+	return []Kind{LogicalCluster(), PhysicalCluster(), ClusterPlacementPolicy(), Placement(), Copy()}
+}
+
+// LogicalCluster is served in root.
+func LogicalCluster() Kind {
+	return Kind{
+		GroupVersion: tenancy.SchemeGroupVersion, Kind: "LogicalCluster", Plural: "logicalclusters", Singular: "logicalcluster",
+		ShortNames: []string{"lc"}, RootOnly: true,
+		New:      func() runtime.Object { return &tenancy.LogicalCluster{} },
+		NewList:  func() runtime.Object { return &tenancy.LogicalClusterList{} },
+		Spec:     func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Spec },
+		Status:   func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Status },
+		Validate: validateLogicalCluster,
+		Columns:  []metav1.TableColumnDefinition{column("Phase", "Where it is in its life."), column("URL", "Where its API is served.")},
+		Row: func(o runtime.Object) []any {
+			s := o.(*tenancy.LogicalCluster).Status
+			return []any{string(s.Phase), s.URL}
+		},
+	}
+}
+
+// PhysicalCluster is served in root.
+func PhysicalCluster() Kind {
+	return Kind{
+		GroupVersion: fleet.SchemeGroupVersion, Kind: "PhysicalCluster", Plural: "physicalclusters", Singular: "physicalcluster",
+		ShortNames: []string{"pc"}, RootOnly: true,
+		New:     func() runtime.Object { return &fleet.PhysicalCluster{} },
+		NewList: func() runtime.Object { return &fleet.PhysicalClusterList{} },
+		Spec:    func(o runtime.Object) any { return &o.(*fleet.PhysicalCluster).Spec },
+		Status:  func(o runtime.Object) any { return &o.(*fleet.PhysicalCluster).Status },
+		Default: func(o runtime.Object) {
+			if c := &o.(*fleet.PhysicalCluster).Spec.Connection; c.Type == "" {
+				c.Type = fleet.ConnectionPull
+			}
+		},
+		Validate: validatePhysicalCluster,
+		Columns: []metav1.TableColumnDefinition{
+			column("Ready", "Whether it answers and its syncer reports."), column("Schedulable", "Whether it may receive new placements."),
+			column("Version", "Kubernetes version."), column("Nodes", "Ready, schedulable nodes."),
+			wideColumn("Connection", "Who connects to whom."), wideColumn("Reason", "Why it is ready or not."),
+		},
+		Row: func(o runtime.Object) []any {
+			c := o.(*fleet.PhysicalCluster)
+			ready, reason := conditionCells(c.Status.Conditions, fleet.ConditionReady)
+			return []any{ready, fmt.Sprint(!c.Spec.Unschedulable), c.Status.Version, fmt.Sprint(c.Status.Nodes), string(c.Spec.Connection.Type), reason}
+		},
+	}
+}
+
+// ClusterPlacementPolicy is served in root.
+func ClusterPlacementPolicy() Kind {
+	return Kind{
+		GroupVersion: placement.SchemeGroupVersion, Kind: "ClusterPlacementPolicy", Plural: "clusterplacementpolicies", Singular: "clusterplacementpolicy",
+		ShortNames: []string{"cpp"}, RootOnly: true,
+		New:      func() runtime.Object { return &placement.ClusterPlacementPolicy{} },
+		NewList:  func() runtime.Object { return &placement.ClusterPlacementPolicyList{} },
+		Spec:     func(o runtime.Object) any { return &o.(*placement.ClusterPlacementPolicy).Spec },
+		Validate: validateClusterPlacementPolicy,
+		Columns:  []metav1.TableColumnDefinition{column("Count", "Number of physical clusters."), column("Terms", "Which physical clusters are permitted.")},
+		Row: func(o runtime.Object) []any {
+			s := o.(*placement.ClusterPlacementPolicy).Spec
+			count := "1"
+			if s.Count != nil {
+				count = fmt.Sprint(*s.Count)
+			}
+			terms := []string{}
+			for i := range s.Terms {
+				terms = append(terms, metav1.FormatLabelSelector(&s.Terms[i]))
+			}
+			return []any{count, strings.Join(terms, " or ")}
+		},
+	}
+}
+
+// Placement is served in every logical cluster.
+func Placement() Kind {
+	return Kind{
+		GroupVersion: placement.SchemeGroupVersion, Kind: "Placement", Plural: "placements", Singular: "placement",
+		ShortNames: []string{"pl"}, Namespaced: true,
+		New:      func() runtime.Object { return &placement.Placement{} },
+		NewList:  func() runtime.Object { return &placement.PlacementList{} },
+		Spec:     func(o runtime.Object) any { return &o.(*placement.Placement).Spec },
+		Status:   func(o runtime.Object) any { return &o.(*placement.Placement).Status },
+		Validate: validatePlacement,
+		Columns: []metav1.TableColumnDefinition{
+			column("Clusters", "The targets."), column("Scheduled", "Whether there is a decision."),
+			column("Settled", "Whether every copy is in place."), wideColumn("Message", "Why not."),
+		},
+		Row: func(o runtime.Object) []any {
+			p := o.(*placement.Placement)
+			names := []string{}
+			if p.Spec.Decision != nil {
+				for _, c := range p.Spec.Decision.Clusters {
+					names = append(names, c.Name)
+				}
+			}
+			scheduled, _ := conditionCells(p.Status.Conditions, placement.ConditionScheduled)
+			settled, _ := conditionCells(p.Status.Conditions, placement.ConditionSettled)
+			message := ""
+			if c := apimeta.FindStatusCondition(p.Status.Conditions, placement.ConditionScheduled); c != nil && c.Status != metav1.ConditionTrue {
+				message = c.Message
+			}
+			return []any{strings.Join(names, ","), scheduled, settled, message}
+		},
+	}
+}
+
+// Copy is served in every logical cluster.
+func Copy() Kind {
+	return Kind{
+		GroupVersion: placement.SchemeGroupVersion, Kind: "Copy", Plural: "copies", Singular: "copy",
+		ShortNames: []string{"cp"}, Namespaced: true,
+		New:      func() runtime.Object { return &placement.Copy{} },
+		NewList:  func() runtime.Object { return &placement.CopyList{} },
+		Spec:     func(o runtime.Object) any { return &o.(*placement.Copy).Spec },
+		Validate: validateCopy,
+		Columns: []metav1.TableColumnDefinition{
+			column("Object", "What is copied."), column("Cluster", "The target."), column("State", "How far the copy is."),
+			column("Reason", "Why."), wideColumn("Message", "In words."),
+		},
+		Row: func(o runtime.Object) []any {
+			c := o.(*placement.Copy)
+			resource := c.Spec.Object.Resource
+			if c.Spec.Object.Group != "" {
+				resource += "." + c.Spec.Object.Group
+			}
+			return []any{resource + "/" + c.Spec.Object.Name, c.Spec.Cluster, string(c.Status.State), c.Status.Reason, c.Status.Message}
+		},
+	}
+}
+
+func conditionCells(conditions []metav1.Condition, name string) (status, reason string) {
+	if c := apimeta.FindStatusCondition(conditions, name); c != nil {
+		return string(c.Status), c.Reason
+	}
+	return string(metav1.ConditionUnknown), ""
+}

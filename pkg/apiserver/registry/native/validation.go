@@ -1,0 +1,163 @@
+package native
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementapi "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+var (
+	namePath = field.NewPath("metadata", "name")
+	specPath = field.NewPath("spec")
+)
+
+// clusterName: the names of logical and physical clusters are segments of URLs
+// and storage keys.
+func clusterName(obj runtime.Object) field.ErrorList {
+	name := accessor(obj).GetName()
+	if problem := scope.ValidateName(name); problem != "" {
+		return field.ErrorList{field.Invalid(namePath, name, problem)}
+	}
+	return nil
+}
+
+func validateLogicalCluster(obj, _ runtime.Object) field.ErrorList {
+	errs := clusterName(obj)
+	for i, s := range obj.(*tenancy.LogicalCluster).Spec.Owners {
+		path := specPath.Child("owners").Index(i)
+		switch s.Kind {
+		case "User", "Group":
+			if s.Namespace != "" {
+				errs = append(errs, field.Forbidden(path.Child("namespace"), "a "+s.Kind+" has no namespace"))
+			}
+		case "ServiceAccount":
+			if s.Namespace == "" {
+				errs = append(errs, field.Required(path.Child("namespace"), "the namespace of the ServiceAccount in the logical cluster"))
+			}
+		default:
+			errs = append(errs, field.NotSupported(path.Child("kind"), s.Kind, []string{"User", "Group", "ServiceAccount"}))
+		}
+		if s.Name == "" {
+			errs = append(errs, field.Required(path.Child("name"), "who the owner is"))
+		}
+	}
+	return errs
+}
+
+func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
+	errs := clusterName(obj)
+	spec := obj.(*fleet.PhysicalCluster).Spec
+	path := specPath.Child("connection")
+	ref := spec.Connection.KubeconfigSecretRef
+	switch spec.Connection.Type {
+	case fleet.ConnectionPush:
+		if ref == nil {
+			errs = append(errs, field.Required(path.Child("kubeconfigSecretRef"), `type Push needs a Secret in "root" with the key "kubeconfig"`))
+		}
+	case fleet.ConnectionPull:
+		if ref != nil {
+			errs = append(errs, field.Forbidden(path.Child("kubeconfigSecretRef"), "only type Push has one"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(path.Child("type"), spec.Connection.Type, []fleet.ConnectionType{fleet.ConnectionPull, fleet.ConnectionPush}))
+	}
+	if ref != nil && ref.Namespace == "" {
+		errs = append(errs, field.Required(path.Child("kubeconfigSecretRef", "namespace"), ""))
+	}
+	if ref != nil && ref.Name == "" {
+		errs = append(errs, field.Required(path.Child("kubeconfigSecretRef", "name"), ""))
+	}
+	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
+	for name, quantity := range spec.Bounds {
+		if quantity.Sign() < 0 {
+			errs = append(errs, field.Invalid(specPath.Child("bounds").Key(string(name)), quantity.String(), "must not be negative"))
+		}
+	}
+	return errs
+}
+
+func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, t := range taints {
+		if problems := validation.IsQualifiedName(t.Key); len(problems) > 0 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("key"), t.Key, problems[0]))
+		}
+		switch t.Effect {
+		case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+		default:
+			errs = append(errs, field.NotSupported(path.Index(i).Child("effect"), t.Effect, []corev1.TaintEffect{
+				corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}))
+		}
+	}
+	return errs
+}
+
+func validateClusterPlacementPolicy(obj, _ runtime.Object) field.ErrorList {
+	return placement.ValidatePolicy(&obj.(*placementapi.ClusterPlacementPolicy).Spec, specPath)
+}
+
+func validatePlacement(obj, old runtime.Object) field.ErrorList {
+	var errs field.ErrorList
+	p := obj.(*placementapi.Placement)
+	if p.Name != placementapi.NamespaceUnit {
+		errs = append(errs, field.Invalid(namePath, p.Name, "the one unit of a namespace is called "+placementapi.NamespaceUnit))
+	}
+	path := specPath.Child("decision")
+	if d := p.Spec.Decision; d != nil {
+		if len(d.Clusters) == 0 {
+			errs = append(errs, field.Required(path.Child("clusters"), "a decision names at least one physical cluster"))
+		}
+		seen := map[string]bool{}
+		for i, c := range d.Clusters {
+			at := path.Child("clusters").Index(i).Child("name")
+			if problem := scope.ValidateName(c.Name); problem != "" {
+				errs = append(errs, field.Invalid(at, c.Name, problem))
+			}
+			if seen[c.Name] {
+				errs = append(errs, field.Duplicate(at, c.Name))
+			}
+			seen[c.Name] = true
+		}
+	}
+	if old == nil {
+		return errs
+	}
+	if was := old.(*placementapi.Placement).Spec.Decision; was != nil {
+		if p.Spec.Decision == nil || !apiequality.Semantic.DeepEqual(was.Clusters, p.Spec.Decision.Clusters) {
+			errs = append(errs, field.Forbidden(path.Child("clusters"), "a decision is final: the first writer wins"))
+		}
+	}
+	return errs
+}
+
+func validateCopy(obj, old runtime.Object) field.ErrorList {
+	var errs field.ErrorList
+	c := obj.(*placementapi.Copy)
+	if problem := scope.ValidateName(c.Spec.Cluster); problem != "" {
+		errs = append(errs, field.Invalid(specPath.Child("cluster"), c.Spec.Cluster, problem))
+	}
+	o, path := c.Spec.Object, specPath.Child("object")
+	for name, value := range map[string]string{"version": o.Version, "resource": o.Resource, "kind": o.Kind, "name": o.Name, "uid": string(o.UID)} {
+		if value == "" {
+			errs = append(errs, field.Required(path.Child(name), "identifies what is copied"))
+		}
+	}
+	switch c.Status.State {
+	case placementapi.CopyPending, placementapi.CopySynced, placementapi.CopyFailed, placementapi.CopyRemoving, placementapi.CopyRemoved:
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("status", "state"), c.Status.State, []placementapi.CopyState{
+			placementapi.CopyPending, placementapi.CopySynced, placementapi.CopyFailed, placementapi.CopyRemoving, placementapi.CopyRemoved}))
+	}
+	if old != nil && old.(*placementapi.Copy).Spec != c.Spec {
+		errs = append(errs, field.Forbidden(specPath, "identifies the copy and never changes"))
+	}
+	return errs
+}

@@ -1,0 +1,102 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// unscoped are the paths that need no logical cluster.
+var unscoped = []string{"/livez", "/readyz", "/healthz", "/version", "/metrics"}
+
+// WithScope moves the scope from the URL path into the context. A request
+// without one belongs to the logical cluster of its service account token, as
+// client-go's in-cluster configuration knows no path; any other is answered with
+// how to name one.
+func WithScope(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		s, rest, ok, err := scope.Cut(req.URL.Path)
+		switch {
+		case err != nil:
+			notFound(w, err.Error())
+			return
+		case ok:
+			next.ServeHTTP(w, withPath(req.WithContext(scope.With(req.Context(), s)), rest))
+			return
+		case isUnscoped(req.URL.Path):
+			next.ServeHTTP(w, req)
+			return
+		}
+		if c, ok := auth.ClusterOfToken(bearerToken(req)); ok {
+			next.ServeHTTP(w, req.WithContext(scope.WithCluster(req.Context(), c)))
+			return
+		}
+		notFound(w, fmt.Sprintf("%s names no logical cluster: put /clusters/<name> in front of the path, as in the server URL of a kubeconfig (atoll kubeconfig <name> prints one)", req.URL.Path))
+	})
+}
+
+// withExisting answers requests to a logical cluster that does not exist. It is
+// behind authorization, so that nobody can find out the names of others.
+func withExisting(next http.Handler, exists func(context.Context, logicalcluster.Name) (bool, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		c, ok := scope.ClusterFrom(req.Context())
+		if !ok || c == scope.Root || c == scope.Wildcard {
+			next.ServeHTTP(w, req)
+			return
+		}
+		found, err := exists(req.Context(), c)
+		switch {
+		case err != nil:
+			status := metav1.Status{
+				TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+				Reason: metav1.StatusReasonInternalError, Code: http.StatusInternalServerError,
+				Message: fmt.Sprintf("looking up logical cluster %q: %v", c, err),
+			}
+			responsewriters.WriteRawJSON(http.StatusInternalServerError, status, w)
+		case !found:
+			notFound(w, fmt.Sprintf("logical cluster %q not found", c))
+		default:
+			next.ServeHTTP(w, req)
+		}
+	})
+}
+
+func withPath(req *http.Request, path string) *http.Request {
+	u := *req.URL
+	u.Path, u.RawPath = path, ""
+	req.URL = &u
+	req.RequestURI = u.RequestURI()
+	return req
+}
+
+func isUnscoped(path string) bool {
+	for _, p := range unscoped {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func bearerToken(req *http.Request) string {
+	scheme, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+func notFound(w http.ResponseWriter, message string) {
+	responsewriters.WriteRawJSON(http.StatusNotFound, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound, Message: message,
+	}, w)
+}
