@@ -1,0 +1,58 @@
+package storage
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+)
+
+// newCachedStore makes the store of r behind one watch cache for all logical
+// clusters. It is upstream's StorageWithCacher with our keys, attributes,
+// trigger and index, and with noWatchList.
+func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+	raw, destroyRaw, err := generic.NewRawStorage(config, r.newFunc, r.newListFunc, r.keys.prefix)
+	if err != nil {
+		return nil, destroyRaw, err
+	}
+	raw = noWatchList{raw}
+	c, err := cacher.NewCacherFromConfig(cacher.Config{
+		Storage:             raw,
+		Versioner:           storage.APIObjectVersioner{},
+		GroupResource:       config.GroupResource,
+		EventsHistoryWindow: config.EventsHistoryWindow,
+		ResourcePrefix:      r.keys.prefix,
+		KeyFunc:             r.key,
+		NewFunc:             r.newFunc,
+		NewListFunc:         r.newListFunc,
+		GetAttrsFunc:        r.attrs,
+		IndexerFuncs:        r.trigger(),
+		Indexers:            r.indexers(indexers),
+		Codec:               config.Codec,
+	})
+	if err != nil {
+		destroyRaw()
+		return nil, func() {}, fmt.Errorf("creating the watch cache of %s: %w", r.gr, err)
+	}
+	cached := cacher.NewCacheDelegator(c, raw)
+	destroy := sync.OnceFunc(func() {
+		cached.Stop()
+		c.Stop()
+		destroyRaw()
+	})
+	return &store{Interface: cached, resource: r, cached: true}, destroy, nil
+}
+
+// noWatchList is the storage below a watch cache. The reflector of the watch
+// cache would stream its initial list, if it may, into a temporary store with
+// keys of namespace and name, and so keep one of all objects that have equal
+// names in different logical clusters. It asks the storage whether it may.
+type noWatchList struct{ storage.Interface }
+
+// IsWatchListSemanticsUnSupported makes the reflector list, then watch.
+func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }

@@ -1,0 +1,182 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// wantsInitialEvents reports whether a watch begins with the current state: if
+// it says so, or says neither that nor a resource version.
+func wantsInitialEvents(o storage.ListOptions) bool {
+	if o.SendInitialEvents != nil {
+		return *o.SendInitialEvents
+	}
+	return o.ResourceVersion == "" || o.ResourceVersion == "0"
+}
+
+// listThenWatch begins a watch with the items of a list of key and goes on with
+// follow from the resource version of that list. The watch cache would walk the
+// whole resource for the initial events; its lists walk what is below key.
+func (s *store) listThenWatch(ctx context.Context, key string, o storage.ListOptions, follow func(storage.ListOptions) (watch.Interface, error)) (watch.Interface, error) {
+	list := s.newListFunc()
+	if err := s.Interface.GetList(ctx, key, initialList(o), list); err != nil {
+		return failed(err)
+	}
+	l, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, err
+	}
+	rv := l.GetResourceVersion()
+	initial := make([]watch.Event, 0, meta.LenList(list)+1)
+	if err := meta.EachListItem(list, func(obj runtime.Object) error {
+		initial = append(initial, watch.Event{Type: watch.Added, Object: obj})
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if o.SendInitialEvents != nil && o.Predicate.AllowWatchBookmarks {
+		end, err := s.initialEventsEnd(rv)
+		if err != nil {
+			return nil, err
+		}
+		initial = append(initial, watch.Event{Type: watch.Bookmark, Object: end})
+	}
+	o.SendInitialEvents, o.ResourceVersion, o.ResourceVersionMatch = nil, rv, ""
+	w, err := follow(o)
+	if err != nil {
+		return nil, err
+	}
+	return newPrefixed(ctx, initial, w), nil
+}
+
+// initialList is the list whose items a watch with o begins with.
+func initialList(o storage.ListOptions) storage.ListOptions {
+	l := storage.ListOptions{ResourceVersion: o.ResourceVersion, Recursive: o.Recursive, Predicate: o.Predicate}
+	l.Predicate.Limit, l.Predicate.Continue = 0, ""
+	switch {
+	case o.ResourceVersion != "":
+		l.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	case o.SendInitialEvents == nil:
+		l.ResourceVersion = "0" // the oldest kind of watch takes any state
+	}
+	return l
+}
+
+// initialEventsEnd is the bookmark that says that the state is complete.
+func (s *store) initialEventsEnd(rv string) (runtime.Object, error) {
+	obj := s.newFunc()
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	m.SetResourceVersion(rv)
+	return obj, storage.AnnotateInitialEventsEndBookmark(obj)
+}
+
+// failed answers a watch request that is well-formed, but cannot be served, like
+// the watch cache does: with an error event, or with 429 while it is not ready.
+func failed(err error) (watch.Interface, error) {
+	if apierrors.IsTooManyRequests(err) {
+		return nil, err
+	}
+	w := &closed{events: make(chan watch.Event, 1)}
+	w.events <- watch.Event{Type: watch.Error, Object: statusOf(err)}
+	close(w.events)
+	return w, nil
+}
+
+func statusOf(err error) *metav1.Status {
+	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+		return &status.ErrStatus
+	}
+	return &metav1.Status{
+		Status:  metav1.StatusFailure,
+		Message: err.Error(),
+		Reason:  metav1.StatusReasonInternalError,
+		Code:    http.StatusInternalServerError,
+	}
+}
+
+// closed is a watch that has ended.
+type closed struct{ events chan watch.Event }
+
+// ResultChan implements watch.Interface.
+func (c *closed) ResultChan() <-chan watch.Event { return c.events }
+
+// Stop implements watch.Interface.
+func (*closed) Stop() {}
+
+// prefixedBuffer is how many events a prefixed watch takes from the one below
+// before its reader asks for them: the watch cache ends slow watchers, and its
+// own buffers are small for watchers in a bucket.
+const prefixedBuffer = 64
+
+// prefixed delivers initial events, then those of another watch.
+type prefixed struct {
+	rest   watch.Interface
+	events chan watch.Event
+	stop   func()
+	done   chan struct{}
+}
+
+func newPrefixed(ctx context.Context, initial []watch.Event, rest watch.Interface) *prefixed {
+	p := &prefixed{rest: rest, events: make(chan watch.Event, prefixedBuffer), done: make(chan struct{})}
+	p.stop = sync.OnceFunc(func() { close(p.done) })
+	go p.run(ctx, initial)
+	return p
+}
+
+// ResultChan implements watch.Interface.
+func (p *prefixed) ResultChan() <-chan watch.Event { return p.events }
+
+// Stop implements watch.Interface.
+func (p *prefixed) Stop() {
+	p.stop()
+	p.rest.Stop()
+}
+
+func (p *prefixed) run(ctx context.Context, initial []watch.Event) {
+	defer close(p.events)
+	defer p.rest.Stop()
+	for i, e := range initial {
+		initial[i] = watch.Event{} // nothing holds what has been sent
+		if e.Type == watch.Added {
+			e.Object = e.Object.DeepCopyObject() // the list shares with the watch cache
+		}
+		if !p.send(ctx, e) {
+			return
+		}
+	}
+	for e := range p.rest.ResultChan() {
+		if !p.send(ctx, e) {
+			return
+		}
+	}
+}
+
+func (p *prefixed) send(ctx context.Context, e watch.Event) bool {
+	select {
+	case <-p.done:
+		return false
+	case <-ctx.Done():
+		return false
+	default:
+	}
+	select {
+	case p.events <- e:
+		return true
+	case <-p.done:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,75 @@
+package storage
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Options say what is not the same for every user of the package.
+type Options struct {
+	// Targets returns the names of the physical clusters that obj is visible to.
+	// It must be a pure function of obj and must not change it. Default: TargetsOf.
+	Targets func(obj runtime.Object) []string
+}
+
+// NewRESTOptionsGetter wraps delegate, whose own decorator is not used.
+func NewRESTOptionsGetter(delegate generic.RESTOptionsGetter, o Options) generic.RESTOptionsGetter {
+	if o.Targets == nil {
+		o.Targets = TargetsOf
+	}
+	return &restOptionsGetter{delegate: delegate, options: o}
+}
+
+type restOptionsGetter struct {
+	delegate generic.RESTOptionsGetter
+	options  Options
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (g *restOptionsGetter) GetRESTOptions(gr schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	o, err := g.delegate.GetRESTOptions(gr, example)
+	if err != nil {
+		return o, err
+	}
+	o.Decorator = g.decorate
+	return o, nil
+}
+
+// decorate is a generic.StorageDecorator.
+func (g *restOptionsGetter) decorate(
+	config *storagebackend.ConfigForResource,
+	prefix string,
+	keyFunc func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object,
+	attrs storage.AttrFunc,
+	_ storage.IndexerFuncs, // there is one trigger per watch cache; ours finds fewer watchers
+	indexers *cache.Indexers,
+) (storage.Interface, factory.DestroyFunc, error) {
+	r := &resource{
+		gr:          config.GroupResource,
+		keys:        keys{prefix: prefix},
+		keyFunc:     keyFunc,
+		baseAttrs:   attrs,
+		targets:     g.options.Targets,
+		newFunc:     newFunc,
+		newListFunc: newListFunc,
+	}
+	if uncached(config.GroupResource) {
+		s, destroy, err := generic.NewRawStorage(config, newFunc, newListFunc, prefix)
+		if err != nil {
+			return nil, destroy, err
+		}
+		return &store{Interface: s, resource: r}, destroy, nil
+	}
+	return newCachedStore(config, r, indexers)
+}
+
+// uncached says which resources have no watch cache: like upstream, events.
+func uncached(gr schema.GroupResource) bool {
+	return gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io")
+}

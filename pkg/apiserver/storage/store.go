@@ -1,0 +1,88 @@
+package storage
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// store serves every logical cluster from one storage.Interface. Methods that
+// are not about an object (Stats, ReadinessCheck, GetCurrentResourceVersion,
+// ...) are those of the whole resource.
+type store struct {
+	storage.Interface
+	*resource
+	// cached says that Interface is a watch cache.
+	cached bool
+}
+
+// Create implements storage.Interface.
+func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	key, c, err := s.keys.one(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := stamp(obj, c); err != nil {
+		return err
+	}
+	return s.Interface.Create(ctx, key, obj, out, ttl)
+}
+
+// Get implements storage.Interface.
+func (s *store) Get(ctx context.Context, key string, o storage.GetOptions, out runtime.Object) error {
+	key, _, err := s.keys.one(ctx, key)
+	if err != nil {
+		return err
+	}
+	return s.Interface.Get(ctx, key, o, out)
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (s *store) GuaranteedUpdate(ctx context.Context, key string, dest runtime.Object, ignoreNotFound bool, pre *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
+	key, c, err := s.keys.one(ctx, key)
+	if err != nil {
+		return err
+	}
+	return s.Interface.GuaranteedUpdate(ctx, key, dest, ignoreNotFound, pre, stamped(update, c), cached)
+}
+
+// Delete implements storage.Interface.
+func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions, validate storage.ValidateObjectFunc, cached runtime.Object, o storage.DeleteOptions) error {
+	key, _, err := s.keys.one(ctx, key)
+	if err != nil {
+		return err
+	}
+	return s.Interface.Delete(ctx, key, out, pre, validate, cached, o)
+}
+
+// GetList implements storage.Interface.
+func (s *store) GetList(ctx context.Context, key string, o storage.ListOptions, list runtime.Object) error {
+	key, _, err := s.keys.many(ctx, key)
+	if err != nil {
+		return err
+	}
+	return s.Interface.GetList(ctx, key, o, list)
+}
+
+// Watch implements storage.Interface.
+func (s *store) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
+	key, c, err := s.keys.many(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if !s.cached || c == scope.Wildcard {
+		return s.Interface.Watch(ctx, key, o)
+	}
+	if wantsInitialEvents(o) && o.Recursive {
+		return s.listThenWatch(ctx, key, o, func(o storage.ListOptions) (watch.Interface, error) {
+			o.Predicate = s.inCluster(o.Predicate, c)
+			return s.Interface.Watch(ctx, key, o)
+		})
+	}
+	o.Predicate = s.inCluster(o.Predicate, c)
+	return s.Interface.Watch(ctx, key, o)
+}
