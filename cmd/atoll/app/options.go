@@ -1,0 +1,71 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// Options are the flags of the server.
+type Options struct {
+	// DataDir holds keys, kubeconfig and, without EtcdServers, the database.
+	DataDir string
+	// Listen is host:port; port 0 takes a free one.
+	Listen string
+	// ExternalURL is how clients reach the server, if not by Listen.
+	ExternalURL string
+	// EtcdServers are the endpoints of an etcd that is run by somebody else.
+	EtcdServers                           []string
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+	// LogicalClusters are made if they do not exist, and get contexts.
+	LogicalClusters []string
+	// UnsafeNoSync leaves out fsync in the embedded etcd: for tests.
+	UnsafeNoSync bool
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	return &Options{DataDir: defaultDataDir, Listen: "127.0.0.1:6443"}
+}
+
+// AddFlags binds the options to flags.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory for keys, kubeconfig and the embedded etcd.")
+	fs.StringVar(&o.Listen, "listen", o.Listen, "Address to serve at, as host:port; port 0 takes a free one.")
+	fs.StringVar(&o.ExternalURL, "external-url", o.ExternalURL, "URL by which clients reach the server, if it is not https:// and the address of --listen.")
+	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "Endpoints of an etcd to use instead of the embedded one.")
+	fs.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "Certificate authority of --etcd-servers.")
+	fs.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "Client certificate for --etcd-servers.")
+	fs.StringVar(&o.EtcdKeyFile, "etcd-keyfile", o.EtcdKeyFile, "Client key for --etcd-servers.")
+	fs.StringArrayVar(&o.LogicalClusters, "logical-cluster", o.LogicalClusters, "Logical cluster to make if it does not exist and to write a context for; may be given more than once.")
+	fs.BoolVar(&o.UnsafeNoSync, "unsafe-no-fsync", o.UnsafeNoSync, "Do not flush the embedded etcd to disk: for tests, a power cut loses data.")
+	_ = fs.MarkHidden("unsafe-no-fsync")
+}
+
+// Validate says what is wrong and how to put it right.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.DataDir == "" {
+		errs = append(errs, errors.New("--data-dir: a directory is needed"))
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("--listen %q: %w; give host:port, such as 127.0.0.1:6443", o.Listen, err))
+	}
+	if o.ExternalURL != "" {
+		if u, err := url.Parse(o.ExternalURL); err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+			errs = append(errs, fmt.Errorf("--external-url %q: give https://host[:port] without a path", o.ExternalURL))
+		}
+	}
+	for _, name := range o.LogicalClusters {
+		if problem := scope.ValidateName(name); problem != "" {
+			errs = append(errs, fmt.Errorf("--logical-cluster %q: %s", name, problem))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,196 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver"
+	"github.com/atoll-dev/atoll/pkg/apiserver/etcd"
+	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
+)
+
+// Server is a running server.
+type Server struct {
+	// URL is its base URL, without a scope.
+	URL string
+	// Kubeconfig is the path of the admin's kubeconfig.
+	Kubeconfig string
+
+	done chan struct{}
+	err  error
+}
+
+// Wait returns when the server has ended; nil after a stop that was asked for.
+func (s *Server) Wait() error {
+	<-s.done
+	return s.err
+}
+
+// Start runs the server until ctx ends; it returns when the server is ready.
+func Start(ctx context.Context, o Options) (_ *Server, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	var cleanup cleanups
+	defer func() {
+		if err != nil {
+			cleanup.run()
+		}
+	}()
+	release, err := lockDir(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	cleanup.add(release)
+	keys, err := pki.Load(pkiDir(o.DataDir))
+	if err != nil {
+		return nil, err
+	}
+	listener, err := listen(o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	cleanup.add(func() { _ = listener.Close() })
+	s := &Server{URL: baseURL(o, listener), done: make(chan struct{})}
+	certFile, keyFile, err := keys.Serving(servingHosts(o, listener))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	cleanup.add(func() { cancel(nil) })
+	if len(o.EtcdServers) == 0 {
+		db, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(o.DataDir, "etcd"), UnsafeNoSync: o.UnsafeNoSync})
+		if err != nil {
+			return nil, explain(err)
+		}
+		cleanup.add(db.Stop)
+		o.EtcdServers = []string{db.Endpoint}
+		go func() {
+			select {
+			case err := <-db.Failed():
+				cancel(fmt.Errorf("etcd ended: %w", err))
+			case <-ctx.Done():
+			}
+		}()
+	}
+	c := &composition{url: s.URL, caPEM: keys.CAPEM}
+	server, err := apiserver.New(apiserver.Config{
+		Listener: listener, CertFile: certFile, KeyFile: keyFile, PKI: keys,
+		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile,
+		Admission: c.admission,
+		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	ready := make(chan error, 1)
+	if err := server.Generic.AddPostStartHook("atoll-controllers", func(hook genericapiserver.PostStartHookContext) error {
+		err := c.start(hook, server, o.LogicalClusters)
+		ready <- err
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("adding the controllers: %w", err)
+	}
+	go func() {
+		defer close(s.done)
+		s.err = server.Generic.PrepareRun().RunWithContext(ctx)
+		if cause := context.Cause(ctx); s.err == nil && !errors.Is(cause, context.Canceled) {
+			s.err = cause
+		}
+		c.wait()
+		cleanup.run()
+	}()
+	select {
+	case err = <-ready:
+	case <-s.done:
+		err = s.err
+	}
+	if err != nil {
+		cancel(err)
+		<-s.done
+		return nil, err
+	}
+	s.Kubeconfig, err = writeKubeconfig(keys, o.DataDir, s.URL, o.LogicalClusters)
+	if err != nil {
+		cancel(err)
+		<-s.done
+		return nil, err
+	}
+	return s, nil
+}
+
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("--listen %s: the address is taken by another process; stop that one or choose another port", address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// baseURL is how clients reach the server.
+func baseURL(o Options, l net.Listener) string {
+	if o.ExternalURL != "" {
+		u, err := url.Parse(o.ExternalURL)
+		if err == nil {
+			return "https://" + u.Host
+		}
+	}
+	address := l.Addr().(*net.TCPAddr)
+	host := address.IP.String()
+	if address.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "https://" + net.JoinHostPort(host, fmt.Sprint(address.Port))
+}
+
+func servingHosts(o Options, l net.Listener) []string {
+	hosts := []string{"localhost", "127.0.0.1"}
+	if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsUnspecified() {
+		hosts = append(hosts, ip.String())
+	} else if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	if u, err := url.Parse(o.ExternalURL); err == nil && u.Hostname() != "" {
+		hosts = append(hosts, u.Hostname())
+	}
+	return hosts
+}
+
+// explain turns what a user can mend into a sentence.
+func explain(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("the disk of the data directory is full: free some space and start again: %w", err)
+	}
+	return err
+}
+
+// cleanups runs what was added, last first, once.
+type cleanups struct {
+	once  sync.Once
+	funcs []func()
+}
+
+func (c *cleanups) add(f func()) { c.funcs = append(c.funcs, f) }
+
+func (c *cleanups) run() {
+	c.once.Do(func() {
+		for i := len(c.funcs) - 1; i >= 0; i-- {
+			c.funcs[i]()
+		}
+		klog.Flush()
+	})
+}
