@@ -1,0 +1,67 @@
+# Everything a developer types. The logic is in hack/*.sh.
+SHELL := bash
+.DEFAULT_GOAL := help
+export CGO_ENABLED := 0
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-18s %s\n", $$1, $$2 }'
+
+# Run
+.PHONY: build
+build: ## build bin/atoll, bin/atoll-syncer, bin/localcluster and bin/kubectl
+	@hack/build.sh
+
+.PHONY: quickstart
+quickstart: ## start two physical clusters, one server and a sample application; Ctrl-C stops
+	@hack/quickstart.sh
+
+.PHONY: quickstart-down
+quickstart-down: ## stop the quickstart and remove everything it made
+	@hack/quickstart.sh down
+
+.PHONY: smoke
+smoke: ## do what the quickstart does, unattended, and check every step
+	@hack/smoke.sh
+
+# Test
+.PHONY: test
+test: ## run all tests that need no root
+	@hack/test.sh unit integration e2e
+
+.PHONY: test-unit
+test-unit: ## run the tests beside the code
+	@hack/test.sh unit
+
+.PHONY: test-integration
+test-integration: ## run the tests against the server in process
+	@hack/test.sh integration
+
+.PHONY: test-e2e
+test-e2e: ## run the tests with real processes and kubectl
+	@hack/test.sh e2e
+
+.PHONY: bench
+bench: ## compare with a stock kube-apiserver, side by side
+	@hack/bench.sh
+
+.PHONY: fuzz
+fuzz: ## run each fuzz test for a while (FUZZTIME=30s)
+	@hack/fuzz.sh
+
+# Keep in order
+.PHONY: generate
+generate: ## generate deep copies, clients, apply configurations and OpenAPI
+	@hack/generate.sh
+
+.PHONY: lint
+lint: ## check style, imports and likely mistakes
+	@hack/lint.sh
+
+.PHONY: verify
+verify: ## check that generated code, go.mod files and style are in order
+	@hack/verify.sh
+
+.PHONY: clean
+clean: quickstart-down ## remove what was built
+	@rm -rf bin .smoke

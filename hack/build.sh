@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Builds the binaries into bin/, one after the other: each link takes up to 3 GiB
+# of memory. The first build compiles Kubernetes and takes minutes; later ones
+# skip what is up to date. With arguments, builds only the binaries named.
+source "$(dirname "$0")/lib.sh"
+need_go
+mkdir -p bin
+log=$(mktemp); trap 'rm -f "$log"' EXIT
+binaries=("$@"); [ $# -gt 0 ] || binaries=(atoll atoll-syncer localcluster kubectl)
+
+# What a binary says of its version is that of the Kubernetes it is made of.
+version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod)
+IFS=. read -r major minor _ <<<"${version#v}"
+flags="-s -w"
+for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+  flags+=" -X $package.gitVersion=$version -X $package.gitMajor=$major -X $package.gitMinor=$minor"
+  flags+=" -X $package.gitTreeState=clean -X $package.gitCommit= -X $package.buildDate=1970-01-01T00:00:00Z"
+done
+
+# report PID SINCE NAME TOTAL: says how far a build is while it runs; each package
+# that go compiles is a line of the log.
+report() {
+  local pid=$1 began=$2 name=$3 total=$4 width=0 line compiled fetched
+  local interval=10; [ -t 1 ] && interval=1
+  while kill -0 "$pid" 2>/dev/null; do
+    for ((i = 0; i < interval * 5; i++)); do kill -0 "$pid" 2>/dev/null || break 2; sleep 0.2; done
+    fetched=$(grep -c '^go: downloading' "$log" || true)
+    compiled=$(grep -vc '^go: ' "$log" || true)
+    line="  bin/$name: $compiled of at most $total packages compiled, $(since "$began")"
+    ((fetched > 0)) && line="  bin/$name: $fetched modules fetched, $compiled of at most $total packages compiled, $(since "$began")"
+    if [ -t 1 ]; then printf '\r%-*s' "$width" "$line"; width=${#line}; else say "$line"; fi
+  done
+  [ -t 1 ] && printf '\r%*s\r' "$width" '' || true
+}
+
+# build NAME DIRECTORY PACKAGE
+build() {
+  local name=$1 dir=$2 package=$3 began=$SECONDS old new total pid
+  local out=$root/bin/$name
+  old=$(go tool buildid "$out" 2>/dev/null || true)
+  : >"$log"
+  total=$(cd "$dir" && go list -deps "$package" 2>"$log" | wc -l) || explain_go "$log"
+  (cd "$dir" && exec go build -v -buildvcs=false -ldflags "$flags" -o "$out" "$package") >"$log" 2>&1 &
+  pid=$!
+  report "$pid" "$began" "$name" "$total"
+  wait "$pid" || explain_go "$log"
+  new=$(go tool buildid "$out")
+  if [ "$old" = "$new" ]; then say "  bin/$name is up to date"; else say "  bin/$name built in $(since "$began")"; fi
+}
+
+say "Building (the first build compiles Kubernetes, which takes minutes):"
+for binary in "${binaries[@]}"; do
+  case $binary in
+    atoll | atoll-syncer) build "$binary" . "./cmd/$binary" ;;
+    localcluster) build localcluster test/localcluster . ;;
+    kubectl) build kubectl test/localcluster k8s.io/kubernetes/cmd/kubectl ;;
+    *) fail "no binary is called $binary" ;;
+  esac
+done

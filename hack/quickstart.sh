@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Two physical clusters, one server and a sample application on this machine:
+#   hack/quickstart.sh        starts or resumes; Ctrl-C stops and keeps the state
+#   hack/quickstart.sh down   stops and removes everything
+source "$(dirname "$0")/lib.sh"
+lab=$root/.quickstart
+source hack/lab.sh
+
+if [ "${1:-}" = down ]; then
+  [ -d "$lab" ] || { say "There is no quickstart to remove."; exit 0; }
+  lab_stop
+  rm -rf "$lab"
+  say "The quickstart is stopped and $lab is removed."
+  exit 0
+fi
+
+[ -z "$(for n in atoll "${physical_clusters[@]}"; do running "$n" && echo "$n"; done)" ] ||
+  fail "the quickstart is running already; stop it with Ctrl-C there, or with: make quickstart-down"
+
+began=$SECONDS
+hack/build.sh
+
+stopping() {
+  trap '' INT TERM
+  say; say "Stopping (the state stays in .quickstart; make quickstart resumes, make quickstart-down removes)"
+  lab_stop
+  exit "$1"
+}
+trap 'stopping 0' INT TERM
+trap 'code=$?; trap - EXIT; [ $code -eq 0 ] || lab_stop; exit $code' EXIT
+
+say "Starting the physical clusters east and west (real Kubernetes control planes; their nodes and pods are simulated)"
+say "and the server with the logical cluster demo ..."
+lab_start
+say "Registering the physical clusters ..."
+lab_register
+say "Applying config/samples/hello.yaml with kubectl ..."
+as_user apply -f config/samples/hello.yaml
+as_user -n hello rollout status deployment/hello --timeout=120s
+
+say
+say "It runs here:"
+as_user -n hello get placements
+for name in "${physical_clusters[@]}"; do
+  say; say "On the physical cluster $name:"
+  on "$name" get deployments,pods --all-namespaces -l atoll.dev/managed-by --ignore-not-found
+  on "$name" get pods --all-namespaces -l app=hello --no-headers 2>/dev/null || true
+done
+cat <<END
+
+Ready after $(since "$began"). In another terminal, in this folder, type:
+
+  export KUBECONFIG=.quickstart/demo.kubeconfig PATH=\$PWD/bin:\$PATH
+  kubectl -n hello get deployments,pods
+  kubectl -n hello scale deployment/hello --replicas=5
+  kubectl create namespace web
+  kubectl -n web create deployment nginx --image=nginx:1.29
+  kubectl -n web rollout status deployment/nginx
+
+What the admin sees:  kubectl --kubeconfig .quickstart/atoll/admin.kubeconfig --context root get physicalclusters
+What really runs:     kubectl --kubeconfig .quickstart/east/admin.kubeconfig get pods -A
+Logs:                 .quickstart/run/*.log
+
+Ctrl-C stops everything and keeps the state; make quickstart-down removes it.
+END
+
+# Wait for Ctrl-C, or for the end of one of the processes.
+while :; do
+  for name in atoll "${physical_clusters[@]}"; do
+    [ -d "$lab/run" ] || { say "Removed by make quickstart-down."; exit 0; }
+    running "$name" && continue
+    [ -s "$lab/run/$name.pid" ] || { say "Stopped by make quickstart-down."; exit 0; }
+    tail -5 "$lab/run/$name.log" >&2
+    fail "$name ended; the whole log is $lab/run/$name.log"
+  done
+  sleep 1
+done

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Checks that what is generated is up to date, that the go.mod files are tidy and
+# that the style holds; ends with an error if any file would change.
+source "$(dirname "$0")/lib.sh"
+need_go
+before=$(git status --porcelain)
+say "== generated code"
+hack/generate.sh
+for module in . test/localcluster hack/tools hack/tools/lint; do
+  say "== go.mod of $module"
+  (cd "$module" && go mod tidy -diff) || fail "run: go mod tidy in $module"
+done
+[ "$(git status --porcelain)" = "$before" ] || { git status --short; fail "generated code is out of date: run make generate and commit"; }
+hack/lint.sh
+say "verified"
