@@ -1,0 +1,124 @@
+package admission
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement"
+)
+
+// assumeFor is how long a decision counts before the reports of the physical
+// cluster must contain it: pods are made within seconds, and a report follows
+// within ten more.
+const assumeFor = time.Minute
+
+// assumptions remembers what was decided lately and is not yet seen, so that
+// many namespaces decided at once spread. It is a guess of this process only:
+// without it decisions are less even, not wrong.
+type assumptions struct {
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	// decided by the UID of the namespace.
+	decided map[types.UID]assumption
+	// placements counts, by physical cluster, the decisions in the informer.
+	placements map[string]int
+	// seen are the UIDs of the namespaces that placements counts.
+	seen map[types.UID]struct{}
+}
+
+type assumption struct {
+	clusters []string
+	requests corev1.ResourceList
+	expires  time.Time
+}
+
+func newAssumptions(c clock.PassiveClock, placements *controller.Informer[*placementv1alpha1.Placement]) *assumptions {
+	a := &assumptions{clock: c, decided: map[types.UID]assumption{}, placements: map[string]int{}, seen: map[types.UID]struct{}{}}
+	placements.Handle(a.observe)
+	return a
+}
+
+// decide decides a unit on top of what is assumed and assumes the outcome;
+// forget takes that back.
+func (a *assumptions) decide(s placement.Snapshot, u placement.Unit, namespace types.UID) (d placement.Decision, forget func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.expire()
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		c.Placements = a.placements[c.Name]
+		c.Assumed = corev1.ResourceList{}
+	}
+	for uid, assumed := range a.decided {
+		for i := range s.Clusters {
+			a.add(&s.Clusters[i], uid, assumed)
+		}
+	}
+	d = placement.Decide(s, u)
+	if d.Possible() {
+		a.decided[namespace] = assumption{clusters: d.Clusters, requests: u.Requests, expires: a.clock.Now().Add(assumeFor)}
+	}
+	return d, func() { a.forget(namespace) }
+}
+
+func (a *assumptions) add(c *placement.PhysicalCluster, uid types.UID, assumed assumption) {
+	for _, name := range assumed.clusters {
+		if name != c.Name {
+			continue
+		}
+		if _, counted := a.seen[uid]; !counted {
+			c.Placements++
+		}
+		for resource, quantity := range assumed.requests {
+			sum := c.Assumed[resource]
+			sum.Add(quantity)
+			c.Assumed[resource] = sum
+		}
+	}
+}
+
+func (a *assumptions) forget(namespace types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.decided, namespace)
+}
+
+func (a *assumptions) expire() {
+	now := a.clock.Now()
+	for uid, assumed := range a.decided {
+		if !now.Before(assumed.expires) {
+			delete(a.decided, uid)
+		}
+	}
+}
+
+// observe counts the decisions of the informer.
+func (a *assumptions) observe(old, new *placementv1alpha1.Placement) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count(old, -1)
+	a.count(new, +1)
+}
+
+func (a *assumptions) count(p *placementv1alpha1.Placement, n int) {
+	if p == nil {
+		return
+	}
+	for _, name := range decided(p) {
+		a.placements[name] += n
+	}
+	if uid := ownerUID(p); uid != "" && decided(p) != nil {
+		if n > 0 {
+			a.seen[uid] = struct{}{}
+		} else {
+			delete(a.seen, uid)
+		}
+	}
+}

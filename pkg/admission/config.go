@@ -1,0 +1,48 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+)
+
+// Config is what the plugin works with. The clients take the logical cluster
+// from the context and act as the system.
+type Config struct {
+	Kube   kubernetes.Interface
+	Client versioned.Interface
+
+	Namespaces       *controller.Informer[*corev1.Namespace]
+	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	Placements       *controller.Informer[*placementv1alpha1.Placement]
+	LogicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
+
+	// ControlPlane returns the id of the control plane.
+	ControlPlane func(context.Context) (string, error)
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.Kube == nil || c.Client == nil:
+		return errors.New("admission needs clients")
+	case c.Namespaces == nil || c.PhysicalClusters == nil || c.Placements == nil || c.LogicalClusters == nil:
+		return errors.New("admission needs informers of Namespaces, PhysicalClusters, Placements and LogicalClusters")
+	case c.ControlPlane == nil:
+		return errors.New("admission needs the id of the control plane")
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	return nil
+}

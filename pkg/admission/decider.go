@@ -1,0 +1,257 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"github.com/atoll-dev/atoll/pkg/admission/stamp"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// decider decides namespaces and stores the decisions. Whoever stores first
+// wins; everybody else takes what is stored.
+type decider struct {
+	kube         kubernetes.Interface
+	client       versioned.Interface
+	lookup       *lookup
+	controlPlane func(context.Context) (string, error)
+	assumptions  *assumptions
+}
+
+func newDecider(config Config, lookup *lookup) *decider {
+	return &decider{
+		kube: config.Kube, client: config.Client, lookup: lookup, controlPlane: config.ControlPlane,
+		assumptions: newAssumptions(config.Clock, config.Placements),
+	}
+}
+
+// question is about a namespace, as read live, and the object that asks.
+type question struct {
+	cluster   logicalcluster.Name
+	namespace *corev1.Namespace
+	kind      workload.Kind
+	object    runtime.Object
+	dryRun    bool
+	// mayRefuse: the object does not exist yet, so a policy may refuse it.
+	mayRefuse bool
+}
+
+// outcome has the clusters, or says why there are none.
+type outcome struct {
+	clusters []string
+	message  string
+	refused  bool
+}
+
+// maxTries bounds the races that one request loses against others.
+const maxTries = 5
+
+func (d *decider) decide(ctx context.Context, q question) (outcome, error) {
+	var err error
+	for range maxTries {
+		var o outcome
+		if o, err = d.try(ctx, q); err == nil {
+			return o, nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return outcome{}, err
+		}
+	}
+	return outcome{}, err
+}
+
+func (d *decider) try(ctx context.Context, q question) (outcome, error) {
+	stored, err := d.stored(ctx, q)
+	if err != nil {
+		return outcome{}, err
+	}
+	if clusters := decided(stored); clusters != nil {
+		return outcome{clusters: clusters}, d.stampNamespace(ctx, q, clusters)
+	}
+	snapshot, unit, err := d.read(ctx, q)
+	if err != nil {
+		return outcome{}, err
+	}
+	decision, forget := d.assumptions.decide(snapshot, unit, q.namespace.UID)
+	o := outcome{clusters: decision.Clusters, message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
+	if q.dryRun || o.refused {
+		forget()
+		return o, nil
+	}
+	if stored, err = d.store(ctx, q, stored, decision); err != nil {
+		forget()
+		return outcome{}, fmt.Errorf("storing the decision: %w", err)
+	}
+	if err := d.explain(ctx, q, stored, decision); err != nil {
+		return outcome{}, fmt.Errorf("explaining the decision: %w", err)
+	}
+	if !decision.Possible() {
+		return o, nil
+	}
+	return o, d.stampNamespace(ctx, q, decision.Clusters)
+}
+
+// stored reads the placement of the namespace; one without UID stands for none.
+// One that was left by an earlier namespace of the same name is removed.
+func (d *decider) stored(ctx context.Context, q question) (*placementv1alpha1.Placement, error) {
+	none := &placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{
+		Name: placementv1alpha1.NamespaceUnit, Namespace: q.namespace.Name,
+		OwnerReferences: []metav1.OwnerReference{owner(q.namespace)},
+	}}
+	client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
+	p, err := client.Get(at(ctx, q.cluster), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the placement: %w", err)
+	case belongsTo(p, q.namespace.UID):
+		return p, nil
+	case q.dryRun:
+		return none, nil
+	}
+	err = client.Delete(at(ctx, q.cluster), p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("removing the placement of an earlier namespace: %w", err)
+	}
+	return none, nil
+}
+
+// read assembles what Decide looks at. It is read from the server and not from
+// informers: a cordon or a policy that was written before the object counts.
+func (d *decider) read(ctx context.Context, q question) (placement.Snapshot, placement.Unit, error) {
+	var s placement.Snapshot
+	clusters, err := d.client.FleetV1alpha1().PhysicalClusters().List(at(ctx, scope.Root), metav1.ListOptions{})
+	if err != nil {
+		return s, placement.Unit{}, fmt.Errorf("listing physical clusters: %w", err)
+	}
+	for i := range clusters.Items {
+		s.Clusters = append(s.Clusters, placement.PhysicalCluster{PhysicalCluster: &clusters.Items[i]})
+	}
+	policies, err := d.client.PlacementV1alpha1().ClusterPlacementPolicies().List(at(ctx, scope.Root), metav1.ListOptions{})
+	if err != nil {
+		return s, placement.Unit{}, fmt.Errorf("listing policies: %w", err)
+	}
+	for i := range policies.Items {
+		s.Policies = append(s.Policies, placement.Policy{ClusterPlacementPolicy: &policies.Items[i]})
+	}
+	clusterLabels, err := d.lookup.clusterLabels(ctx, q.cluster)
+	if err != nil {
+		return s, placement.Unit{}, fmt.Errorf("reading logical cluster %s: %w", q.cluster, err)
+	}
+	u := placement.Unit{
+		LogicalCluster: q.cluster, LogicalClusterLabels: clusterLabels,
+		Namespace: q.namespace.Name, NamespaceLabels: q.namespace.Labels,
+		Pin:  q.namespace.Annotations[placementv1alpha1.ClusterAnnotation],
+		APIs: []string{q.kind.API()},
+	}
+	obj, err := external(q.kind, q.object)
+	if err != nil {
+		return s, u, err
+	}
+	u.StorageClasses = workload.StorageClasses(q.kind, obj)
+	u.Requests, err = workload.Requests(q.kind, obj)
+	return s, u, err
+}
+
+// external turns an object of admission, which has an internal type, into the
+// form in which people write it.
+func external(kind workload.Kind, obj runtime.Object) (map[string]any, error) {
+	versioned, err := legacyscheme.Scheme.ConvertToVersion(obj, kind.GroupVersion())
+	if err != nil {
+		return nil, fmt.Errorf("converting to %s: %w", kind.GroupVersionKind, err)
+	}
+	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(versioned)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s: %w", kind.GroupVersionKind, err)
+	}
+	return out, nil
+}
+
+// store writes the decision if it is not there; an impossible one leaves an
+// undecided placement.
+func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Placement, decision placement.Decision) (*placementv1alpha1.Placement, error) {
+	client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
+	p = p.DeepCopy()
+	p.Spec.Decision = decision.API()
+	switch {
+	case p.UID == "":
+		return client.Create(at(ctx, q.cluster), p, metav1.CreateOptions{})
+	case decision.Possible():
+		return client.Update(at(ctx, q.cluster), p, metav1.UpdateOptions{})
+	}
+	return p, nil
+}
+
+// explain writes the reasons into the status of the placement, if they differ.
+func (d *decider) explain(ctx context.Context, q question, p *placementv1alpha1.Placement, decision placement.Decision) error {
+	changed := p.DeepCopy()
+	changed.Status.Rejected = decision.RejectedAPI()
+	meta.SetStatusCondition(&changed.Status.Conditions, scheduled(decision, changed.Generation))
+	if equalStatus(p.Status, changed.Status) {
+		return nil
+	}
+	_, err := d.client.PlacementV1alpha1().Placements(p.Namespace).UpdateStatus(at(ctx, q.cluster), changed, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) {
+		return nil // somebody else writes the status of a decision that stands
+	}
+	return err
+}
+
+func scheduled(d placement.Decision, generation int64) metav1.Condition {
+	c := metav1.Condition{
+		Type: placementv1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Decided",
+		Message: d.Message(), ObservedGeneration: generation,
+	}
+	if !d.Possible() {
+		c.Status, c.Reason = metav1.ConditionFalse, "NoPhysicalClusterFits"
+	}
+	return c
+}
+
+func equalStatus(a, b placementv1alpha1.PlacementStatus) bool {
+	return slices.Equal(a.Rejected, b.Rejected) && slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message && x.ObservedGeneration == y.ObservedGeneration
+	})
+}
+
+// stampNamespace makes the Namespace carry the targets, the finalizer and the
+// name of its physical namespace. Whoever crashes in between leaves it to the
+// next object or to the placement controller.
+func (d *decider) stampNamespace(ctx context.Context, q question, clusters []string) error {
+	if q.dryRun {
+		return nil
+	}
+	id, err := d.controlPlane(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the id of the control plane: %w", err)
+	}
+	if id == "" {
+		return errors.New("the control plane has no id yet")
+	}
+	patch := stamp.Namespace(q.namespace, q.cluster, id, clusters)
+	if patch == nil {
+		return nil
+	}
+	_, err = d.kube.CoreV1().Namespaces().Patch(at(ctx, q.cluster), q.namespace.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("stamping the namespace: %w", err)
+	}
+	return nil
+}

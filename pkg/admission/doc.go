@@ -1,0 +1,23 @@
+// Package admission is the control plane's own admission: it keeps namespaces'
+// life cycle, guards the system's metadata and kinds, and places.
+//
+// New returns one plugin for the end of the mutating and validating chains. On
+// a write it takes these steps, in this order:
+//
+//	lifecycle   the namespace exists and is not terminating; some names stay
+//	guard       who may write Copies, Placements and what syncers bring up
+//	protect     the system's keys come from the server, not from the request;
+//	            the annotation of the logical cluster is set
+//	place       an object of a placed kind gets its targets, and the first one
+//	            of a namespace has the namespace decided
+//	pin         the user's annotation on a Namespace names a physical cluster
+//
+// What can be decided without I/O is decided in pure packages below (protect,
+// stamp, syncerguard) and in pkg/placement; here are the reads and writes.
+//
+// Invariant: once a namespace is decided, admitting a write in it does no I/O:
+// the decision comes from an informer. Only where the informer has nothing does
+// a live read follow, since it may lag behind.
+//
+// Read plugin.go first, then placing.go.
+package admission

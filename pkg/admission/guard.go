@@ -1,0 +1,96 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/atoll-dev/atoll/pkg/admission/syncerguard"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+var (
+	copiesResource          = placementv1alpha1.Resource("copies")
+	placementsResource      = placementv1alpha1.Resource("placements")
+	logicalClustersResource = tenancyv1alpha1.Resource("logicalclusters")
+)
+
+// guard says who may write what, where roles cannot: syncers by object, users
+// not the records of the system, nobody the reserved names.
+func guard(ctx context.Context, r *request) error {
+	switch {
+	case r.system || r.virtual():
+		return nil
+	case r.syncer != "":
+		return guardSyncer(ctx, r)
+	}
+	name := r.GetName()
+	switch r.groupResource() {
+	case copiesResource:
+		return admission.NewForbidden(r.Attributes, errors.New("Copies are records that only the syncer of their physical cluster writes"))
+	case placementsResource:
+		return admission.NewForbidden(r.Attributes, errors.New("Placements are records that only the scheduler writes; use a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.ClusterAnnotation+" of the namespace"))
+	case logicalClustersResource:
+		if r.GetOperation() == admission.Create && name == scope.Root.String() {
+			return admission.NewForbidden(r.Attributes, fmt.Errorf("the name %s is reserved", name))
+		}
+	}
+	return nil
+}
+
+// guardSyncer asks for the content of a namespace, too, whether the namespace
+// is placed on the syncer's physical cluster.
+func guardSyncer(ctx context.Context, r *request) error {
+	w := syncerguard.Write{
+		Target: r.syncer, Cluster: r.cluster, Verb: verb(r.GetOperation()),
+		Resource: r.groupResource(), Subresource: r.GetSubresource(),
+		Namespace: r.GetNamespace(), Name: r.GetName(), Object: r.obj, Old: r.old,
+	}
+	if err := syncerguard.Check(w); err != nil {
+		return admission.NewForbidden(r.Attributes, err)
+	}
+	if w.Verb != syncerguard.Create || !syncerguard.InNamespace(w) {
+		return nil
+	}
+	placed, err := placedOn(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !placed {
+		return admission.NewForbidden(r.Attributes, fmt.Errorf("namespace %s is not placed on %s", r.GetNamespace(), r.syncer))
+	}
+	return nil
+}
+
+func placedOn(ctx context.Context, r *request) (bool, error) {
+	namespace, err := r.getNamespace(ctx)
+	if err == nil {
+		if _, ok := placementv1alpha1.TargetsOf(namespace.Annotations)[r.syncer]; ok {
+			return true, nil
+		}
+		namespace, err = r.getLiveNamespace(ctx)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, err
+	case err != nil:
+		return false, apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
+	}
+	_, ok := placementv1alpha1.TargetsOf(namespace.Annotations)[r.syncer]
+	return ok, nil
+}
+
+func verb(o admission.Operation) syncerguard.Verb {
+	switch o {
+	case admission.Create:
+		return syncerguard.Create
+	case admission.Update:
+		return syncerguard.Update
+	}
+	return syncerguard.Delete
+}

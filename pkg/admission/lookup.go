@@ -1,0 +1,57 @@
+package admission
+
+import (
+	"context"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// lookup reads from informers, and from the server what they lack.
+type lookup struct {
+	kube            kubernetes.Interface
+	client          versioned.Interface
+	namespaces      *controller.Informer[*corev1.Namespace]
+	logicalClusters *controller.Informer[*tenancyv1alpha1.LogicalCluster]
+}
+
+// at is a context for own requests about a logical cluster: it keeps the
+// deadline of the request, not its view of a physical cluster.
+func at(ctx context.Context, cluster logicalcluster.Name) context.Context {
+	return scope.With(ctx, scope.Scope{Cluster: cluster})
+}
+
+func (l *lookup) namespace(ctx context.Context, cluster logicalcluster.Name, name string) (*corev1.Namespace, error) {
+	if namespace, ok := l.namespaces.Get(controller.Request{Cluster: cluster, Name: name}); ok {
+		return namespace, nil
+	}
+	return l.liveNamespace(ctx, cluster, name)
+}
+
+func (l *lookup) liveNamespace(ctx context.Context, cluster logicalcluster.Name, name string) (*corev1.Namespace, error) {
+	return l.kube.CoreV1().Namespaces().Get(at(ctx, cluster), name, metav1.GetOptions{})
+}
+
+// clusterLabels are the labels of a logical cluster; none if it has no object.
+func (l *lookup) clusterLabels(ctx context.Context, cluster logicalcluster.Name) (labels.Set, error) {
+	if c, ok := l.logicalClusters.Get(controller.Request{Cluster: scope.Root, Name: cluster.String()}); ok {
+		return c.Labels, nil
+	}
+	c, err := l.client.TenancyV1alpha1().LogicalClusters().Get(at(ctx, scope.Root), cluster.String(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.Labels, nil
+}

@@ -1,0 +1,55 @@
+package admission
+
+import (
+	"errors"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/atoll-dev/atoll/pkg/admission/protect"
+	"github.com/atoll-dev/atoll/pkg/admission/stamp"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// protect gives the object the system's metadata. The annotation of the logical
+// cluster is set here, although storage sets it too: strategies compare
+// annotations before, and would see a change.
+func (p *plugin) protect(r *request) {
+	if r.virtual() {
+		return
+	}
+	switch {
+	case r.system || r.groupResource() == copiesResource:
+		// free to write them; who else may write Copies was asked before
+	case r.old != nil:
+		protect.Update(r.obj, r.old)
+	default:
+		observed := types.UID(r.obj.GetAnnotations()[placementv1alpha1.UIDAnnotation])
+		protect.Create(r.obj)
+		if r.syncer != "" && !r.isSubresourceCreate() && r.GetNamespace() != "" {
+			stamp.Observed(r.obj, r.syncer, observed)
+		}
+	}
+	if !r.isSubresourceCreate() {
+		stamp.Cluster(r.obj, r.cluster)
+	}
+}
+
+// checkProtected makes sure that no plugin after Admit changed the system's
+// metadata.
+func checkProtected(r *request) error {
+	if r.virtual() || r.isSubresourceCreate() {
+		return nil
+	}
+	if logicalcluster.From(r.obj) != r.cluster {
+		return admission.NewForbidden(r.Attributes, errors.New("the annotation "+logicalcluster.AnnotationKey+" was changed after it was set"))
+	}
+	if !r.user() || r.old == nil {
+		return nil
+	}
+	if !protect.Equal(r.obj, r.old) && !(stamp.HasTargets(r.obj) && !stamp.HasTargets(r.old)) {
+		return admission.NewForbidden(r.Attributes, errors.New("metadata of the system was changed after it was set"))
+	}
+	return nil
+}

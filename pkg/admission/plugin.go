@@ -1,0 +1,98 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// New returns the plugin. It has to be the last of the mutating and of the
+// validating chain: no other plugin may change what it stamps.
+func New(config Config) (admission.Interface, error) {
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
+	lookup := &lookup{kube: config.Kube, client: config.Client, namespaces: config.Namespaces, logicalClusters: config.LogicalClusters}
+	return &plugin{
+		Handler:   admission.NewHandler(admission.Create, admission.Update, admission.Delete),
+		lookup:    lookup,
+		lifecycle: newLifecycle(config.Clock),
+		placing:   newPlacing(config, lookup),
+		pins:      pins{client: config.Client, clusters: config.PhysicalClusters},
+	}, nil
+}
+
+type plugin struct {
+	*admission.Handler
+	lookup    *lookup
+	lifecycle *lifecycle
+	placing   *placing
+	pins      pins
+}
+
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
+
+// Admit implements admission.MutationInterface.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	r, err := p.request(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := p.lifecycle.admit(ctx, r); err != nil {
+		return err
+	}
+	if err := guard(ctx, r); err != nil {
+		return err
+	}
+	if r.obj == nil {
+		return nil
+	}
+	p.protect(r)
+	return p.placing.admit(ctx, r)
+}
+
+// Validate implements admission.ValidationInterface. What is deleted is known
+// only here.
+func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	r, err := p.request(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := p.lifecycle.immortal(r); err != nil {
+		return err
+	}
+	if err := guard(ctx, r); err != nil {
+		return err
+	}
+	if r.obj == nil {
+		return nil
+	}
+	if err := checkProtected(r); err != nil {
+		return err
+	}
+	return p.pins.validate(ctx, r)
+}
+
+// request gathers what all steps need.
+func (p *plugin) request(ctx context.Context, a admission.Attributes) (*request, error) {
+	r, err := newRequest(ctx, a, p.lookup)
+	if err != nil {
+		return nil, admission.NewForbidden(a, err)
+	}
+	if obj := a.GetObject(); obj != nil {
+		if r.obj, err = meta.Accessor(obj); err != nil {
+			r.obj = nil // a list or status: nothing that has metadata
+		}
+	}
+	if old := a.GetOldObject(); old != nil {
+		if r.old, err = meta.Accessor(old); err != nil {
+			return nil, admission.NewForbidden(a, fmt.Errorf("reading the metadata of what is there: %w", err))
+		}
+	}
+	return r, nil
+}

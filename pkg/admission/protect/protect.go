@@ -1,0 +1,99 @@
+package protect
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// Create drops the system's keys from an object that a user creates.
+func Create(obj metav1.Object) {
+	obj.SetLabels(restored(obj.GetLabels(), nil))
+	obj.SetAnnotations(restored(obj.GetAnnotations(), nil))
+	if slices.ContainsFunc(obj.GetFinalizers(), placementv1alpha1.IsSystemKey) {
+		obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), placementv1alpha1.IsSystemKey))
+	}
+	disown(obj)
+}
+
+// Update gives an object that a user updates the system's keys of old.
+func Update(obj, old metav1.Object) {
+	obj.SetLabels(restored(obj.GetLabels(), old.GetLabels()))
+	obj.SetAnnotations(restored(obj.GetAnnotations(), old.GetAnnotations()))
+	if !slices.Equal(systemKeys(obj.GetFinalizers()), systemKeys(old.GetFinalizers())) {
+		obj.SetFinalizers(restoredFinalizers(obj.GetFinalizers(), old.GetFinalizers()))
+	}
+	disown(obj)
+}
+
+// Equal reports whether the system's keys of two objects are the same.
+func Equal(a, b metav1.Object) bool {
+	return same(a.GetLabels(), b.GetLabels()) && same(a.GetAnnotations(), b.GetAnnotations()) &&
+		slices.Equal(systemKeys(a.GetFinalizers()), systemKeys(b.GetFinalizers()))
+}
+
+// restored is m with the system's keys as in old. It is m itself if nothing has
+// to change, so that an untouched object stays untouched.
+func restored(m, old map[string]string) map[string]string {
+	if same(m, old) {
+		return m
+	}
+	out := make(map[string]string, len(m))
+	for key, value := range m {
+		if !placementv1alpha1.IsSystemKey(key) {
+			out[key] = value
+		}
+	}
+	for key, value := range old {
+		if placementv1alpha1.IsSystemKey(key) {
+			out[key] = value
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func same(a, b map[string]string) bool { return maps.Equal(system(a), system(b)) }
+
+// system are the entries of m with system keys; nil, without allocating, for
+// the many objects that have none.
+func system(m map[string]string) map[string]string {
+	var out map[string]string
+	for key, value := range m {
+		if placementv1alpha1.IsSystemKey(key) {
+			if out == nil {
+				out = make(map[string]string, 2)
+			}
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func systemKeys(list []string) []string {
+	var out []string
+	for _, key := range list {
+		if placementv1alpha1.IsSystemKey(key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// restoredFinalizers puts the system's finalizers of old back to their places
+// among those of the user, so that an update that only left them out changes
+// nothing.
+func restoredFinalizers(list, old []string) []string {
+	out := slices.DeleteFunc(slices.Clone(list), placementv1alpha1.IsSystemKey)
+	for i, key := range old {
+		if placementv1alpha1.IsSystemKey(key) {
+			out = slices.Insert(out, min(i, len(out)), key)
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package syncerguard
+
+import (
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Verb is what a syncer does to an object.
+type Verb string
+
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Delete Verb = "delete"
+)
+
+// Write is one write of a syncer.
+type Write struct {
+	// Target is the physical cluster of the syncer.
+	Target  string
+	Cluster logicalcluster.Name
+	Verb    Verb
+
+	Resource        schema.GroupResource
+	Subresource     string
+	Namespace, Name string
+	// Object is what is created or updated, Old what is updated or deleted; they
+	// are nil where the verb has none, and where it is not known yet.
+	Object, Old metav1.Object
+}
+
+var (
+	copies              = placementv1alpha1.Resource("copies")
+	physicalClusters    = fleetv1alpha1.Resource("physicalclusters")
+	leases              = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	events              = schema.GroupResource{Resource: "events"}
+	eventsV1            = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
+	endpointSlices      = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
+	controllerRevisions = schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}
+)
+
+// Observable reports whether objects of a resource come up from below.
+func Observable(gr schema.GroupResource) bool {
+	switch gr {
+	case events, eventsV1, endpointSlices, controllerRevisions:
+		return true
+	}
+	kind, ok := workload.ByResource(gr)
+	return ok && kind.Observed
+}
+
+// InNamespace reports whether a write is about the content of a namespace that
+// must be placed on the syncer's physical cluster.
+func InNamespace(w Write) bool { return w.Resource == copies || Observable(w.Resource) }
+
+// Check says why a write is not permitted; nil means that it is.
+func Check(w Write) error {
+	switch {
+	case w.Cluster == scope.Root && w.Resource == physicalClusters:
+		if w.Verb != Update || w.Subresource != "status" || w.Name != w.Target {
+			return fmt.Errorf("the syncer of %s may only write the status of its own PhysicalCluster", w.Target)
+		}
+		return nil
+	case w.Cluster == scope.Root && w.Resource == leases:
+		if w.Verb == Delete || w.Namespace != fleetv1alpha1.LeaseNamespace || w.Name != w.Target {
+			return fmt.Errorf("the syncer of %s may only renew its own Lease", w.Target)
+		}
+		return nil
+	case w.Cluster == scope.Root:
+		return fmt.Errorf("the syncer of %s may not write %s in root", w.Target, w.Resource)
+	case w.Resource == copies:
+		return checkCopy(w)
+	case Observable(w.Resource):
+		return checkObserved(w)
+	}
+	return fmt.Errorf("the syncer of %s may not write %s", w.Target, w.Resource)
+}
+
+func checkCopy(w Write) error {
+	for _, obj := range []metav1.Object{w.Object, w.Old} {
+		if obj == nil {
+			continue
+		}
+		c, ok := obj.(*placementv1alpha1.Copy)
+		if !ok {
+			return fmt.Errorf("unexpected type %T of a Copy", obj)
+		}
+		if c.Spec.Cluster != w.Target {
+			return fmt.Errorf("the syncer of %s may not write a Copy of %s", w.Target, c.Spec.Cluster)
+		}
+	}
+	return nil
+}
+
+// checkObserved: the syncer says which object below it brings up, and from then
+// on is the only syncer that writes it.
+func checkObserved(w Write) error {
+	if w.Verb == Create {
+		if w.Subresource != "" {
+			return fmt.Errorf("the syncer of %s may not write %s/%s", w.Target, w.Resource, w.Subresource)
+		}
+		if w.Object != nil && w.Object.GetAnnotations()[placementv1alpha1.UIDAnnotation] == "" {
+			return fmt.Errorf("annotation %s is missing: it has the UID of the object on %s", placementv1alpha1.UIDAnnotation, w.Target)
+		}
+		return nil
+	}
+	if w.Old == nil {
+		return nil // asked again once the object is known
+	}
+	target, ok := placementv1alpha1.TargetsOf(w.Old.GetAnnotations())[w.Target]
+	if !ok || target.State != placementv1alpha1.TargetObserved {
+		return fmt.Errorf("the syncer of %s did not bring up %s %s", w.Target, w.Resource, w.Old.GetName())
+	}
+	return nil
+}
