@@ -142,9 +142,18 @@ func (i *Informer[T]) ListNamespace(c logicalcluster.Name, namespace string) []T
 	return i.ByIndex(byNamespace, namespaceValue(c, namespace))
 }
 
+// CountCluster is the number of objects in a logical cluster.
+func (i *Informer[T]) CountCluster(c logicalcluster.Name) int {
+	return i.count(byCluster, c.String())
+}
+
 // CountNamespace is the number of objects in a namespace.
 func (i *Informer[T]) CountNamespace(c logicalcluster.Name, namespace string) int {
-	keys, err := i.indexer.IndexKeys(byNamespace, namespaceValue(c, namespace))
+	return i.count(byNamespace, namespaceValue(c, namespace))
+}
+
+func (i *Informer[T]) count(index, value string) int {
+	keys, err := i.indexer.IndexKeys(index, value)
 	if err != nil {
 		panic(fmt.Sprintf("informer %s: %v", i.name, err))
 	}

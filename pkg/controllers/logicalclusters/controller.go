@@ -1,0 +1,160 @@
+package logicalclusters
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+const (
+	// patience is how long a new logical cluster is left to the request that
+	// creates it.
+	patience = 5 * time.Second
+	// again is when a terminating logical cluster is looked at again at the
+	// latest, gather how long to wait for more to go.
+	again  = 5 * time.Second
+	gather = 100 * time.Millisecond
+)
+
+var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+
+// Config is what the controller needs.
+type Config struct {
+	// The clients act in the logical cluster of the context.
+	Client         versioned.Interface
+	Kube           kubernetes.Interface
+	MetadataClient metadata.Interface
+	// Metadata knows the content; it must have namespaces.
+	Metadata *controller.Metadata
+	// Clusters are the LogicalClusters. Whoever composes runs it.
+	Clusters *controller.Informer[*tenancyv1alpha1.LogicalCluster]
+	// Discover lists the resources of a logical cluster, each group in its
+	// preferred version.
+	Discover func(context.Context, logicalcluster.Name) ([]*metav1.APIResourceList, error)
+	// Fill makes what every namespace has, in the logical cluster of the context.
+	Fill func(ctx context.Context, namespace string) error
+	// URL is where a logical cluster is served.
+	URL func(logicalcluster.Name) string
+	// Workers defaults to 4.
+	Workers int
+}
+
+// Controller leads logical clusters through their lives.
+type Controller struct {
+	Config
+	bindings *controller.Informer[*rbacv1.ClusterRoleBinding]
+	queue    *controller.Controller[controller.Request]
+}
+
+// New makes the controller.
+func New(config Config) *Controller {
+	if config.Workers == 0 {
+		config.Workers = 4
+	}
+	c := &Controller{Config: config}
+	c.queue = controller.New("logicalclusters", config.Workers, c.reconcile)
+	c.bindings = controller.NewInformer("logicalclusters/owners", &rbacv1.ClusterRoleBinding{},
+		controller.Lists(config.Kube.RbacV1().ClusterRoleBindings()),
+		controller.InformerOptions[*rbacv1.ClusterRoleBinding]{Tweak: func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, OwnersBinding).String()
+		}})
+	c.Clusters.Handle(func(old, lc *tenancyv1alpha1.LogicalCluster) {
+		if lc == nil || old != nil && old.DeletionTimestamp != nil && apiequality.Semantic.DeepEqual(old.Finalizers, lc.Finalizers) {
+			return // our own reports of what is left
+		}
+		c.queue.Enqueue(controller.RequestFor(lc))
+	})
+	c.bindings.Handle(func(old, binding *rbacv1.ClusterRoleBinding) {
+		if binding == nil {
+			binding = old
+		}
+		c.queue.Enqueue(requestFor(logicalcluster.From(binding)))
+	})
+	for _, gvr := range config.Metadata.Resources() {
+		informer := config.Metadata.For(gvr)
+		informer.Handle(func(old, obj *metav1.PartialObjectMetadata) {
+			if obj == nil {
+				c.gone(informer, logicalcluster.From(old))
+			}
+		})
+	}
+	return c
+}
+
+func requestFor(name logicalcluster.Name) controller.Request {
+	return controller.Request{Cluster: scope.Root, Name: name.String()}
+}
+
+// gone looks again at a terminating logical cluster when the last object of a
+// resource has left it.
+func (c *Controller) gone(informer *controller.Informer[*metav1.PartialObjectMetadata], name logicalcluster.Name) {
+	lc, ok := c.Clusters.Get(requestFor(name))
+	if ok && lc.DeletionTimestamp != nil && informer.CountCluster(name) == 0 {
+		c.queue.EnqueueAfter(requestFor(name), gather)
+	}
+}
+
+// Run works until ctx is done. It waits for all informers.
+func (c *Controller) Run(ctx context.Context) {
+	var informers sync.WaitGroup
+	defer informers.Wait()
+	informers.Go(func() { c.bindings.Run(ctx) })
+	for _, wait := range []func(context.Context) error{c.Clusters.WaitForSync, c.bindings.WaitForSync, c.Metadata.WaitForSync} {
+		if wait(ctx) != nil {
+			return
+		}
+	}
+	c.queue.Run(ctx)
+}
+
+func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
+	lc, ok := c.Clusters.Get(key)
+	if !ok || key.Cluster != scope.Root {
+		return controller.Result{}, nil
+	}
+	name := logicalcluster.Name(lc.Name)
+	if lc.DeletionTimestamp != nil {
+		if err := ForbidDeletion(name); err != nil {
+			return controller.Result{}, c.setStatus(ctx, lc, permanent(lc, err))
+		}
+		return c.terminate(ctx, lc)
+	}
+	if lc.Status.Phase != tenancyv1alpha1.LogicalClusterReady {
+		if wait := patience - time.Since(lc.CreationTimestamp.Time); wait > 0 {
+			return controller.Result{RequeueAfter: wait}, nil
+		}
+		if err := Bootstrap(ctx, c.Config, name); err != nil {
+			if statusErr := c.setStatus(ctx, lc, broken(lc, err)); statusErr != nil {
+				return controller.Result{}, fmt.Errorf("%w; and %w", err, statusErr)
+			}
+			return controller.Result{}, err
+		}
+		return controller.Result{}, nil
+	}
+	lc, err := ensureFinalizer(ctx, c.Config, lc)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	binding, _ := c.bindings.Get(controller.Request{Cluster: name, Name: OwnersBinding})
+	if !bound(binding, lc.Spec.Owners) {
+		if err := c.bindOwners(within(ctx, name), lc.Spec.Owners); err != nil {
+			return controller.Result{}, err
+		}
+	}
+	return controller.Result{}, c.setStatus(ctx, lc, ready(lc, c.URL(name)))
+}
