@@ -14,8 +14,13 @@ for api in "${apis[@]}"; do packages+=("$module/pkg/apis/$api/v1alpha1"); done
 echo "generate: deep copies"
 tool deepcopy-gen --go-header-file $header --output-file zz_generated.deepcopy.go "${packages[@]}"
 echo "generate: OpenAPI"
+upstream=() # their types are referred to by the names that upstream's own definitions have
+for p in api/core/v1 api/rbac/v1 apimachinery/pkg/apis/meta/v1 apimachinery/pkg/runtime apimachinery/pkg/api/resource; do
+  upstream+=(--readonly-pkg "k8s.io/$p" "k8s.io/$p")
+done
 tool openapi-gen --go-header-file $header --output-dir pkg/generated/openapi --output-pkg $module/pkg/generated/openapi \
-  --output-file zz_generated.openapi.go --report-filename /dev/null "${packages[@]}"
+  --output-file zz_generated.openapi.go --output-model-name-file zz_generated.model_name.go --report-filename /dev/null \
+  "${upstream[@]}" "${packages[@]}"
 echo "generate: apply configurations"
 tool applyconfiguration-gen --go-header-file $header --output-dir pkg/generated/applyconfiguration \
   --output-pkg $module/pkg/generated/applyconfiguration "${packages[@]}"

@@ -64,7 +64,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	c.InitialCluster = member + "=" + advertisePeer.String()
 	c.QuotaBackendBytes = quota
 	c.UnsafeNoFsync = config.UnsafeNoSync
-	c.LogLevel = "error"
+	c.LogLevel = "panic" // what goes wrong is returned; the rest is noise of stopping
 	s.etcd, err = embed.StartEtcd(c)
 	if err != nil {
 		s.Stop()

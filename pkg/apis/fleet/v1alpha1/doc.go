@@ -4,6 +4,7 @@
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true
+// +k8s:openapi-model-package=dev.atoll.fleet.v1alpha1
 // +k8s:defaulter-gen=TypeMeta
 // +groupName=fleet.atoll.dev
 package v1alpha1

@@ -8,6 +8,7 @@
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true
+// +k8s:openapi-model-package=dev.atoll.tenancy.v1alpha1
 // +k8s:defaulter-gen=TypeMeta
 // +groupName=tenancy.atoll.dev
 package v1alpha1
