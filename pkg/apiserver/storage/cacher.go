@@ -21,6 +21,7 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 		return nil, destroyRaw, err
 	}
 	raw = noWatchList{raw}
+	seen := &sightings{}
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage:             raw,
 		Versioner:           storage.APIObjectVersioner{},
@@ -30,7 +31,7 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 		KeyFunc:             r.key,
 		NewFunc:             r.newFunc,
 		NewListFunc:         r.newListFunc,
-		GetAttrsFunc:        r.attrs,
+		GetAttrsFunc:        seen.attrs(r.attrs),
 		IndexerFuncs:        r.trigger(),
 		Indexers:            r.indexers(indexers),
 		Codec:               config.Codec,
@@ -40,12 +41,14 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 		return nil, func() {}, fmt.Errorf("creating the watch cache of %s: %w", r.gr, err)
 	}
 	cached := cacher.NewCacheDelegator(c, raw)
+	h := newHub(r, cached, seen)
 	destroy := sync.OnceFunc(func() {
+		h.close()
 		cached.Stop()
 		c.Stop()
 		destroyRaw()
 	})
-	return &store{Interface: cached, resource: r, cached: true}, destroy, nil
+	return &store{Interface: cached, resource: r, hub: h}, destroy, nil
 }
 
 // noWatchList is the storage below a watch cache. The reflector of the watch

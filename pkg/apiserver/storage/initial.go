@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,35 +25,50 @@ func wantsInitialEvents(o storage.ListOptions) bool {
 	return o.ResourceVersion == "" || o.ResourceVersion == "0"
 }
 
-// listThenWatch begins a watch with the items of a list of key and goes on with
-// follow from the resource version of that list. The watch cache would walk the
-// whole resource for the initial events; its lists walk what is below key.
-func (s *store) listThenWatch(ctx context.Context, key string, o storage.ListOptions, follow func(storage.ListOptions) (watch.Interface, error)) (watch.Interface, error) {
+// initialEvents are the items of a list of key and, if o asks for it, the
+// bookmark after them; a watch has to go on from rv. The watch cache would walk
+// the whole resource for initial events; its lists walk what is below key.
+func (s *store) initialEvents(ctx context.Context, key string, o storage.ListOptions) (events []watch.Event, rv uint64, err error) {
 	list := s.newListFunc()
 	if err := s.Interface.GetList(ctx, key, initialList(o), list); err != nil {
-		return failed(err)
+		return nil, 0, err
 	}
 	l, err := meta.ListAccessor(list)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	rv := l.GetResourceVersion()
-	initial := make([]watch.Event, 0, meta.LenList(list)+1)
+	if rv, err = s.Versioner().ParseResourceVersion(l.GetResourceVersion()); err != nil {
+		return nil, 0, err
+	}
+	events = make([]watch.Event, 0, meta.LenList(list)+1)
 	if err := meta.EachListItem(list, func(obj runtime.Object) error {
-		initial = append(initial, watch.Event{Type: watch.Added, Object: obj})
+		events = append(events, watch.Event{Type: watch.Added, Object: obj})
 		return nil
 	}); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if o.SendInitialEvents != nil && o.Predicate.AllowWatchBookmarks {
-		end, err := s.initialEventsEnd(rv)
-		if err != nil {
-			return nil, err
+		end := s.newFunc()
+		if err := s.Versioner().UpdateObject(end, rv); err != nil {
+			return nil, 0, err
 		}
-		initial = append(initial, watch.Event{Type: watch.Bookmark, Object: end})
+		if err := storage.AnnotateInitialEventsEndBookmark(end); err != nil {
+			return nil, 0, err
+		}
+		events = append(events, watch.Event{Type: watch.Bookmark, Object: end})
 	}
-	o.SendInitialEvents, o.ResourceVersion, o.ResourceVersionMatch = nil, rv, ""
-	w, err := follow(o)
+	return events, rv, nil
+}
+
+// listThenWatch is a watch of the logical cluster c that begins with its state.
+func (s *store) listThenWatch(ctx context.Context, c logicalcluster.Name, key string, o storage.ListOptions) (watch.Interface, error) {
+	initial, rv, err := s.initialEvents(ctx, key, o)
+	if err != nil {
+		return failed(err)
+	}
+	o.SendInitialEvents, o.ResourceVersion, o.ResourceVersionMatch = nil, strconv.FormatUint(rv, 10), ""
+	o.Predicate = s.inCluster(o.Predicate, c)
+	w, err := s.Interface.Watch(ctx, key, o)
 	if err != nil {
 		return nil, err
 	}
@@ -69,17 +86,6 @@ func initialList(o storage.ListOptions) storage.ListOptions {
 		l.ResourceVersion = "0" // the oldest kind of watch takes any state
 	}
 	return l
-}
-
-// initialEventsEnd is the bookmark that says that the state is complete.
-func (s *store) initialEventsEnd(rv string) (runtime.Object, error) {
-	obj := s.newFunc()
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return nil, err
-	}
-	m.SetResourceVersion(rv)
-	return obj, storage.AnnotateInitialEventsEndBookmark(obj)
 }
 
 // failed answers a watch request that is well-formed, but cannot be served, like

@@ -16,8 +16,8 @@ import (
 type store struct {
 	storage.Interface
 	*resource
-	// cached says that Interface is a watch cache.
-	cached bool
+	// hub feeds the views; nil says that Interface is no watch cache.
+	hub *hub
 }
 
 // Create implements storage.Interface.
@@ -38,7 +38,13 @@ func (s *store) Get(ctx context.Context, key string, o storage.GetOptions, out r
 	if err != nil {
 		return err
 	}
-	return s.Interface.Get(ctx, key, o, out)
+	if err := s.Interface.Get(ctx, key, o, out); err != nil {
+		return err
+	}
+	if target, ok := scope.TargetFrom(ctx); ok {
+		return s.getVisible(target, key, o, out)
+	}
+	return nil
 }
 
 // GuaranteedUpdate implements storage.Interface.
@@ -46,6 +52,9 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, dest runtime.O
 	key, c, err := s.keys.one(ctx, key)
 	if err != nil {
 		return err
+	}
+	if target, ok := scope.TargetFrom(ctx); ok {
+		update = s.updateVisible(target, key, update)
 	}
 	return s.Interface.GuaranteedUpdate(ctx, key, dest, ignoreNotFound, pre, stamped(update, c), cached)
 }
@@ -56,6 +65,9 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre 
 	if err != nil {
 		return err
 	}
+	if target, ok := scope.TargetFrom(ctx); ok {
+		validate = s.deleteVisible(target, key, validate)
+	}
 	return s.Interface.Delete(ctx, key, out, pre, validate, cached, o)
 }
 
@@ -64,6 +76,9 @@ func (s *store) GetList(ctx context.Context, key string, o storage.ListOptions, 
 	key, _, err := s.keys.many(ctx, key)
 	if err != nil {
 		return err
+	}
+	if target, ok := scope.TargetFrom(ctx); ok {
+		return s.listView(ctx, target, key, o, list)
 	}
 	return s.Interface.GetList(ctx, key, o, list)
 }
@@ -74,14 +89,14 @@ func (s *store) Watch(ctx context.Context, key string, o storage.ListOptions) (w
 	if err != nil {
 		return nil, err
 	}
-	if !s.cached || c == scope.Wildcard {
+	if target, ok := scope.TargetFrom(ctx); ok {
+		return s.watchView(ctx, target, key, o)
+	}
+	if s.hub == nil || c == scope.Wildcard {
 		return s.Interface.Watch(ctx, key, o)
 	}
 	if wantsInitialEvents(o) && o.Recursive {
-		return s.listThenWatch(ctx, key, o, func(o storage.ListOptions) (watch.Interface, error) {
-			o.Predicate = s.inCluster(o.Predicate, c)
-			return s.Interface.Watch(ctx, key, o)
-		})
+		return s.listThenWatch(ctx, c, key, o)
 	}
 	o.Predicate = s.inCluster(o.Predicate, c)
 	return s.Interface.Watch(ctx, key, o)

@@ -1,0 +1,73 @@
+package storage
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// sightingsKept is more than the events that are on their way through the
+// watch cache at any time (100 in its queue, at most 2000 in those of a watch).
+const sightingsKept = 4096
+
+// sightings remembers, by pointer, the objects that went last into the watch
+// cache. The watch cache hands its watchers wrappers that can only be unwrapped
+// by a deep copy; with the pointer the hub shares the object instead, so that
+// views double neither the memory of the watch cache nor the work per event.
+// Whoever does not find an object here copies.
+type sightings struct {
+	// on is set while somebody looks.
+	on   atomic.Bool
+	mu   sync.Mutex
+	ring [sightingsKept]runtime.Object
+	next int
+}
+
+// add notes an object that is about to enter the watch cache.
+func (s *sightings) add(obj runtime.Object) {
+	if !s.on.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ring[s.next] = obj
+	s.next = (s.next + 1) % sightingsKept
+}
+
+// attrs wraps the function that the watch cache calls once for every object that
+// enters it, before it tells anybody.
+func (s *sightings) attrs(inner storage.AttrFunc) storage.AttrFunc {
+	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		s.add(obj)
+		return inner(obj)
+	}
+}
+
+// find returns the object that m describes, newest first, or nil.
+func (s *sightings) find(m metav1.Object) runtime.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := 1; i <= sightingsKept; i++ {
+		obj := s.ring[(s.next-i+sightingsKept)%sightingsKept]
+		if obj == nil {
+			return nil
+		}
+		if o, err := meta.Accessor(obj); err == nil && same(o, m) {
+			return obj
+		}
+	}
+	return nil
+}
+
+// same reports whether a and b are the same version of the same object:
+// resource versions are unique in etcd, the rest is belt and braces.
+func same(a, b metav1.Object) bool {
+	return a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID() &&
+		a.GetName() == b.GetName() && a.GetNamespace() == b.GetNamespace()
+}
