@@ -18,7 +18,6 @@ const maxReported = 10
 // resource is a resource whose objects must go.
 type resource struct {
 	schema.GroupVersionResource
-	namespaced bool
 	// collection says that all objects can be deleted with one request.
 	collection bool
 	// record says that another controller deletes the objects: they tell what
@@ -45,7 +44,6 @@ func deletable(lists []*metav1.APIResourceList) []resource {
 			}
 			out = append(out, resource{
 				GroupVersionResource: gvr,
-				namespaced:           r.Namespaced,
 				collection:           !r.Namespaced && slices.Contains(r.Verbs, "deletecollection"),
 				record:               gv.Group == placementv1alpha1.GroupName && (r.Name == "copies" || r.Name == "placements"),
 			})
