@@ -1,0 +1,82 @@
+package syncerguard
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+func aCopy(cluster string) metav1.Object {
+	return &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{Cluster: cluster}}
+}
+
+func annotated(key, value string) metav1.Object {
+	return &metav1.ObjectMeta{Annotations: map[string]string{key: value}}
+}
+
+func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
+	var (
+		pods      = schema.GroupResource{Resource: "pods"}
+		secrets   = schema.GroupResource{Resource: "secrets"}
+		withUID   = annotated("atoll.dev/uid", "1")
+		bare      = &metav1.ObjectMeta{}
+		ownPod    = annotated("placement.atoll.dev/targets", `{"east":{"state":"Observed","uid":"1"}}`)
+		otherPod  = annotated("placement.atoll.dev/targets", `{"west":{"state":"Observed","uid":"1"}}`)
+		placedPod = annotated("placement.atoll.dev/targets", `{"east":{}}`)
+		brokenPod = annotated("placement.atoll.dev/targets", `{"east":`)
+	)
+	for _, c := range []struct {
+		name  string
+		write Write
+		ok    bool
+	}{
+		{"its own Copy", Write{Verb: Create, Resource: copies, Object: aCopy("east")}, true},
+		{"a Copy of another", Write{Verb: Create, Resource: copies, Object: aCopy("west")}, false},
+		{"its Copy, updated", Write{Verb: Update, Resource: copies, Object: aCopy("east"), Old: aCopy("east")}, true},
+		{"a Copy taken from another", Write{Verb: Update, Resource: copies, Object: aCopy("east"), Old: aCopy("west")}, false},
+		{"a Copy given to another", Write{Verb: Update, Resource: copies, Object: aCopy("west"), Old: aCopy("east")}, false},
+		{"its Copy, deleted", Write{Verb: Delete, Resource: copies, Old: aCopy("east")}, true},
+		{"a deleted Copy of another", Write{Verb: Delete, Resource: copies, Old: aCopy("west")}, false},
+		{"something else as a Copy", Write{Verb: Create, Resource: copies, Object: bare}, false},
+
+		{"a pod that it brings up", Write{Verb: Create, Resource: pods, Object: withUID}, true},
+		{"a pod without the UID below", Write{Verb: Create, Resource: pods, Object: bare}, false},
+		{"a binding of a pod", Write{Verb: Create, Resource: pods, Subresource: "binding", Object: withUID}, false},
+		{"an event", Write{Verb: Create, Resource: events, Object: withUID}, true},
+		{"an event of events.k8s.io", Write{Verb: Create, Resource: eventsV1, Object: withUID}, true},
+		{"an EndpointSlice", Write{Verb: Create, Resource: endpointSlices, Object: withUID}, true},
+		{"a ControllerRevision", Write{Verb: Create, Resource: controllerRevisions, Object: withUID}, true},
+		{"a status that it brings up", Write{Verb: Update, Resource: pods, Subresource: "status", Object: ownPod, Old: ownPod}, true},
+		{"a pod that another brought up", Write{Verb: Update, Resource: pods, Object: ownPod, Old: otherPod}, false},
+		{"a pod that is placed", Write{Verb: Update, Resource: pods, Object: placedPod, Old: placedPod}, false},
+		{"a pod with a broken annotation", Write{Verb: Update, Resource: pods, Object: ownPod, Old: brokenPod}, false},
+		{"a pod of a user", Write{Verb: Update, Resource: pods, Object: ownPod, Old: bare}, false},
+		{"its pod, deleted", Write{Verb: Delete, Resource: pods, Old: ownPod}, true},
+		{"a deletion before the pod is known", Write{Verb: Delete, Resource: pods}, true},
+		{"the pod of another, deleted", Write{Verb: Delete, Resource: pods, Old: otherPod}, false},
+
+		{"a Secret", Write{Verb: Create, Resource: secrets, Object: withUID}, false},
+		{"a pod in root", Write{Cluster: "root", Verb: Create, Resource: pods, Object: withUID}, false},
+		{"the status of its PhysicalCluster", Write{Cluster: "root", Verb: Update, Resource: physicalClusters, Subresource: "status", Name: "east"}, true},
+		{"the spec of its PhysicalCluster", Write{Cluster: "root", Verb: Update, Resource: physicalClusters, Name: "east"}, false},
+		{"the status of another", Write{Cluster: "root", Verb: Update, Resource: physicalClusters, Subresource: "status", Name: "west"}, false},
+		{"its Lease", Write{Cluster: "root", Verb: Create, Resource: leases, Namespace: "atoll-system", Name: "east"}, true},
+		{"its Lease, renewed", Write{Cluster: "root", Verb: Update, Resource: leases, Namespace: "atoll-system", Name: "east"}, true},
+		{"the Lease of another", Write{Cluster: "root", Verb: Update, Resource: leases, Namespace: "atoll-system", Name: "west"}, false},
+		{"a Lease elsewhere", Write{Cluster: "root", Verb: Update, Resource: leases, Namespace: "default", Name: "east"}, false},
+		{"a Lease in a logical cluster", Write{Verb: Update, Resource: leases, Namespace: "atoll-system", Name: "east"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.write.Target = "east"
+			if c.write.Cluster == "" {
+				c.write.Cluster = "shop"
+			}
+			if err := Check(c.write); (err == nil) != c.ok {
+				t.Errorf("Check = %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package placement
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// TestDecideTranscripts runs testdata/*.txtar: the sections clusters, policies
+// and unit set the scene, each section want is what Decide then says.
+func TestDecideTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var scene scene
+			for i, section := range archive.Files {
+				if section.Name != "want" {
+					scene.set(t, section)
+					continue
+				}
+				got := scene.play()
+				if diff := cmp.Diff(string(section.Data), got); diff != "" {
+					t.Errorf("section %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+// clusterYAML is a physical cluster in short.
+type clusterYAML struct {
+	Name            string              `json:"name"`
+	Labels          map[string]string   `json:"labels"`
+	Unschedulable   bool                `json:"unschedulable"`
+	Deleting        bool                `json:"deleting"`
+	Ready           *string             `json:"ready"`
+	Reason          string              `json:"reason"`
+	Taints          []corev1.Taint      `json:"taints"`
+	APIs            []string            `json:"apis"`
+	StorageClasses  []string            `json:"storageClasses"`
+	Bounds          corev1.ResourceList `json:"bounds"`
+	CPU             *resource.Quantity  `json:"cpu"`
+	Memory          *resource.Quantity  `json:"memory"`
+	UsedCPU         resource.Quantity   `json:"usedCPU"`
+	UsedMemory      resource.Quantity   `json:"usedMemory"`
+	Assumed         corev1.ResourceList `json:"assumed"`
+	PlacementsCount int                 `json:"placements"`
+}
+
+func (y clusterYAML) cluster() PhysicalCluster {
+	c := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: y.Name, Labels: y.Labels}}
+	if y.Deleting {
+		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	}
+	c.Spec = fleetv1alpha1.PhysicalClusterSpec{Unschedulable: y.Unschedulable, Taints: y.Taints, Bounds: y.Bounds}
+	status := "True"
+	if y.Ready != nil {
+		status = *y.Ready
+	}
+	if status != "" {
+		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: y.Reason}}
+	}
+	c.Status.APIs, c.Status.StorageClasses = y.APIs, y.StorageClasses
+	if y.CPU != nil && y.Memory != nil {
+		c.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: *y.CPU, corev1.ResourceMemory: *y.Memory}
+	}
+	c.Status.Requested = corev1.ResourceList{corev1.ResourceCPU: y.UsedCPU, corev1.ResourceMemory: y.UsedMemory}
+	return PhysicalCluster{PhysicalCluster: c, Assumed: y.Assumed, Placements: y.PlacementsCount}
+}
+
+type unitYAML struct {
+	LogicalClusterLabels map[string]string   `json:"logicalClusterLabels"`
+	NamespaceLabels      map[string]string   `json:"namespaceLabels"`
+	Pin                  string              `json:"pin"`
+	Decided              []string            `json:"decided"`
+	Requests             corev1.ResourceList `json:"requests"`
+	APIs                 []string            `json:"apis"`
+	StorageClasses       []string            `json:"storageClasses"`
+}
+
+type scene struct {
+	clusters []clusterYAML
+	policies []placementv1alpha1.ClusterPlacementPolicy
+	unit     unitYAML
+}
+
+func (s *scene) set(t *testing.T, section txtar.File) {
+	t.Helper()
+	var into any
+	switch section.Name {
+	case "clusters":
+		s.clusters = nil
+		into = &s.clusters
+	case "policies":
+		s.policies = nil
+		into = &s.policies
+	case "unit":
+		s.unit = unitYAML{}
+		into = &s.unit
+	default:
+		t.Fatalf("unknown section %q", section.Name)
+	}
+	if err := yaml.UnmarshalStrict(section.Data, into); err != nil {
+		t.Fatalf("section %s: %v", section.Name, err)
+	}
+}
+
+func (s *scene) play() string {
+	var snapshot Snapshot
+	for _, c := range s.clusters {
+		snapshot.Clusters = append(snapshot.Clusters, c.cluster())
+	}
+	for i := range s.policies {
+		snapshot.Policies = append(snapshot.Policies, Policy{ClusterPlacementPolicy: &s.policies[i]})
+	}
+	return describe(Decide(snapshot, Unit{
+		LogicalCluster: "shop", LogicalClusterLabels: s.unit.LogicalClusterLabels,
+		Namespace: "web", NamespaceLabels: s.unit.NamespaceLabels,
+		Pin: s.unit.Pin, Decided: s.unit.Decided,
+		Requests: s.unit.Requests, APIs: s.unit.APIs, StorageClasses: s.unit.StorageClasses,
+	}))
+}
+
+func describe(d Decision) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, d.Message())
+	if d.Refuse {
+		fmt.Fprintln(&b, "refused")
+	}
+	for _, r := range d.Rejected {
+		fmt.Fprintf(&b, "%s: %s: %s\n", r.Cluster, r.Reason, r.Message)
+	}
+	if len(d.Policies) > 0 {
+		fmt.Fprint(&b, "heard:")
+		for _, p := range d.Policies {
+			fmt.Fprintf(&b, " %s@%d", p.Name, p.Generation)
+		}
+		fmt.Fprintln(&b)
+	}
+	return b.String()
+}

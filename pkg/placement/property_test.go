@@ -1,0 +1,200 @@
+package placement
+
+import (
+	"math/rand"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+func TestDecideAgreesWithADumbReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, u := drawSnapshot(t), drawUnit(t)
+		got := Decide(s, u)
+		if diff := cmp.Diff(dumb(s, u), got.Clusters); diff != "" {
+			t.Fatalf("Decide differs from the reference (-reference +Decide):\n%s\n%+v", diff, got)
+		}
+	})
+}
+
+func TestEveryPhysicalClusterIsEitherChosenOrRejectedWithAReason(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, u := drawSnapshot(t), drawUnit(t)
+		d := Decide(s, u)
+		seen := map[string]int{}
+		for _, name := range d.Clusters {
+			seen[name]++
+		}
+		for _, r := range d.Rejected {
+			seen[r.Cluster]++
+			if r.Reason == "" || r.Message == "" {
+				t.Fatalf("no reason for %+v", r)
+			}
+		}
+		for _, c := range s.Clusters {
+			if seen[c.Name] != 1 {
+				t.Fatalf("%s is named %d times in %+v", c.Name, seen[c.Name], d)
+			}
+		}
+		if len(seen) != len(s.Clusters) {
+			t.Fatalf("%d names for %d physical clusters", len(seen), len(s.Clusters))
+		}
+	})
+}
+
+func TestDecideDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, u := drawSnapshot(t), drawUnit(t)
+		want := Decide(s, u)
+		random := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
+		random.Shuffle(len(s.Clusters), func(i, j int) { s.Clusters[i], s.Clusters[j] = s.Clusters[j], s.Clusters[i] })
+		random.Shuffle(len(s.Policies), func(i, j int) { s.Policies[i], s.Policies[j] = s.Policies[j], s.Policies[i] })
+		if got := Decide(s, u); !reflect.DeepEqual(want, got) {
+			t.Fatalf("after shuffling (-before +after):\n%s", cmp.Diff(want, got))
+		}
+	})
+}
+
+func TestADecisionIsStableUnderCordonSilenceAndLoad(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, u := drawSnapshot(t), drawUnit(t)
+		u.Decided = nil
+		first := Decide(s, u)
+		if !first.Possible() {
+			t.Skip("nothing decided")
+		}
+		u.Decided = first.Clusters
+		for i := range s.Clusters {
+			c := s.Clusters[i].PhysicalCluster.DeepCopy()
+			c.Spec.Unschedulable = rapid.Bool().Draw(t, "cordoned")
+			c.Status.Conditions = nil
+			c.Status.Requested = c.Status.Allocatable
+			s.Clusters[i].PhysicalCluster = c
+		}
+		if diff := cmp.Diff(first.Clusters, Decide(s, u).Clusters); diff != "" {
+			t.Fatalf("moved without need (-before +after):\n%s", diff)
+		}
+	})
+}
+
+var (
+	names  = []string{"a", "b", "c", "d"}
+	values = []string{"x", "y"}
+)
+
+func drawLabels(t *rapid.T) labels.Set {
+	return rapid.MapOfN(rapid.SampledFrom([]string{"region", "tier"}), rapid.SampledFrom(values), 0, 2).Draw(t, "labels")
+}
+
+func drawList(t *rapid.T, name string, upTo int64) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	for _, r := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if rapid.Bool().Draw(t, name+" has "+string(r)) {
+			l[r] = *resource.NewQuantity(rapid.Int64Range(0, upTo).Draw(t, name), resource.DecimalSI)
+		}
+	}
+	return l
+}
+
+func drawTaints(t *rapid.T) []corev1.Taint {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) corev1.Taint {
+		return corev1.Taint{
+			Key: rapid.SampledFrom(values).Draw(t, "key"), Value: rapid.SampledFrom(values).Draw(t, "value"),
+			Effect: rapid.SampledFrom([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}).Draw(t, "effect"),
+		}
+	}), 0, 1).Draw(t, "taints")
+}
+
+func drawCluster(t *rapid.T, name string) PhysicalCluster {
+	c := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: drawLabels(t)}}
+	if rapid.IntRange(0, 9).Draw(t, "deleting") == 0 {
+		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	}
+	c.Spec = fleetv1alpha1.PhysicalClusterSpec{
+		Unschedulable: rapid.IntRange(0, 4).Draw(t, "cordon") == 0, Forget: rapid.IntRange(0, 9).Draw(t, "forget") == 0,
+		Taints: drawTaints(t), Bounds: drawList(t, "bounds", 20),
+	}
+	c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: rapid.SampledFrom([]metav1.ConditionStatus{"True", "True", "True", "False", "Unknown"}).Draw(t, "ready")}}
+	c.Status.Allocatable = drawList(t, "allocatable", 20)
+	c.Status.Requested = drawList(t, "requested", 10)
+	if rapid.Bool().Draw(t, "reported") {
+		c.Status.APIs = []string{"/v1/pods"}
+		if rapid.Bool().Draw(t, "apps") {
+			c.Status.APIs = append(c.Status.APIs, "apps/v1/deployments")
+		}
+		c.Status.StorageClasses = rapid.SliceOfNDistinct(rapid.SampledFrom(values), 0, 2, rapid.ID[string]).Draw(t, "classes")
+		if len(c.Status.StorageClasses) > 0 && rapid.Bool().Draw(t, "default class") {
+			c.Status.DefaultStorageClass = c.Status.StorageClasses[0]
+		}
+	}
+	return PhysicalCluster{PhysicalCluster: c, Assumed: drawList(t, "assumed", 3), Placements: rapid.IntRange(0, 2).Draw(t, "placements")}
+}
+
+func drawSelector(t *rapid.T, name string) *metav1.LabelSelector {
+	if rapid.IntRange(0, 2).Draw(t, name) > 0 {
+		return nil
+	}
+	return &metav1.LabelSelector{MatchLabels: drawLabels(t)}
+}
+
+func drawPolicy(t *rapid.T, name string) Policy {
+	p := Policy{Level: rapid.SampledFrom([]Level{Global, Local}).Draw(t, "level"), ClusterPlacementPolicy: &placementv1alpha1.ClusterPlacementPolicy{}}
+	p.Name = name
+	p.Spec.LogicalClusterSelector = drawSelector(t, "logical cluster selector")
+	p.Spec.NamespaceSelector = drawSelector(t, "namespace selector")
+	for range rapid.IntRange(0, 2).Draw(t, "terms") {
+		p.Spec.Terms = append(p.Spec.Terms, metav1.LabelSelector{MatchLabels: drawLabels(t)})
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "tolerations") {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, rapid.SampledFrom([]corev1.Toleration{
+			{Operator: corev1.TolerationOpExists},
+			{Key: "x", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+			{Key: "x", Value: "x"},
+			{Key: "y", Operator: corev1.TolerationOpEqual, Value: "y", Effect: corev1.TaintEffectNoExecute},
+		}).Draw(t, "toleration"))
+	}
+	if rapid.Bool().Draw(t, "counts") {
+		n := rapid.Int32Range(1, 3).Draw(t, "count")
+		p.Spec.Count = &n
+	}
+	return p
+}
+
+func drawSnapshot(t *rapid.T) Snapshot {
+	var s Snapshot
+	for _, name := range names[:rapid.IntRange(0, len(names)).Draw(t, "clusters")] {
+		s.Clusters = append(s.Clusters, drawCluster(t, name))
+	}
+	for _, name := range []string{"p", "q"}[:rapid.IntRange(0, 2).Draw(t, "policies")] {
+		s.Policies = append(s.Policies, drawPolicy(t, name))
+	}
+	return s
+}
+
+func drawUnit(t *rapid.T) Unit {
+	u := Unit{
+		LogicalCluster: "shop", LogicalClusterLabels: drawLabels(t), Namespace: "web", NamespaceLabels: drawLabels(t),
+		Requests: drawList(t, "requests", 6),
+		Decided:  rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID[string]).Draw(t, "decided"),
+	}
+	if rapid.IntRange(0, 5).Draw(t, "pinned") == 0 {
+		u.Pin = rapid.SampledFrom(names).Draw(t, "pin")
+	}
+	if rapid.Bool().Draw(t, "apis") {
+		u.APIs = []string{"apps/v1/deployments"}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "storage") == 0 {
+		u.StorageClasses = []string{rapid.SampledFrom([]string{"", "x"}).Draw(t, "class")}
+	}
+	return u
+}
