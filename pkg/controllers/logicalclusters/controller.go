@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
@@ -70,9 +69,7 @@ func New(config Config) *Controller {
 	c.queue = controller.New("logicalclusters", config.Workers, c.reconcile)
 	c.bindings = controller.NewInformer("logicalclusters/owners", &rbacv1.ClusterRoleBinding{},
 		controller.Lists(config.Kube.RbacV1().ClusterRoleBindings()),
-		controller.InformerOptions[*rbacv1.ClusterRoleBinding]{Tweak: func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, OwnersBinding).String()
-		}})
+		controller.InformerOptions[*rbacv1.ClusterRoleBinding]{Transform: ownersOnly})
 	c.Clusters.Handle(func(old, lc *tenancyv1alpha1.LogicalCluster) {
 		if lc == nil || old != nil && old.DeletionTimestamp != nil && apiequality.Semantic.DeepEqual(old.Finalizers, lc.Finalizers) {
 			return // our own reports of what is left

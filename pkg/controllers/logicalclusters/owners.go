@@ -8,6 +8,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // OwnersBinding is the ClusterRoleBinding inside a logical cluster that makes
@@ -15,6 +16,20 @@ import (
 const OwnersBinding = "atoll:owners"
 
 var ownersRole = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+
+// ownersOnly keeps the bindings of owners. A field selector cannot do it: to the
+// storage, a name without a namespace means one object, of one logical cluster.
+func ownersOnly(obj runtime.Object) (*rbacv1.ClusterRoleBinding, error) {
+	binding, ok := obj.(*rbacv1.ClusterRoleBinding)
+	if !ok {
+		return nil, fmt.Errorf("unexpected %T", obj)
+	}
+	if binding.Name != OwnersBinding {
+		return nil, nil
+	}
+	binding.ManagedFields = nil
+	return binding, nil
+}
 
 // subjects are owners with the defaults that the server gives.
 func subjects(owners []rbacv1.Subject) []rbacv1.Subject {
