@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
@@ -94,7 +95,12 @@ func bearerToken(req *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
+// notFound answers 404. The message goes into a Warning header, too: client-go
+// drops the body of an error in discovery, the first thing that kubectl asks for.
 func notFound(w http.ResponseWriter, message string) {
+	if header, err := utilnet.NewWarningHeader(299, "-", message); err == nil {
+		w.Header().Add("Warning", header)
+	}
 	responsewriters.WriteRawJSON(http.StatusNotFound, metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
 		Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound, Message: message,

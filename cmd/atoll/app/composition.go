@@ -2,25 +2,196 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	"k8s.io/apiserver/pkg/admission"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sadmission "k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	k8smetadata "k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
 
+	"github.com/atoll-dev/atoll/pkg/admission"
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
+	"github.com/atoll-dev/atoll/pkg/controllers/logicalclusters"
+	"github.com/atoll-dev/atoll/pkg/controllers/namespaces"
+	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
+// composition joins clients, informers, admission and controllers. Its parts
+// come into being in this order: clients and typed informers (when the server is
+// made, before it serves), then what needs discovery (when it serves).
 type composition struct {
 	url   string
 	caPEM []byte
+
+	kube     kubernetes.Interface
+	client   versioned.Interface
+	dynamic  dynamic.Interface
+	metadata k8smetadata.Interface
+
+	namespaces       *controller.Informer[*corev1.Namespace]
+	logicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
+	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	placements       *controller.Informer[*placementv1alpha1.Placement]
+	copies           *controller.Informer[*placementv1alpha1.Copy]
+
+	controlPlane controlPlane
+	running      sync.WaitGroup
 }
 
-func (c *composition) admission(loopback *restclient.Config) (admission.Interface, error) {
-	return admission.NewChainHandler(), nil
+// runner is a controller or an informer.
+type runner interface{ Run(context.Context) }
+
+// admission makes the clients and informers that the admission chain needs, and
+// the chain.
+func (c *composition) admission(loopback *restclient.Config) (k8sadmission.Interface, error) {
+	if err := c.clients(loopback); err != nil {
+		return nil, err
+	}
+	c.namespaces = controller.NewInformer("namespaces", &corev1.Namespace{},
+		controller.Lists(c.kube.CoreV1().Namespaces()), controller.InformerOptions[*corev1.Namespace]{})
+	c.logicalClusters = controller.NewInformer("logicalclusters", &tenancyv1alpha1.LogicalCluster{},
+		controller.Lists(c.client.TenancyV1alpha1().LogicalClusters()), controller.InformerOptions[*tenancyv1alpha1.LogicalCluster]{})
+	c.physicalClusters = controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{},
+		controller.Lists(c.client.FleetV1alpha1().PhysicalClusters()), controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{})
+	c.placements = controller.NewInformer("placements", &placementv1alpha1.Placement{},
+		controller.Lists(c.client.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{})
+	c.controlPlane.client = c.client
+	return admission.New(admission.Config{
+		Kube: c.kube, Client: c.client,
+		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters,
+		ControlPlane: c.controlPlane.id,
+	})
 }
-func (c *composition) bootstrap(ctx context.Context, name logicalcluster.Name) error { return nil }
-func (c *composition) start(ctx context.Context, s *apiserver.Server, names []string) error {
-	go s.RBAC.Run(ctx)
-	return s.RBAC.WaitForSync(ctx)
+
+func (c *composition) clients(loopback *restclient.Config) (err error) {
+	if c.kube, err = kubernetes.NewForConfig(loopback); err != nil {
+		return fmt.Errorf("making the loopback clients: %w", err)
+	}
+	if c.client, err = versioned.NewForConfig(loopback); err != nil {
+		return fmt.Errorf("making the loopback clients: %w", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfig(loopback); err != nil {
+		return fmt.Errorf("making the loopback clients: %w", err)
+	}
+	if c.metadata, err = k8smetadata.NewForConfig(loopback); err != nil {
+		return fmt.Errorf("making the loopback clients: %w", err)
+	}
+	return nil
 }
-func (c *composition) wait() {}
+
+// bootstrap makes the first objects of a logical cluster.
+func (c *composition) bootstrap(ctx context.Context, name logicalcluster.Name) error {
+	return logicalclusters.Bootstrap(ctx, c.logicalClusterConfig(nil, nil), name)
+}
+
+func (c *composition) logicalClusterConfig(all *controller.Metadata, s *served) logicalclusters.Config {
+	config := logicalclusters.Config{
+		Client: c.client, Kube: c.kube, MetadataClient: c.metadata, Metadata: all, Clusters: c.logicalClusters,
+		Fill: func(ctx context.Context, namespace string) error {
+			return serviceaccounts.Fill(ctx, c.kube, c.caPEM, namespace)
+		},
+		URL: func(name logicalcluster.Name) string { return c.url + scope.Scope{Cluster: name}.Path() },
+	}
+	if s != nil {
+		config.Discover = s.resources
+	}
+	return config
+}
+
+// start runs everything until ctx ends, and returns when the server can be used:
+// roles and informers are in, "root" and the logical clusters of names exist.
+func (c *composition) start(ctx context.Context, server *apiserver.Server, names []string) error {
+	c.run(ctx, server.RBAC)
+	s, err := discover(server.Generic.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	all := controller.NewMetadata(c.metadata, s.watchable(), nil)
+	informers := []interface {
+		runner
+		WaitForSync(context.Context) error
+	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, all}
+	for _, i := range informers {
+		c.run(ctx, i)
+	}
+	for _, i := range informers {
+		if err := i.WaitForSync(ctx); err != nil {
+			return fmt.Errorf("waiting for the informers: %w", err)
+		}
+	}
+	if err := server.RBAC.WaitForSync(ctx); err != nil {
+		return err
+	}
+	clusters := c.logicalClusterConfig(all, s)
+	if err := logicalclusters.EnsureRoot(ctx, clusters); err != nil {
+		return err
+	}
+	for _, r := range []runner{
+		namespaces.New(namespaces.Config{Kube: c.kube, Client: c.metadata, Metadata: all, Discover: s.resources}),
+		serviceaccounts.New(serviceaccounts.Config{Kube: c.kube, Metadata: all, RootCA: c.caPEM}),
+		garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all, Mapper: s.restMapper}),
+		logicalclusters.New(clusters),
+	} {
+		c.run(ctx, r)
+	}
+	return c.ensureLogicalClusters(ctx, names)
+}
+
+func (c *composition) run(ctx context.Context, r runner) {
+	c.running.Go(func() { r.Run(ctx) })
+}
+
+// wait returns when everything that start ran has ended.
+func (c *composition) wait() { c.running.Wait() }
+
+func (c *composition) ensureLogicalClusters(ctx context.Context, names []string) error {
+	root := scope.WithCluster(ctx, scope.Root)
+	for _, name := range names {
+		if name == scope.Root.String() {
+			continue
+		}
+		cluster := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := c.client.TenancyV1alpha1().LogicalClusters().Create(root, cluster, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("making logical cluster %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// controlPlane knows the id of the control plane: the UID of "root".
+type controlPlane struct {
+	client versioned.Interface
+	mu     sync.Mutex
+	uid    string
+}
+
+func (p *controlPlane) id(ctx context.Context) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.uid != "" {
+		return p.uid, nil
+	}
+	root, err := p.client.TenancyV1alpha1().LogicalClusters().Get(scope.With(ctx, scope.Scope{Cluster: scope.Root}), scope.Root.String(), metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("reading the id of the control plane: %w", err)
+	}
+	if root.UID == "" {
+		return "", errors.New("the control plane has no id")
+	}
+	p.uid = string(root.UID)
+	return p.uid, nil
+}

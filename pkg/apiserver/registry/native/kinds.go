@@ -2,6 +2,7 @@ package native
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -23,10 +24,15 @@ func LogicalCluster() Kind {
 	return Kind{
 		GroupVersion: tenancy.SchemeGroupVersion, Kind: "LogicalCluster", Plural: "logicalclusters", Singular: "logicalcluster",
 		ShortNames: []string{"lc"}, RootOnly: true,
-		New:      func() runtime.Object { return &tenancy.LogicalCluster{} },
-		NewList:  func() runtime.Object { return &tenancy.LogicalClusterList{} },
-		Spec:     func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Spec },
-		Status:   func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Status },
+		New:     func() runtime.Object { return &tenancy.LogicalCluster{} },
+		NewList: func() runtime.Object { return &tenancy.LogicalClusterList{} },
+		Spec:    func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Spec },
+		Status:  func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Status },
+		OnCreate: func(o runtime.Object) {
+			if m := accessor(o); !slices.Contains(m.GetFinalizers(), tenancy.ContentFinalizer) {
+				m.SetFinalizers(append(m.GetFinalizers(), tenancy.ContentFinalizer))
+			}
+		},
 		Validate: validateLogicalCluster,
 		Columns:  []metav1.TableColumnDefinition{column("Phase", "Where it is in its life."), column("URL", "Where its API is served.")},
 		Row: func(o runtime.Object) []any {

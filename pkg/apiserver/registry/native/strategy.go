@@ -32,8 +32,9 @@ type Kind struct {
 	// a status subresource has no Status.
 	Spec   func(runtime.Object) any
 	Status func(runtime.Object) any
-	// Default fills what the user left out.
-	Default func(runtime.Object)
+	// OnCreate completes a new object, Default fills what the user left out.
+	OnCreate func(runtime.Object)
+	Default  func(runtime.Object)
 	// Validate checks a new object (old is nil) or an update.
 	Validate func(obj, old runtime.Object) field.ErrorList
 	// Columns and Row print the table; the first column is always the name.
@@ -65,6 +66,9 @@ func (s strategy) NamespaceScoped() bool { return s.kind.Namespaced }
 func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	if s.kind.Status != nil {
 		clearPart(s.kind.Status(obj))
+	}
+	if s.kind.OnCreate != nil {
+		s.kind.OnCreate(obj)
 	}
 	s.setDefaults(obj)
 	accessor(obj).SetGeneration(1)

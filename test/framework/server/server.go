@@ -1,0 +1,106 @@
+// Package server runs the real server inside a test: embedded etcd, every
+// controller, TLS and all. Each test that starts one owns it; tests that can
+// share one take a logical cluster each, which isolates them as it isolates users.
+package server
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/atoll-dev/atoll/cmd/atoll/app"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// Server is a running server and the admin's clients, which take the logical
+// cluster of each call from its context.
+type Server struct {
+	*app.Server
+	// Dir is the data directory.
+	Dir string
+	// Config is the admin's configuration, not scoped.
+	Config *rest.Config
+
+	Kube    kubernetes.Interface
+	Atoll   versioned.Interface
+	Dynamic dynamic.Interface
+
+	stop context.CancelFunc
+}
+
+// Start runs a server on a new data directory until the test ends.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	return StartIn(t, t.TempDir())
+}
+
+// StartIn runs a server on a data directory until the test ends or Stop.
+func StartIn(t testing.TB, dir string) *Server {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	o := app.NewOptions()
+	o.DataDir, o.Listen, o.UnsafeNoSync = dir, "127.0.0.1:0", true
+	running, err := app.Start(ctx, *o)
+	if err != nil {
+		cancel()
+		t.Fatalf("starting the server: %v", err)
+	}
+	s := &Server{Server: running, Dir: dir, stop: cancel}
+	t.Cleanup(func() { s.Stop(t) })
+	if s.Config, err = clientcmd.BuildConfigFromFlags("", running.Kubeconfig); err != nil {
+		t.Fatalf("reading the kubeconfig: %v", err)
+	}
+	s.Config.Host = strings.TrimSuffix(s.Config.Host, scope.Scope{Cluster: scope.Root}.Path())
+	s.Config.QPS = -1
+	scoped := scope.ScopedConfig(s.Config)
+	s.Kube = kubernetes.NewForConfigOrDie(scoped)
+	s.Atoll = versioned.NewForConfigOrDie(scoped)
+	s.Dynamic = dynamic.NewForConfigOrDie(scoped)
+	return s
+}
+
+// Stop ends the server and waits for it; a second call does nothing.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	s.stop()
+	if err := s.Wait(); err != nil {
+		t.Errorf("the server ended with: %v", err)
+	}
+}
+
+// NewCluster makes a logical cluster and returns a context about it.
+func (s *Server) NewCluster(t testing.TB, name string) context.Context {
+	t.Helper()
+	ctx := t.Context()
+	cluster := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := s.Atoll.TenancyV1alpha1().LogicalClusters().Create(scope.WithCluster(ctx, scope.Root), cluster, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating logical cluster %s: %v", name, err)
+	}
+	return scope.WithCluster(ctx, logicalcluster.Name(name))
+}
+
+// Eventually polls until check returns no error, or fails the test with the last.
+func Eventually(t testing.TB, within time.Duration, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s: %v", what, within, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
