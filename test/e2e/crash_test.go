@@ -1,0 +1,274 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-dev/atoll/test/framework/process"
+)
+
+// The tests of this file disturb processes that all tests share: none is parallel.
+
+func TestAServerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, deployment("first", 1)))
+	h := theLab.homeOf(t, k, "default")
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+
+	const rounds = 4
+	expected := map[string]int32{"first": 1}
+	for round := range rounds {
+		// Clients that write while the server dies; what they were told counts.
+		type answer struct {
+			name    string
+			deleted bool
+			err     error
+		}
+		answers := make(chan answer)
+		writers := 0
+		for i := range 6 {
+			name := fmt.Sprintf("d%d-%d", round, i)
+			writers++
+			go func() {
+				_, err := k.Apply(ctx, deployment(name, 1))
+				answers <- answer{name: name, err: err}
+			}()
+		}
+		for name := range expected {
+			if round > 0 && len(expected) > 2 && writers < 8 {
+				writers++
+				go func() {
+					_, err := k.Run(ctx, "delete", "deployment", name, "--wait=false")
+					answers <- answer{name: name, deleted: true, err: err}
+				}()
+			}
+		}
+		time.Sleep(time.Duration(random.IntN(600)) * time.Millisecond)
+		theLab.server.Kill()
+		unsure := map[string]bool{}
+		for range writers {
+			switch a := <-answers; {
+			case a.err != nil:
+				unsure[a.name] = true
+			case a.deleted:
+				delete(expected, a.name)
+			default:
+				expected[a.name] = 1
+			}
+		}
+		restart(t, theLab.server)
+		for name := range unsure { // the truth is what the server says now
+			var d appsv1.Deployment
+			ok, err := k.Get(ctx, &d, "deployment", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok && d.DeletionTimestamp == nil {
+				expected[name] = 1
+			} else {
+				delete(expected, name)
+			}
+		}
+		converges(t, k, h, expected)
+	}
+}
+
+func TestAPhysicalClusterKilledAndRestartedIsTakenUpAgain(t *testing.T) {
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, deployment("app", 2)))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	h := theLab.homeOf(t, k, "default")
+
+	h.Kill()
+	must(t)(k.Run(ctx, "scale", "deployment/app", "--replicas=3"))
+	must(t)(k.Apply(ctx, deployment("while-down", 1)))
+	restart(t, h.Process)
+	converges(t, k, h, map[string]int32{"app": 3, "while-down": 1})
+}
+
+func TestAnUnreachablePhysicalClusterKeepsItsCopiesAndStatus(t *testing.T) {
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, deployment("app", 2)+deployment("doomed", 1)))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/doomed", "--timeout=60s"))
+	h := theLab.homeOf(t, k, "default")
+	uid := uidOf(t, h.below(), "app")
+
+	if err := h.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	thawed := false
+	defer func() {
+		if !thawed {
+			_ = h.Thaw()
+		}
+	}()
+	// Silence turns Ready to not-True; the status stays what was last known.
+	must(t)(theLab.root.Run(ctx, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Ready\")].status}=Unknown", "physicalcluster/"+h.name, "--timeout=90s"))
+	if err := available(k, "app", 2); err != nil {
+		t.Errorf("while silent: %v", err)
+	}
+	must(t)(k.Run(ctx, "delete", "deployment", "doomed", "--wait=false"))
+	consistently(t, 5*time.Second, func() error {
+		var d appsv1.Deployment
+		if ok, err := k.Get(ctx, &d, "deployment", "doomed"); err != nil || !ok || d.DeletionTimestamp == nil {
+			return fmt.Errorf("doomed is there: %v (error %v), want it to wait for the acknowledgement", ok, err)
+		}
+		return nil
+	})
+	must(t)(k.Run(ctx, "scale", "deployment/app", "--replicas=4"))
+
+	if err := h.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	thawed = true
+	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/"+h.name, "--timeout=90s"))
+	converges(t, k, h, map[string]int32{"app": 4})
+	if err := want("UID of the copy", uidOf(t, h.below(), "app"), uid); err != nil {
+		t.Errorf("the copy was made anew: %v", err)
+	}
+}
+
+func TestDeletedAndRecreatedUnderTheSameNameTheNewOneLives(t *testing.T) {
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Run(ctx, "create", "namespace", "web"))
+	web := k.In("web")
+	must(t)(web.Apply(ctx, deployment("app", 1)))
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	h := theLab.homeOf(t, k, "web")
+	for round := range 5 {
+		old := uidOf(t, web, "app")
+		must(t)(web.Run(ctx, "delete", "deployment", "app", "--wait=false"))
+		eventually(t, 30*time.Second, func() error {
+			_, err := web.Apply(ctx, deployment("app", round+2))
+			if err != nil {
+				return err
+			}
+			if uid := uidOf(t, web, "app"); uid == old {
+				return fmt.Errorf("still the old object %s", uid)
+			}
+			return nil
+		})
+		eventually(t, 30*time.Second, func() error { return available(web, "app", int32(round+2)) })
+		if err := available(h.below(), "app", int32(round+2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := uidOf(t, h.below(), "app")
+	consistently(t, 5*time.Second, func() error {
+		return want("UID of the copy", uidOf(t, h.below(), "app"), before)
+	})
+
+	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=60s"))
+	must(t)(k.Run(ctx, "create", "namespace", "web"))
+	must(t)(web.Apply(ctx, deployment("app", 1)))
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	again := theLab.homeOf(t, k, "web")
+	if again.namespace == h.namespace {
+		t.Errorf("the new namespace has the physical namespace %s of the old one", h.namespace)
+	}
+	if err := gone(h.Kubectl, "namespace", h.namespace); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNotOursIsNotTouched(t *testing.T) {
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, deployment("app", 1)))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	h := theLab.homeOf(t, k, "default")
+	must(t)(h.below().Apply(ctx, deployment("theirs", 2)))
+	must(t)(h.below().Run(ctx, "rollout", "status", "deployment/theirs", "--timeout=60s"))
+	uid := uidOf(t, h.below(), "theirs")
+
+	must(t)(k.Apply(ctx, deployment("theirs", 5)))
+	eventually(t, 20*time.Second, func() error {
+		reason, err := k.Run(ctx, "get", "copies", "-o", `jsonpath={.items[?(@.spec.object.name=="theirs")].status.state}/{.items[?(@.spec.object.name=="theirs")].status.reason}`)
+		if err == nil {
+			err = want("state and reason of the copy", reason, "Failed/NotOurs")
+		}
+		return err
+	})
+	must(t)(k.Run(ctx, "delete", "deployment", "theirs", "--timeout=60s"))
+	if err := want("UID of their deployment", uidOf(t, h.below(), "theirs"), uid); err != nil {
+		t.Error(err)
+	}
+	if err := available(h.below(), "theirs", 2); err != nil {
+		t.Error(err)
+	}
+	must(t)(h.below().Run(ctx, "delete", "deployment", "theirs"))
+}
+
+func TestWhatIsDeletedOrChangedBelowIsMended(t *testing.T) {
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, deployment("app", 2)))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	h := theLab.homeOf(t, k, "default")
+
+	must(t)(h.below().Run(ctx, "scale", "deployment/app", "--replicas=0"))
+	eventually(t, 30*time.Second, func() error { return available(h.below(), "app", 2) })
+	must(t)(h.below().Run(ctx, "delete", "deployment", "app"))
+	converges(t, k, h, map[string]int32{"app": 2})
+}
+
+// converges waits until the Deployments above and the copies below are exactly
+// those expected, and all are available.
+func converges(t *testing.T, k process.Kubectl, h home, expected map[string]int32) {
+	t.Helper()
+	names := func(k process.Kubectl) (map[string]int32, error) {
+		var list appsv1.DeploymentList
+		if _, err := k.Get(context.Background(), &list, "deployments"); err != nil {
+			return nil, err
+		}
+		found := map[string]int32{}
+		for _, d := range list.Items {
+			found[d.Name] = -1
+			if d.Status.AvailableReplicas == *d.Spec.Replicas && d.DeletionTimestamp == nil {
+				found[d.Name] = d.Status.AvailableReplicas
+			}
+		}
+		return found, nil
+	}
+	eventually(t, 90*time.Second, func() error {
+		above, err := names(k)
+		if err != nil {
+			return err
+		}
+		if err := want("available replicas of the Deployments above", above, expected); err != nil {
+			return err
+		}
+		below, err := names(h.below())
+		if err != nil {
+			return err
+		}
+		return want("available replicas of the copies below", below, expected)
+	})
+}
+
+func restart(t *testing.T, p *process.Process) {
+	t.Helper()
+	if err := p.Start(context.Background()); err != nil {
+		t.Fatalf("restarting: %v", err)
+	}
+}
+
+func uidOf(t *testing.T, k process.Kubectl, deployment string) string {
+	t.Helper()
+	var o metav1.PartialObjectMetadata
+	get(t, k, &o, "deployment", deployment)
+	return string(o.UID)
+}

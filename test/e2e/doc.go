@@ -1,0 +1,10 @@
+// Package e2e tests Atoll as its users meet it: real processes, real Kubernetes
+// control planes (localcluster, with simulated nodes), real kubectl.
+//
+// TestMain starts one lab for all tests: two physical clusters, east and west, and
+// one server. Every test owns a fresh logical cluster. Tests that stop, kill or
+// freeze a process are not parallel; the others wait for them, as Go runs parallel
+// tests after the sequential ones.
+//
+// The tests skip, with a line that says why, if the binaries are not built.
+package e2e

@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/atoll-dev/atoll/test/framework/process"
+)
+
+// theLab is what all tests share.
+var theLab *lab
+
+// lab is two physical clusters and one server.
+type lab struct {
+	dir    string
+	listen string
+	east   *physicalCluster
+	west   *physicalCluster
+	server *process.Process
+	// root is the admin's kubectl in the logical cluster "root".
+	root process.Kubectl
+
+	clusters atomic.Int32
+}
+
+// physicalCluster is one localcluster.
+type physicalCluster struct {
+	*process.Process
+	process.Kubectl
+	name string
+}
+
+func TestMain(m *testing.M) {
+	if err := process.Missing("atoll", "atoll-syncer", "localcluster", "kubectl"); err != nil {
+		fmt.Println("skipping the end-to-end tests:", err)
+		return
+	}
+	os.Exit(runWithLab(m))
+}
+
+func runWithLab(m *testing.M) int {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "atoll-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	theLab = &lab{dir: dir}
+	defer theLab.remove()
+	if err := theLab.start(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "starting the lab:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+func (l *lab) start(ctx context.Context) error {
+	var err error
+	if l.listen, err = freeAddress(); err != nil {
+		return err
+	}
+	failed := make(chan error, 2)
+	go func() { var err error; l.east, err = l.startPhysical(ctx, "east"); failed <- err }()
+	go func() { var err error; l.west, err = l.startPhysical(ctx, "west"); failed <- err }()
+	l.server, err = process.Start(ctx, process.Spec{
+		Path:  process.Binary("atoll"),
+		Args:  []string{"start", "--data-dir", l.path("atoll"), "--listen", l.listen},
+		Log:   l.path("atoll.log"),
+		Ready: "atoll serves at ",
+	})
+	if err := errors.Join(err, <-failed, <-failed); err != nil {
+		return err
+	}
+	l.root = process.Kubectl{Kubeconfig: l.path("atoll", "admin.kubeconfig"), Context: "root"}
+	for _, p := range []*physicalCluster{l.east, l.west} {
+		if err := l.register(ctx, p.name, p.Kubeconfig); err != nil {
+			return err
+		}
+	}
+	for _, p := range []*physicalCluster{l.east, l.west} {
+		if _, err := l.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=60s", "physicalcluster/"+p.name); err != nil {
+			return fmt.Errorf("%w\n%s", err, l.server.LogTail())
+		}
+	}
+	return nil
+}
+
+func (l *lab) startPhysical(ctx context.Context, name string) (*physicalCluster, error) {
+	p, err := process.Start(ctx, process.Spec{
+		Path:  process.Binary("localcluster"),
+		Args:  []string{"up", "--name", name, "--data-dir", l.path(name)},
+		Log:   l.path(name + ".log"),
+		Ready: " is ready ",
+	})
+	return &physicalCluster{Process: p, name: name, Kubectl: process.Kubectl{Kubeconfig: l.path(name, "admin.kubeconfig")}}, err
+}
+
+// register makes a PhysicalCluster that the server reaches with a kubeconfig.
+func (l *lab) register(ctx context.Context, name, kubeconfig string) error {
+	secret, err := l.root.Run(ctx, "create", "secret", "generic", name+"-kubeconfig", "--namespace=atoll-system",
+		"--from-file=kubeconfig="+kubeconfig, "--dry-run=client", "-o", "yaml")
+	if err != nil {
+		return err
+	}
+	if _, err := l.root.Apply(ctx, secret); err != nil {
+		return err
+	}
+	sample, err := os.ReadFile(filepath.Join(process.Root(), "config", "samples", "physicalcluster.yaml"))
+	if err != nil {
+		return err
+	}
+	_, err = l.root.Apply(ctx, strings.ReplaceAll(string(sample), "NAME", name))
+	return err
+}
+
+// remove stops everything; a lab that does not stop well is told, not failed.
+func (l *lab) remove() {
+	for _, p := range []*process.Process{l.server, processOf(l.east), processOf(l.west)} {
+		if p == nil {
+			continue
+		}
+		if err := p.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	if os.Getenv("ATOLL_E2E_KEEP") != "" {
+		fmt.Println("the lab is kept in", l.dir)
+		return
+	}
+	_ = os.RemoveAll(l.dir)
+}
+
+func processOf(p *physicalCluster) *process.Process {
+	if p == nil {
+		return nil
+	}
+	return p.Process
+}
+
+func (l *lab) path(elem ...string) string { return filepath.Join(append([]string{l.dir}, elem...)...) }
+
+// physical finds a physical cluster by name.
+func (l *lab) physical(t *testing.T, name string) *physicalCluster {
+	t.Helper()
+	for _, p := range []*physicalCluster{l.east, l.west} {
+		if p.name == name {
+			return p
+		}
+	}
+	t.Fatalf("no physical cluster is called %q", name)
+	return nil
+}
+
+// newCluster makes a logical cluster for one test and returns its admin's kubectl.
+func (l *lab) newCluster(t *testing.T) process.Kubectl {
+	t.Helper()
+	name := fmt.Sprintf("e2e-%d", l.clusters.Add(1))
+	ctx := context.Background()
+	must(t)(l.root.Apply(ctx, "apiVersion: tenancy.atoll.dev/v1alpha1\nkind: LogicalCluster\nmetadata: {name: "+name+"}\n"))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("end of the server's log:\n%s", l.server.LogTail())
+			return
+		}
+		must(t)(l.root.Run(ctx, "delete", "logicalcluster", name, "--timeout=120s"))
+	})
+	return process.Kubectl{Kubeconfig: l.kubeconfig(t, name)}
+}
+
+// kubeconfig issues a kubeconfig for a logical cluster.
+func (l *lab) kubeconfig(t *testing.T, name string) string {
+	t.Helper()
+	path := l.path(name + ".kubeconfig")
+	out, err := exec.Command(process.Binary("atoll"), "kubeconfig", name, "--data-dir", l.path("atoll"), "--output", path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("atoll kubeconfig %s: %v\n%s", name, err, out)
+	}
+	return path
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
