@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
@@ -33,7 +35,8 @@ import (
 )
 
 const (
-	etcdPrefix = "/registry"
+	etcdPrefix   = "/registry"
+	gvkExtension = "x-kubernetes-group-version-kind"
 	// The limits of requests in flight keep a runaway client from taking all
 	// memory. Watches do not count; requests that the server makes to itself do.
 	maxReadsInFlight  = 4000
@@ -43,7 +46,7 @@ const (
 func init() { install.Install(legacyscheme.Scheme) }
 
 // genericConfig is upstream's configuration with our scope, storage and serving.
-func (c Config) genericConfig() (*genericapiserver.Config, *serverstorage.DefaultStorageFactory, error) {
+func (c Config) genericConfig() (*genericapiserver.Config, error) {
 	g := genericapiserver.NewConfig(legacyscheme.Codecs)
 	g.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	g.MergedResourceConfig = resourceConfig()
@@ -51,20 +54,18 @@ func (c Config) genericConfig() (*genericapiserver.Config, *serverstorage.Defaul
 	g.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(
 		sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
 	if err := c.serving(g); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
 	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme)
 	g.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(openAPIDefinitions, namer)
 	g.OpenAPIConfig.Info.Title = "Kubernetes"
+	g.OpenAPIConfig.GetDefinitionName = withoutInternal(g.OpenAPIConfig.GetDefinitionName)
 	g.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openAPIDefinitions, namer)
 	g.OpenAPIV3Config.Info.Title = "Kubernetes"
+	g.OpenAPIV3Config.GetDefinitionName = withoutInternal(g.OpenAPIV3Config.GetDefinitionName)
 
-	factory, err := c.storage(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	return g, factory, nil
+	return g, c.storage(g)
 }
 
 func (c Config) serving(g *genericapiserver.Config) error {
@@ -93,7 +94,7 @@ func (c Config) serving(g *genericapiserver.Config) error {
 	return nil
 }
 
-func (c Config) storage(g *genericapiserver.Config) (*serverstorage.DefaultStorageFactory, error) {
+func (c Config) storage(g *genericapiserver.Config) error {
 	o := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(etcdPrefix, nil))
 	o.StorageConfig.Transport.ServerList = c.EtcdServers
 	o.StorageConfig.Transport.CertFile, o.StorageConfig.Transport.KeyFile = c.EtcdCertFile, c.EtcdKeyFile
@@ -105,17 +106,17 @@ func (c Config) storage(g *genericapiserver.Config) (*serverstorage.DefaultStora
 	fc.APIResourceConfig = g.MergedResourceConfig
 	factory, err := fc.Complete(o).New()
 	if err != nil {
-		return nil, fmt.Errorf("configuring the storage: %w", err)
+		return fmt.Errorf("configuring the storage: %w", err)
 	}
 	for _, k := range native.Kinds() { // our types have no protobuf encoding
 		gr := schema.GroupResource{Group: k.Group, Resource: k.Plural}
 		factory.SetSerializer(gr, apiruntime.ContentTypeJSON, nil)
 	}
 	if err := o.ApplyWithStorageFactoryTo(factory, g); err != nil {
-		return nil, fmt.Errorf("configuring the storage: %w", err)
+		return fmt.Errorf("configuring the storage: %w", err)
 	}
 	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{})
-	return factory, nil
+	return nil
 }
 
 func (c Config) authentication(g *genericapiserver.Config, tokens *auth.Tokens) error {
@@ -149,4 +150,21 @@ func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapic
 		}
 	}
 	return definitions
+}
+
+// withoutInternal drops the internal version, for which our types are registered
+// too, from the kinds that a definition claims to be.
+func withoutInternal(next func(string) (string, spec.Extensions)) func(string) (string, spec.Extensions) {
+	return func(name string) (string, spec.Extensions) {
+		friendly, extensions := next(name)
+		kinds, ok := extensions[gvkExtension].([]any)
+		if !ok {
+			return friendly, extensions
+		}
+		extensions[gvkExtension] = slices.DeleteFunc(slices.Clone(kinds), func(kind any) bool {
+			m, ok := kind.(map[string]any)
+			return ok && m["version"] == apiruntime.APIVersionInternal
+		})
+		return friendly, extensions
+	}
 }

@@ -53,7 +53,7 @@ type existsFunc func(context.Context, logicalcluster.Name) (bool, error)
 
 // New composes the server; nothing runs yet.
 func New(c Config) (*Server, error) {
-	g, factory, err := c.genericConfig()
+	g, err := c.genericConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("making the generic server: %w", err)
 	}
 	clusters, err = installAPIs(server, g, builtin.Config{
-		StorageFactory: factory, Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
+		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
 		Authorizer: g.Authorization.Authorizer, RuleResolver: roles, Tokens: tokens,
 	}, c.Bootstrap)
 	if err != nil {

@@ -67,11 +67,10 @@ func GroupVersions() []schema.GroupVersion {
 
 // Config is what the registries need from the server.
 type Config struct {
-	StorageFactory serverstorage.StorageFactory
-	Authenticator  authenticator.Request
-	Audiences      authenticator.Audiences
-	Authorizer     authorizer.Authorizer
-	RuleResolver   authorizer.RuleResolver
+	Authenticator authenticator.Request
+	Audiences     authenticator.Audiences
+	Authorizer    authorizer.Authorizer
+	RuleResolver  authorizer.RuleResolver
 	// Tokens signs service account tokens for the logical cluster of its context.
 	Tokens serviceaccount.TokenGenerator
 }

@@ -14,44 +14,70 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
+	configmapstore "k8s.io/kubernetes/pkg/registry/core/configmap/storage"
 	endpointstore "k8s.io/kubernetes/pkg/registry/core/endpoint/storage"
+	eventstore "k8s.io/kubernetes/pkg/registry/core/event/storage"
 	limitrangestore "k8s.io/kubernetes/pkg/registry/core/limitrange/storage"
+	namespacestore "k8s.io/kubernetes/pkg/registry/core/namespace/storage"
 	nodestore "k8s.io/kubernetes/pkg/registry/core/node/storage"
 	volumestore "k8s.io/kubernetes/pkg/registry/core/persistentvolume/storage"
 	claimstore "k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim/storage"
 	podstore "k8s.io/kubernetes/pkg/registry/core/pod/storage"
 	podtemplatestore "k8s.io/kubernetes/pkg/registry/core/podtemplate/storage"
 	controllerstore "k8s.io/kubernetes/pkg/registry/core/replicationcontroller/storage"
-	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
+	resourcequotastore "k8s.io/kubernetes/pkg/registry/core/resourcequota/storage"
+	secretstore "k8s.io/kubernetes/pkg/registry/core/secret/storage"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
 	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
 )
 
-// core is upstream's generic core group (config maps, secrets, namespaces,
-// events, quotas) completed with the stores that upstream keeps behind its
-// cluster-wide allocators and the kubelet client.
+// core is the core group. Upstream builds it in two halves, one of which brings
+// the cluster-wide allocators and the kubelet client, and the other a store of
+// service accounts whose tokens cannot be bound to pods; so each store is made
+// here.
 type core struct{ config Config }
 
 func (core) GroupName() string { return api.GroupName }
 
-func (c core) NewRESTStorage(resources serverstorage.APIResourceConfigSource, getter generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
-	stock := corerest.GenericConfig{StorageFactory: c.config.StorageFactory, EventTTL: eventTTL}
-	info, err := stock.NewRESTStorage(resources, getter)
-	if err != nil {
-		return info, err
-	}
-	m := info.VersionedResourcesStorageMap["v1"]
+func (c core) NewRESTStorage(_ serverstorage.APIResourceConfigSource, getter generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+	info := genericapiserver.NewDefaultAPIGroupInfo(api.GroupName, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
+	m := map[string]rest.Storage{}
 	for _, add := range []func(generic.RESTOptionsGetter, map[string]rest.Storage) error{
-		c.pods, c.nodes, c.serviceAccounts, c.services, c.volumes, c.others,
+		c.objects, c.pods, c.nodes, c.serviceAccounts, c.services, c.volumes, c.others,
 	} {
 		if err := add(getter, m); err != nil {
 			return info, err
 		}
 	}
+	info.VersionedResourcesStorageMap["v1"] = m
 	return info, nil
+}
+
+func (c core) objects(getter generic.RESTOptionsGetter, m map[string]rest.Storage) (err error) {
+	if m["events"], err = eventstore.NewREST(getter, uint64(eventTTL.Seconds())); err != nil {
+		return fmt.Errorf("events: %w", err)
+	}
+	if m["secrets"], err = secretstore.NewREST(getter); err != nil {
+		return fmt.Errorf("secrets: %w", err)
+	}
+	if m["configmaps"], err = configmapstore.NewREST(getter); err != nil {
+		return fmt.Errorf("config maps: %w", err)
+	}
+	namespaces, status, finalize, err := namespacestore.NewREST(getter)
+	if err != nil {
+		return fmt.Errorf("namespaces: %w", err)
+	}
+	m["namespaces"], m["namespaces/status"], m["namespaces/finalize"] = namespaces, status, finalize
+	quotas, quotasStatus, err := resourcequotastore.NewREST(getter)
+	if err != nil {
+		return fmt.Errorf("resource quotas: %w", err)
+	}
+	m["resourcequotas"], m["resourcequotas/status"] = quotas, quotasStatus
+	return nil
 }
 
 func (c core) pods(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
