@@ -175,14 +175,14 @@ func finished(k process.Kubectl, o unstructured.Unstructured) error {
 func servedKinds(t *testing.T) sets.Set[string] {
 	t.Helper()
 	found := sets.New[string]()
-	paths := []string{"/clusters/root/api/v1"}
+	paths := []string{"/api/v1"}
 	var groups metav1.APIGroupList
-	if err := json.Unmarshal([]byte(must(t)(theLab.root.Run(context.Background(), "get", "--raw", "/clusters/root/apis"))), &groups); err != nil {
+	if err := json.Unmarshal([]byte(must(t)(theLab.root.Run(context.Background(), "get", "--raw", "/apis"))), &groups); err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range groups.Groups {
 		for _, v := range g.Versions {
-			paths = append(paths, "/clusters/root/apis/"+v.GroupVersion)
+			paths = append(paths, "/apis/"+v.GroupVersion)
 		}
 	}
 	for _, path := range paths {

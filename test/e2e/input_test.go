@@ -29,7 +29,7 @@ func refused(t *testing.T, words ...string) func(string, error) {
 func TestAnUnknownLogicalClusterIsNamed(t *testing.T) {
 	t.Parallel()
 	k := process.Kubectl{Kubeconfig: theLab.kubeconfig(t, "atlantis")}
-	refused(t, "atlantis", "not found")(k.Run(context.Background(), "get", "--raw", "/clusters/atlantis/api/v1/namespaces"))
+	refused(t, "atlantis", "not found")(k.Run(context.Background(), "get", "--raw", "/api/v1/namespaces"))
 }
 
 func TestReservedNamesAreRefused(t *testing.T) {
