@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -204,7 +203,7 @@ func (d *decider) explain(ctx context.Context, q question, p *placementv1alpha1.
 	changed := p.DeepCopy()
 	changed.Status.Rejected = decision.RejectedAPI()
 	meta.SetStatusCondition(&changed.Status.Conditions, scheduled(decision, changed.Generation))
-	if equalStatus(p.Status, changed.Status) {
+	if placement.EqualStatus(p.Status, changed.Status) {
 		return nil
 	}
 	_, err := d.client.PlacementV1alpha1().Placements(p.Namespace).UpdateStatus(at(ctx, q.cluster), changed, metav1.UpdateOptions{})
@@ -223,12 +222,6 @@ func scheduled(d placement.Decision, generation int64) metav1.Condition {
 		c.Status, c.Reason = metav1.ConditionFalse, "NoPhysicalClusterFits"
 	}
 	return c
-}
-
-func equalStatus(a, b placementv1alpha1.PlacementStatus) bool {
-	return slices.Equal(a.Rejected, b.Rejected) && slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
-		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message && x.ObservedGeneration == y.ObservedGeneration
-	})
 }
 
 // stampNamespace makes the Namespace carry the targets, the finalizer and the

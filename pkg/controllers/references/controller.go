@@ -1,0 +1,231 @@
+package references
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/atoll-dev/atoll/pkg/admission/stamp"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	name    = "references"
+	workers = 4
+)
+
+// Config is what the controller works with. The clients take the logical
+// cluster from the context and act as the system.
+type Config struct {
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
+	// Objects has the metadata of ConfigMaps and Secrets.
+	Objects *controller.Metadata
+	// ServiceAccounts tells which Secrets pods get through their service
+	// account; nil if that shall not count.
+	ServiceAccounts *controller.Informer[*corev1.ServiceAccount]
+}
+
+// Controller gives ConfigMaps and Secrets their targets.
+type Controller struct {
+	Config
+	holders []*controller.Informer[*holder]
+	queue   *controller.Controller[key]
+}
+
+// key names a ConfigMap or Secret.
+type key struct {
+	controller.Request
+	resource schema.GroupResource
+}
+
+// String names the key in logs.
+func (k key) String() string { return k.Request.String() + " (" + k.resource.Resource + ")" }
+
+// New makes the controller and subscribes it to the informers.
+func New(config Config) *Controller {
+	c := &Controller{Config: config, holders: newHolders(config.Dynamic)}
+	c.queue = controller.New(name, workers, c.reconcile)
+	for _, h := range c.holders {
+		h.Handle(c.holderChanged)
+	}
+	for _, resource := range []schema.GroupResource{workload.ConfigMaps, workload.Secrets} {
+		if i := c.objects(resource); i != nil {
+			i.Handle(func(_, new *metav1.PartialObjectMetadata) {
+				if new != nil {
+					c.queue.Enqueue(key{controller.RequestFor(new), resource})
+				}
+			})
+		}
+	}
+	if c.ServiceAccounts != nil {
+		c.ServiceAccounts.Handle(c.serviceAccountChanged)
+	}
+	return c
+}
+
+// Run works until ctx is done. Nothing is decided before everything that may
+// refer is known: what is not listed yet must not look like not needed.
+func (c *Controller) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, h := range c.holders {
+		running.Go(func() { h.Run(ctx) })
+	}
+	if c.synced(ctx) {
+		c.queue.Run(ctx)
+	}
+	running.Wait()
+}
+
+func (c *Controller) synced(ctx context.Context) bool {
+	for _, h := range c.holders {
+		if h.WaitForSync(ctx) != nil {
+			return false
+		}
+	}
+	return c.ServiceAccounts == nil || c.ServiceAccounts.WaitForSync(ctx) == nil
+}
+
+func (c *Controller) objects(resource schema.GroupResource) *controller.Informer[*metav1.PartialObjectMetadata] {
+	kind, _ := workload.ByResource(resource)
+	return c.Objects.For(kind.GroupVersionResource())
+}
+
+// holderChanged looks at whatever a placed object refers to or did.
+func (c *Controller) holderChanged(old, new *holder) {
+	if old != nil && new != nil && old.targets.String() == new.targets.String() && slices.Equal(old.references, new.references) {
+		return
+	}
+	for _, h := range []*holder{old, new} {
+		if h == nil {
+			continue
+		}
+		request := controller.RequestFor(h)
+		for _, r := range h.references {
+			c.enqueue(request.Cluster, request.Namespace, r)
+		}
+	}
+}
+
+// enqueue looks at what is referred to: through a service account, at the
+// Secrets that it names.
+func (c *Controller) enqueue(cluster logicalcluster.Name, namespace string, r workload.Reference) {
+	request := controller.Request{Cluster: cluster, Namespace: namespace, Name: r.Name}
+	if r.Resource != workload.ServiceAccounts {
+		c.queue.Enqueue(key{request, r.Resource})
+		return
+	}
+	if c.ServiceAccounts == nil {
+		return
+	}
+	if account, ok := c.ServiceAccounts.Get(request); ok {
+		c.serviceAccountChanged(nil, account)
+	}
+}
+
+func (c *Controller) serviceAccountChanged(old, new *corev1.ServiceAccount) {
+	if old != nil && new != nil && slices.Equal(secretsOf(old), secretsOf(new)) {
+		return
+	}
+	for _, account := range []*corev1.ServiceAccount{old, new} {
+		if account == nil {
+			continue
+		}
+		request := controller.RequestFor(account)
+		for _, secret := range secretsOf(account) {
+			request.Name = secret
+			c.queue.Enqueue(key{request, workload.Secrets})
+		}
+	}
+}
+
+// secretsOf are the Secrets that pods get through a service account.
+func secretsOf(account *corev1.ServiceAccount) []string {
+	var names []string
+	for _, s := range account.ImagePullSecrets {
+		names = append(names, s.Name)
+	}
+	for _, s := range account.Secrets {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, error) {
+	informer := c.objects(k.resource)
+	if informer == nil {
+		return controller.Result{}, nil
+	}
+	obj, ok := informer.Get(k.Request)
+	if !ok || obj.DeletionTimestamp != nil || !stamp.Placeable(k.Cluster, k.Namespace) {
+		return controller.Result{}, nil
+	}
+	current := placementv1alpha1.TargetsOf(obj.Annotations)
+	var needed map[string]need
+	if !never(k.resource, obj) {
+		needed = needs(c.referrers(k))
+	}
+	targets := next(current, needed)
+	if targets.String() == current.String() {
+		return controller.Result{}, nil
+	}
+	if err := c.write(ctx, k, obj, targets); err != nil && !apierrors.IsNotFound(err) {
+		return controller.Result{}, fmt.Errorf("giving %s its targets: %w", k.resource.Resource, err)
+	}
+	return controller.Result{}, nil
+}
+
+// referrers are the targets of everything that refers to k, directly or through
+// a service account.
+func (c *Controller) referrers(k key) []placementv1alpha1.Targets {
+	keys := []string{referenceKey(k.Cluster, k.Namespace, workload.Reference{Resource: k.resource, Name: k.Name})}
+	if k.resource == workload.Secrets && c.ServiceAccounts != nil {
+		for _, account := range c.ServiceAccounts.ListNamespace(k.Cluster, k.Namespace) {
+			if slices.Contains(secretsOf(account), k.Name) {
+				keys = append(keys, referenceKey(k.Cluster, k.Namespace, workload.Reference{Resource: workload.ServiceAccounts, Name: account.Name}))
+			}
+		}
+	}
+	var all []placementv1alpha1.Targets
+	for _, h := range c.holders {
+		for _, value := range keys {
+			for _, found := range h.ByIndex(referenceIndex, value) {
+				all = append(all, found.targets)
+			}
+		}
+	}
+	return all
+}
+
+// write patches targets and finalizer together, on the version that was read.
+func (c *Controller) write(ctx context.Context, k key, obj *metav1.PartialObjectMetadata, targets placementv1alpha1.Targets) error {
+	finalizers := obj.Finalizers
+	if !slices.Contains(finalizers, placementv1alpha1.CopiesFinalizer) {
+		finalizers = append(slices.Clone(finalizers), placementv1alpha1.CopiesFinalizer)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": obj.UID, "resourceVersion": obj.ResourceVersion,
+		"annotations": map[string]string{placementv1alpha1.TargetsAnnotation: targets.String()},
+		"finalizers":  finalizers,
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	kind, _ := workload.ByResource(k.resource)
+	_, err = c.Metadata.Resource(kind.GroupVersionResource()).Namespace(k.Namespace).
+		Patch(ctx, k.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}

@@ -1,0 +1,81 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/utils/clock"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+const (
+	// tellAgain is how long one message about one object is not repeated; events
+	// live for an hour.
+	tellAgain = 30 * time.Minute
+	maxTold   = 8192
+	// maxMessage is the limit of the API for the message of an event.
+	maxMessage = 1024
+)
+
+// told remembers the events that were written.
+type told struct{ recently *utilcache.LRUExpireCache }
+
+func newTold(c clock.PassiveClock) *told {
+	return &told{recently: utilcache.NewLRUExpireCacheWithClock(maxTold, c)}
+}
+
+// tell writes an event on each pending object: what it waits for.
+func (c *Controller) tell(ctx context.Context, u *unit) error {
+	condition := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionScheduled)
+	if condition == nil || condition.Status == metav1.ConditionTrue {
+		return nil // admission has not explained yet; its writing brings us back
+	}
+	for _, p := range u.pending {
+		event := unplaceable(p, condition.Message, c.Clock.Now())
+		if _, ok := c.told.recently.Get(event.Name); ok {
+			continue
+		}
+		_, err := c.Kube.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return fmt.Errorf("writing an event: %w", err)
+		}
+		c.told.recently.Add(event.Name, true, tellAgain)
+	}
+	return nil
+}
+
+// unplaceable is the event; its name is the same for the same message about the
+// same object within the time for which it is not repeated, so that two servers
+// write one.
+func unplaceable(p pending, message string, now time.Time) *corev1.Event {
+	window := now.Truncate(tellAgain).Unix()
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", p.object.UID, message, window))
+	name := p.object.Name
+	if len(name) > 200 {
+		name = name[:200]
+	}
+	if len(message) > maxMessage {
+		message = message[:maxMessage-3] + "..."
+	}
+	at := metav1.NewTime(now)
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "." + hex.EncodeToString(sum[:8]), Namespace: p.object.Namespace},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind,
+			Namespace: p.object.Namespace, Name: p.object.Name, UID: p.object.UID, ResourceVersion: p.object.ResourceVersion,
+		},
+		Type: corev1.EventTypeWarning, Reason: "Unplaceable", Message: message,
+		Source:         corev1.EventSource{Component: "atoll-placement"},
+		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		ReportingController: "atoll.dev/placement", ReportingInstance: "atoll",
+	}
+}

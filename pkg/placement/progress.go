@@ -1,0 +1,178 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// Object is an object of a unit, as far as progress needs it.
+type Object struct {
+	UID     types.UID
+	Targets placementv1alpha1.Targets
+}
+
+// Progress says how far the copies on one target are.
+type Progress struct {
+	// Wanted counts the objects that have a copy there, Synced those whose copy
+	// is in place, Failed those that the target refused, Removing those whose
+	// copy has to go.
+	Wanted, Synced, Failed, Removing int
+	// Problem is the message of a failed copy, the first by name.
+	Problem string
+}
+
+// Progresses counts the copies of the objects of a unit by target.
+func Progresses(objects []Object, copies []*placementv1alpha1.Copy) map[string]Progress {
+	type key struct {
+		object types.UID
+		target string
+	}
+	byObject := make(map[key]*placementv1alpha1.Copy, len(copies))
+	for _, c := range copies {
+		byObject[key{c.Spec.Object.UID, c.Spec.Cluster}] = c
+	}
+	progress := map[string]Progress{}
+	failed := map[string]string{}
+	for _, o := range objects {
+		for name, target := range o.Targets {
+			p := progress[name]
+			c := byObject[key{o.UID, name}]
+			switch {
+			case target.State == placementv1alpha1.TargetObserved:
+				continue
+			case target.State == placementv1alpha1.TargetStateRemoving:
+				p.Removing++
+			case c == nil:
+				p.Wanted++
+			case c.Status.State == placementv1alpha1.CopyFailed:
+				p.Wanted++
+				p.Failed++
+				if first, ok := failed[name]; !ok || c.Name < first {
+					failed[name] = c.Name
+					p.Problem = fmt.Sprintf("%s %s: %s", c.Spec.Object.Kind, c.Spec.Object.Name, c.Status.Message)
+				}
+			case c.Status.State == placementv1alpha1.CopySynced:
+				p.Wanted++
+				p.Synced++
+			default:
+				p.Wanted++
+			}
+			progress[name] = p
+		}
+	}
+	return progress
+}
+
+// Status is the status of a placement, brought up to date with the progress on
+// its targets. A target becomes Active once everything that is wanted there is
+// in place, and stays it: a new object does not make it Starting again. What is
+// known of the decision is kept.
+func Status(p *placementv1alpha1.Placement, progress map[string]Progress, now time.Time) placementv1alpha1.PlacementStatus {
+	status := *p.Status.DeepCopy()
+	if p.Spec.Decision == nil {
+		return status
+	}
+	targets := map[string]placementv1alpha1.TargetPhase{}
+	for name, at := range progress {
+		if at.Removing > 0 && at.Wanted == 0 {
+			targets[name] = placementv1alpha1.TargetRemoving
+		}
+	}
+	for _, c := range p.Spec.Decision.Clusters {
+		targets[c.Name] = placementv1alpha1.TargetStarting
+	}
+	old := map[string]placementv1alpha1.TargetStatus{}
+	for _, t := range status.Targets {
+		old[t.Cluster] = t
+	}
+	status.Targets = nil
+	for name, phase := range targets {
+		status.Targets = append(status.Targets, target(old[name], name, phase, progress[name], now))
+	}
+	slices.SortFunc(status.Targets, func(a, b placementv1alpha1.TargetStatus) int { return cmp.Compare(a.Cluster, b.Cluster) })
+
+	if meta.FindStatusCondition(status.Conditions, placementv1alpha1.ConditionScheduled) == nil ||
+		!meta.IsStatusConditionTrue(status.Conditions, placementv1alpha1.ConditionScheduled) {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: placementv1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Decided",
+			Message: "decided by " + cmp.Or(p.Spec.Decision.SchedulerName, "an unnamed scheduler"), ObservedGeneration: p.Generation,
+			LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	settled := settledCondition(progress)
+	settled.ObservedGeneration = p.Generation
+	settled.LastTransitionTime = metav1.NewTime(now)
+	meta.SetStatusCondition(&status.Conditions, settled)
+	return status
+}
+
+func target(old placementv1alpha1.TargetStatus, name string, phase placementv1alpha1.TargetPhase, p Progress, now time.Time) placementv1alpha1.TargetStatus {
+	if phase == placementv1alpha1.TargetStarting &&
+		(old.Phase == placementv1alpha1.TargetActive || p.Wanted > 0 && p.Synced == p.Wanted) {
+		phase = placementv1alpha1.TargetActive
+	}
+	t := placementv1alpha1.TargetStatus{Cluster: name, Phase: phase, Since: old.Since}
+	if old.Phase != phase {
+		t.Since = metav1.NewTime(now)
+	}
+	switch {
+	case phase == placementv1alpha1.TargetStarting && p.Failed > 0:
+		t.Reason = "CopiesFailed"
+	case phase == placementv1alpha1.TargetStarting:
+		t.Reason = "CopiesPending"
+	case phase == placementv1alpha1.TargetRemoving:
+		t.Reason = "CopiesRemoving"
+	}
+	return t
+}
+
+func settledCondition(progress map[string]Progress) metav1.Condition {
+	var sum Progress
+	names := make([]string, 0, len(progress))
+	for name := range progress {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	problem := ""
+	for _, name := range names {
+		p := progress[name]
+		sum.Wanted += p.Wanted
+		sum.Synced += p.Synced
+		sum.Failed += p.Failed
+		sum.Removing += p.Removing
+		if problem == "" && p.Problem != "" {
+			problem = name + ": " + p.Problem
+		}
+	}
+	c := metav1.Condition{Type: placementv1alpha1.ConditionSettled, Status: metav1.ConditionFalse}
+	switch {
+	case sum.Failed > 0:
+		c.Reason, c.Message = "CopiesFailed", fmt.Sprintf("%d of %d copies failed, the first is %s", sum.Failed, sum.Wanted, problem)
+	case sum.Synced < sum.Wanted:
+		c.Reason, c.Message = "CopiesPending", fmt.Sprintf("%d of %d copies are in place", sum.Synced, sum.Wanted)
+	case sum.Removing > 0:
+		c.Reason, c.Message = "CopiesRemoving", fmt.Sprintf("%d copies have to go", sum.Removing)
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Settled", "every copy is in place"
+	}
+	return c
+}
+
+// EqualStatus reports whether two statuses say the same.
+func EqualStatus(a, b placementv1alpha1.PlacementStatus) bool {
+	return slices.Equal(a.Rejected, b.Rejected) &&
+		slices.EqualFunc(a.Targets, b.Targets, func(x, y placementv1alpha1.TargetStatus) bool {
+			return x.Cluster == y.Cluster && x.Phase == y.Phase && x.Reason == y.Reason
+		}) &&
+		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
+			return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message && x.ObservedGeneration == y.ObservedGeneration
+		})
+}
