@@ -1,0 +1,133 @@
+package auth
+
+import (
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+var (
+	loopback = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
+	admin    = &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
+	alice    = &user.DefaultInfo{Name: "alice", Groups: []string{user.AllAuthenticated}}
+	east     = &user.DefaultInfo{Name: SyncerUser("east"), Groups: []string{SyncersGroup}}
+	// impostor has the name, but not the group that only our certificates give.
+	impostor = &user.DefaultInfo{Name: SyncerUser("east")}
+)
+
+func TestScopesDecideBeforeRoles(t *testing.T) {
+	get := authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "pods", Namespace: "web", Name: "a", ResourceRequest: true}
+	with := func(f func(*authorizer.AttributesRecord)) authorizer.AttributesRecord { a := get; f(&a); return a }
+	list := with(func(a *authorizer.AttributesRecord) { a.Verb, a.Name = "list", "" })
+	createPod := with(func(a *authorizer.AttributesRecord) { a.Verb = "create" })
+	createSecret := with(func(a *authorizer.AttributesRecord) { a.Verb, a.Resource = "create", "secrets" })
+	deleteDeployment := with(func(a *authorizer.AttributesRecord) { a.Verb, a.APIGroup, a.Resource = "delete", "apps", "deployments" })
+	createCopy := with(func(a *authorizer.AttributesRecord) {
+		a.Verb, a.APIGroup, a.Resource = "create", "placement.atoll.dev", "copies"
+	})
+	status := func(name string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{Verb: "patch", APIGroup: "fleet.atoll.dev", Resource: "physicalclusters", Subresource: "status", Name: name, ResourceRequest: true}
+	}
+	lease := func(name string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{Verb: "update", APIGroup: "coordination.k8s.io", Resource: "leases", Namespace: "atoll-system", Name: name, ResourceRequest: true}
+	}
+	spec := authorizer.AttributesRecord{Verb: "update", APIGroup: "fleet.atoll.dev", Resource: "physicalclusters", Name: "east", ResourceRequest: true}
+	impersonate := authorizer.AttributesRecord{Verb: "impersonate", Resource: "groups", Name: user.SystemPrivilegedGroup, ResourceRequest: true}
+	impersonateSyncer := authorizer.AttributesRecord{Verb: "impersonate", Resource: "users", Name: SyncerUser("east"), ResourceRequest: true}
+	impersonateBob := authorizer.AttributesRecord{Verb: "impersonate", Resource: "users", Name: "bob", ResourceRequest: true}
+	discovery := authorizer.AttributesRecord{Verb: "get", Path: "/apis"}
+
+	shop, all := scope.Scope{Cluster: "shop"}, scope.Scope{Cluster: scope.Wildcard}
+	eastShop, eastAll, eastRoot := scope.Scope{Cluster: "shop", Target: "east"}, scope.Scope{Cluster: scope.Wildcard, Target: "east"}, scope.Scope{Cluster: scope.Root, Target: "east"}
+	westShop := scope.Scope{Cluster: "shop", Target: "west"}
+
+	const allow, deny, pass = authorizer.DecisionAllow, authorizer.DecisionDeny, authorizer.DecisionNoOpinion
+	for name, tc := range map[string]struct {
+		scope scope.Scope
+		user  user.Info
+		attrs authorizer.AttributesRecord
+		want  authorizer.Decision
+	}{
+		"no scope is left to the public paths":             {scope.Scope{}, alice, get, pass},
+		"a user in a logical cluster is left to its roles": {shop, alice, get, pass},
+		"an admin in a logical cluster":                    {shop, admin, get, pass},
+		"the server in a target's view":                    {eastAll, loopback, list, allow},
+		"a syncer in its own view":                         {eastAll, east, list, allow},
+		"a syncer reads discovery":                         {eastShop, east, discovery, allow},
+		"a syncer in another view":                         {westShop, east, get, deny},
+		"a syncer outside any view":                        {shop, east, get, deny},
+		"a user in a view":                                 {eastShop, alice, get, deny},
+		"an admin in a view":                               {eastShop, admin, get, deny},
+		"an impostor in a view":                            {eastShop, impostor, get, deny},
+		"a syncer makes a pod that it saw":                 {eastShop, east, createPod, allow},
+		"a syncer makes a copy":                            {eastShop, east, createCopy, allow},
+		"a syncer makes a secret":                          {eastShop, east, createSecret, deny},
+		"a syncer deletes a deployment":                    {eastShop, east, deleteDeployment, deny},
+		"a syncer reports its own status":                  {eastRoot, east, status("east"), allow},
+		"a syncer reports another's status":                {eastRoot, east, status("west"), deny},
+		"a syncer renews its lease":                        {eastRoot, east, lease("east"), allow},
+		"a syncer renews another's lease":                  {eastRoot, east, lease("west"), deny},
+		"a syncer changes its own registration":            {eastRoot, east, spec, deny},
+		"a syncer reads objects of root":                   {eastRoot, east, createSecret, deny},
+		"a user over all logical clusters":                 {all, alice, list, deny},
+		"an admin over all logical clusters":               {all, admin, list, pass},
+		"a tenant impersonates the admins' group":          {shop, alice, impersonate, deny},
+		"a tenant impersonates a syncer":                   {shop, alice, impersonateSyncer, deny},
+		"a tenant impersonates its own user":               {shop, alice, impersonateBob, pass},
+		"an admin impersonates the admins' group":          {shop, admin, impersonate, pass},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			if tc.scope.Cluster != "" {
+				ctx = scope.With(ctx, tc.scope)
+			}
+			tc.attrs.User = tc.user
+			got, reason, err := scopes(ctx, tc.attrs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != tc.want {
+				t.Errorf("decision %v (%s), want %v", got, reason, tc.want)
+			}
+			if got == deny && reason == "" {
+				t.Error("a denial without a reason")
+			}
+		})
+	}
+}
+
+func TestClusterOfTokenTrustsOnlyOurIssuers(t *testing.T) {
+	for token, want := range map[string]string{
+		"":    "",
+		"a.b": "",
+		// {"iss":"https://atoll.dev/clusters/shop"}
+		"x.eyJpc3MiOiJodHRwczovL2F0b2xsLmRldi9jbHVzdGVycy9zaG9wIn0.y": "shop",
+		// {"iss":"https://atoll.dev/clusters/*"}
+		"x.eyJpc3MiOiJodHRwczovL2F0b2xsLmRldi9jbHVzdGVycy8qIn0.y": "",
+		// {"iss":"https://example.com/clusters/shop"}
+		"x.eyJpc3MiOiJodHRwczovL2V4YW1wbGUuY29tL2NsdXN0ZXJzL3Nob3AifQ.y": "",
+	} {
+		got, ok := ClusterOfToken(token)
+		if got.String() != want || ok != (want != "") {
+			t.Errorf("token %q: %q, %v; want %q", token, got, ok, want)
+		}
+	}
+}
+
+func TestBootstrapRolesAreAggregated(t *testing.T) {
+	roles, err := bootstrapRoles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"view", "edit", "admin"} {
+		if len(roles[name].Rules) == 0 {
+			t.Errorf("role %s has no rules", name)
+		}
+	}
+	if len(roles["admin"].Rules) <= len(roles["edit"].Rules) || len(roles["edit"].Rules) <= len(roles["view"].Rules) {
+		t.Error("admin must contain edit, and edit view")
+	}
+}
