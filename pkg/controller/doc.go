@@ -2,9 +2,9 @@
 // that see all logical clusters through one watch, and one queue loop.
 //
 // An Informer is a stock cache.Reflector that feeds an own store, keyed by
-// logical cluster, namespace and name, over a stock cache.Indexer. The stock
-// shared informer cannot do this: it keys by namespace and name, so of equally
-// named objects in two logical clusters it keeps one. For the same reason the
+// logical cluster, namespace and name. The stock shared informer cannot do this:
+// it keys by namespace and name, so of equally named objects in two logical
+// clusters it keeps one. For the same reason the
 // reflector must not use streaming lists, which collect the initial state in a
 // store with such keys; every Informer opts out of them.
 //

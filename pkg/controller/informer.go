@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -47,10 +48,10 @@ type InformerOptions[T Object] struct {
 type Informer[T Object] struct {
 	name      string
 	reflector *cache.Reflector
-	indexer   cache.Indexer
+	store     *store[T]
 	transform func(runtime.Object) (T, error)
 
-	// mu orders changes of the indexer, calls of handlers and their registration.
+	// mu orders changes of the store, calls of handlers and their registration.
 	mu       sync.Mutex
 	handlers []func(old, new T)
 
@@ -65,7 +66,7 @@ func NewInformer[T Object](name string, example runtime.Object, lw ListWatch, o 
 	if i.transform == nil {
 		i.transform = withoutManagedFields[T]
 	}
-	i.indexer = cache.NewIndexer(keyOf, indexers(o.Indexers))
+	i.store = newStore(indexers(o.Indexers))
 	i.reflector = cache.NewReflectorWithOptions(
 		source{lw: lw, unscoped: o.Unscoped, tweak: o.Tweak}, example, sink[T]{i},
 		cache.ReflectorOptions{Name: name, Backoff: backoff()})
@@ -120,80 +121,46 @@ func (i *Informer[T]) Handle(f func(old, new T)) {
 }
 
 // Get finds one object.
-func (i *Informer[T]) Get(r Request) (T, bool) {
-	obj, ok, err := i.indexer.GetByKey(r.String())
-	if err != nil || !ok {
-		var zero T
-		return zero, false
-	}
-	return obj.(T), true
-}
+func (i *Informer[T]) Get(r Request) (T, bool) { return i.store.get(r.String()) }
 
 // List returns all objects, in no order.
-func (i *Informer[T]) List() []T { return cast[T](i.indexer.List()) }
+func (i *Informer[T]) List() []T { return i.store.list() }
 
 // ListCluster returns the objects of a logical cluster, in no order.
 func (i *Informer[T]) ListCluster(c logicalcluster.Name) []T {
-	return i.ByIndex(byCluster, c.String())
+	return i.store.byIndex(byCluster, c.String())
 }
 
 // ListNamespace returns the objects of a namespace, in no order.
 func (i *Informer[T]) ListNamespace(c logicalcluster.Name, namespace string) []T {
-	return i.ByIndex(byNamespace, namespaceValue(c, namespace))
+	return i.store.byIndex(byNamespace, namespaceValue(c, namespace))
 }
 
 // CountCluster is the number of objects in a logical cluster.
 func (i *Informer[T]) CountCluster(c logicalcluster.Name) int {
-	return i.count(byCluster, c.String())
+	return i.store.count(byCluster, c.String())
 }
 
 // CountNamespace is the number of objects in a namespace.
 func (i *Informer[T]) CountNamespace(c logicalcluster.Name, namespace string) int {
-	return i.count(byNamespace, namespaceValue(c, namespace))
-}
-
-func (i *Informer[T]) count(index, value string) int {
-	keys, err := i.indexer.IndexKeys(index, value)
-	if err != nil {
-		panic(fmt.Sprintf("informer %s: %v", i.name, err))
-	}
-	return len(keys)
+	return i.store.count(byNamespace, namespaceValue(c, namespace))
 }
 
 // ByIndex returns the objects for which the indexer of that name gave value, in
 // no order. It panics for an index that the informer was not made with.
-func (i *Informer[T]) ByIndex(index, value string) []T {
-	objs, err := i.indexer.ByIndex(index, value)
-	if err != nil {
-		panic(fmt.Sprintf("informer %s: %v", i.name, err))
-	}
-	return cast[T](objs)
-}
+func (i *Informer[T]) ByIndex(index, value string) []T { return i.store.byIndex(index, value) }
 
-func cast[T Object](in []any) []T {
-	out := make([]T, len(in))
-	for n, obj := range in {
-		out[n] = obj.(T)
-	}
-	return out
-}
-
-func indexers[T Object](custom map[string]func(T) []string) cache.Indexers {
-	all := cache.Indexers{
-		byCluster: func(obj any) ([]string, error) {
-			return []string{logicalcluster.From(obj.(T)).String()}, nil
-		},
-		byNamespace: func(obj any) ([]string, error) {
-			o := obj.(T)
-			if o.GetNamespace() == "" {
-				return nil, nil
+func indexers[T Object](custom map[string]func(T) []string) map[string]func(T) []string {
+	all := map[string]func(T) []string{
+		byCluster: func(obj T) []string { return []string{logicalcluster.From(obj).String()} },
+		byNamespace: func(obj T) []string {
+			if obj.GetNamespace() == "" {
+				return nil
 			}
-			return []string{namespaceValue(logicalcluster.From(o), o.GetNamespace())}, nil
+			return []string{namespaceValue(logicalcluster.From(obj), obj.GetNamespace())}
 		},
 	}
-	for name, f := range custom {
-		all[name] = func(obj any) ([]string, error) { return f(obj.(T)), nil }
-	}
+	maps.Copy(all, custom)
 	return all
 }
 

@@ -26,11 +26,14 @@ const (
 func UIDKey(c logicalcluster.Name, uid types.UID) string { return c.String() + "|" + string(uid) }
 
 // Metadata holds the metadata of all objects of some resources, over all
-// logical clusters, without managedFields and the last applied configuration.
-// The set of resources is fixed.
+// logical clusters, without type, managedFields and the last applied
+// configuration. The set of resources is fixed.
 type Metadata struct {
 	resources []schema.GroupVersionResource
 	informers map[schema.GroupVersionResource]*Informer[*metav1.PartialObjectMetadata]
+	// plain holds, for each logical cluster, the annotations of the many objects
+	// that have no other than its name: one map for all of them.
+	plain sync.Map
 }
 
 // NewMetadata makes one informer for each resource; the indexers are added to
@@ -46,7 +49,17 @@ func NewMetadata(client metadata.Interface, resources []schema.GroupVersionResou
 	}
 	for _, gvr := range resources {
 		m.informers[gvr] = NewInformer("metadata/"+gvr.GroupResource().String(), &metav1.PartialObjectMetadata{},
-			Lists(client.Resource(gvr)), InformerOptions[*metav1.PartialObjectMetadata]{Transform: trim, Indexers: all})
+			Lists(client.Resource(gvr)), InformerOptions[*metav1.PartialObjectMetadata]{Transform: m.trim, Indexers: all})
+	}
+	if namespaces := m.informers[corev1.SchemeGroupVersion.WithResource("namespaces")]; namespaces != nil {
+		namespaces.Handle(func(old, ns *metav1.PartialObjectMetadata) {
+			if ns != nil {
+				return
+			}
+			if c := logicalcluster.From(old); namespaces.CountCluster(c) == 0 { // it is going
+				m.plain.Delete(c)
+			}
+		})
 	}
 	return m
 }
@@ -78,12 +91,18 @@ func (m *Metadata) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-func trim(obj runtime.Object) (*metav1.PartialObjectMetadata, error) {
+// trim is the transform of the informers.
+func (m *Metadata) trim(obj runtime.Object) (*metav1.PartialObjectMetadata, error) {
 	o, err := withoutManagedFields[*metav1.PartialObjectMetadata](obj)
 	if err != nil {
 		return nil, err
 	}
+	o.TypeMeta = metav1.TypeMeta{} // says PartialObjectMetadata, nothing else
 	delete(o.Annotations, corev1.LastAppliedConfigAnnotation)
+	if c := logicalcluster.From(o); !c.Empty() && len(o.Annotations) == 1 {
+		shared, _ := m.plain.LoadOrStore(c, o.Annotations)
+		o.Annotations = shared.(map[string]string)
+	}
 	return o, nil
 }
 

@@ -9,12 +9,11 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// sink is the store that the reflector fills: it keeps the indexer and tells
-// the handlers.
+// sink is what the reflector fills: it keeps the store and tells the handlers.
 type sink[T Object] struct{ i *Informer[T] }
 
-// keyOf is the key of an object in the indexer and of its Request.
-func keyOf(obj any) (string, error) {
+// rawKey is the key of an object as the reflector hands it over.
+func rawKey(obj any) (string, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return "", err
@@ -35,13 +34,14 @@ func (s sink[T]) Update(obj any) error {
 
 // Delete implements cache.ReflectorStore.
 func (s sink[T]) Delete(obj any) error {
-	key, err := keyOf(obj)
+	key, err := rawKey(obj)
 	if err != nil {
 		return err
 	}
 	s.i.mu.Lock()
 	defer s.i.mu.Unlock()
-	return s.remove(key)
+	s.remove(key)
+	return nil
 }
 
 // Replace implements cache.ReflectorStore: objs is the complete list. An object
@@ -57,12 +57,9 @@ func (s sink[T]) Replace(objs []any, _ string) error {
 		}
 		listed[key] = true
 	}
-	for _, key := range s.i.indexer.ListKeys() {
-		if listed[key] {
-			continue
-		}
-		if err := s.remove(key); err != nil {
-			return err
+	for _, key := range s.i.store.keys() {
+		if !listed[key] {
+			s.remove(key)
 		}
 	}
 	s.i.syncOnce.Do(func() { close(s.i.synced) })
@@ -75,7 +72,7 @@ func (s sink[T]) Resync() error { return nil }
 // put keeps obj and tells the handlers; a relist tells them only of objects
 // that changed.
 func (s sink[T]) put(obj any, relist bool) (string, error) {
-	key, err := keyOf(obj)
+	key, err := rawKey(obj)
 	if err != nil {
 		return "", err
 	}
@@ -86,21 +83,15 @@ func (s sink[T]) put(obj any, relist bool) (string, error) {
 		return key, nil
 	}
 	if isZero(next) {
-		return key, s.remove(key)
+		s.remove(key)
+		return key, nil
 	}
-	old, found, err := s.get(key)
-	if err != nil {
-		return "", err
-	}
+	old, found := s.i.store.get(key)
 	if found && old.GetUID() != next.GetUID() {
-		if err := s.remove(key); err != nil {
-			return "", err
-		}
+		s.remove(key)
 		old, found = *new(T), false
 	}
-	if err := s.i.indexer.Update(next); err != nil {
-		return "", err
-	}
+	s.i.store.put(next)
 	if relist && found && old.GetResourceVersion() != "" && old.GetResourceVersion() == next.GetResourceVersion() {
 		return key, nil
 	}
@@ -108,24 +99,13 @@ func (s sink[T]) put(obj any, relist bool) (string, error) {
 	return key, nil
 }
 
-func (s sink[T]) remove(key string) error {
-	old, found, err := s.get(key)
-	if err != nil || !found {
-		return err
+func (s sink[T]) remove(key string) {
+	old, found := s.i.store.get(key)
+	if !found {
+		return
 	}
-	if err := s.i.indexer.Delete(old); err != nil {
-		return err
-	}
+	s.i.store.remove(key)
 	s.notify(old, *new(T))
-	return nil
-}
-
-func (s sink[T]) get(key string) (T, bool, error) {
-	obj, found, err := s.i.indexer.GetByKey(key)
-	if err != nil || !found {
-		return *new(T), false, err
-	}
-	return obj.(T), true, nil
 }
 
 func (s sink[T]) notify(old, next T) {
