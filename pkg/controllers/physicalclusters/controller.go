@@ -1,0 +1,208 @@
+package physicalclusters
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+const (
+	name    = "physicalclusters"
+	workers = 2
+	// gather collects the many events of copies into one look.
+	gather = time.Second
+	// again is how often a physical cluster that goes or is forgotten is looked
+	// at without an event.
+	again = 10 * time.Second
+)
+
+// Config is what the controller works with. The clients take the logical
+// cluster from the context and act as the system.
+type Config struct {
+	Kube   kubernetes.Interface
+	Client versioned.Interface
+
+	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	Leases           *controller.Informer[*coordinationv1.Lease]
+	Copies           *controller.Informer[*placementv1alpha1.Copy]
+	Placements       *controller.Informer[*placementv1alpha1.Placement]
+	// Objects has the metadata of all kinds of pkg/workload.
+	Objects *controller.Metadata
+
+	// ControlPlane returns the id of the control plane.
+	ControlPlane func(context.Context) (string, error)
+	// Clock is the real one by default.
+	Clock clock.PassiveClock
+}
+
+// Controller cares for PhysicalClusters.
+type Controller struct {
+	Config
+	heartbeats *heartbeats
+	queue      *controller.Controller[controller.Request]
+}
+
+// leaseNamespace is the key that stands for the namespace of the Leases.
+var leaseNamespace = controller.Request{Cluster: scope.Root}
+
+// New makes the controller and subscribes it to the informers.
+func New(config Config) *Controller {
+	if config.Clock == nil {
+		config.Clock = clock.RealClock{}
+	}
+	c := &Controller{Config: config, heartbeats: newHeartbeats()}
+	c.queue = controller.New(name, workers, c.reconcile)
+	c.queue.Enqueue(leaseNamespace)
+	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
+		if new == nil {
+			new = old
+		}
+		c.queue.Enqueue(keyOf(new.Name))
+	})
+	c.Leases.Handle(func(_, new *coordinationv1.Lease) {
+		if new != nil && new.Namespace == fleetv1alpha1.LeaseNamespace && controller.RequestFor(new).Cluster == scope.Root {
+			c.queue.Enqueue(keyOf(new.Name))
+		}
+	})
+	c.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
+		if new == nil {
+			c.queue.EnqueueAfter(keyOf(old.Spec.Cluster), gather)
+		}
+	})
+	c.Placements.Handle(func(old, new *placementv1alpha1.Placement) {
+		if new != nil || old.Spec.Decision == nil {
+			return
+		}
+		for _, d := range old.Spec.Decision.Clusters {
+			c.queue.EnqueueAfter(keyOf(d.Name), gather)
+		}
+	})
+	return c
+}
+
+// Run works until ctx is done.
+func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx) }
+
+func keyOf(name string) controller.Request { return controller.Request{Cluster: scope.Root, Name: name} }
+
+func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
+	if key == leaseNamespace {
+		return controller.Result{}, c.makeLeaseNamespace(ctx)
+	}
+	pc, ok := c.PhysicalClusters.Get(key)
+	if !ok {
+		return controller.Result{}, c.removeLease(ctx, key.Name)
+	}
+	if pc.DeletionTimestamp == nil && !slices.Contains(pc.Finalizers, fleetv1alpha1.CopiesFinalizer) {
+		return controller.Result{}, c.writeFinalizers(ctx, pc, append(slices.Clone(pc.Finalizers), fleetv1alpha1.CopiesFinalizer))
+	}
+
+	wanted := pc.DeepCopy()
+	result, err := c.conclude(ctx, wanted)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	var forgetErr error
+	if pc.Spec.Forget {
+		var copies []*placementv1alpha1.Copy
+		copies, forgetErr = c.forget(ctx, pc)
+		wanted.Status.Forgotten = report(pc.Status.Forgotten, copies, c.Clock.Now())
+		result = sooner(result, again)
+	}
+	free := false
+	if pc.DeletionTimestamp != nil && slices.Contains(pc.Finalizers, fleetv1alpha1.CopiesFinalizer) {
+		if free, err = c.checkUse(ctx, wanted); err != nil {
+			return controller.Result{}, err
+		}
+		result = sooner(result, again)
+	}
+	if !apiequality.Semantic.DeepEqual(pc.Status, wanted.Status) {
+		written, err := c.Client.FleetV1alpha1().PhysicalClusters().UpdateStatus(ctx, wanted, metav1.UpdateOptions{})
+		if err != nil {
+			return controller.Result{}, fmt.Errorf("writing the status: %w", err)
+		}
+		pc = written
+	}
+	if forgetErr != nil {
+		return controller.Result{}, forgetErr
+	}
+	if free {
+		return controller.Result{}, c.writeFinalizers(ctx, pc, slices.DeleteFunc(slices.Clone(pc.Finalizers),
+			func(f string) bool { return f == fleetv1alpha1.CopiesFinalizer }))
+	}
+	return result, nil
+}
+
+func sooner(r controller.Result, d time.Duration) controller.Result {
+	if r.RequeueAfter == 0 || d < r.RequeueAfter {
+		r.RequeueAfter = d
+	}
+	return r
+}
+
+// conclude sets what the server knows about a physical cluster.
+func (c *Controller) conclude(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (controller.Result, error) {
+	id, err := c.ControlPlane(ctx)
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("reading the id of the control plane: %w", err)
+	}
+	pc.Status.ControlPlane = id
+	now := c.Clock.Now()
+	lease, _ := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: pc.Name})
+	conditions, holds := health(pc, c.heartbeats.of(pc.Name, lease, now), now)
+	pc.Status.Conditions = conditions
+	return controller.Result{RequeueAfter: holds}, nil
+}
+
+func (c *Controller) makeLeaseNamespace(ctx context.Context) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.LeaseNamespace}}
+	if _, err := c.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making the namespace of the Leases: %w", err)
+	}
+	return nil
+}
+
+// removeLease removes the heartbeat of a physical cluster that is gone: one that
+// is registered anew under the name has not reported yet.
+func (c *Controller) removeLease(ctx context.Context, name string) error {
+	if _, ok := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: name}); !ok {
+		return nil
+	}
+	err := c.Kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace).Delete(ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the Lease: %w", err)
+	}
+	return nil
+}
+
+// writeFinalizers patches the finalizers of the version that was read.
+func (c *Controller) writeFinalizers(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster, finalizers []string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pc.UID, "resourceVersion": pc.ResourceVersion, "finalizers": finalizers,
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding the patch: %w", err)
+	}
+	_, err = c.Client.FleetV1alpha1().PhysicalClusters().Patch(ctx, pc.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the finalizers: %w", err)
+	}
+	return nil
+}

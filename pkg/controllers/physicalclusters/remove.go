@@ -1,0 +1,124 @@
+package physicalclusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// ConditionRemovable, on a PhysicalCluster that is being deleted, says what
+// still holds it.
+const ConditionRemovable = "Removable"
+
+// forget declares the copies of a physical cluster removed, and returns those
+// for which that was written.
+func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) ([]*placementv1alpha1.Copy, error) {
+	var done []*placementv1alpha1.Copy
+	var errs []error
+	known := map[types.UID]bool{}
+	for _, copied := range c.Copies.List() {
+		if copied.Spec.Cluster != pc.Name {
+			continue
+		}
+		known[copied.Spec.Object.UID] = true
+		if copied.Status.State == placementv1alpha1.CopyRemoved {
+			continue
+		}
+		at := scope.WithCluster(ctx, logicalcluster.From(copied))
+		_, err := c.Client.PlacementV1alpha1().Copies(copied.Namespace).Update(at, forgotten(copied), metav1.UpdateOptions{})
+		switch {
+		case err == nil:
+			done = append(done, copied)
+		case !apierrors.IsNotFound(err):
+			errs = append(errs, fmt.Errorf("forgetting Copy %s: %w", copied.Name, err))
+		}
+	}
+	made, err := c.forgetUnmade(ctx, pc.Name, known)
+	return append(done, made...), errors.Join(append(errs, err)...)
+}
+
+// forgetUnmade makes the Copies, declared removed, of the objects that wait for
+// the physical cluster without having one.
+func (c *Controller) forgetUnmade(ctx context.Context, target string, known map[types.UID]bool) ([]*placementv1alpha1.Copy, error) {
+	var done []*placementv1alpha1.Copy
+	var errs []error
+	for _, kind := range workload.Kinds() {
+		informer := c.Objects.For(kind.GroupVersionResource())
+		if informer == nil {
+			continue
+		}
+		for _, obj := range informer.List() {
+			if known[obj.UID] || !waits(obj, target) {
+				continue
+			}
+			at := scope.WithCluster(ctx, logicalcluster.From(obj))
+			made := neverMade(kind, obj, target)
+			created, err := c.Client.PlacementV1alpha1().Copies(made.Namespace).Create(at, made, metav1.CreateOptions{})
+			switch {
+			case err == nil:
+				done = append(done, created)
+			case !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
+				errs = append(errs, fmt.Errorf("forgetting %s %s: %w", kind.Kind, obj.Name, err))
+			}
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// checkUse sets the condition Removable; free is true once nothing names the
+// physical cluster any more. It asks the server: an informer that has nothing
+// proves nothing.
+func (c *Controller) checkUse(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (free bool, err error) {
+	all := scope.WithCluster(ctx, scope.Wildcard)
+	copies, err := c.Client.PlacementV1alpha1().Copies(metav1.NamespaceAll).List(all, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("listing Copies: %w", err)
+	}
+	placements, err := c.Client.PlacementV1alpha1().Placements(metav1.NamespaceAll).List(all, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("listing Placements: %w", err)
+	}
+	used := use(pc.Name, copies.Items, placements.Items)
+	if used == (usage{}) {
+		return true, nil
+	}
+	meta.SetStatusCondition(&pc.Status.Conditions, metav1.Condition{
+		Type: ConditionRemovable, Status: metav1.ConditionFalse, Reason: "InUse", ObservedGeneration: pc.Generation,
+		Message:            fmt.Sprintf("%d copies in %d placements are still on it", used.copies, used.placements),
+		LastTransitionTime: metav1.NewTime(c.Clock.Now()),
+	})
+	return false, nil
+}
+
+// usage counts what names a physical cluster.
+type usage struct{ copies, placements int }
+
+func use(name string, copies []placementv1alpha1.Copy, placements []placementv1alpha1.Placement) usage {
+	var u usage
+	for i := range copies {
+		if copies[i].Spec.Cluster == name {
+			u.copies++
+		}
+	}
+	for i := range placements {
+		if d := placements[i].Spec.Decision; d != nil {
+			for _, c := range d.Clusters {
+				if c.Name == name {
+					u.placements++
+				}
+			}
+		}
+	}
+	return u
+}
