@@ -35,18 +35,36 @@ type source struct {
 type opened struct {
 	from   string
 	events chan watch.Event
+	out    chan watch.Event
 }
 
-func (o opened) ResultChan() <-chan watch.Event { return o.events }
+func (o opened) ResultChan() <-chan watch.Event { return o.out }
 func (opened) Stop()                            {}
+
+// run ends like a watch does: when the sender ends it, or its context ends.
+func (o opened) run(ctx context.Context) {
+	defer close(o.out)
+	for {
+		select {
+		case e, ok := <-o.events:
+			if !ok {
+				return
+			}
+			o.out <- e
+		case <-ctx.Done():
+			return
+		}
+	}
+}
 
 func (s *source) GetList(_ context.Context, _ string, _ storage.ListOptions, list runtime.Object) error {
 	list.(*example.PodList).ResourceVersion = s.version
 	return nil
 }
 
-func (s *source) Watch(_ context.Context, _ string, o storage.ListOptions) (watch.Interface, error) {
-	w := opened{from: o.ResourceVersion, events: make(chan watch.Event, 100)}
+func (s *source) Watch(ctx context.Context, _ string, o storage.ListOptions) (watch.Interface, error) {
+	w := opened{from: o.ResourceVersion, events: make(chan watch.Event, 100), out: make(chan watch.Event)}
+	go w.run(ctx)
 	s.opened <- w
 	return w, nil
 }

@@ -21,7 +21,7 @@ func Start(t testing.TB) string {
 	c.Name = "test"
 	c.Dir = t.TempDir()
 	c.UnsafeNoFsync = true
-	c.LogLevel = "error"
+	c.LogLevel = "panic" // it logs its own shutdown as errors
 	c.ListenClientUrls, c.ListenPeerUrls = loopback, loopback
 	// Nobody dials these: they only have to be the same everywhere.
 	advertised := url.URL{Scheme: "http", Host: "localhost:2380"}

@@ -1,0 +1,14 @@
+package storage
+
+import (
+	"testing"
+
+	"k8s.io/client-go/util/watchlist"
+)
+
+func TestTheReflectorOfAWatchCacheMayNotStreamItsList(t *testing.T) {
+	t.Parallel()
+	if !watchlist.DoesClientNotSupportWatchListSemantics(noWatchList{}) {
+		t.Error("client-go no longer asks the storage the way that noWatchList answers")
+	}
+}
