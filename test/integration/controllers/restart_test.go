@@ -1,0 +1,74 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/atoll-dev/atoll/test/framework/server"
+)
+
+// TestARestartWritesNothingNeedless starts a server a second time on what the
+// first one left complete: all that its controllers write is for what is new.
+func TestARestartWritesNothingNeedless(t *testing.T) {
+	const clusters = 5
+	dir := t.TempDir()
+	s := server.StartIn(t, dir)
+	var last context.Context
+	for n := range clusters {
+		last = s.NewCluster(t, fmt.Sprint("restart-", n))
+		makeNamespace(t, s, last, "web")
+		server.Eventually(t, patience, "the namespace is filled", func() error { return filled(s, last, "web") })
+	}
+	before := revision(t, s)
+	s.Stop(t)
+
+	s = server.StartIn(t, dir)
+	makeNamespace(t, s, last, "new")
+	server.Eventually(t, patience, "a new namespace is filled", func() error { return filled(s, last, "new") })
+	settled(t, s, last)
+	server.Eventually(t, patience, "every logical cluster shows where it is served now", func() error { return moved(t, s) })
+	// The namespace, its account and root CA; an object that came and went; and
+	// the URL of each logical cluster and of root, as the port is another.
+	if wrote, want := revision(t, s)-before, 3+2+clusters+1; wrote != want {
+		t.Errorf("%d writes, want %d", wrote, want)
+	}
+}
+
+func filled(s *server.Server, ctx context.Context, namespace string) error {
+	_, account := s.Kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+	_, rootCA := s.Kube.CoreV1().ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+	return errors.Join(account, rootCA)
+}
+
+func moved(t *testing.T, s *server.Server) error {
+	list, err := s.Atoll.TenancyV1alpha1().LogicalClusters().List(inRoot(t), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, lc := range list.Items {
+		if !strings.HasPrefix(lc.Status.URL, s.URL+"/") {
+			return fmt.Errorf("%s is at %s", lc.Name, lc.Status.URL)
+		}
+	}
+	return nil
+}
+
+// revision counts the writes to the database so far.
+func revision(t *testing.T, s *server.Server) int {
+	t.Helper()
+	list, err := s.Kube.CoreV1().Namespaces().List(inRoot(t), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rv, err := strconv.Atoi(list.ResourceVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rv
+}
