@@ -28,7 +28,7 @@ func NewAuthenticator(ca *x509.CertPool, tokens *Tokens) authenticator.Request {
 	return requestunion.NewFailOnError(
 		group.NewAuthenticatedGroupAdder(requestunion.New(
 			x509request.New(options, x509request.CommonNameUserConversion),
-			bearertoken.New(authenticator.WrapAudienceAgnosticToken(authenticator.Audiences{Audience}, tokens)),
+			bearertoken.New(tokens),
 		)),
 		anonymous.NewAuthenticator(nil),
 	)

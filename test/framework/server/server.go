@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,30 @@ func Start(t testing.TB) *Server {
 // StartIn runs a server on a data directory until the test ends or Stop.
 func StartIn(t testing.TB, dir string) *Server {
 	t.Helper()
+	s := start(t, dir)
+	t.Cleanup(func() { s.Stop(t) })
+	return s
+}
+
+// StartShared runs a server for a whole package, until Shutdown.
+func StartShared(t testing.TB) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "atoll-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, dir)
+}
+
+// Shutdown ends a shared server and removes its data.
+func (s *Server) Shutdown() {
+	s.stop()
+	_ = s.Wait()
+	_ = os.RemoveAll(s.Dir)
+}
+
+func start(t testing.TB, dir string) *Server {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	o := app.NewOptions()
 	o.DataDir, o.Listen, o.UnsafeNoSync = dir, "127.0.0.1:0", true
@@ -56,7 +81,6 @@ func StartIn(t testing.TB, dir string) *Server {
 		t.Fatalf("starting the server: %v", err)
 	}
 	s := &Server{Server: running, Dir: dir, stop: cancel}
-	t.Cleanup(func() { s.Stop(t) })
 	if s.Config, err = clientcmd.BuildConfigFromFlags("", running.Kubeconfig); err != nil {
 		t.Fatalf("reading the kubeconfig: %v", err)
 	}

@@ -142,6 +142,7 @@ func chooseIP(s, old *api.Service, u use, taken func(string) bool, give func(str
 
 func choosePorts(s *api.Service, had map[int32]bool, u use, taken func(string) bool, give func(string)) error {
 	chosen := map[int32]int32{} // by mark: equal marks are one port
+	asked := ports(s)           // the ports that the user named are not free either
 	choose := func(p int32, path *field.Path) (int32, error) {
 		switch {
 		case p > 0 && !had[p] && u.ports[p]:
@@ -151,7 +152,7 @@ func choosePorts(s *api.Service, had map[int32]bool, u use, taken func(string) b
 		case chosen[p] != 0:
 			return chosen[p], nil
 		}
-		port, err := freePort(s, func(p int32) bool { return u.ports[p] || taken(fmt.Sprint(p)) })
+		port, err := freePort(s, func(p int32) bool { return u.ports[p] || asked[p] || taken(fmt.Sprint(p)) })
 		if err != nil {
 			return 0, err
 		}

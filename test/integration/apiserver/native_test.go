@@ -1,0 +1,125 @@
+package apiserver
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+func TestBadInputIsRefusedWithThePathOfTheField(t *testing.T) {
+	s := shared(t)
+	root := scope.WithCluster(t.Context(), scope.Root)
+	meta := metav1.ObjectMeta{Name: "bad"}
+	policy := func(spec placementv1alpha1.PolicySpec) error {
+		_, err := s.Atoll.PlacementV1alpha1().ClusterPlacementPolicies().Create(root, &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
+		return err
+	}
+	cluster := func(spec fleetv1alpha1.PhysicalClusterSpec) error {
+		_, err := s.Atoll.FleetV1alpha1().PhysicalClusters().Create(root, &fleetv1alpha1.PhysicalCluster{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
+		return err
+	}
+	logical := func(name string) error {
+		_, err := s.Atoll.TenancyV1alpha1().LogicalClusters().Create(root, &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		return err
+	}
+	bad := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: "Near"}}}
+	for want, err := range map[string]error{
+		"spec.terms[0].matchExpressions[0].operator": policy(placementv1alpha1.PolicySpec{Terms: []metav1.LabelSelector{bad}}),
+		"spec.namespaceSelector.matchExpressions":    policy(placementv1alpha1.PolicySpec{NamespaceSelector: &bad}),
+		"spec.count":                          policy(placementv1alpha1.PolicySpec{Count: ptr.To[int32](0)}),
+		"spec.ifImpossible":                   policy(placementv1alpha1.PolicySpec{IfImpossible: "Panic"}),
+		"spec.connection.kubeconfigSecretRef": cluster(fleetv1alpha1.PhysicalClusterSpec{Connection: fleetv1alpha1.Connection{Type: "Push"}}),
+		"spec.connection.type":                cluster(fleetv1alpha1.PhysicalClusterSpec{Connection: fleetv1alpha1.Connection{Type: "Pigeon"}}),
+		"spec.taints[0].effect":               cluster(fleetv1alpha1.PhysicalClusterSpec{Taints: []corev1.Taint{{Key: "a", Effect: "Never"}}}),
+		"metadata.name":                       logical("*"),
+	} {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want Invalid naming %s", err, want)
+		}
+	}
+	if err := logical("root"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "reserved") {
+		t.Errorf("making root again: %v, want Forbidden since the name is reserved", err)
+	}
+}
+
+func TestFleetAndPolicyObjectsExistInRootOnly(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "no-fleet")
+	_, err := s.Atoll.FleetV1alpha1().PhysicalClusters().Create(ctx, &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `"root"`) {
+		t.Errorf("got %v, want Forbidden that names root", err)
+	}
+}
+
+func TestSpecAndStatusAreWrittenApart(t *testing.T) {
+	s := shared(t)
+	root := scope.WithCluster(t.Context(), scope.Root)
+	clusters := s.Atoll.FleetV1alpha1().PhysicalClusters()
+	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "parts"}}
+	pc.Status.Version = "forged"
+	created, err := clusters.Create(root, pc, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if created.Status.Version != "" || created.Generation != 1 || created.Spec.Connection.Type != fleetv1alpha1.ConnectionPull {
+		t.Errorf("created %+v", created)
+	}
+	patched, err := clusters.Patch(root, "parts", "application/merge-patch+json", []byte(`{"status":{"version":"v1"},"spec":{"unschedulable":true}}`), metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if patched.Status.Version != "v1" || patched.Spec.Unschedulable || patched.Generation != 1 {
+		t.Errorf("after a status patch %+v", patched)
+	}
+	patched, err = clusters.Patch(root, "parts", "application/merge-patch+json", []byte(`{"status":{"version":"v2"},"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if patched.Status.Version != "v1" || !patched.Spec.Unschedulable || patched.Generation != 2 {
+		t.Errorf("after a spec patch %+v", patched)
+	}
+}
+
+func TestServicesGetAddressesOfTheirOwnLogicalCluster(t *testing.T) {
+	s := shared(t)
+	a, b := s.NewCluster(t, "svc-a"), s.NewCluster(t, "svc-b")
+	service := func(name string, kind corev1.ServiceType) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: kind, Ports: []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "b", Port: 81}}}}
+	}
+	one, err := s.Kube.CoreV1().Services("default").Create(a, service("web", corev1.ServiceTypeNodePort), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.Spec.ClusterIP == "" || one.Spec.Ports[0].NodePort == 0 || one.Spec.Ports[0].NodePort == one.Spec.Ports[1].NodePort {
+		t.Errorf("spec %+v", one.Spec)
+	}
+	same := service("web", corev1.ServiceTypeNodePort)
+	same.Spec.ClusterIP = one.Spec.ClusterIP
+	same.Spec.Ports[0].NodePort = one.Spec.Ports[0].NodePort
+	if _, err := s.Kube.CoreV1().Services("default").Create(b, same.DeepCopy(), metav1.CreateOptions{}); err != nil {
+		t.Errorf("the same addresses in another logical cluster: %v", err)
+	}
+	same.Name = "web-again"
+	if _, err := s.Kube.CoreV1().Services("default").Create(a, same, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("the same addresses twice: %v, want Invalid", err)
+	}
+	external := service("ext", corev1.ServiceTypeExternalName)
+	external.Spec.ExternalName = "example.com"
+	ext, err := s.Kube.CoreV1().Services("default").Create(a, external, metav1.CreateOptions{})
+	if err != nil || ext.Spec.ClusterIP != "" {
+		t.Fatalf("an external name: %v, %v", ext, err)
+	}
+	ext.Spec.Type, ext.Spec.ExternalName = corev1.ServiceTypeClusterIP, ""
+	if ext, err = s.Kube.CoreV1().Services("default").Update(a, ext, metav1.UpdateOptions{}); err != nil || ext.Spec.ClusterIP == "" {
+		t.Errorf("an external name that becomes a cluster IP: %v, %v", ext, err)
+	}
+}
