@@ -1,0 +1,116 @@
+// Command atoll-syncer keeps the copies of one physical cluster.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/cli"
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent"
+)
+
+func main() { os.Exit(cli.Run(newCommand())) }
+
+type options struct {
+	target, kubeconfig, physicalKubeconfig, healthAddress string
+}
+
+func newCommand() *cobra.Command {
+	o := options{}
+	c := &cobra.Command{
+		Use:   "atoll-syncer",
+		Short: "Keep the copies of one physical cluster",
+		Long: "atoll-syncer connects to an Atoll server and to one physical cluster. It applies what is placed there,\n" +
+			"removes what is to go, and reports how it is.",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return o.run(ctx)
+		},
+	}
+	c.SetContext(context.Background())
+	c.Flags().StringVar(&o.target, "physical-cluster", "", "name of the PhysicalCluster that is synced")
+	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the Atoll server")
+	c.Flags().StringVar(&o.physicalKubeconfig, "physical-kubeconfig", "", "kubeconfig of the physical cluster; inside it, empty means the service account of the pod")
+	c.Flags().StringVar(&o.healthAddress, "health-address", "", "address that serves /healthz, such as :8080; none if empty")
+	for _, name := range []string{"physical-cluster", "kubeconfig"} {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+	return c
+}
+
+func (o options) run(ctx context.Context) error {
+	upstream, err := load(o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig of the Atoll server: %w", err)
+	}
+	if upstream, err = unscoped(upstream); err != nil {
+		return err
+	}
+	physical, err := load(o.physicalKubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig of the physical cluster: %w", err)
+	}
+	a, err := agent.New(agent.Config{Target: o.target, Upstream: upstream, Physical: physical})
+	if err != nil {
+		return err
+	}
+	if o.healthAddress != "" {
+		stop := serveHealth(ctx, o.healthAddress)
+		defer stop()
+	}
+	return a.Run(ctx)
+}
+
+// load reads a kubeconfig; without a path it is that of the pod.
+func load(path string) (*rest.Config, error) {
+	if path == "" {
+		return rest.InClusterConfig()
+	}
+	return clientcmd.BuildConfigFromFlags("", path)
+}
+
+// unscoped takes the scope that kubeconfigs of the server carry off the host:
+// the agent adds that of each request.
+func unscoped(c *rest.Config) (*rest.Config, error) {
+	host, _, err := rest.DefaultServerUrlFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the Atoll server: %w", err)
+	}
+	_, rest, ok, err := scope.Cut(host.Path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the Atoll server: %w", err)
+	}
+	if ok {
+		host.Path = rest
+		c.Host = host.String()
+	}
+	return c, nil
+}
+
+func serveHealth(ctx context.Context, address string) (stop func()) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() { // ends with Close
+		if err := server.ListenAndServe(); err != nil && err != http.ErrServerClosed {
+			klog.FromContext(ctx).Error(err, "Serving /healthz failed")
+		}
+	}()
+	return func() { server.Close() }
+}

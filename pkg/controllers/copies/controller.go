@@ -1,0 +1,218 @@
+package copies
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const workers = 16
+
+// Config is what a Controller needs.
+type Config struct {
+	// Client and Client's metadata twin are scoped by context.
+	Client         versioned.Interface
+	MetadataClient metadata.Interface
+	// Copies holds all Copies, with CopyIndexers.
+	Copies *controller.Informer[*placementv1alpha1.Copy]
+	// Metadata tells of deleted objects and changed targets.
+	Metadata *controller.Metadata
+	// PhysicalClusters tells which targets were given up; nil means none.
+	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+}
+
+// ObjectIndex finds the Copies of an object.
+const ObjectIndex = "copies.object"
+
+// CopyIndexers are the indexers that the informer of Copies must have.
+func CopyIndexers() map[string]func(*placementv1alpha1.Copy) []string {
+	return map[string]func(*placementv1alpha1.Copy) []string{
+		ObjectIndex: func(c *placementv1alpha1.Copy) []string {
+			k, ok := keyOfCopy(c)
+			if !ok {
+				return nil
+			}
+			return []string{k.String()}
+		},
+	}
+}
+
+// key names a logical object.
+type key struct {
+	Resource schema.GroupVersionResource
+	Object   controller.Request
+}
+
+// String is for logs and the index.
+func (k key) String() string { return k.Resource.GroupResource().String() + " " + k.Object.String() }
+
+// LogicalCluster makes the queue loop reconcile in the scope of the object.
+func (k key) LogicalCluster() logicalcluster.Name { return k.Object.Cluster }
+
+func (k key) isNamespace() bool { return k.Resource.Group == "" && k.Resource.Resource == "namespaces" }
+
+func keyOfCopy(c *placementv1alpha1.Copy) (key, bool) {
+	kind, ok := workload.ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource})
+	if !ok {
+		return key{}, false
+	}
+	k := key{
+		Resource: kind.GroupVersionResource(),
+		Object:   controller.Request{Cluster: logicalcluster.From(c), Namespace: c.Namespace, Name: c.Spec.Object.Name},
+	}
+	if k.isNamespace() {
+		k.Object.Namespace = ""
+	}
+	return k, true
+}
+
+// Controller ends the life of Copies.
+type Controller struct {
+	Config
+	queue *controller.Controller[key]
+}
+
+// New makes a Controller.
+func New(c Config) *Controller {
+	s := &Controller{Config: c}
+	s.queue = controller.New("copies", workers, s.reconcile)
+	return s
+}
+
+// Run works until ctx is done.
+func (s *Controller) Run(ctx context.Context) {
+	if s.Copies.WaitForSync(ctx) != nil || s.Metadata.WaitForSync(ctx) != nil {
+		return
+	}
+	if s.PhysicalClusters != nil && s.PhysicalClusters.WaitForSync(ctx) != nil {
+		return
+	}
+	s.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
+		if new != nil && removed(new) {
+			s.enqueueCopy(new)
+		}
+	})
+	for _, kind := range workload.Kinds() {
+		informer := s.Metadata.For(kind.GroupVersionResource())
+		if informer == nil {
+			continue
+		}
+		informer.Handle(func(old, new *metav1.PartialObjectMetadata) {
+			k := key{Resource: kind.GroupVersionResource()}
+			switch {
+			case new == nil:
+				k.Object = controller.RequestFor(old)
+			case hasFinalizer(new) && (new.DeletionTimestamp != nil || hasRemoving(new)):
+				k.Object = controller.RequestFor(new)
+			default:
+				return
+			}
+			s.queue.Enqueue(k)
+		})
+	}
+	if s.PhysicalClusters != nil {
+		s.PhysicalClusters.Handle(s.clusterChanged)
+	}
+	s.queue.Run(ctx)
+}
+
+func (s *Controller) enqueueCopy(c *placementv1alpha1.Copy) {
+	if k, ok := keyOfCopy(c); ok {
+		s.queue.Enqueue(k)
+	}
+}
+
+// clusterChanged: who waits for a target that was given up can go on.
+func (s *Controller) clusterChanged(old, new *fleetv1alpha1.PhysicalCluster) {
+	if new != nil && (!new.Spec.Forget || old != nil && old.Spec.Forget) {
+		return
+	}
+	for _, gvr := range s.Metadata.Resources() {
+		if _, ok := workload.ByResource(gvr.GroupResource()); !ok {
+			continue
+		}
+		for _, obj := range s.Metadata.For(gvr).List() {
+			if hasFinalizer(obj) && (obj.DeletionTimestamp != nil || hasRemoving(obj)) {
+				s.queue.Enqueue(key{Resource: gvr, Object: controller.RequestFor(obj)})
+			}
+		}
+	}
+}
+
+func hasRemoving(obj metav1.Object) bool {
+	for _, t := range placementv1alpha1.TargetsOf(obj.GetAnnotations()) {
+		if t.State == placementv1alpha1.TargetStateRemoving {
+			return true
+		}
+	}
+	return false
+}
+
+// givenUp says that nobody will ever acknowledge for a target.
+func (s *Controller) givenUp(target string) bool {
+	if s.PhysicalClusters == nil {
+		return false
+	}
+	pc, ok := s.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
+	return !ok || pc.Spec.Forget
+}
+
+// reconcile takes note of what the Copies of one object say.
+func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, error) {
+	copies := s.Copies.ByIndex(ObjectIndex, k.String())
+	obj, err := s.live(ctx, k)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	if obj == nil && len(copies) == 0 && !k.isNamespace() {
+		return controller.Result{}, nil
+	}
+	var object metav1.Object
+	if obj != nil {
+		object = obj
+	}
+	v := decide(object, copies, s.givenUp)
+	if k.isNamespace() && (obj == nil || v.Finalizer && obj.DeletionTimestamp != nil) {
+		// What is in the Namespace goes before our finalizer does: a Namespace that
+		// is made again under the name starts without a decision.
+		if err := s.sweep(ctx, k.Object, obj); err != nil {
+			return controller.Result{}, err
+		}
+	}
+	if obj != nil && (v.Finalizer || v.Drop) {
+		if err := s.write(ctx, k, obj, v); err != nil {
+			return controller.Result{}, err
+		}
+	}
+	for _, c := range v.Delete {
+		if err := s.deleteCopy(ctx, c); err != nil {
+			return controller.Result{}, err
+		}
+	}
+	return controller.Result{}, nil
+}
+
+// live asks the server for the object: only that shows that it is gone. nil is
+// gone.
+func (s *Controller) live(ctx context.Context, k key) (*metav1.PartialObjectMetadata, error) {
+	obj, err := s.MetadataClient.Resource(k.Resource).Namespace(k.Object.Namespace).Get(ctx, k.Object.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the object: %w", err)
+	}
+	return obj, nil
+}

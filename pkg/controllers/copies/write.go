@@ -1,0 +1,85 @@
+package copies
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+)
+
+// write patches finalizers and targets of the object as it was read: a newer one
+// is a conflict and decided upon anew.
+func (s *Controller) write(ctx context.Context, k key, obj *metav1.PartialObjectMetadata, v verdict) error {
+	metadata := map[string]any{"uid": obj.UID, "resourceVersion": obj.ResourceVersion}
+	if v.Finalizer {
+		rest := slices.DeleteFunc(slices.Clone(obj.Finalizers), func(f string) bool { return f == placementv1alpha1.CopiesFinalizer })
+		if rest == nil {
+			rest = []string{}
+		}
+		metadata["finalizers"] = rest
+	}
+	if v.Drop {
+		var value any // null removes the annotation
+		if text := v.Targets.String(); text != "" {
+			value = text
+		}
+		metadata["annotations"] = map[string]any{placementv1alpha1.TargetsAnnotation: value}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	_, err = s.MetadataClient.Resource(k.Resource).Namespace(k.Object.Namespace).
+		Patch(ctx, k.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("taking note of a removal: %w", err)
+	}
+	return nil
+}
+
+func (s *Controller) deleteCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
+	err := s.Client.PlacementV1alpha1().Copies(c.Namespace).Delete(ctx, c.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting a copy: %w", err)
+	}
+	return nil
+}
+
+// sweep deletes the Copies that are acknowledged and the Placements of a
+// Namespace that is gone, or is about to be: its content has been deleted. A
+// Placement that was made for a younger Namespace of the name stays.
+func (s *Controller) sweep(ctx context.Context, r controller.Request, namespace *metav1.PartialObjectMetadata) error {
+	for _, c := range s.Copies.ListNamespace(r.Cluster, r.Name) {
+		if !removed(c) {
+			continue
+		}
+		if namespace != nil && c.Spec.Object.UID == namespace.UID {
+			continue // still needed as the acknowledgement, until the finalizer is off
+		}
+		if err := s.deleteCopy(ctx, c); err != nil {
+			return err
+		}
+	}
+	placements, err := s.Client.PlacementV1alpha1().Placements(r.Name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing placements: %w", err)
+	}
+	for _, p := range placements.Items {
+		err := s.Client.PlacementV1alpha1().Placements(r.Name).Delete(ctx, p.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &p.UID},
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting a placement: %w", err)
+		}
+	}
+	return nil
+}

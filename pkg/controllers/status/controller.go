@@ -1,0 +1,162 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const workers = 16
+
+// Config is what a Controller needs.
+type Config struct {
+	// Dynamic is scoped by context.
+	Dynamic dynamic.Interface
+	// Copies holds all Copies, with CopyIndexers.
+	Copies *controller.Informer[*placementv1alpha1.Copy]
+	// Metadata tells of changed targets; resources that it lacks are left out.
+	Metadata *controller.Metadata
+}
+
+// ObjectIndex finds the Copies of an object.
+const ObjectIndex = "status.object"
+
+// CopyIndexers are the indexes that the informer of Copies must have.
+func CopyIndexers() map[string]func(*placementv1alpha1.Copy) []string {
+	return map[string]func(*placementv1alpha1.Copy) []string{
+		ObjectIndex: func(c *placementv1alpha1.Copy) []string { return []string{keyOfCopy(c).String()} },
+	}
+}
+
+// key names a logical object.
+type key struct {
+	Resource schema.GroupResource
+	Object   controller.Request
+}
+
+// String is for logs and the index.
+func (k key) String() string { return k.Resource.String() + " " + k.Object.String() }
+
+// LogicalCluster makes the queue loop reconcile in the scope of the object.
+func (k key) LogicalCluster() logicalcluster.Name { return k.Object.Cluster }
+
+func keyOfCopy(c *placementv1alpha1.Copy) key {
+	return key{
+		Resource: schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource},
+		Object:   controller.Request{Cluster: logicalcluster.From(c), Namespace: c.Namespace, Name: c.Spec.Object.Name},
+	}
+}
+
+// Controller summarizes.
+type Controller struct {
+	Config
+	queue *controller.Controller[key]
+	now   func() time.Time
+}
+
+// New makes a Controller.
+func New(c Config) *Controller {
+	s := &Controller{Config: c, now: time.Now}
+	s.queue = controller.New("status", workers, s.reconcile)
+	return s
+}
+
+// Run works until ctx is done.
+func (s *Controller) Run(ctx context.Context) {
+	if s.Copies.WaitForSync(ctx) != nil {
+		return
+	}
+	s.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
+		c := new
+		if c == nil {
+			c = old
+		}
+		if kind, ok := workload.ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource}); ok && syncer.HasStatus(kind) {
+			s.queue.Enqueue(keyOfCopy(c))
+		}
+	})
+	for _, kind := range workload.Kinds() {
+		informer := s.Metadata.For(kind.GroupVersionResource())
+		if informer == nil || !syncer.HasStatus(kind) {
+			continue
+		}
+		informer.Handle(func(old, new *metav1.PartialObjectMetadata) {
+			if new != nil && targetsOf(old) != targetsOf(new) {
+				s.queue.Enqueue(key{Resource: kind.GroupResource(), Object: controller.RequestFor(new)})
+			}
+		})
+	}
+	s.queue.Run(ctx)
+}
+
+func targetsOf(obj *metav1.PartialObjectMetadata) string {
+	if obj == nil {
+		return ""
+	}
+	return obj.Annotations[placementv1alpha1.TargetsAnnotation]
+}
+
+// reconcile writes the status of one object if it is not what its Copies say.
+func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, error) {
+	kind, ok := workload.ByResource(k.Resource)
+	if !ok {
+		return controller.Result{}, nil
+	}
+	client := s.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Object.Namespace)
+	obj, err := client.Get(ctx, k.Object.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return controller.Result{}, nil
+	}
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("reading the object: %w", err)
+	}
+	status, changed := syncer.Summarize(kind, obj, s.Copies.ByIndex(ObjectIndex, k.String()))
+	if changed {
+		obj.Object["status"] = status
+		updated, err := client.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			return controller.Result{}, nil
+		}
+		if apierrors.IsInvalid(err) {
+			return controller.Result{}, controller.TerminalError(fmt.Errorf("writing the status: %w", err))
+		}
+		if err != nil {
+			return controller.Result{}, fmt.Errorf("writing the status: %w", err)
+		}
+		obj = updated
+	}
+	return s.expire(ctx, client, obj)
+}
+
+// expire removes a Job when its time to live after its end is over.
+func (s *Controller) expire(ctx context.Context, client dynamic.ResourceInterface, obj *unstructured.Unstructured) (controller.Result, error) {
+	end, ok := syncer.ExpiresAt(obj)
+	if !ok || obj.GetDeletionTimestamp() != nil {
+		return controller.Result{}, nil
+	}
+	if left := end.Sub(s.now()); left > 0 {
+		return controller.Result{RequeueAfter: left}, nil
+	}
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	background := metav1.DeletePropagationBackground
+	err := client.Delete(ctx, obj.GetName(), metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+		PropagationPolicy: &background,
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return controller.Result{}, fmt.Errorf("removing an expired Job: %w", err)
+	}
+	return controller.Result{}, nil
+}

@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// The limits of the two servers protect them; those of the clients would only
+// add latency.
+const (
+	clientQPS   = 1000
+	clientBurst = 2000
+)
+
+// Config says what an Agent works on.
+type Config struct {
+	// Target is the name of the PhysicalCluster.
+	Target string
+	// Upstream is the way to the control plane, without a scope in its host.
+	Upstream *rest.Config
+	// Physical is the way to the physical cluster.
+	Physical *rest.Config
+	// Resync is how often the status of the PhysicalCluster is compared with what
+	// there is, when nothing is seen to change; default 10 s.
+	Resync time.Duration
+}
+
+// Agent keeps the copies of one physical cluster.
+type Agent struct {
+	target string
+	resync time.Duration
+	up     upstream
+	down   physical
+	report *reporter
+}
+
+// upstream are the clients of the control plane; every context names a scope.
+type upstream struct {
+	dynamic dynamic.Interface
+	atoll   versioned.Interface
+	kube    kubernetes.Interface
+}
+
+// physical are the clients of the physical cluster.
+type physical struct {
+	dynamic dynamic.Interface
+	kube    kubernetes.Interface
+}
+
+// New makes an Agent. It does not connect: Run does, for as long as it takes.
+func New(c Config) (*Agent, error) {
+	if problem := scope.ValidateName(c.Target); problem != "" {
+		return nil, fmt.Errorf("physical cluster %q: %s", c.Target, problem)
+	}
+	if c.Upstream == nil || c.Physical == nil {
+		return nil, errors.New("an agent needs the way to the control plane and to the physical cluster")
+	}
+	a := &Agent{target: c.Target, resync: c.Resync}
+	if a.resync == 0 {
+		a.resync = heartbeat
+	}
+	var err error
+	if a.up, err = newUpstream(c.Upstream); err != nil {
+		return nil, fmt.Errorf("making clients of the control plane: %w", err)
+	}
+	if a.down, err = newPhysical(c.Physical); err != nil {
+		return nil, fmt.Errorf("making clients of the physical cluster: %w", err)
+	}
+	a.report = newReporter(a.target, a.resync, a.up, a.down)
+	return a, nil
+}
+
+func newUpstream(config *rest.Config) (u upstream, err error) {
+	c := tuned(scope.ScopedConfig(config))
+	if u.dynamic, err = dynamic.NewForConfig(c); err != nil {
+		return u, err
+	}
+	if u.atoll, err = versioned.NewForConfig(c); err != nil {
+		return u, err
+	}
+	u.kube, err = kubernetes.NewForConfig(c)
+	return u, err
+}
+
+func newPhysical(config *rest.Config) (p physical, err error) {
+	c := tuned(rest.CopyConfig(config))
+	if p.dynamic, err = dynamic.NewForConfig(c); err != nil {
+		return p, err
+	}
+	p.kube, err = kubernetes.NewForConfig(c)
+	return p, err
+}
+
+func tuned(c *rest.Config) *rest.Config {
+	c.QPS, c.Burst, c.RateLimiter = clientQPS, clientBurst, nil
+	if c.UserAgent == "" {
+		c.UserAgent = "atoll-syncer"
+	}
+	return c
+}
+
+// Run works until ctx is done; it returns when everything that it started has
+// ended. Whatever cannot be reached is tried again for ever.
+func (a *Agent) Run(ctx context.Context) error {
+	logger := klog.FromContext(ctx).WithValues("target", a.target)
+	ctx = scope.WithTarget(klog.NewContext(ctx, logger), a.target)
+
+	var reports sync.WaitGroup
+	defer reports.Wait()
+	reports.Go(func() { a.report.run(ctx) })
+
+	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 7, Cap: 15 * time.Second}
+	retry := backoff
+	for ctx.Err() == nil {
+		started := time.Now()
+		if err := a.session(ctx); err != nil && ctx.Err() == nil {
+			logger.Error(err, "Syncing stopped, will start again")
+		}
+		if time.Since(started) > time.Minute {
+			retry = backoff
+		}
+		sleep(ctx, retry.Step())
+	}
+	return nil
+}
+
+// session learns who the control plane is and what the physical cluster serves,
+// and syncs until one of them changes.
+func (a *Agent) session(ctx context.Context) error {
+	world, err := a.report.await(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := newSession(a, world)
+	go func() { // ends with ctx, which ends with the session
+		a.report.changed(ctx, world)
+		cancel()
+	}()
+	return s.run(ctx)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,20 @@
+// Package agent is the shell of pkg/syncer: it keeps the copies of one physical
+// cluster. It watches what the server shows of the target, and what carries the
+// label of the control plane on the physical cluster; for each object that
+// changes it reads what is known, asks syncer.Plan (or syncer.Observe for what
+// controllers below made) and does what that says.
+//
+// All I/O of the syncer is here: requests to the control plane go through
+// /targets/<target>/clusters/<logical cluster>/, requests to the physical cluster
+// through its kubeconfig.
+//
+// Invariant: a physical cluster or a control plane that does not answer leaves
+// everything as it is. Only an answer changes the record of a copy, and before
+// anything is deleted the server has been asked for it by UID.
+//
+// An Agent runs sessions: a session lasts as long as the identity of the control
+// plane and the resources that the physical cluster serves stay the same. Reports
+// (the Lease, the status of the PhysicalCluster) go on between sessions.
+//
+// Read next: Agent.Run, session.reconcile, session.observe.
+package agent

@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fmt"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// handle connects informers and queues; what the informers hold is replayed.
+func (s *session) handle() {
+	for gvr, i := range s.logical {
+		placed, isPlaced := s.placed[gvr]
+		i.Handle(func(old, new *unstructured.Unstructured) {
+			if isPlaced {
+				s.logicalChanged(placed, old, new)
+			}
+			s.counterpartChanged(gvr, old, new)
+		})
+	}
+	for gvr, i := range s.below {
+		i.Handle(func(old, new *unstructured.Unstructured) { s.belowChanged(gvr, old, new) })
+	}
+	s.copies.Handle(s.copyChanged)
+	s.events.Handle(func(_, new *unstructured.Unstructured) {
+		if new != nil {
+			s.eventQueue.Enqueue(new.GetNamespace() + "/" + new.GetName())
+		}
+	})
+}
+
+// logicalChanged: an object that is, or was, to have a copy here.
+func (s *session) logicalChanged(kind workload.Kind, old, new *unstructured.Unstructured) {
+	obj := new
+	if obj == nil {
+		obj = old
+	}
+	if len(s.entryUID(obj)) > 0 || (old != nil && new != nil && onlyStatus(old, new)) {
+		return
+	}
+	key := keyOf(kind, obj)
+	s.objectQueue.Enqueue(key)
+	if kind.Role == workload.Container && old != nil && new != nil && len(physicalName(old)) == 0 {
+		s.namespaceNamed(key)
+	}
+	if kind.Kind == "HorizontalPodAutoscaler" {
+		s.scalerChanged(obj)
+	}
+}
+
+// onlyStatus says that what changed is nothing that goes down. Kinds without a
+// generation are looked at each time.
+func onlyStatus(old, new *unstructured.Unstructured) bool {
+	return new.GetGeneration() > 0 && old.GetGeneration() == new.GetGeneration() && old.GetUID() == new.GetUID() &&
+		(old.GetDeletionTimestamp() == nil) == (new.GetDeletionTimestamp() == nil) &&
+		maps.Equal(old.GetLabels(), new.GetLabels()) && maps.Equal(old.GetAnnotations(), new.GetAnnotations()) &&
+		slices.Equal(old.GetFinalizers(), new.GetFinalizers())
+}
+
+// namespaceNamed: what waited for the name of the physical namespace can go on.
+func (s *session) namespaceNamed(namespace objectKey) {
+	for gvr, kind := range s.placed {
+		if kind.Role == workload.Container {
+			continue
+		}
+		for _, obj := range s.logical[gvr].ListNamespace(namespace.Request.Cluster, namespace.Request.Name) {
+			s.objectQueue.Enqueue(keyOf(kind, obj))
+		}
+	}
+}
+
+func (s *session) scalerChanged(scaler *unstructured.Unstructured) {
+	kind, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "kind")
+	name, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "name")
+	version, _, _ := unstructured.NestedString(scaler.Object, "spec", "scaleTargetRef", "apiVersion")
+	gv, err := schema.ParseGroupVersion(version)
+	if err != nil {
+		return
+	}
+	if k, ok := workload.ByKind(schema.GroupKind{Group: gv.Group, Kind: kind}); ok {
+		r := controller.RequestFor(scaler)
+		r.Name = name
+		s.objectQueue.Enqueue(objectKey{Resource: k.GroupVersionResource(), Request: r})
+	}
+}
+
+// counterpartChanged: an object that was brought up.
+func (s *session) counterpartChanged(gvr schema.GroupVersionResource, old, new *unstructured.Unstructured) {
+	for _, obj := range []*unstructured.Unstructured{old, new} {
+		if obj == nil {
+			continue
+		}
+		for _, uid := range s.entryUID(obj) {
+			key := sightingKey{Resource: gvr, UID: types.UID(uid)}
+			if obj == new && s.writtenLogical.arrived(key, new) && old != nil {
+				continue // the echo of our update
+			}
+			if new == nil {
+				s.writtenLogical.forget(key, obj.GetUID())
+			}
+			s.sightingQueue.Enqueue(key)
+			if old == nil || new == nil {
+				s.dependentsOf(types.UID(uid))
+			}
+		}
+	}
+}
+
+// dependentsOf enqueues what an object below owns: it may have waited for the
+// stand-in of its owner.
+func (s *session) dependentsOf(uid types.UID) {
+	for gvr := range s.observed {
+		for _, obj := range s.below[gvr].ByIndex(byOwner, string(uid)) {
+			s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: obj.GetUID()})
+		}
+	}
+}
+
+// belowChanged: a copy, or what controllers below made.
+func (s *session) belowChanged(gvr schema.GroupVersionResource, old, new *unstructured.Unstructured) {
+	for _, obj := range []*unstructured.Unstructured{old, new} {
+		if obj == nil {
+			continue
+		}
+		kind, isPlaced := s.placed[gvr]
+		mark, marked := syncer.MarkOf(gvr.GroupResource(), obj)
+		switch {
+		case isPlaced && marked:
+			key := keyOfMark(kind, mark)
+			if new == nil {
+				s.writtenBelow.forget(key, obj.GetUID())
+			}
+			if obj == new && s.writtenBelow.arrived(key, new) {
+				break
+			}
+			s.objectQueue.Enqueue(key)
+		default:
+			if _, ok := s.observed[gvr]; ok {
+				s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: obj.GetUID()})
+			}
+		}
+		if old == nil {
+			s.dependentsOf(obj.GetUID())
+		}
+	}
+}
+
+func (s *session) copyChanged(old, new *placementv1alpha1.Copy) {
+	c := new
+	if c == nil {
+		c = old
+	}
+	key, ok := keyOfCopy(c)
+	if !ok {
+		return
+	}
+	if new == nil {
+		s.writtenCopies.forget(key, old.UID)
+	}
+	if new == nil || !s.writtenCopies.arrived(key, new) || old == nil && new.Status.State != placementv1alpha1.CopyPending {
+		s.objectQueue.Enqueue(key)
+	}
+	if new == nil || new.Status.State == placementv1alpha1.CopyRemoved {
+		// A Namespace goes after everything in it.
+		s.objectQueue.Enqueue(keyOfNamespace(key.Request.Cluster, c.Namespace))
+	}
+}
+
+// untouched keeps a physical object as it is.
+func untouched(obj runtime.Object) (*unstructured.Unstructured, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("unexpected %T", obj)
+	}
+	return u, nil
+}

@@ -1,0 +1,323 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	// binding is how long a new pod may wait for its node before it comes up
+	// without: with it, one write does.
+	binding = 2 * time.Second
+	// soon is when something is looked at again that no event announces.
+	soon = 100 * time.Millisecond
+)
+
+// observe brings one object that controllers below made up to date in its
+// logical cluster.
+func (s *session) observe(ctx context.Context, key sightingKey) (controller.Result, error) {
+	v, after, err := s.sight(ctx, key)
+	if err == nil && v != nil {
+		ctx = scope.WithCluster(ctx, v.cluster)
+		after, err = s.respond(ctx, v, syncer.Observe(v.Sighting))
+	}
+	switch {
+	case isSilence(err):
+		klog.FromContext(ctx).V(2).Info("No answer, will try again", "err", err)
+		return controller.Result{RequeueAfter: 5 * time.Second}, nil
+	case err != nil:
+		return controller.Result{}, err
+	}
+	return controller.Result{RequeueAfter: after}, nil
+}
+
+// viewed is a sighting and where it belongs.
+type viewed struct {
+	syncer.Sighting
+	key     sightingKey
+	cluster logicalcluster.Name
+	client  dynamic.ResourceInterface
+}
+
+// sight reads what is known of an object; nil if there is nothing to respond to.
+func (s *session) sight(ctx context.Context, key sightingKey) (*viewed, time.Duration, error) {
+	kind, ok := s.observed[key.Resource]
+	if !ok {
+		return nil, 0, nil
+	}
+	v := &viewed{key: key, Sighting: syncer.Sighting{Kind: kind, Owner: s.owner, Refers: s.refers}}
+	v.Physical = first(s.below[key.Resource].ByIndex(byUID, string(key.UID)))
+	informed := first(s.logical[key.Resource].ByIndex(byEntryUID, string(key.UID)))
+	v.Logical, _ = s.writtenLogical.pick(key, informed, informed != nil)
+
+	if v.Physical != nil {
+		if after := unbound(v.Physical); after > 0 && v.Logical == nil {
+			return nil, after, nil
+		}
+		namespace := first(s.logical[namespaces].ByIndex(byPhysicalName, v.Physical.GetNamespace()))
+		if namespace == nil || (namespace.GetDeletionTimestamp() != nil && v.Logical == nil) {
+			return nil, 0, nil // a namespace that is not, or no more, there takes nothing up
+		}
+		v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
+	}
+	if v.Logical != nil {
+		v.cluster, v.Namespace = logicalcluster.From(v.Logical), v.Logical.GetNamespace()
+	}
+	if v.cluster.Empty() {
+		return nil, 0, nil
+	}
+	v.client = s.up.dynamic.Resource(key.Resource).Namespace(v.Namespace)
+	if v.Physical == nil && v.Logical != nil {
+		gone, err := s.isGoneBelow(ctx, v)
+		if err != nil || !gone {
+			return nil, 5 * time.Second, err
+		}
+	}
+	return v, 0, nil
+}
+
+// unbound is how long to wait for the node of a new pod.
+func unbound(obj *unstructured.Unstructured) time.Duration {
+	if obj.GetKind() != "Pod" {
+		return 0
+	}
+	if node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName"); node != "" {
+		return 0
+	}
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == string(corev1.PodScheduled) {
+			return 0 // the scheduler says why not
+		}
+	}
+	return max(0, binding-time.Since(obj.GetCreationTimestamp().Time))
+}
+
+// isGoneBelow asks the physical cluster whether the UID is gone: an informer
+// that lost an object, or its label, is no witness.
+func (s *session) isGoneBelow(ctx context.Context, v *viewed) (bool, error) {
+	namespace, ok := s.logical[namespaces].Get(controller.Request{Cluster: v.cluster, Name: v.Namespace})
+	if !ok || len(physicalName(namespace)) == 0 {
+		return false, nil
+	}
+	client := s.down.dynamic.Resource(v.key.Resource).Namespace(physicalName(namespace)[0])
+	names := []string{v.Logical.GetName()}
+	if name, ok := strings.CutSuffix(v.Logical.GetName(), "."+s.target); ok {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		obj, err := client.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return false, fmt.Errorf("looking for %s: %w", name, err)
+		case obj.GetUID() == v.key.UID:
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// respond does what syncer.Observe says.
+func (s *session) respond(ctx context.Context, v *viewed, r syncer.Response) (time.Duration, error) {
+	switch r.Deed {
+	case syncer.CreateUp:
+		return s.createUp(ctx, v, r.Object)
+	case syncer.BindUp:
+		return soon, s.bindUp(ctx, v, r.Object)
+	case syncer.UpdateUp:
+		return 0, s.updateUp(ctx, v, r)
+	case syncer.DeleteUp:
+		return 0, s.deleteUp(ctx, v, r.Grace)
+	case syncer.DeleteBelow:
+		o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Physical.GetUID()))}
+		if r.Grace >= 0 {
+			o.GracePeriodSeconds = &r.Grace
+		}
+		err := s.down.dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).Delete(ctx, v.Physical.GetName(), o)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return soon, nil // the watch is about to say so
+		}
+		return 0, err
+	}
+	return 0, nil
+}
+
+func (s *session) createUp(ctx context.Context, v *viewed, obj *unstructured.Unstructured) (time.Duration, error) {
+	created, err := v.client.Create(ctx, obj, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		existing, getErr := v.client.Get(ctx, obj.GetName(), metav1.GetOptions{})
+		if getErr == nil && len(s.entryUID(existing)) > 0 {
+			return soon, nil // ours, of a predecessor that is on its way out, or of this one
+		}
+		obj.SetName(obj.GetName() + "." + s.target)
+		created, err = v.client.Create(ctx, obj, metav1.CreateOptions{})
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return time.Second, nil
+	case err != nil:
+		return s.unwelcome(ctx, v, "Bringing up failed", err)
+	}
+	s.writtenLogical.put(v.key, created)
+	s.dependentsOf(v.key.UID)
+	if withStatus, differs := syncer.StatusUp(v.Sighting, created); differs && hasStatus(v.Kind) {
+		return 0, s.writeStatus(ctx, v, withStatus)
+	}
+	return 0, nil
+}
+
+// unwelcome: the control plane refuses an object that exists. That is reported
+// and tried again at times; it is no reason to hurry.
+func (s *session) unwelcome(ctx context.Context, v *viewed, message string, err error) (time.Duration, error) {
+	if isSilence(err) || apierrors.IsConflict(err) {
+		return 0, err
+	}
+	klog.FromContext(ctx).Info(message, "kind", v.Kind.Kind, "cluster", v.cluster, "namespace", v.Namespace,
+		"name", v.Physical.GetName(), "err", err)
+	return time.Minute, nil
+}
+
+func (s *session) updateUp(ctx context.Context, v *viewed, r syncer.Response) error {
+	obj := r.Object
+	if r.Spec {
+		status := obj.Object["status"]
+		updated, err := v.client.Update(ctx, obj, metav1.UpdateOptions{})
+		if err != nil {
+			if _, err := s.unwelcome(ctx, v, "Updating what was brought up failed", err); err != nil {
+				return s.outdated(v, err)
+			}
+		} else {
+			s.writtenLogical.put(v.key, updated)
+			obj = updated
+			if status != nil {
+				obj = updated.DeepCopy()
+				obj.Object["status"] = status
+			}
+		}
+	}
+	if r.Status && hasStatus(v.Kind) {
+		return s.writeStatus(ctx, v, obj)
+	}
+	return nil
+}
+
+func (s *session) writeStatus(ctx context.Context, v *viewed, obj *unstructured.Unstructured) error {
+	updated, err := v.client.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
+	if err != nil {
+		if _, err := s.unwelcome(ctx, v, "Writing the status of what was brought up failed", err); err != nil {
+			return s.outdated(v, err)
+		}
+		return nil
+	}
+	s.writtenLogical.put(v.key, updated)
+	return nil
+}
+
+// outdated forgets what a conflict proves wrong; what is gone will be seen to be.
+func (s *session) outdated(v *viewed, err error) error {
+	if v.Logical != nil {
+		s.writtenLogical.forget(v.key, v.Logical.GetUID())
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// bindUp gives the pod in the logical cluster its node.
+func (s *session) bindUp(ctx context.Context, v *viewed, desired *unstructured.Unstructured) error {
+	node, _, _ := unstructured.NestedString(desired.Object, "spec", "nodeName")
+	err := s.up.kube.CoreV1().Pods(v.Namespace).Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Logical.GetName(), UID: v.Logical.GetUID()},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{})
+	s.writtenLogical.forget(v.key, v.Logical.GetUID())
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		_, err = s.unwelcome(ctx, v, "Binding what was brought up failed", err)
+		return err
+	}
+	return nil
+}
+
+func (s *session) deleteUp(ctx context.Context, v *viewed, grace int64) error {
+	uid := v.Logical.GetUID()
+	err := v.client.Delete(ctx, v.Logical.GetName(), metav1.DeleteOptions{
+		Preconditions:      &metav1.Preconditions{UID: &uid},
+		GracePeriodSeconds: ptr.To(grace),
+		PropagationPolicy:  ptr.To(metav1.DeletePropagationBackground),
+	})
+	s.writtenLogical.forget(v.key, uid)
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("removing what was brought up: %w", err)
+}
+
+// owner finds the logical object that stands for an owner below: the object of a
+// copy, or one that was brought up itself.
+func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
+	for gvr, kind := range s.placed {
+		if s.below[gvr] == nil {
+			continue
+		}
+		obj := first(s.below[gvr].ByIndex(byUID, string(uid)))
+		if obj == nil {
+			continue
+		}
+		if mark, ok := syncer.MarkOf(gvr.GroupResource(), obj); ok {
+			logical, found := s.logical[gvr].Get(keyOfMark(kind, mark).Request)
+			if !found || logical.GetUID() != mark.UID {
+				return syncer.Owner{}, false
+			}
+			return ownerFrom(logical), true
+		}
+		break
+	}
+	for gvr := range s.observed {
+		informed := first(s.logical[gvr].ByIndex(byEntryUID, string(uid)))
+		if obj, ok := s.writtenLogical.pick(sightingKey{Resource: gvr, UID: uid}, informed, informed != nil); ok {
+			return ownerFrom(obj), true
+		}
+	}
+	return syncer.Owner{}, false
+}
+
+func ownerFrom(obj *unstructured.Unstructured) syncer.Owner {
+	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}
+}
+
+func (s *session) refers(uid types.UID) (types.UID, bool) {
+	o, ok := s.owner(uid)
+	return o.UID, ok
+}
+
+// hasStatus says whether objects of an observed kind have the subresource.
+func hasStatus(kind workload.Kind) bool {
+	return !slices.Contains([]string{"ControllerRevision", "EndpointSlice"}, kind.Kind)
+}
+
+func first(objs []*unstructured.Unstructured) *unstructured.Unstructured {
+	if len(objs) == 0 {
+		return nil
+	}
+	return objs[0]
+}

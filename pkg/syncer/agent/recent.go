@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// recentTTL is how long a write is believed against an informer that does not
+// have the object: it is either late, or the object is gone again.
+const recentTTL = 5 * time.Second
+
+// recent remembers the replies to our own writes until the informer has them,
+// so that a decision never rests on less than we know.
+type recent[K comparable, T metav1.Object] struct {
+	mu      sync.Mutex
+	replies map[K]reply[T]
+}
+
+type reply[T metav1.Object] struct {
+	obj T
+	at  time.Time
+}
+
+func newRecent[K comparable, T metav1.Object]() *recent[K, T] {
+	return &recent[K, T]{replies: map[K]reply[T]{}}
+}
+
+func (r *recent[K, T]) put(key K, obj T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.replies[key] = reply[T]{obj: obj, at: time.Now()}
+}
+
+// forget drops what is known under key if it is the object with uid.
+func (r *recent[K, T]) forget(key K, uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e, ok := r.replies[key]; ok && e.obj.GetUID() == uid {
+		delete(r.replies, key)
+	}
+}
+
+// pick returns the newer of what the informer has and what was written.
+func (r *recent[K, T]) pick(key K, informed T, found bool) (T, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.replies[key]
+	switch {
+	case !ok:
+		return informed, found
+	case found && revision(informed) >= revision(e.obj), !found && time.Since(e.at) > recentTTL:
+		delete(r.replies, key)
+		return informed, found
+	}
+	return e.obj, true
+}
+
+// arrived notes that the informer has obj, and says whether that is a write of
+// ours that comes back.
+func (r *recent[K, T]) arrived(key K, obj T) (own bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.replies[key]
+	if !ok {
+		return false
+	}
+	if revision(obj) >= revision(e.obj) {
+		delete(r.replies, key)
+	}
+	return e.obj.GetResourceVersion() == obj.GetResourceVersion()
+}
+
+// revision is the resource version as the number that it is in etcd.
+func revision(obj metav1.Object) uint64 {
+	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,279 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	// heartbeat is how often the Lease is renewed.
+	heartbeat = 10 * time.Second
+	// leaseSeconds is how long a renewal is good for.
+	leaseSeconds = 40
+	// settle bounds how often a change below is reported.
+	settle = time.Second
+	// asking bounds one question to the physical cluster about itself.
+	asking = 5 * time.Second
+)
+
+// world is what a session depends on.
+type world struct {
+	controlPlane string
+	apis         []string // sorted
+}
+
+func (w world) serves(k workload.Kind) bool {
+	_, ok := slices.BinarySearch(w.apis, k.API())
+	return ok
+}
+
+// reporter tells the control plane that the syncer lives, how the physical
+// cluster is, and learns from it which control plane it is. It is the only one
+// that writes the status of the PhysicalCluster, save for what the server
+// concludes.
+type reporter struct {
+	target string
+	resync time.Duration
+	up     upstream
+	down   physical
+	inv    *inventory
+
+	wake chan struct{}
+
+	mu        sync.Mutex
+	world     world
+	known     chan struct{} // closed and replaced when world changes
+	isSyncing bool
+	strays    int
+	failure   *reportFailure
+}
+
+// reportFailure is why the physical cluster cannot be worked with.
+type reportFailure struct{ reason, message string }
+
+func newReporter(target string, resync time.Duration, up upstream, down physical) *reporter {
+	return &reporter{
+		target: target, resync: resync, up: up, down: down, inv: newInventory(down),
+		wake: make(chan struct{}, 1), known: make(chan struct{}),
+	}
+}
+
+// run reports until ctx is done.
+func (r *reporter) run(ctx context.Context) {
+	ctx = scope.WithCluster(ctx, scope.Root)
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { r.inv.run(ctx, r.poke) })
+	running.Go(func() { r.beat(ctx) })
+
+	logger := klog.FromContext(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-r.wake:
+			sleep(ctx, settle)
+		}
+		next := r.resync
+		if done, err := r.once(ctx); err != nil {
+			logger.V(2).Info("Reporting failed, will try again", "err", err)
+			next = 2 * time.Second
+		} else if !done {
+			next = time.Second
+		}
+		timer.Reset(next)
+	}
+}
+
+// poke asks for a report soon.
+func (r *reporter) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// syncing notes that a session holds all its watches, or has ended.
+func (r *reporter) syncing(is bool) {
+	r.mu.Lock()
+	r.isSyncing = is
+	r.mu.Unlock()
+	r.poke()
+}
+
+// orphans notes how many copies nothing stands for.
+func (r *reporter) orphans(n int) {
+	r.mu.Lock()
+	r.strays = n
+	r.mu.Unlock()
+	r.poke()
+}
+
+// await returns the world as soon as it is known.
+func (r *reporter) await(ctx context.Context) (world, error) {
+	for {
+		r.mu.Lock()
+		w, known := r.world, r.known
+		r.mu.Unlock()
+		if w.controlPlane != "" && len(w.apis) > 0 {
+			return w, nil
+		}
+		select {
+		case <-ctx.Done():
+			return world{}, ctx.Err()
+		case <-known:
+		}
+	}
+}
+
+// changed returns when the world is not as it was.
+func (r *reporter) changed(ctx context.Context, before world) {
+	for {
+		r.mu.Lock()
+		w, known := r.world, r.known
+		r.mu.Unlock()
+		if w.controlPlane != before.controlPlane || !sameKinds(w, before) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-known:
+		}
+	}
+}
+
+// sameKinds compares what a session cares for: a new custom resource does not
+// end it.
+func sameKinds(a, b world) bool {
+	for _, k := range workload.Kinds() {
+		if a.serves(k) != b.serves(k) {
+			return false
+		}
+	}
+	return true
+}
+
+// learn keeps what is known and wakes who waits for it.
+func (r *reporter) learn(w world, failure *reportFailure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failure = failure
+	if len(w.apis) == 0 {
+		w.apis = r.world.apis // silence changes nothing
+	}
+	if w.controlPlane == r.world.controlPlane && slices.Equal(w.apis, r.world.apis) {
+		return
+	}
+	r.world = w
+	close(r.known)
+	r.known = make(chan struct{})
+}
+
+// once looks at the physical cluster and writes the status of the PhysicalCluster
+// if it differs. done is false as long as there is none, or it has not been given
+// the control plane's id.
+func (r *reporter) once(ctx context.Context) (done bool, err error) {
+	client := r.up.atoll.FleetV1alpha1().PhysicalClusters()
+	pc, err := client.Get(ctx, r.target, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
+	}
+	seen, failure := r.inv.look(ctx)
+	r.learn(world{controlPlane: pc.Status.ControlPlane, apis: seen.apis}, failure)
+
+	wanted := pc.DeepCopy()
+	if failure == nil {
+		seen.fill(&wanted.Status)
+	}
+	for _, c := range r.conditions(pc.Generation) {
+		apimeta.SetStatusCondition(&wanted.Status.Conditions, c)
+	}
+	if !equality.Semantic.DeepEqual(pc.Status, wanted.Status) {
+		if _, err := client.UpdateStatus(ctx, wanted, metav1.UpdateOptions{}); err != nil {
+			return false, fmt.Errorf("writing the status of the PhysicalCluster: %w", err)
+		}
+	}
+	return pc.Status.ControlPlane != "" && failure == nil, nil
+}
+
+func (r *reporter) conditions(generation int64) []metav1.Condition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ready := metav1.Condition{
+		Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+		Reason: fleetv1alpha1.ReasonHeartbeat, Message: "the physical cluster answers",
+	}
+	if r.failure != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, r.failure.reason, r.failure.message
+	}
+	syncing := metav1.Condition{
+		Type: fleetv1alpha1.ConditionSyncing, Status: metav1.ConditionFalse, ObservedGeneration: generation,
+		Reason: "Starting", Message: "the watches are not complete yet",
+	}
+	if r.isSyncing {
+		syncing.Status, syncing.Reason, syncing.Message = metav1.ConditionTrue, "Watching", "all watches are held"
+	}
+	if r.strays > 0 {
+		syncing.Message += fmt.Sprintf("; %d copies have neither an object nor a record in the control plane and are left alone", r.strays)
+	}
+	return []metav1.Condition{ready, syncing}
+}
+
+// beat renews the Lease until ctx is done.
+func (r *reporter) beat(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	for ctx.Err() == nil {
+		pause := heartbeat
+		if err := r.renew(ctx); err != nil {
+			logger.V(2).Info("Renewing the heartbeat failed, will try again", "err", err)
+			pause = 2 * time.Second
+		}
+		sleep(ctx, pause)
+	}
+}
+
+func (r *reporter) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	leases := r.up.kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace)
+	now := metav1.NowMicro()
+	lease, err := leases.Get(ctx, r.target, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = leases.Create(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: r.target, Namespace: fleetv1alpha1.LeaseNamespace},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("atoll-syncer"), LeaseDurationSeconds: ptr.To[int32](leaseSeconds),
+				AcquireTime: &now, RenewTime: &now,
+			},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, ptr.To[int32](leaseSeconds)
+	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	return err
+}

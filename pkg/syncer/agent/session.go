@@ -1,0 +1,264 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+type (
+	objects = controller.Informer[*unstructured.Unstructured]
+	copies  = controller.Informer[*placementv1alpha1.Copy]
+)
+
+// Workers of the queues. They mostly wait for one of the two servers.
+const (
+	objectWorkers   = 24
+	sightingWorkers = 16
+	eventWorkers    = 2
+)
+
+// session is one run of the syncer against a known world.
+type session struct {
+	target       string
+	controlPlane string
+	up           upstream
+	down         physical
+	report       *reporter
+
+	// kinds that have copies, and kinds of which objects come up, as far as the
+	// physical cluster serves them.
+	placed   map[schema.GroupVersionResource]workload.Kind
+	observed map[schema.GroupVersionResource]workload.Kind
+
+	logical map[schema.GroupVersionResource]*objects
+	below   map[schema.GroupVersionResource]*objects
+	copies  *copies
+	events  *objects
+
+	objectQueue   *controller.Controller[objectKey]
+	sightingQueue *controller.Controller[sightingKey]
+	eventQueue    *controller.Controller[string]
+
+	// What was written and has not come back yet.
+	writtenCopies  *recent[objectKey, *placementv1alpha1.Copy]
+	writtenBelow   *recent[objectKey, *unstructured.Unstructured]
+	writtenLogical *recent[sightingKey, *unstructured.Unstructured]
+
+	settled *notes[string]
+	orphans *notes[string]
+	refused workqueue.TypedRateLimiter[objectKey]
+	silent  workqueue.TypedRateLimiter[objectKey]
+	reverts damper
+	making  keyedMutex
+	started time.Time
+}
+
+func newSession(a *Agent, w world) *session {
+	s := &session{
+		target: a.target, controlPlane: w.controlPlane, up: a.up, down: a.down, report: a.report,
+		placed: map[schema.GroupVersionResource]workload.Kind{}, observed: map[schema.GroupVersionResource]workload.Kind{},
+		logical: map[schema.GroupVersionResource]*objects{}, below: map[schema.GroupVersionResource]*objects{},
+		writtenCopies:  newRecent[objectKey, *placementv1alpha1.Copy](),
+		writtenBelow:   newRecent[objectKey, *unstructured.Unstructured](),
+		writtenLogical: newRecent[sightingKey, *unstructured.Unstructured](),
+		settled:        newNotes[string](),
+		orphans:        newNotes[string](),
+		refused:        workqueue.NewTypedItemExponentialFailureRateLimiter[objectKey](time.Second, 2*time.Minute),
+		silent:         workqueue.NewTypedItemExponentialFailureRateLimiter[objectKey](50*time.Millisecond, 15*time.Second),
+		started:        time.Now(),
+	}
+	s.objectQueue = controller.New("syncer/objects", objectWorkers, s.reconcile)
+	s.sightingQueue = controller.New("syncer/sightings", sightingWorkers, s.observe)
+	s.eventQueue = controller.New("syncer/events", eventWorkers, s.bringEvent)
+	for _, k := range workload.Kinds() {
+		// All kinds are watched above: an object of one that is not served below
+		// gets a Copy that says so.
+		s.placed[k.GroupVersionResource()] = k
+	}
+	for _, k := range syncer.ObservedKinds() {
+		if w.serves(k) {
+			s.observed[k.GroupVersionResource()] = k
+		}
+	}
+	s.makeInformers(w)
+	return s
+}
+
+// run syncs until ctx is done, and returns when all that it started has ended.
+func (s *session) run(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+
+	for _, i := range s.informers() {
+		running.Go(func() { i.Run(ctx) })
+	}
+	running.Go(func() { s.copies.Run(ctx) })
+	for _, i := range s.informers() {
+		if err := i.WaitForSync(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.copies.WaitForSync(ctx); err != nil {
+		return err
+	}
+	// Events are kept by namespace, so the namespaces come first.
+	running.Go(func() { s.events.Run(ctx) })
+
+	s.handle()
+	running.Go(func() { s.objectQueue.Run(ctx) })
+	running.Go(func() { s.sightingQueue.Run(ctx) })
+	running.Go(func() { s.eventQueue.Run(ctx) })
+	s.report.syncing(true)
+	defer s.report.syncing(false)
+	logger.Info("Syncing", "controlPlane", s.controlPlane)
+	<-ctx.Done()
+	return nil
+}
+
+func (s *session) informers() []*objects {
+	var all []*objects
+	for _, i := range s.logical {
+		all = append(all, i)
+	}
+	for _, i := range s.below {
+		all = append(all, i)
+	}
+	return all
+}
+
+// Indexes.
+const (
+	// byEntryUID finds the logical object that was brought up for a physical UID.
+	byEntryUID = "entry-uid"
+	// byUID and byOwner find physical objects by their UID and that of an owner.
+	byUID   = "uid"
+	byOwner = "owner"
+	// byMark finds copies by the logical object that they name.
+	byMark = "mark"
+	// byPhysicalName finds a Namespace by the name of its physical namespace.
+	byPhysicalName = "physical-name"
+	// byScaled finds an autoscaler by what it scales.
+	byScaled = "scaled"
+)
+
+func (s *session) makeInformers(w world) {
+	for gvr, kind := range s.placed {
+		s.logical[gvr] = s.logicalInformer(kind)
+		if w.serves(kind) {
+			s.below[gvr] = s.physicalInformer(kind)
+		}
+	}
+	for gvr, kind := range s.observed {
+		if s.logical[gvr] == nil {
+			s.logical[gvr] = s.logicalInformer(kind)
+		}
+		if s.below[gvr] == nil {
+			s.below[gvr] = s.physicalInformer(kind)
+		}
+	}
+	s.copies = controller.NewInformer("copies of "+s.target, &placementv1alpha1.Copy{},
+		controller.Lists(s.up.atoll.PlacementV1alpha1().Copies(metav1.NamespaceAll)),
+		controller.InformerOptions[*placementv1alpha1.Copy]{})
+	s.events = controller.NewInformer("events on "+s.target, example(schema.GroupVersionKind{Version: "v1", Kind: "Event"}),
+		controller.Lists(s.down.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("events"))),
+		controller.InformerOptions[*unstructured.Unstructured]{Unscoped: true, Transform: s.eventOfOurs})
+}
+
+func (s *session) logicalInformer(kind workload.Kind) *objects {
+	indexers := map[string]func(*unstructured.Unstructured) []string{byEntryUID: s.entryUID}
+	switch kind.Kind {
+	case "Namespace":
+		indexers[byPhysicalName] = physicalName
+	case "HorizontalPodAutoscaler":
+		indexers[byScaled] = scales
+	}
+	return controller.NewInformer(kind.Resource+" for "+s.target, example(kind.GroupVersionKind),
+		controller.Lists(s.up.dynamic.Resource(kind.GroupVersionResource())),
+		controller.InformerOptions[*unstructured.Unstructured]{Indexers: indexers})
+}
+
+func (s *session) physicalInformer(kind workload.Kind) *objects {
+	return controller.NewInformer(kind.Resource+" on "+s.target, example(kind.GroupVersionKind),
+		controller.Lists(s.down.dynamic.Resource(kind.GroupVersionResource())),
+		controller.InformerOptions[*unstructured.Unstructured]{
+			Unscoped: true,
+			// Managed fields tell drift.
+			Transform: untouched,
+			Tweak: func(o *metav1.ListOptions) {
+				o.LabelSelector = placementv1alpha1.ManagedByLabel + "=" + s.controlPlane
+			},
+			Indexers: map[string]func(*unstructured.Unstructured) []string{
+				byUID:   func(o *unstructured.Unstructured) []string { return []string{string(o.GetUID())} },
+				byOwner: owners,
+				byMark:  s.markValue(kind),
+			},
+		})
+}
+
+func example(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	return u
+}
+
+// entryUID is the physical UID of which a logical object was brought up.
+func (s *session) entryUID(obj *unstructured.Unstructured) []string {
+	entry, ok := placementv1alpha1.TargetsOf(obj.GetAnnotations())[s.target]
+	if !ok || entry.State != placementv1alpha1.TargetObserved || entry.UID == "" {
+		return nil
+	}
+	return []string{string(entry.UID)}
+}
+
+func physicalName(namespace *unstructured.Unstructured) []string {
+	if name := namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation]; name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+func owners(obj *unstructured.Unstructured) []string {
+	var uids []string
+	for _, ref := range obj.GetOwnerReferences() {
+		uids = append(uids, string(ref.UID))
+	}
+	return uids
+}
+
+func (s *session) markValue(kind workload.Kind) func(*unstructured.Unstructured) []string {
+	return func(obj *unstructured.Unstructured) []string {
+		m, ok := syncer.MarkOf(kind.GroupResource(), obj)
+		if !ok {
+			return nil
+		}
+		return []string{keyOfMark(kind, m).Request.String()}
+	}
+}
+
+// scales names what an autoscaler scales.
+func scales(obj *unstructured.Unstructured) []string {
+	kind, _, _ := unstructured.NestedString(obj.Object, "spec", "scaleTargetRef", "kind")
+	name, _, _ := unstructured.NestedString(obj.Object, "spec", "scaleTargetRef", "name")
+	return []string{scaledValue(controller.RequestFor(obj), kind, name)}
+}
+
+func scaledValue(r controller.Request, kind, name string) string {
+	return fmt.Sprintf("%s|%s/%s/%s", r.Cluster, r.Namespace, kind, name)
+}

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// tell writes an event on the user's object about a copy that failed. Equal
+// failures have one event, named by what they say.
+func (p *pass) tell(ctx context.Context, c *placementv1alpha1.Copy) {
+	if p.in.Ref.IsNamespace() {
+		return // the objects in it tell
+	}
+	o := c.Spec.Object
+	sum := sha256.Sum256([]byte(string(o.UID) + c.Spec.Cluster + c.Status.Reason + c.Status.Message))
+	now := metav1.Now()
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: eventName(o.Name, hex.EncodeToString(sum[:6]))},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: schema.GroupVersion{Group: o.Group, Version: o.Version}.String(), Kind: o.Kind,
+			Namespace: c.Namespace, Name: o.Name, UID: o.UID,
+		},
+		Reason:  c.Status.Reason,
+		Message: fmt.Sprintf("%s: %s", c.Spec.Cluster, c.Status.Message),
+		Type:    corev1.EventTypeWarning, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Source: corev1.EventSource{Component: "atoll-syncer", Host: c.Spec.Cluster},
+	}
+	_, err := p.up.kube.CoreV1().Events(c.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		klog.FromContext(ctx).V(2).Info("Writing an event failed", "err", err)
+	}
+}
+
+func eventName(object, suffix string) string {
+	if len(object) > 200 {
+		object = object[:200]
+	}
+	return object + "." + suffix
+}
+
+func copyRequest(key objectKey, target string) controller.Request {
+	kind, _ := workload.ByResource(key.Resource.GroupResource())
+	ref := key.ref(kind)
+	return controller.Request{Cluster: key.Request.Cluster, Namespace: ref.LogicalNamespace(), Name: ref.CopyName(target)}
+}
+
+func uidOf(obj *unstructured.Unstructured) types.UID {
+	if obj == nil {
+		return ""
+	}
+	return obj.GetUID()
+}
+
+func mustResource(kind string) schema.GroupVersionResource {
+	for _, k := range workload.Kinds() {
+		if k.Kind == kind {
+			return k.GroupVersionResource()
+		}
+	}
+	panic("no kind " + kind)
+}

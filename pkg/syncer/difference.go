@@ -1,0 +1,207 @@
+package syncer
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// difference compares what is in the logical cluster with what shall be, and
+// returns the whole object to write. Server defaults that only the logical one
+// has are no difference.
+func (s Sighting) difference(desired *unstructured.Unstructured) Response {
+	if s.isPod() {
+		node, _ := field(desired.Object, "spec")["nodeName"].(string)
+		have, _ := field(s.Logical.Object, "spec")["nodeName"].(string)
+		if have == "" && node != "" {
+			return Response{Deed: BindUp, Object: desired}
+		}
+	}
+	merged := &unstructured.Unstructured{Object: deepCopy(s.Logical.Object).(map[string]any)}
+	r := Response{Deed: Rest, Object: merged}
+	if s.mergeMetadata(merged, desired) {
+		r.Spec = true
+	}
+	for name, value := range desired.Object {
+		switch name {
+		case "apiVersion", "kind", "metadata", "status":
+			continue
+		}
+		if s.isPod() {
+			if name == "spec" && mergeImages(merged, desired) {
+				r.Spec = true
+			}
+			continue // nothing else of a Pod can be changed by an update
+		}
+		if !contains(merged.Object[name], value) {
+			merged.Object[name] = merge(merged.Object[name], value)
+			r.Spec = true
+		}
+	}
+	if status, differs := s.statusUp(merged); differs {
+		merged.Object["status"] = status
+		r.Status = true
+	}
+	if r.Spec || r.Status {
+		r.Deed = UpdateUp
+	}
+	return r
+}
+
+// mergeMetadata sets labels, annotations and owners; keys of the system stay.
+func (s Sighting) mergeMetadata(merged, desired *unstructured.Unstructured) (changed bool) {
+	// The server generates the labels of a Job from its UID.
+	labels := withSystemKeys(desired.GetLabels(), merged.GetLabels(), s.Kind.Kind == "Job")
+	annotations := withSystemKeys(desired.GetAnnotations(), merged.GetAnnotations(), false)
+	if !maps.Equal(labels, merged.GetLabels()) {
+		merged.SetLabels(labels)
+		changed = true
+	}
+	if !maps.Equal(annotations, merged.GetAnnotations()) {
+		merged.SetAnnotations(annotations)
+		changed = true
+	}
+	if !equality.Semantic.DeepEqual(desired.GetOwnerReferences(), merged.GetOwnerReferences()) {
+		merged.SetOwnerReferences(desired.GetOwnerReferences())
+		changed = true
+	}
+	return changed
+}
+
+func withSystemKeys(desired, current map[string]string, jobs bool) map[string]string {
+	out := maps.Clone(desired)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for k, v := range current {
+		if placementv1alpha1.IsSystemKey(k) {
+			out[k] = v
+		}
+	}
+	if jobs {
+		for _, k := range jobLabels {
+			if v, ok := current[k]; ok {
+				out[k] = v
+			}
+		}
+	}
+	return out
+}
+
+// mergeImages copies the images of containers, by name.
+func mergeImages(merged, desired *unstructured.Unstructured) (changed bool) {
+	for _, containers := range []string{"initContainers", "containers"} {
+		images := map[any]any{}
+		for _, c := range list(field(desired.Object, "spec"), containers) {
+			images[c["name"]] = c["image"]
+		}
+		for _, c := range list(field(merged.Object, "spec"), containers) {
+			if image, ok := images[c["name"]]; ok && image != c["image"] {
+				c["image"] = image
+				changed = true
+			}
+		}
+	}
+	return changed
+}
+
+// statusUp is the status that the logical object shall have.
+func (s Sighting) statusUp(logical *unstructured.Unstructured) (status map[string]any, differs bool) {
+	raw := field(s.Physical.Object, "status")
+	if raw == nil {
+		return nil, false
+	}
+	status = deepCopy(raw).(map[string]any)
+	generation := logical.GetGeneration()
+	if !observes(s.Kind.Kind, raw, s.Physical.GetGeneration()) {
+		generation = max(0, generation-1)
+	}
+	translateGeneration(status, generation)
+	current := field(s.Logical.Object, "status")
+	switch s.Kind.Kind {
+	case "Job":
+		status = keepJobValid(status, current)
+	case "Pod":
+		keep(status, current, "qosClass")
+	}
+	return status, !equality.Semantic.DeepEqual(status, current)
+}
+
+// StatusUp is the status of an object that has just been made.
+func StatusUp(s Sighting, created *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
+	s.Logical = created
+	status, differs := s.statusUp(created)
+	if !differs {
+		return nil, false
+	}
+	out := created.DeepCopy()
+	out.Object["status"] = status
+	return out, true
+}
+
+// translateGeneration replaces every observed generation of a status.
+func translateGeneration(status map[string]any, generation int64) {
+	if _, ok := integer(status, "observedGeneration"); ok {
+		status["observedGeneration"] = generation
+	}
+	for _, c := range list(status, "conditions") {
+		if _, ok := integer(c, "observedGeneration"); ok {
+			c["observedGeneration"] = generation
+		}
+	}
+}
+
+// keep takes a field from current if it has it.
+func keep(status, current map[string]any, name string) {
+	if v, ok := current[name]; ok {
+		status[name] = v
+	}
+}
+
+// contains says that have has everything that want has.
+func contains(have, want any) bool {
+	switch w := want.(type) {
+	case map[string]any:
+		h, ok := have.(map[string]any)
+		if !ok {
+			return len(w) == 0 && have == nil
+		}
+		for name, value := range w {
+			if !contains(h[name], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		h, ok := have.([]any)
+		if !ok {
+			return len(w) == 0 && have == nil
+		}
+		if len(h) != len(w) {
+			return false
+		}
+		for i := range w {
+			if !contains(h[i], w[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return equality.Semantic.DeepEqual(have, want)
+}
+
+// merge puts over onto base: maps field by field, anything else as a whole.
+func merge(base, over any) any {
+	b, okBase := base.(map[string]any)
+	o, okOver := over.(map[string]any)
+	if !okBase || !okOver {
+		return over
+	}
+	for name, value := range o {
+		b[name] = merge(b[name], value)
+	}
+	return b
+}

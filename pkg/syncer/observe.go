@@ -1,0 +1,273 @@
+package syncer
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// ObservedKinds are the kinds of which the controllers below make objects that
+// come up, owners first. The order matters at the start only.
+func ObservedKinds() []workload.Kind {
+	var kinds []workload.Kind
+	for _, k := range workload.Kinds() {
+		if k.Observed {
+			kinds = append(kinds, k)
+		}
+	}
+	return append(kinds,
+		workload.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ControllerRevision"}, Resource: "controllerrevisions", Observed: true},
+		workload.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}, Resource: "endpointslices", Observed: true},
+	)
+}
+
+// Owner is the logical object that stands for an owner below.
+type Owner struct {
+	Name string
+	UID  types.UID
+	// Deleting says that it is on its way out: nothing new comes up for it.
+	Deleting bool
+}
+
+// Sighting is one object that controllers of the target made.
+type Sighting struct {
+	Kind workload.Kind
+	// Physical is the object below; nil if it is known to be gone.
+	Physical *unstructured.Unstructured
+	// Logical is the object that stands for it; nil if there is none.
+	Logical *unstructured.Unstructured
+	// Namespace is the logical namespace.
+	Namespace string
+	// Owner finds what stands for the owner with a physical UID.
+	Owner func(types.UID) (Owner, bool)
+	// Refers finds the logical UID of an object with a physical UID that this one
+	// only mentions.
+	Refers func(types.UID) (types.UID, bool)
+}
+
+// Deed is what to do about a Sighting.
+type Deed string
+
+const (
+	// Rest: nothing to do.
+	Rest Deed = "Rest"
+	// Await: the owner is not there yet; it will enqueue what it owns.
+	Await Deed = "Await"
+	// CreateUp makes Object, and then writes its status, in the control plane.
+	CreateUp Deed = "CreateUp"
+	// UpdateUp writes Object, or only its status.
+	UpdateUp Deed = "UpdateUp"
+	// BindUp gives the Pod its node, which an update cannot do.
+	BindUp Deed = "BindUp"
+	// DeleteUp removes Logical at once, or within Grace.
+	DeleteUp Deed = "DeleteUp"
+	// DeleteBelow passes on the deletion of a Pod by a user.
+	DeleteBelow Deed = "DeleteBelow"
+)
+
+// Response to a Sighting.
+type Response struct {
+	Deed   Deed
+	Object *unstructured.Unstructured
+	// Spec and Status say which parts of Object differ.
+	Spec, Status bool
+	Grace        int64
+}
+
+// Observe says what to do next about an object that controllers below made.
+//
+//	Physical  Logical   otherwise                              do
+//	gone      none                                             Rest
+//	gone      any                                              DeleteUp
+//	deleting  none                                             Rest
+//	live      none      its controller has no living stand-in  Await
+//	live      none                                             CreateUp
+//	live      deleting  a Pod whose owners agree               DeleteBelow
+//	live      deleting  else                                   DeleteUp: it comes up anew
+//	deleting  live      a Pod                                  DeleteUp with the grace it has
+//	any       live      differs                                BindUp, UpdateUp
+func Observe(s Sighting) Response {
+	switch {
+	case s.Physical == nil && s.Logical == nil:
+		return Response{Deed: Rest}
+	case s.Physical == nil:
+		return Response{Deed: DeleteUp}
+	}
+	deletingBelow := s.Physical.GetDeletionTimestamp() != nil
+	if s.Logical == nil && deletingBelow {
+		return Response{Deed: Rest}
+	}
+	owners, settled := s.owners()
+	desired := s.desired(owners)
+	if s.Logical == nil {
+		if !settled {
+			return Response{Deed: Await}
+		}
+		setNested(desired.Object, string(s.Physical.GetUID()), "metadata", "annotations", placementv1alpha1.UIDAnnotation)
+		return Response{Deed: CreateUp, Object: desired, Spec: true, Status: true}
+	}
+	if s.Logical.GetDeletionTimestamp() != nil {
+		return s.deletedAbove(deletingBelow, settled, owners)
+	}
+	if grace := s.Physical.GetDeletionGracePeriodSeconds(); s.isPod() && deletingBelow && grace != nil && *grace > 0 {
+		return Response{Deed: DeleteUp, Grace: *grace}
+	}
+	return s.difference(desired)
+}
+
+func (s Sighting) isPod() bool { return s.Kind.Kind == "Pod" }
+
+// deletedAbove passes the deletion of a Pod on, unless it is the garbage
+// collector's for want of an owner that we named wrongly or that was replaced:
+// no running Pod may die of our bookkeeping.
+func (s Sighting) deletedAbove(deletingBelow, settled bool, owners []metav1.OwnerReference) Response {
+	switch {
+	case deletingBelow:
+		return Response{Deed: Rest}
+	case !s.isPod() || !settled || !sameOwners(owners, s.Logical.GetOwnerReferences()):
+		return Response{Deed: DeleteUp}
+	}
+	r := Response{Deed: DeleteBelow, Grace: -1}
+	if grace := s.Logical.GetDeletionGracePeriodSeconds(); grace != nil {
+		r.Grace = *grace
+	}
+	return r
+}
+
+// owners are the owner references with logical UIDs and names. What nothing
+// stands for is left out; settled says that the controller is there and stays.
+func (s Sighting) owners() (refs []metav1.OwnerReference, settled bool) {
+	for _, ref := range s.Physical.GetOwnerReferences() {
+		owner, ok := s.Owner(ref.UID)
+		if ref.Controller != nil && *ref.Controller {
+			settled = ok && !owner.Deleting
+		}
+		if !ok {
+			continue
+		}
+		ref.Name, ref.UID = owner.Name, owner.UID
+		refs = append(refs, ref)
+	}
+	return refs, settled
+}
+
+func sameOwners(a, b []metav1.OwnerReference) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].UID != b[i].UID {
+			return false
+		}
+	}
+	return true
+}
+
+// desired is the object as it shall be in the logical cluster.
+func (s Sighting) desired(owners []metav1.OwnerReference) *unstructured.Unstructured {
+	content := deepCopy(s.Physical.Object).(map[string]any)
+	obj := &unstructured.Unstructured{Object: content}
+	labels, annotations := userKeys(obj.GetLabels()), userKeys(obj.GetAnnotations())
+	metadata := map[string]any{"name": obj.GetName(), "namespace": s.Namespace}
+	if generate := obj.GetGenerateName(); generate != "" {
+		metadata["generateName"] = generate
+	}
+	content["apiVersion"], content["kind"], content["metadata"] = s.Kind.GroupVersion().String(), s.Kind.Kind, metadata
+	s.translate(obj, labels)
+	if len(labels) > 0 {
+		obj.SetLabels(labels)
+	}
+	if len(annotations) > 0 {
+		obj.SetAnnotations(annotations)
+	}
+	obj.SetOwnerReferences(owners)
+	return obj
+}
+
+// translate gives back what the way down took, and turns UIDs and namespaces of
+// the physical cluster into logical ones.
+func (s Sighting) translate(obj *unstructured.Unstructured, labels map[string]string) {
+	switch s.Kind.Kind {
+	case "Pod":
+		serviceAccount := s.Physical.GetAnnotations()[serviceAccountAnnotation]
+		restoreServiceAccount(obj, serviceAccount, s.Physical.GetAnnotations()[automountAnnotation])
+		s.translateJobLabels(labels)
+	case "Job":
+		stripJob(obj.Object)
+		if labels != nil && !manualSelector(obj.Object) {
+			for _, name := range jobLabels {
+				delete(labels, name)
+			}
+		}
+		for _, t := range workload.PodTemplates(s.Kind, obj.Object) {
+			templateUp(t)
+		}
+	case "ControllerRevision":
+		if t := field(field(field(obj.Object, "data"), "spec"), "template"); t != nil {
+			templateUp(t)
+		}
+	case "EndpointSlice":
+		s.translateEndpoints(obj)
+	default:
+		for _, t := range workload.PodTemplates(s.Kind, obj.Object) {
+			templateUp(t)
+		}
+	}
+}
+
+// translateJobLabels makes the pods of a Job match the selector that the Job has
+// in the logical cluster, which is its UID there.
+func (s Sighting) translateJobLabels(labels map[string]string) {
+	for _, name := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
+		uid, ok := labels[name]
+		if !ok {
+			continue
+		}
+		if owner, found := s.Owner(types.UID(uid)); found {
+			labels[name] = string(owner.UID)
+		}
+	}
+}
+
+func (s Sighting) translateEndpoints(obj *unstructured.Unstructured) {
+	for _, e := range list(obj.Object, "endpoints") {
+		ref := field(e, "targetRef")
+		if ref == nil {
+			continue
+		}
+		ref["namespace"] = s.Namespace
+		physical, _ := ref["uid"].(string)
+		delete(ref, "uid")
+		if uid, ok := s.Refers(types.UID(physical)); ok {
+			ref["uid"] = string(uid)
+		}
+	}
+}
+
+func restoreServiceAccount(pod *unstructured.Unstructured, name, automount string) {
+	spec := field(pod.Object, "spec")
+	if spec == nil {
+		return
+	}
+	if name == "" {
+		name = "default"
+	}
+	spec["serviceAccountName"], spec["serviceAccount"] = name, name
+	delete(spec, "automountServiceAccountToken")
+	if automount != "" {
+		spec["automountServiceAccountToken"] = automount == "true"
+	}
+	dropTokenVolumes(spec)
+}
+
+func userKeys(m map[string]string) map[string]string {
+	out := maps.Clone(m)
+	maps.DeleteFunc(out, func(k, _ string) bool { return placementv1alpha1.IsSystemKey(k) })
+	return out
+}

@@ -1,0 +1,307 @@
+package syncer
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// Input is what is known about one object on one target.
+type Input struct {
+	Ref          Ref
+	Target       string
+	ControlPlane string
+
+	// Logical is the object as the target sees it; nil if it does not.
+	Logical *unstructured.Unstructured
+	// Gone is the UID of which the server, asked for the object now, said that it
+	// does not exist any more.
+	Gone types.UID
+	// Copy is the record of the object on this target; nil if there is none.
+	Copy *placementv1alpha1.Copy
+	// Physical is what is on the target under the name of the copy, whoever it
+	// belongs to; nil says that nothing is. It must have been looked for.
+	Physical *unstructured.Unstructured
+	// Namespace is where the copy goes.
+	Namespace Namespace
+	// Contents is, for a Namespace, how many other Copies in it are not Removed.
+	Contents int
+	// Scaled says that an autoscaler that is on this target too scales the copy.
+	Scaled bool
+	// Settled is the Fingerprint after the last apply; empty if not remembered.
+	Settled string
+	// Applied says that Physical is the reply to an apply of Logical, just now.
+	Applied bool
+	// Reverted counts the drifts that were reverted just now.
+	Reverted int64
+	// Failure is why the last action failed; nil if none did.
+	Failure *Failure
+}
+
+// Namespace is what is known about the physical namespace of an object.
+type Namespace struct {
+	// Name is the recorded name; empty as long as none is known.
+	Name string
+	// State is what the physical namespace itself is; for a Namespace, which is
+	// not in one, it is NamespaceReady.
+	State NamespaceState
+}
+
+// NamespaceState is the state of a physical namespace.
+type NamespaceState string
+
+const (
+	NamespaceReady       NamespaceState = "Ready"
+	NamespaceAbsent      NamespaceState = "Absent"
+	NamespaceTerminating NamespaceState = "Terminating"
+	NamespaceNotOurs     NamespaceState = "NotOurs"
+)
+
+// Verb says what an Action does.
+type Verb string
+
+const (
+	// WriteCopy creates or updates the Copy in the control plane.
+	WriteCopy Verb = "WriteCopy"
+	// CreateNamespace makes the physical namespace, which has a Copy of its own.
+	CreateNamespace Verb = "CreateNamespace"
+	// Apply writes Object to the physical cluster.
+	Apply Verb = "Apply"
+	// Delete removes the object with UID, and no other, from the physical cluster.
+	Delete Verb = "Delete"
+	// AskServer finds out whether the object with UID still exists in the control
+	// plane; the answer is Input.Gone.
+	AskServer Verb = "AskServer"
+	// Report tells people about a physical object that nothing stands for.
+	Report Verb = "Report"
+)
+
+// Action is one thing to do. Actions are done in order; the first that fails ends
+// the pass.
+type Action struct {
+	Verb Verb
+	// Copy is the whole wanted Copy (WriteCopy).
+	Copy *placementv1alpha1.Copy
+	// Object is what is applied (Apply). Its UID is set if the object must exist
+	// already; if it is not, the object must be new: no other manager's field may
+	// be taken.
+	Object *unstructured.Unstructured
+	// Drift says that the apply reverts what somebody changed (Apply).
+	Drift bool
+	// UID is what is deleted or asked for.
+	UID types.UID
+	// Propagation and Grace are how to delete.
+	Propagation metav1.DeletionPropagation
+	Grace       *int64
+	// Why is a CamelCase word for logs and tests.
+	Why string
+}
+
+// Plan says what to do next. No action means that nothing is to be done until
+// something changes. The caller acts and asks again with what it learned, until
+// there is no action left.
+//
+// What the object (L), its Copy (C) and the physical object (P) are:
+//
+//	L  live      wanted here
+//	   going     has a deletion timestamp, or its entry says Removing; a Namespace
+//	             only when it is empty
+//	   absent    not in this target's view, or not for it to sync
+//	C  none
+//	   current   records the UID of L (or L is absent)
+//	   stale     records another UID: L was deleted and made again
+//	   Removed   is acknowledged as removed
+//	P  none
+//	   ours      carries the mark with the UID of L or C, or the UID that C recorded
+//	   old       carries the mark of this object with another UID
+//	   foreign   anything else
+//
+//	 L       C               P             do
+//	 live    none            any           1 WriteCopy Pending
+//	 live    Removed         any           2 nothing: the server deletes the Copy first
+//	 live    stale           ours by C     3 Delete it, WriteCopy Removing
+//	 live    stale           other         4 WriteCopy Removed
+//	 live    current         foreign       5 WriteCopy Failed, NotOurs
+//	 live    current         old           6 Delete it: its UID cannot exist any more
+//	 live    current         none          7 CreateNamespace if need be, Apply; a finished Job or Pod stays gone
+//	 live    current         ours          8 Apply if something differs, else WriteCopy if that differs
+//	 going   Removed         any           9 nothing
+//	 going   stale           any           3 or 4
+//	 going   none, current   ours or old   10 WriteCopy Removing, Delete it
+//	 going   none, current   none, foreign 11 WriteCopy Removed
+//	 absent  none            ours or old   12 Report: nothing recorded, nothing removed
+//	 absent  none            other         13 nothing
+//	 absent  Removed         any           13 nothing
+//	 absent  any other       any           14 AskServer; gone: as 10 and 11
+func Plan(in Input) []Action {
+	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
+	switch {
+	case p.copy == copyRemoved: // 2, 9, 13
+		return nil
+	case p.logical == logicalAbsent:
+		return p.absent()
+	case p.copy == copyStale:
+		return p.finishStale()
+	case p.logical == logicalGoing:
+		return p.remove(in.Logical.GetUID(), "Removing")
+	}
+	return p.keep()
+}
+
+type planner struct {
+	Input
+	logical  logicalClass
+	copy     copyClass
+	physical physicalClass
+}
+
+// absent: cells 12 to 14.
+func (p planner) absent() []Action {
+	if p.copy == copyNone {
+		if p.physical == physicalOurs || p.physical == physicalOld {
+			return []Action{{Verb: Report, UID: p.Physical.GetUID(), Why: "Orphan"}}
+		}
+		return nil
+	}
+	uid := p.Copy.Spec.Object.UID
+	if p.Gone != uid {
+		return []Action{{Verb: AskServer, UID: uid, Why: "NotInView"}}
+	}
+	return p.remove(uid, "Gone")
+}
+
+// finishStale: cells 3 and 4. The new object waits until its predecessor is gone.
+func (p planner) finishStale() []Action {
+	if p.physical == physicalOld && p.incarnation() != p.Copy.Spec.Object.UID {
+		// Older than the Copy, under the same name: as gone as the Copy's own.
+		return p.delete(p.Logical, "OtherIncarnation")
+	}
+	return p.remove(p.Copy.Spec.Object.UID, "OtherIncarnation")
+}
+
+// remove: cells 3, 4, 10 and 11, for the incarnation uid.
+func (p planner) remove(uid types.UID, why string) []Action {
+	below := p.physical == physicalOurs || p.physical == physicalOld
+	if p.copy == copyStale && p.physical == physicalOurs && p.incarnation() != uid {
+		below = false // it belongs to the new object
+	}
+	if !below {
+		return p.write(p.status(placementv1alpha1.CopyRemoved, "", ""), uid)
+	}
+	message := ""
+	if p.Physical.GetDeletionTimestamp() != nil {
+		if f := p.Physical.GetFinalizers(); len(f) > 0 {
+			message = "waiting for finalizers on the physical cluster: " + bounded(join(f))
+		}
+	}
+	status := p.status(placementv1alpha1.CopyRemoving, why, message)
+	if p.Failure != nil {
+		status = p.status(placementv1alpha1.CopyRemoving, p.Failure.Reason, p.Failure.Message)
+		return p.write(status, uid)
+	}
+	actions := p.write(status, uid)
+	if p.Physical.GetDeletionTimestamp() != nil {
+		return actions
+	}
+	return append(actions, p.delete(p.Logical, why)...)
+}
+
+// keep: cells 1 and 5 to 8.
+func (p planner) keep() []Action {
+	uid := p.Logical.GetUID()
+	switch {
+	case p.copy == copyNone: // 1
+		return p.write(p.status(placementv1alpha1.CopyPending, "New", ""), uid)
+	case p.physical == physicalForeign: // 5
+		return p.fail(NotOurs)
+	case p.Namespace.Name == "":
+		return p.write(p.status(placementv1alpha1.CopyPending, "NoPhysicalNamespace", "the namespace has no recorded name on physical clusters yet"), uid)
+	case p.Namespace.State == NamespaceNotOurs:
+		return p.fail(Failure{Reason: "NamespaceNotOurs", Message: "the namespace " + p.Namespace.Name + " of the physical cluster belongs to somebody else"})
+	case p.Namespace.State == NamespaceTerminating:
+		return p.write(p.status(placementv1alpha1.CopyPending, "NamespaceTerminating", "the namespace "+p.Namespace.Name+" is being deleted on the physical cluster"), uid)
+	case p.physical != physicalNone && p.Physical.GetDeletionTimestamp() != nil:
+		return p.write(p.status(placementv1alpha1.CopyPending, "Terminating", "the object is being deleted on the physical cluster"), uid)
+	case p.physical == physicalOld: // 6
+		return p.delete(p.Logical, "OtherIncarnation")
+	case p.physical == physicalNone && finished(p.Ref.Kind.Kind, p.Copy): // 7
+		return p.write(p.status(placementv1alpha1.CopySynced, "Finished", ""), uid)
+	case p.Failure != nil:
+		return p.failed()
+	case p.physical == physicalNone && p.Namespace.State == NamespaceAbsent: // 7
+		return []Action{{Verb: CreateNamespace, Why: "First"}}
+	}
+	return p.apply() // 7, 8
+}
+
+func (p planner) apply() []Action {
+	desired := Transform(p.Logical, p.placing())
+	if p.physical == physicalNone {
+		return []Action{{Verb: Apply, Object: desired, Why: "Absent"}}
+	}
+	desired.SetUID(p.Physical.GetUID())
+	changed := p.Physical.GetAnnotations()[AppliedAnnotation] != desired.GetAnnotations()[AppliedAnnotation]
+	drifted := !changed && p.drifted(desired)
+	switch {
+	case p.Applied: // whatever it looks like, it has just been done
+	case changed:
+		return []Action{{Verb: Apply, Object: desired, Why: "Changed"}}
+	case drifted:
+		return []Action{{Verb: Apply, Object: desired, Drift: true, Why: "Drifted"}}
+	}
+	return p.write(p.status(placementv1alpha1.CopySynced, "", ""), p.Logical.GetUID())
+}
+
+func (p planner) drifted(desired *unstructured.Unstructured) bool {
+	if p.Settled != "" {
+		return Fingerprint(p.Physical) != p.Settled
+	}
+	return !Owns(p.Physical, desired)
+}
+
+func (p planner) placing() Placing {
+	return Placing{
+		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
+		Target:       placementv1alpha1.TargetsOf(p.Logical.GetAnnotations())[p.Target],
+		OmitReplicas: p.Scaled && p.physical == physicalOurs && scaledByOthers(p.Physical),
+	}
+}
+
+// failed turns the failure of an apply into what happens next: Jobs and Pods,
+// which cannot be changed, are made again; anything else waits for a person.
+func (p planner) failed() []Action {
+	recreatable := p.Ref.Kind.Kind == "Job" || p.Ref.Kind.Kind == "Pod"
+	if !p.Failure.Immutable || !recreatable || p.physical != physicalOurs {
+		return p.fail(*p.Failure)
+	}
+	actions := p.write(p.status(placementv1alpha1.CopyPending, "Recreating", p.Failure.Message), p.Logical.GetUID())
+	return append(actions, p.delete(nil, "Recreate")...)
+}
+
+func (p planner) fail(f Failure) []Action {
+	return p.write(p.status(placementv1alpha1.CopyFailed, f.Reason, f.Message), p.Logical.GetUID())
+}
+
+// delete removes what is below. How follows the deletion of the logical object.
+func (p planner) delete(logical *unstructured.Unstructured, why string) []Action {
+	a := Action{Verb: Delete, UID: p.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: why}
+	if logical == nil || logical.GetDeletionTimestamp() == nil {
+		return []Action{a}
+	}
+	for _, f := range logical.GetFinalizers() {
+		switch f {
+		case metav1.FinalizerOrphanDependents:
+			a.Propagation = metav1.DeletePropagationOrphan
+		case metav1.FinalizerDeleteDependents:
+			a.Propagation = metav1.DeletePropagationForeground
+		}
+	}
+	// Zero says nothing: a Pod that has no node of its own in the logical cluster
+	// gets it whatever the user asked for.
+	if grace := logical.GetDeletionGracePeriodSeconds(); p.Ref.Kind.Kind == "Pod" && grace != nil && *grace > 0 {
+		a.Grace = grace
+	}
+	return []Action{a}
+}

@@ -1,0 +1,193 @@
+package syncer
+
+import (
+	"fmt"
+	"slices"
+)
+
+// mergeStatefulSets sums counters; of the revisions it takes those of a target
+// that is still between two, if there is one.
+func mergeStatefulSets(views []view) map[string]any {
+	status := map[string]any{}
+	sum(status, views, "replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+	for _, v := range reported(views) {
+		current, update := v.status["currentRevision"], v.status["updateRevision"]
+		if status["updateRevision"] == nil || current != update {
+			keep(status, v.status, "currentRevision")
+			keep(status, v.status, "updateRevision")
+		}
+	}
+	return status
+}
+
+func mergeDisruptionBudgets(views []view) map[string]any {
+	status := map[string]any{}
+	sum(status, views, "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+	disrupted := map[string]any{}
+	for _, v := range views {
+		for pod, since := range field(v.status, "disruptedPods") {
+			disrupted[pod] = since
+		}
+	}
+	if len(disrupted) > 0 {
+		status["disruptedPods"] = disrupted
+	}
+	return status
+}
+
+func mergeAutoscalers(views []view) map[string]any {
+	status := map[string]any{}
+	sum(status, views, "currentReplicas", "desiredReplicas")
+	latest(status, views, "lastScaleTime")
+	return status
+}
+
+func mergeCronJobs(views []view) map[string]any {
+	status := map[string]any{}
+	var active []any
+	for _, v := range views {
+		if refs, ok := v.status["active"].([]any); ok {
+			active = append(active, deepCopy(refs).([]any)...)
+		}
+	}
+	if len(active) > 0 {
+		status["active"] = active
+	}
+	latest(status, views, "lastScheduleTime")
+	latest(status, views, "lastSuccessfulTime")
+	return status
+}
+
+// mergeAddresses is the union of the addresses of a Service or Ingress.
+func mergeAddresses(views []view) map[string]any {
+	var addresses []any
+	seen := map[string]bool{}
+	for _, v := range views {
+		for _, address := range list(field(v.status, "loadBalancer"), "ingress") {
+			key := fmt.Sprint(address["ip"], address["hostname"])
+			if !seen[key] {
+				seen[key] = true
+				addresses = append(addresses, deepCopy(address))
+			}
+		}
+	}
+	balancer := map[string]any{}
+	if len(addresses) > 0 {
+		balancer["ingress"] = addresses
+	}
+	return map[string]any{"loadBalancer": balancer}
+}
+
+// mergeJobs sums the counters. The Job is complete when it is on every target;
+// it has failed when every target is through and one of them failed.
+func mergeJobs(views []view) map[string]any {
+	status := map[string]any{}
+	sum(status, views, "active", "ready", "succeeded", "failed", "terminating")
+	complete, failed := 0, 0
+	for _, v := range views {
+		start, _ := v.status["startTime"].(string)
+		if first, _ := status["startTime"].(string); start != "" && (first == "" || start < first) {
+			status["startTime"] = start
+		}
+		switch {
+		case conditionIs(v.status, "Complete", "True"):
+			complete++
+		case conditionIs(v.status, "Failed", "True"):
+			failed++
+		}
+	}
+	var wanted []string
+	switch through := complete+failed == len(views); {
+	case complete == len(views):
+		latest(status, views, "completionTime")
+		wanted = []string{"SuccessCriteriaMet", "Complete"}
+	case failed > 0 && through:
+		wanted = []string{"FailureTarget", "Failed"}
+	case failed > 0:
+		wanted = []string{"FailureTarget"}
+	case allSuspended(views):
+		wanted = []string{"Suspended"}
+	}
+	var conditions []any
+	for _, t := range wanted {
+		if c := anyCondition(views, t); c != nil {
+			conditions = append(conditions, c)
+		}
+	}
+	if len(conditions) > 0 {
+		status["conditions"] = conditions
+	}
+	return status
+}
+
+func allSuspended(views []view) bool {
+	return !slices.ContainsFunc(views, func(v view) bool { return !conditionIs(v.status, "Suspended", "True") })
+}
+
+// anyCondition is the condition of a type that some target says is True, with
+// the target named.
+func anyCondition(views []view, conditionType string) map[string]any {
+	for _, v := range views {
+		c := conditionOf(v, conditionType)
+		if c == nil || c["status"] != "True" {
+			continue
+		}
+		c = deepCopy(c).(map[string]any)
+		if message, _ := c["message"].(string); message != "" {
+			c["message"] = v.target + ": " + message
+		}
+		return c
+	}
+	return nil
+}
+
+// keepJobValid makes a status of a Job one that may follow current: the API
+// server refuses counters that fall, times that change, and conditions that
+// are taken back or lack the one that must come before. Those occur when a copy
+// was made again, or comes from an older Kubernetes.
+func keepJobValid(status, current map[string]any) map[string]any {
+	if conditionIs(current, "Complete", "True") || conditionIs(current, "Failed", "True") {
+		return current
+	}
+	for _, name := range []string{"succeeded", "failed"} {
+		before, _ := integer(current, name)
+		if now, _ := integer(status, name); now < before {
+			status[name] = before
+		}
+	}
+	if !conditionIs(status, "Suspended", "True") && !conditionIs(current, "Suspended", "True") {
+		keep(status, current, "startTime")
+	}
+	for _, before := range []string{"FailureTarget", "SuccessCriteriaMet"} {
+		if c := conditionOf(view{status: current}, before); c != nil && c["status"] == "True" && !conditionIs(status, before, "True") {
+			appendCondition(status, c)
+		}
+	}
+	for final, before := range map[string]string{"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"} {
+		c := conditionOf(view{status: status}, final)
+		if c == nil || c["status"] != "True" {
+			continue
+		}
+		if !conditionIs(status, before, "True") {
+			c = deepCopy(c).(map[string]any)
+			c["type"] = before
+			appendCondition(status, c)
+		}
+		for _, name := range []string{"active", "ready", "terminating"} {
+			if n, _ := integer(status, name); n > 0 {
+				status[name] = int64(0)
+			}
+		}
+		delete(status, "uncountedTerminatedPods")
+	}
+	active, _ := integer(status, "active")
+	if ready, _ := integer(status, "ready"); ready > active {
+		status["ready"] = active
+	}
+	return status
+}
+
+func appendCondition(status map[string]any, condition map[string]any) {
+	conditions, _ := status["conditions"].([]any)
+	status["conditions"] = append(conditions, deepCopy(condition))
+}

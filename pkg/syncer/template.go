@@ -1,0 +1,135 @@
+package syncer
+
+import (
+	"maps"
+	"strings"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Annotations on pod templates below that keep what the way down replaced, so
+// that the way up gives it back: `kubectl rollout undo` takes templates from the
+// ReplicaSets and ControllerRevisions that came up.
+const (
+	serviceAccountAnnotation = "atoll.dev/service-account"
+	automountAnnotation      = "atoll.dev/automount-service-account-token"
+)
+
+// templateDown changes one pod template, of whatever kind, for below.
+//
+// Service accounts are of the logical cluster. Below, every pod runs as the
+// `default` one of its namespace, and without its token: that would be one of
+// the physical cluster, for an API that the pod does not know of. Giving pods a
+// token of the logical cluster, its address and the logical namespace in the
+// downward API belongs here and in templateUp.
+func templateDown(template map[string]any, controlPlane string, kind workload.Kind) {
+	setNested(template, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
+	metadata := field(template, "metadata")
+	delete(metadata, "creationTimestamp")
+	for _, keys := range []map[string]any{field(metadata, "labels"), field(metadata, "annotations")} {
+		maps.DeleteFunc(keys, func(k string, _ any) bool {
+			// On a Pod, which is its own template, the mark is already set.
+			return kind.Kind != "Pod" && placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ManagedByLabel
+		})
+	}
+	spec := field(template, "spec")
+	if spec == nil {
+		return
+	}
+	if name, _ := spec["serviceAccountName"].(string); name != "" && (name != "default" || kind.Kind != "Pod") {
+		setNested(template, name, "metadata", "annotations", serviceAccountAnnotation)
+	}
+	if automount, ok := spec["automountServiceAccountToken"].(bool); ok {
+		setNested(template, boolean(automount), "metadata", "annotations", automountAnnotation)
+	}
+	delete(spec, "serviceAccountName")
+	delete(spec, "serviceAccount")
+	spec["automountServiceAccountToken"] = false
+	dropTokenVolumes(spec)
+}
+
+// templateUp undoes templateDown.
+func templateUp(template map[string]any) {
+	labels, annotations := field(field(template, "metadata"), "labels"), field(field(template, "metadata"), "annotations")
+	delete(labels, placementv1alpha1.ManagedByLabel)
+	serviceAccount, _ := annotations[serviceAccountAnnotation].(string)
+	automount, hasAutomount := annotations[automountAnnotation].(string)
+	maps.DeleteFunc(annotations, func(k string, _ any) bool { return placementv1alpha1.IsSystemKey(k) })
+	if metadata := field(template, "metadata"); metadata != nil {
+		if annotations != nil && len(annotations) == 0 {
+			delete(metadata, "annotations")
+		}
+		if labels != nil && len(labels) == 0 {
+			delete(metadata, "labels")
+		}
+	}
+	spec := field(template, "spec")
+	if spec == nil {
+		return
+	}
+	delete(spec, "serviceAccountName")
+	delete(spec, "serviceAccount")
+	delete(spec, "automountServiceAccountToken")
+	if serviceAccount != "" {
+		spec["serviceAccountName"], spec["serviceAccount"] = serviceAccount, serviceAccount
+	}
+	if hasAutomount {
+		spec["automountServiceAccountToken"] = automount == "true"
+	}
+	dropTokenVolumes(spec)
+}
+
+func boolean(b bool) string {
+	if b {
+		return "true"
+	}
+	return "false"
+}
+
+// tokenVolumePrefix is how the ServiceAccount admission names the volume that it
+// adds to pods.
+const tokenVolumePrefix = "kube-api-access-"
+
+// dropTokenVolumes removes the volumes that admission added for a token, and
+// where they are mounted. Those that a user projects by hand stay.
+func dropTokenVolumes(spec map[string]any) {
+	isToken := func(item any) bool {
+		m, _ := item.(map[string]any)
+		name, _ := m["name"].(string)
+		return strings.HasPrefix(name, tokenVolumePrefix)
+	}
+	dropped := filter(spec, "volumes", func(item any) bool {
+		return isToken(item) && field(item.(map[string]any), "projected") != nil
+	})
+	if !dropped {
+		return
+	}
+	for _, containers := range []string{"initContainers", "containers", "ephemeralContainers"} {
+		for _, c := range list(spec, containers) {
+			filter(c, "volumeMounts", isToken)
+		}
+	}
+}
+
+// filter removes items from the list in a field, and the field with the last.
+func filter(m map[string]any, name string, drop func(any) bool) (dropped bool) {
+	items, _ := m[name].([]any)
+	kept := make([]any, 0, len(items))
+	for _, item := range items {
+		if drop(item) {
+			dropped = true
+			continue
+		}
+		kept = append(kept, item)
+	}
+	if !dropped {
+		return false
+	}
+	if len(kept) == 0 {
+		delete(m, name)
+	} else {
+		m[name] = kept
+	}
+	return true
+}

@@ -1,0 +1,191 @@
+package syncer
+
+import (
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Placing says where and how an object shall be below.
+type Placing struct {
+	Ref Ref
+	// ControlPlane marks the copy.
+	ControlPlane string
+	// Namespace is the physical namespace; for a Namespace, its physical name.
+	Namespace string
+	// Target is the entry of the targets annotation.
+	Target placementv1alpha1.Target
+	// OmitReplicas leaves spec.replicas to whoever scales the copy below.
+	OmitReplicas bool
+}
+
+// Transform returns what is applied below for a logical object: a new object
+// with our mark and the digest of itself, and without what belongs to the
+// logical cluster or is made at run time.
+func Transform(logical *unstructured.Unstructured, p Placing) *unstructured.Unstructured {
+	content := deepCopy(logical.Object).(map[string]any)
+	obj := map[string]any{
+		"apiVersion": p.Ref.Kind.GroupVersion().String(),
+		"kind":       p.Ref.Kind.Kind,
+	}
+	for k, v := range content {
+		switch k {
+		case "apiVersion", "kind", "metadata", "status":
+		default:
+			obj[k] = v
+		}
+	}
+	obj["metadata"] = metadataBelow(logical, p)
+	if spec, ok := obj["spec"].(map[string]any); ok {
+		setReplicas(spec, p)
+	}
+	stripRuntimeFields(p.Ref.Kind, obj)
+	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
+		templateDown(t, p.ControlPlane, p.Ref.Kind)
+	}
+	labelDerived(p.Ref.Kind, obj, p.ControlPlane)
+
+	out := &unstructured.Unstructured{Object: obj}
+	setNested(obj, digest(out), "metadata", "annotations", AppliedAnnotation)
+	return out
+}
+
+// metadataBelow builds the metadata from nothing: name, namespace, the user's
+// labels and annotations and our mark. Owners, finalizers and what a server
+// writes are of the logical cluster.
+func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any {
+	labels, annotations := map[string]any{}, map[string]any{}
+	for k, v := range logical.GetLabels() {
+		if !placementv1alpha1.IsSystemKey(k) && k != "kubernetes.io/metadata.name" {
+			labels[k] = v
+		}
+	}
+	for k, v := range logical.GetAnnotations() {
+		if !placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ClusterAnnotation && !isControllerAnnotation(k) {
+			annotations[k] = v
+		}
+	}
+	if p.Ref.Kind.Kind == "Job" && !manualSelector(logical.Object) {
+		dropJobLabels(labels)
+	}
+	markFor(p.ControlPlane, p.Ref, logical.GetUID()).put(p.Ref.Kind.GroupResource(), labels, annotations)
+	metadata := map[string]any{"name": p.Ref.Name, "labels": labels, "annotations": annotations}
+	if p.Ref.IsNamespace() {
+		metadata["name"] = p.Namespace
+	} else {
+		metadata["namespace"] = p.Namespace
+	}
+	return metadata
+}
+
+// isControllerAnnotation says that an annotation is the note of a controller or
+// of a client on the object that it is on, wrong on any other.
+func isControllerAnnotation(key string) bool {
+	switch key {
+	case "kubectl.kubernetes.io/last-applied-configuration", // as large as the object, with the data of a Secret in the clear
+		"deprecated.daemonset.template.generation",
+		"control-plane.alpha.kubernetes.io/leader",
+		"volume.kubernetes.io/selected-node",
+		"volume.kubernetes.io/storage-provisioner",
+		"volume.beta.kubernetes.io/storage-provisioner",
+		"batch.kubernetes.io/job-tracking":
+		return true
+	}
+	return strings.HasPrefix(key, "deployment.kubernetes.io/") || strings.HasPrefix(key, "pv.kubernetes.io/")
+}
+
+func setReplicas(spec map[string]any, p Placing) {
+	if !p.Ref.Kind.Replicas {
+		return
+	}
+	if p.OmitReplicas {
+		delete(spec, "replicas")
+		return
+	}
+	if p.Target.Replicas != nil {
+		spec["replicas"] = int64(*p.Target.Replicas)
+	}
+}
+
+// labelDerived puts the label that finds our objects on everything that the
+// controllers below derive from kind, besides pods.
+func labelDerived(kind workload.Kind, obj map[string]any, controlPlane string) {
+	switch kind.Kind {
+	case "CronJob":
+		jobTemplate := field(field(obj, "spec"), "jobTemplate")
+		if jobTemplate != nil {
+			setNested(jobTemplate, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
+		}
+	case "StatefulSet":
+		// volumeClaimTemplates cannot be changed: this is right from the first
+		// apply or never.
+		for _, claim := range list(field(obj, "spec"), "volumeClaimTemplates") {
+			setNested(claim, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
+		}
+	}
+}
+
+// field is the map in a field, nil if there is none.
+func field(m map[string]any, name string) map[string]any {
+	f, _ := m[name].(map[string]any)
+	return f
+}
+
+// list are the maps in the list of a field.
+func list(m map[string]any, name string) []map[string]any {
+	items, _ := m[name].([]any)
+	maps := make([]map[string]any, 0, len(items))
+	for _, item := range items {
+		if e, ok := item.(map[string]any); ok {
+			maps = append(maps, e)
+		}
+	}
+	return maps
+}
+
+// setNested sets a field, with maps on the way made where there is none.
+func setNested(m map[string]any, value any, path ...string) {
+	for _, name := range path[:len(path)-1] {
+		next, ok := m[name].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			m[name] = next
+		}
+		m = next
+	}
+	m[path[len(path)-1]] = value
+}
+
+// deepCopy copies JSON values; unlike runtime.DeepCopyJSON it does not panic for
+// the plain ints of hand-made objects.
+func deepCopy(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = deepCopy(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = deepCopy(e)
+		}
+		return out
+	case map[string]string:
+		out := make(map[string]any, len(v))
+		for k, e := range maps.All(v) {
+			out[k] = e
+		}
+		return out
+	case int:
+		return int64(v)
+	case int32:
+		return int64(v)
+	}
+	return value
+}
