@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,12 +24,18 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/controllers/copies"
 	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
 	"github.com/atoll-dev/atoll/pkg/controllers/logicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/namespaces"
+	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
+	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
+	"github.com/atoll-dev/atoll/pkg/controllers/status"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	placement "github.com/atoll-dev/atoll/pkg/placement/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer/push"
 )
 
 // composition joins clients, informers, admission and controllers. Its parts
@@ -46,7 +54,10 @@ type composition struct {
 	logicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	placements       *controller.Informer[*placementv1alpha1.Placement]
+	policies         *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
 	copies           *controller.Informer[*placementv1alpha1.Copy]
+	leases           *controller.Informer[*coordinationv1.Lease]
+	serviceAccounts  *controller.Informer[*corev1.ServiceAccount]
 
 	controlPlane controlPlane
 	running      sync.WaitGroup
@@ -69,6 +80,16 @@ func (c *composition) admission(loopback *restclient.Config) (k8sadmission.Inter
 		controller.Lists(c.client.FleetV1alpha1().PhysicalClusters()), controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{})
 	c.placements = controller.NewInformer("placements", &placementv1alpha1.Placement{},
 		controller.Lists(c.client.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{})
+	c.policies = controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{},
+		controller.Lists(c.client.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{})
+	indexers := status.CopyIndexers()
+	maps.Copy(indexers, copies.CopyIndexers())
+	c.copies = controller.NewInformer("copies", &placementv1alpha1.Copy{},
+		controller.Lists(c.client.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: indexers})
+	c.leases = controller.NewInformer("leases", &coordinationv1.Lease{},
+		controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{})
+	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
+		controller.Lists(c.kube.CoreV1().ServiceAccounts("")), controller.InformerOptions[*corev1.ServiceAccount]{})
 	c.controlPlane.client = c.client
 	return admission.New(admission.Config{
 		Kube: c.kube, Client: c.client,
@@ -124,7 +145,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	informers := []interface {
 		runner
 		WaitForSync(context.Context) error
-	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, all}
+	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.copies, c.leases, c.serviceAccounts, all}
 	for _, i := range informers {
 		c.run(ctx, i)
 	}
@@ -145,6 +166,15 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		serviceaccounts.New(serviceaccounts.Config{Kube: c.kube, Metadata: all, RootCA: c.caPEM}),
 		garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all, Mapper: s.restMapper}),
 		logicalclusters.New(clusters),
+		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Namespaces: c.namespaces,
+			PhysicalClusters: c.physicalClusters, Policies: c.policies, Placements: c.placements, Copies: c.copies, Objects: all, ControlPlane: c.controlPlane.id}),
+		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Objects: all, ServiceAccounts: c.serviceAccounts}),
+		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, PhysicalClusters: c.physicalClusters, Leases: c.leases,
+			Copies: c.copies, Placements: c.placements, Objects: all, ControlPlane: c.controlPlane.id}),
+		status.New(status.Config{Dynamic: c.dynamic, Copies: c.copies, Metadata: all}),
+		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
+		push.New(push.Config{Client: c.client, Kube: c.kube, Clusters: c.physicalClusters,
+			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig}),
 	} {
 		c.run(ctx, r)
 	}
