@@ -24,13 +24,14 @@ const yield = 2 * time.Second
 var (
 	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 	accounts   = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
+	configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 )
 
 // Config is what the controller needs.
 type Config struct {
 	// Kube acts in the logical cluster of the context.
 	Kube kubernetes.Interface
-	// Metadata must have namespaces and serviceaccounts.
+	// Metadata must have namespaces, serviceaccounts and configmaps.
 	Metadata *controller.Metadata
 	// RootCA is the bundle of PEM certificates that verify the server.
 	RootCA []byte
@@ -38,19 +39,14 @@ type Config struct {
 	Workers int
 }
 
-// configMap is what is kept of a root CA: its metadata, and whether its content
-// is as it should be.
-type configMap struct {
-	metav1.PartialObjectMetadata
-	current bool
-}
-
 // Controller keeps both objects in every namespace.
 type Controller struct {
 	Config
-	namespaces, accounts *controller.Informer[*metav1.PartialObjectMetadata]
-	rootCAs              *controller.Informer[*configMap]
-	queue                *controller.Controller[controller.Request]
+	namespaces, accounts, configMaps *controller.Informer[*metav1.PartialObjectMetadata]
+	// broken holds the root CAs whose content is not as it should be: none, most
+	// of the time.
+	broken *controller.Informer[*corev1.ConfigMap]
+	queue  *controller.Controller[controller.Request]
 }
 
 // New makes the controller.
@@ -62,12 +58,13 @@ func New(config Config) *Controller {
 		Config:     config,
 		namespaces: config.Metadata.For(namespaces),
 		accounts:   config.Metadata.For(accounts),
+		configMaps: config.Metadata.For(configMaps),
 	}
 	c.queue = controller.New("serviceaccounts", config.Workers, c.reconcile)
-	c.rootCAs = controller.NewInformer("serviceaccounts/root-ca", &corev1.ConfigMap{},
+	c.broken = controller.NewInformer("serviceaccounts/root-ca", &corev1.ConfigMap{},
 		controller.Lists(config.Kube.CoreV1().ConfigMaps(metav1.NamespaceAll)),
-		controller.InformerOptions[*configMap]{
-			Transform: c.keep,
+		controller.InformerOptions[*corev1.ConfigMap]{
+			Transform: c.keepBroken,
 			Tweak: func(o *metav1.ListOptions) {
 				o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, rootCAName).String()
 			},
@@ -81,38 +78,33 @@ func New(config Config) *Controller {
 			c.queue.Enqueue(controller.RequestFor(ns))
 		}
 	})
-	c.accounts.Handle(func(old, account *metav1.PartialObjectMetadata) {
-		if account == nil && old.Name == accountName {
-			c.enqueueNamespace(old)
-		}
-	})
-	c.rootCAs.Handle(func(old, cm *configMap) {
-		switch {
-		case cm == nil:
-			c.enqueueNamespace(old)
-		case !cm.current:
+	for informer, name := range map[*controller.Informer[*metav1.PartialObjectMetadata]]string{
+		c.accounts: accountName, c.configMaps: rootCAName,
+	} {
+		informer.Handle(func(old, obj *metav1.PartialObjectMetadata) {
+			if obj == nil && old.Name == name {
+				c.enqueueNamespace(old)
+			}
+		})
+	}
+	c.broken.Handle(func(_, cm *corev1.ConfigMap) {
+		if cm != nil {
 			c.enqueueNamespace(cm)
 		}
 	})
 	return c
 }
 
-// keep is the transform of the informer of root CAs.
-func (c *Controller) keep(obj runtime.Object) (*configMap, error) {
+// keepBroken is the transform of the informer of broken root CAs.
+func (c *Controller) keepBroken(obj runtime.Object) (*corev1.ConfigMap, error) {
 	cm, ok := obj.(*corev1.ConfigMap)
 	if !ok {
 		return nil, fmt.Errorf("unexpected %T", obj)
 	}
-	if cm.Name != rootCAName { // a source that ignores the selector
+	if cm.Name != rootCAName || current(cm, c.RootCA) { // a source may ignore the selector
 		return nil, nil
 	}
-	kept := &configMap{current: current(cm, c.RootCA)}
-	kept.ObjectMeta = metav1.ObjectMeta{
-		Name: cm.Name, Namespace: cm.Namespace, UID: cm.UID, ResourceVersion: cm.ResourceVersion,
-		Annotations: cm.Annotations,
-	}
-	delete(kept.Annotations, descriptionAnnotation)
-	return kept, nil
+	return cm, nil
 }
 
 func (c *Controller) enqueueNamespace(obj metav1.Object) {
@@ -124,8 +116,10 @@ func (c *Controller) enqueueNamespace(obj metav1.Object) {
 func (c *Controller) Run(ctx context.Context) {
 	var informers sync.WaitGroup
 	defer informers.Wait()
-	informers.Go(func() { c.rootCAs.Run(ctx) })
-	for _, wait := range []func(context.Context) error{c.namespaces.WaitForSync, c.accounts.WaitForSync, c.rootCAs.WaitForSync} {
+	informers.Go(func() { c.broken.Run(ctx) })
+	for _, wait := range []func(context.Context) error{
+		c.namespaces.WaitForSync, c.accounts.WaitForSync, c.configMaps.WaitForSync, c.broken.WaitForSync,
+	} {
 		if wait(ctx) != nil {
 			return
 		}
@@ -142,19 +136,19 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if _, ok := c.accounts.Get(controller.Request{Cluster: key.Cluster, Namespace: key.Name, Name: accountName}); !ok {
 		failures = append(failures, createAccount(ctx, c.Kube, key.Name))
 	}
-	cm, ok := c.rootCAs.Get(controller.Request{Cluster: key.Cluster, Namespace: key.Name, Name: rootCAName})
-	switch {
-	case !ok:
+	rootCA := controller.Request{Cluster: key.Cluster, Namespace: key.Name, Name: rootCAName}
+	if _, ok := c.configMaps.Get(rootCA); !ok {
 		failures = append(failures, createRootCA(ctx, c.Kube, c.RootCA, key.Name))
-	case !cm.current:
-		failures = append(failures, c.repair(ctx, cm))
+	}
+	if _, ok := c.broken.Get(rootCA); ok {
+		failures = append(failures, c.repair(ctx, key.Name))
 	}
 	return controller.Result{}, errors.Join(failures...)
 }
 
 // repair gives a root CA the content that it should have.
-func (c *Controller) repair(ctx context.Context, known *configMap) error {
-	client := c.Kube.CoreV1().ConfigMaps(known.Namespace)
+func (c *Controller) repair(ctx context.Context, namespace string) error {
+	client := c.Kube.CoreV1().ConfigMaps(namespace)
 	cm, err := client.Get(ctx, rootCAName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // its deletion is on the way to the informer
