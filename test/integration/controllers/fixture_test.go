@@ -24,20 +24,21 @@ func TestControllers(t *testing.T) {
 	s := server.Start(t)
 	t.Run("group", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *server.Server){
-			"a logical cluster is usable when its creation returns":      testBirth,
-			"owners are cluster-admin inside":                            testOwners,
-			"a deleted logical cluster leaves nothing behind":            testDeath,
-			"what holds a deleted logical cluster is reported":           testHeldDeath,
-			"root cannot be deleted":                                     testRootStays,
-			"a deleted namespace is emptied and goes":                    testNamespace,
-			"a namespace waits for finalizers of its content":            testHeldNamespace,
-			"default service account and root CA are made again":         testDefaults,
-			"dependents go in the background":                            testBackground,
-			"dependents go before their owner in a foreground deletion":  testForeground,
-			"orphaned dependents stay":                                   testOrphan,
-			"an owner in another namespace or logical cluster is absent": testForeignOwners,
-			"a cluster-scoped object with an owner in a namespace stays": testUnanswerableOwner,
-			"an object goes with the last of its owners":                 testTwoOwners,
+			"a logical cluster is usable when its creation returns":              testBirth,
+			"owners are cluster-admin inside":                                    testOwners,
+			"a deleted logical cluster leaves nothing behind":                    testDeath,
+			"what holds a deleted logical cluster is reported":                   testHeldDeath,
+			"root cannot be deleted":                                             testRootStays,
+			"a deleted namespace is emptied and goes":                            testNamespace,
+			"a namespace waits for finalizers of its content":                    testHeldNamespace,
+			"a namespace loses its workloads before its pods, and the rest last": testWorkloadsFirst,
+			"default service account and root CA are made again":                 testDefaults,
+			"dependents go in the background":                                    testBackground,
+			"dependents go before their owner in a foreground deletion":          testForeground,
+			"orphaned dependents stay":                                           testOrphan,
+			"an owner in another namespace or logical cluster is absent":         testForeignOwners,
+			"a cluster-scoped object with an owner in a namespace stays":         testUnanswerableOwner,
+			"an object goes with the last of its owners":                         testTwoOwners,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

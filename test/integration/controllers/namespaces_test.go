@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +66,54 @@ func testHeldNamespace(t *testing.T, s *server.Server) {
 	}
 	_, err = s.Kube.CoreV1().Secrets("web").Patch(ctx, "x", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	server.Eventually(t, patience, "the namespace is gone", func() error {
+		return gone(func() error { _, err := s.Kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{}); return err })
+	})
+}
+
+// testWorkloadsFirst has a pod that nobody ends, as pods of a physical cluster
+// are until their workload is gone there.
+func testWorkloadsFirst(t *testing.T, s *server.Server) {
+	ctx := cluster(t, s, "workloads-first")
+	makeNamespace(t, s, ctx, "web")
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template},
+	}
+	if _, err := s.Kube.AppsV1().Deployments("web").Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: template.Labels}, Spec: template.Spec}
+	if _, err := s.Kube.CoreV1().Pods("web").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := makeConfigMap(t, s, ctx, "web", "config")
+	if err := s.Kube.CoreV1().Namespaces().Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	server.Eventually(t, patience, "the workload is gone", func() error {
+		return gone(func() error {
+			_, err := s.Kube.AppsV1().Deployments("web").Get(ctx, "web", metav1.GetOptions{})
+			return err
+		})
+	})
+	server.Eventually(t, patience, "the pod is ending", func() error {
+		pod, err := s.Kube.CoreV1().Pods("web").Get(ctx, "web", metav1.GetOptions{})
+		if err == nil && pod.DeletionTimestamp == nil {
+			return errors.New("it is not")
+		}
+		return err
+	})
+	if err := configMapThere(s, ctx, config); err != nil {
+		t.Errorf("while the pod runs its config is needed: %v", err)
+	}
+	if err := s.Kube.CoreV1().Pods("web").Delete(ctx, "web", *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)
 	}
 	server.Eventually(t, patience, "the namespace is gone", func() error {
