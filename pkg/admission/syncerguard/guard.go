@@ -107,7 +107,7 @@ func checkObserved(w Write) error {
 		if w.Subresource != "" {
 			return fmt.Errorf("the syncer of %s may not write %s/%s", w.Target, w.Resource, w.Subresource)
 		}
-		if w.Object != nil && w.Object.GetAnnotations()[placementv1alpha1.UIDAnnotation] == "" {
+		if w.Object != nil && !named(w) {
 			return fmt.Errorf("annotation %s is missing: it has the UID of the object on %s", placementv1alpha1.UIDAnnotation, w.Target)
 		}
 		return nil
@@ -120,4 +120,13 @@ func checkObserved(w Write) error {
 		return fmt.Errorf("the syncer of %s did not bring up %s %s", w.Target, w.Resource, w.Old.GetName())
 	}
 	return nil
+}
+
+// named reports whether a created object says which object below it stands for:
+// in the request by the UID annotation, once stamped by its target.
+func named(w Write) bool {
+	annotations := w.Object.GetAnnotations()
+	target := placementv1alpha1.TargetsOf(annotations)[w.Target]
+	return annotations[placementv1alpha1.UIDAnnotation] != "" ||
+		target.State == placementv1alpha1.TargetObserved && target.UID != ""
 }

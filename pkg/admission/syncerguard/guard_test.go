@@ -44,6 +44,9 @@ func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
 
 		{"a pod that it brings up", Write{Verb: Create, Resource: pods, Object: withUID}, true},
 		{"a pod without the UID below", Write{Verb: Create, Resource: pods, Object: bare}, false},
+		{"a pod that is stamped", Write{Verb: Create, Resource: pods, Object: ownPod}, true},
+		{"a pod that is stamped for another", Write{Verb: Create, Resource: pods, Object: otherPod}, false},
+		{"a pod that is stamped without a UID", Write{Verb: Create, Resource: pods, Object: annotated("placement.atoll.dev/targets", `{"east":{"state":"Observed"}}`)}, false},
 		{"a binding of a pod", Write{Verb: Create, Resource: pods, Subresource: "binding", Object: withUID}, false},
 		{"an event", Write{Verb: Create, Resource: events, Object: withUID}, true},
 		{"an event of events.k8s.io", Write{Verb: Create, Resource: eventsV1, Object: withUID}, true},

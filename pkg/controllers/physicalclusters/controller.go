@@ -100,7 +100,9 @@ func New(config Config) *Controller {
 // Run works until ctx is done.
 func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx) }
 
-func keyOf(name string) controller.Request { return controller.Request{Cluster: scope.Root, Name: name} }
+func keyOf(name string) controller.Request {
+	return controller.Request{Cluster: scope.Root, Name: name}
+}
 
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
 	if key == leaseNamespace {

@@ -1,0 +1,265 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/atoll-dev/atoll/cmd/atoll/app"
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/test/framework/server"
+)
+
+// patience bounds every wait; an idle machine needs a fraction of it.
+const patience = 30 * time.Second
+
+var shared *server.Server
+
+// TestPlacement runs all tests against one server, in parallel.
+func TestPlacement(t *testing.T) {
+	shared = server.Start(t)
+	register(t, "east", map[string]string{"region": "eu"})
+	register(t, "west", map[string]string{"region": "us"})
+	beat(t, "east", "west")
+	t.Run("group", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){
+			"the reply to the first object says where it goes":         testFirst,
+			"an update without the system's metadata changes nothing":  testReplace,
+			"applying twice writes once":                               testApply,
+			"forged and removed metadata comes back":                   testForgery,
+			"a dry run shows the targets and stores nothing":           testDryRun,
+			"an object that cannot be placed waits":                    testPending,
+			"what waits is placed when a physical cluster can take it": testRetry,
+			"a policy may refuse what cannot be placed":                testRefuse,
+			"a pin is honoured and checked":                            testPin,
+			"concurrent first objects agree on one decision":           testRace,
+			"a new namespace of an old name is decided anew":           testRecreate,
+			"namespaces end as in Kubernetes":                          testLifecycle,
+			"records of the system are not written by users":           testRecords,
+			"a syncer writes for its own physical cluster only":        testSyncer,
+			"status of a namespace's placement follows the copies":     testStatus,
+			"ConfigMaps and Secrets go where something needs them":     testReferences,
+			"nothing is placed in root and in the kube- namespaces":    testNeverPlaced,
+			"a lost stamp of a namespace is repaired":                  testRepair,
+			"a silent physical cluster is unknown":                     testSilence,
+			"a forgotten physical cluster holds nothing":               testForget,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+}
+
+func root(t testing.TB) context.Context { return scope.WithCluster(t.Context(), scope.Root) }
+
+// register makes a physical cluster that reports to be ready and empty.
+func register(t testing.TB, name string, labels map[string]string) {
+	t.Helper()
+	client := shared.Atoll.FleetV1alpha1().PhysicalClusters()
+	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	if _, err := client.Create(root(t), pc, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("registering %s: %v", name, err)
+	}
+	report(t, name, func(s *fleetv1alpha1.PhysicalClusterStatus) {
+		s.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: fleetv1alpha1.ReasonHeartbeat, LastTransitionTime: metav1.Now()}}
+		s.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("100Gi")}
+	})
+}
+
+// report changes the status of a physical cluster.
+func report(t testing.TB, name string, change func(*fleetv1alpha1.PhysicalClusterStatus)) {
+	t.Helper()
+	client := shared.Atoll.FleetV1alpha1().PhysicalClusters()
+	server.Eventually(t, patience, "reporting the status of "+name, func() error {
+		pc, err := client.Get(root(t), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(&pc.Status)
+		_, err = client.UpdateStatus(root(t), pc, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// renew renews the Lease of a physical cluster.
+func renew(ctx context.Context, name string) error {
+	leases := shared.Kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace)
+	now := metav1.NowMicro()
+	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	lease.Spec.RenewTime = &now
+	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	return err
+}
+
+// beat renews Leases until the test ends.
+func beat(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		server.Eventually(t, patience, "the first heartbeat of "+name, func() error { return renew(root(t), name) })
+	}
+	ctx, cancel := context.WithCancel(root(t))
+	var running sync.WaitGroup
+	running.Go(func() {
+		ticker := time.NewTicker(5 * time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				for _, name := range names {
+					_ = renew(ctx, name)
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// newCluster makes a logical cluster that policies can select by its name.
+func newCluster(t *testing.T, name string) context.Context {
+	t.Helper()
+	c := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": name}}}
+	if _, err := shared.Atoll.TenancyV1alpha1().LogicalClusters().Create(root(t), c, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating logical cluster %s: %v", name, err)
+	}
+	return scope.WithCluster(t.Context(), logicalcluster.Name(name))
+}
+
+// policy makes a policy for one logical cluster.
+func policy(t *testing.T, cluster string, change func(*placementv1alpha1.PolicySpec)) {
+	t.Helper()
+	p := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+	p.Spec.LogicalClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"test": cluster}}
+	change(&p.Spec)
+	if _, err := shared.Atoll.PlacementV1alpha1().ClusterPlacementPolicies().Create(root(t), p, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating policy %s: %v", cluster, err)
+	}
+}
+
+// only is a term that selects by one label.
+func only(key, value string) []metav1.LabelSelector {
+	return []metav1.LabelSelector{{MatchLabels: map[string]string{key: value}}}
+}
+
+func namespace(t *testing.T, ctx context.Context, name string) *corev1.Namespace {
+	t.Helper()
+	ns, err := shared.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating namespace %s: %v", name, err)
+	}
+	return ns
+}
+
+func deployment(name string) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx"}}},
+			},
+		},
+	}
+}
+
+func create(t *testing.T, ctx context.Context, namespace string, d *appsv1.Deployment) *appsv1.Deployment {
+	t.Helper()
+	created, err := shared.Kube.AppsV1().Deployments(namespace).Create(ctx, d, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating deployment %s: %v", d.Name, err)
+	}
+	return created
+}
+
+func targetsOf(o metav1.Object) string {
+	return strings.Join(placementv1alpha1.TargetsOf(o.GetAnnotations()).Names(), ",")
+}
+
+func placementOf(t *testing.T, ctx context.Context, namespace string) *placementv1alpha1.Placement {
+	t.Helper()
+	p, err := shared.Atoll.PlacementV1alpha1().Placements(namespace).Get(ctx, placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("reading the placement of %s: %v", namespace, err)
+	}
+	return p
+}
+
+// syncerClients are those of the syncer of a physical cluster.
+func syncerClients(t *testing.T, target string) (kubernetes.Interface, versioned.Interface) {
+	t.Helper()
+	data, err := app.Kubeconfig(shared.Dir, target, true)
+	if err != nil {
+		t.Fatalf("the kubeconfig of the syncer: %v", err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	scoped := scope.ScopedConfig(config)
+	return kubernetes.NewForConfigOrDie(scoped), versioned.NewForConfigOrDie(scoped)
+}
+
+// warnings collects the warnings of a client's replies.
+type warnings struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = append(w.list, text)
+}
+
+func (w *warnings) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.list, "\n")
+}
+
+func warningClient(t *testing.T) (kubernetes.Interface, *warnings) {
+	t.Helper()
+	w := &warnings{}
+	config := rest.CopyConfig(shared.Config)
+	config.WarningHandler = w
+	return kubernetes.NewForConfigOrDie(scope.ScopedConfig(config)), w
+}
+
+// expect says what differs.
+func expect[T comparable](what string, want, got T) error {
+	if want != got {
+		return fmt.Errorf("%s is %v, not %v", what, got, want)
+	}
+	return nil
+}
