@@ -43,8 +43,7 @@ say "It runs here:"
 as_user -n hello get placements
 for name in "${physical_clusters[@]}"; do
   say; say "On the physical cluster $name:"
-  on "$name" get deployments,pods --all-namespaces -l atoll.dev/managed-by --ignore-not-found
-  on "$name" get pods --all-namespaces -l app=hello --no-headers 2>/dev/null || true
+  on "$name" get deployments,pods --all-namespaces -l atoll.dev/managed-by
 done
 cat <<END
 
