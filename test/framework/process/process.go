@@ -138,6 +138,9 @@ func (p *Process) Running() bool {
 	}
 }
 
+// PID is the number of the process that runs, or ran last.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // LogTail is the end of the log, for a failed test.
 func (p *Process) LogTail() string {
 	log, err := os.ReadFile(p.spec.Log)
