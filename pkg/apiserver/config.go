@@ -20,6 +20,7 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	restclient "k8s.io/client-go/rest"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -90,6 +91,7 @@ func (c Config) serving(g *genericapiserver.Config) error {
 	g.PublicAddress = address.IP
 	g.ExternalAddress = address.String()
 	g.LoopbackClientConfig.QPS = -1
+	g.LoopbackClientConfig.WarningHandler = restclient.NoWarnings{} // warnings are for users
 	g.LoopbackClientConfig.DisableCompression = true
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -15,11 +14,7 @@ import (
 // newCachedStore makes the store of r behind one watch cache for all logical
 // clusters. It is upstream's StorageWithCacher with our keys, attributes,
 // trigger and index, and with noWatchList.
-func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-	raw, destroyRaw, err := generic.NewRawStorage(config, r.newFunc, r.newListFunc, r.keys.prefix)
-	if err != nil {
-		return nil, destroyRaw, err
-	}
+func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, destroyRaw factory.DestroyFunc) (storage.Interface, factory.DestroyFunc, error) {
 	raw = noWatchList{raw}
 	seen := &sightings{}
 	c, err := cacher.NewCacherFromConfig(cacher.Config{

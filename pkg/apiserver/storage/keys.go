@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -15,8 +16,12 @@ import (
 // logical clusters.
 type keys struct{ prefix string }
 
-// rewrite inserts the segment c behind the prefix of the resource.
-func (k keys) rewrite(key string, c logicalcluster.Name) (string, error) {
+// rewrite inserts the segment c behind the prefix of the resource. Keys that
+// would lead elsewhere (empty, with dots, of another resource) are refused.
+func (k keys) rewrite(key string, c logicalcluster.Name, recursive bool) (string, error) {
+	if _, err := storage.PrepareKey(k.prefix, key, recursive); err != nil {
+		return "", err
+	}
 	root := strings.TrimSuffix(k.prefix, "/")
 	rest, ok := strings.CutPrefix(key, root)
 	if !ok || (rest != "" && rest[0] != '/') {
@@ -25,8 +30,12 @@ func (k keys) rewrite(key string, c logicalcluster.Name) (string, error) {
 	return root + "/" + c.String() + rest, nil
 }
 
-// one rewrites a key for a request that is about one logical cluster.
+// one rewrites the key of an object, for a request about one logical cluster.
 func (k keys) one(ctx context.Context, key string) (string, logicalcluster.Name, error) {
+	return k.inCluster(ctx, key, false)
+}
+
+func (k keys) inCluster(ctx context.Context, key string, recursive bool) (string, logicalcluster.Name, error) {
 	c, ok := scope.ClusterFrom(ctx)
 	switch {
 	case !ok:
@@ -36,15 +45,15 @@ func (k keys) one(ctx context.Context, key string) (string, logicalcluster.Name,
 	case !validSegment(c):
 		return "", "", apierrors.NewInternalError(fmt.Errorf("%q is no name of a logical cluster", c))
 	}
-	key, err := k.rewrite(key, c)
+	key, err := k.rewrite(key, c, recursive)
 	return key, c, err
 }
 
 // many rewrites a key for a list or watch, which may span all logical clusters
 // if it is about the whole resource.
-func (k keys) many(ctx context.Context, key string) (string, logicalcluster.Name, error) {
+func (k keys) many(ctx context.Context, key string, recursive bool) (string, logicalcluster.Name, error) {
 	if c, _ := scope.ClusterFrom(ctx); c != scope.Wildcard {
-		return k.one(ctx, key)
+		return k.inCluster(ctx, key, recursive)
 	}
 	if strings.TrimSuffix(key, "/") != strings.TrimSuffix(k.prefix, "/") {
 		return "", "", apierrors.NewBadRequest("a list or watch over all logical clusters cannot name a namespace or an object")

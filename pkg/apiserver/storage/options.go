@@ -15,12 +15,22 @@ type Options struct {
 	// Targets returns the names of the physical clusters that obj is visible to.
 	// It must be a pure function of obj and must not change it. Default: TargetsOf.
 	Targets func(obj runtime.Object) []string
+	// Raw makes the storage below everything here. Default: upstream's, which
+	// opens one etcd client per resource.
+	Raw RawStorage
 }
+
+// RawStorage makes the storage of one resource: generic.NewRawStorage, or a
+// stand-in for it.
+type RawStorage func(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, prefix string) (storage.Interface, factory.DestroyFunc, error)
 
 // NewRESTOptionsGetter wraps delegate, whose own decorator is not used.
 func NewRESTOptionsGetter(delegate generic.RESTOptionsGetter, o Options) generic.RESTOptionsGetter {
 	if o.Targets == nil {
 		o.Targets = TargetsOf
+	}
+	if o.Raw == nil {
+		o.Raw = generic.NewRawStorage
 	}
 	return &restOptionsGetter{delegate: delegate, options: o}
 }
@@ -59,14 +69,14 @@ func (g *restOptionsGetter) decorate(
 		newFunc:     newFunc,
 		newListFunc: newListFunc,
 	}
-	if uncached(config.GroupResource) {
-		s, destroy, err := generic.NewRawStorage(config, newFunc, newListFunc, prefix)
-		if err != nil {
-			return nil, destroy, err
-		}
-		return &store{Interface: s, resource: r}, destroy, nil
+	raw, destroy, err := g.options.Raw(config, newFunc, newListFunc, prefix)
+	if err != nil {
+		return nil, destroy, err
 	}
-	return newCachedStore(config, r, indexers)
+	if uncached(config.GroupResource) {
+		return &store{Interface: raw, resource: r}, destroy, nil
+	}
+	return newCachedStore(config, r, indexers, raw, destroy)
 }
 
 // uncached says which resources have no watch cache: like upstream, events.

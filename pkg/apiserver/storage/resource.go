@@ -36,7 +36,7 @@ func (r *resource) key(obj runtime.Object) (string, error) {
 	if !validSegment(c) {
 		c = orphan
 	}
-	return r.keys.rewrite(key, c)
+	return r.keys.rewrite(key, c, false)
 }
 
 // clusterOf reads the logical cluster that is stamped on obj.

@@ -73,7 +73,7 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre 
 
 // GetList implements storage.Interface.
 func (s *store) GetList(ctx context.Context, key string, o storage.ListOptions, list runtime.Object) error {
-	key, _, err := s.keys.many(ctx, key)
+	key, _, err := s.keys.many(ctx, key, o.Recursive)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *store) GetList(ctx context.Context, key string, o storage.ListOptions, 
 
 // Watch implements storage.Interface.
 func (s *store) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
-	key, c, err := s.keys.many(ctx, key)
+	key, c, err := s.keys.many(ctx, key, o.Recursive)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -109,6 +110,9 @@ func Groups(config Config, resources *serverstorage.ResourceConfig, getter gener
 		if err != nil {
 			return nil, fmt.Errorf("storage of group %q: %w", p.GroupName(), err)
 		}
+		info.PrioritizedVersions = slices.DeleteFunc(slices.Clone(info.PrioritizedVersions), func(v schema.GroupVersion) bool {
+			return len(info.VersionedResourcesStorageMap[v.Version]) == 0 // not served
+		})
 		groups = append(groups, &info)
 	}
 	return groups, nil

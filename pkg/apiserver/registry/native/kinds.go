@@ -46,7 +46,7 @@ func LogicalCluster() Kind {
 func PhysicalCluster() Kind {
 	return Kind{
 		GroupVersion: fleet.SchemeGroupVersion, Kind: "PhysicalCluster", Plural: "physicalclusters", Singular: "physicalcluster",
-		ShortNames: []string{"pc"}, RootOnly: true,
+		ShortNames: []string{"phc"}, RootOnly: true,
 		New:     func() runtime.Object { return &fleet.PhysicalCluster{} },
 		NewList: func() runtime.Object { return &fleet.PhysicalClusterList{} },
 		Spec:    func(o runtime.Object) any { return &o.(*fleet.PhysicalCluster).Spec },
