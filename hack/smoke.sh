@@ -69,6 +69,7 @@ edit() {
 revert() {
   on "$target" -n "$below" scale deployment/hello --replicas=1 >/dev/null
   eventually 20 "a change made below is reverted" below_has '{.spec.replicas}' 5
+  eventually 20 "the pods are back" above_has '{.status.availableReplicas}' 5
 }
 restart() {
   stop atoll
