@@ -42,6 +42,9 @@ func checkProtected(r *request) error {
 	if r.virtual() || r.isSubresourceCreate() {
 		return nil
 	}
+	if r.old != nil && logicalcluster.From(r.old) == "" {
+		return nil // a Scale, which is made from the object and has none of this
+	}
 	if logicalcluster.From(r.obj) != r.cluster {
 		return admission.NewForbidden(r.Attributes, errors.New("the annotation "+logicalcluster.AnnotationKey+" was changed after it was set"))
 	}

@@ -1,7 +1,6 @@
 package protect
 
 import (
-	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,21 +57,20 @@ func restored(m, old map[string]string) map[string]string {
 	return out
 }
 
-func same(a, b map[string]string) bool { return maps.Equal(system(a), system(b)) }
+// same reports whether two maps agree on the system's keys.
+func same(a, b map[string]string) bool { return contains(a, b) && contains(b, a) }
 
-// system are the entries of m with system keys; nil, without allocating, for
-// the many objects that have none.
-func system(m map[string]string) map[string]string {
-	var out map[string]string
-	for key, value := range m {
-		if placementv1alpha1.IsSystemKey(key) {
-			if out == nil {
-				out = make(map[string]string, 2)
-			}
-			out[key] = value
+// contains reports whether m has the system's entries of part.
+func contains(m, part map[string]string) bool {
+	for key, value := range part {
+		if !placementv1alpha1.IsSystemKey(key) {
+			continue
+		}
+		if got, ok := m[key]; !ok || got != value {
+			return false
 		}
 	}
-	return out
+	return true
 }
 
 func systemKeys(list []string) []string {

@@ -38,6 +38,11 @@ func testReplace(t *testing.T) {
 	if diff := cmp.Diff(stored, patched); diff != "" {
 		t.Errorf("the merge patch changed the object (-before +after):\n%s", diff)
 	}
+	scaled, err := client.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{}, "scale")
+	if err != nil {
+		t.Fatalf("scaling to what it is: %v", err)
+	}
+	_ = scaled
 	status, err := client.UpdateStatus(ctx, sent, metav1.UpdateOptions{})
 	if err != nil {
 		t.Fatal(err)

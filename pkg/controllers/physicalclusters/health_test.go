@@ -1,0 +1,86 @@
+package physicalclusters
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+)
+
+var noon = time.Unix(1_000_000, 0)
+
+func TestSilenceIsUnknownAndNothingElse(t *testing.T) {
+	condition := func(kind string, status metav1.ConditionStatus, reason string, ago time.Duration) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(noon.Add(-ago))}
+	}
+	ready := condition("Ready", metav1.ConditionTrue, "Heartbeat", time.Hour)
+	syncing := condition("Syncing", metav1.ConditionTrue, "Watching", time.Hour)
+	broken := condition("Ready", metav1.ConditionFalse, "Unreachable", time.Hour)
+	seen := func(ago time.Duration) heartbeat { return heartbeat{ever: true, seen: noon.Add(-ago)} }
+	for _, c := range []struct {
+		name       string
+		connection fleetv1alpha1.ConnectionType
+		reported   []metav1.Condition
+		heartbeat  heartbeat
+		want       map[string]string
+		holds      time.Duration
+	}{
+		{"never heard of", "", nil, heartbeat{}, map[string]string{"Ready": "Unknown NoHeartbeat"}, 0},
+		{"a report before the first Lease", "", []metav1.Condition{condition("Ready", metav1.ConditionTrue, "Heartbeat", 10*time.Second)}, heartbeat{}, map[string]string{"Ready": "True Heartbeat"}, 30 * time.Second},
+		{"an old report and no Lease", "", []metav1.Condition{ready}, heartbeat{}, map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
+		{"still never heard of", "", []metav1.Condition{condition("Ready", metav1.ConditionUnknown, "NoHeartbeat", time.Hour)}, heartbeat{}, map[string]string{"Ready": "Unknown NoHeartbeat"}, 0},
+		{"fresh", "", []metav1.Condition{ready, syncing}, seen(39 * time.Second), map[string]string{"Ready": "True Heartbeat", "Syncing": "True Watching"}, time.Second},
+		{"silent", "", []metav1.Condition{ready, syncing}, seen(40 * time.Second), map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
+		{"silent after a failure", fleetv1alpha1.ConnectionPull, []metav1.Condition{broken}, seen(time.Minute), map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
+		{"the server says why", fleetv1alpha1.ConnectionPush, []metav1.Condition{broken}, seen(time.Minute), map[string]string{"Ready": "False Unreachable"}, 0},
+		{"the server cannot even begin", fleetv1alpha1.ConnectionPush, []metav1.Condition{condition("Ready", metav1.ConditionFalse, "InvalidKubeconfig", time.Hour)}, heartbeat{}, map[string]string{"Ready": "False InvalidKubeconfig"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pc := &fleetv1alpha1.PhysicalCluster{}
+			pc.Spec.Connection.Type = c.connection
+			pc.Status.Conditions = c.reported
+			conditions, holds := health(pc, c.heartbeat, noon)
+			got := map[string]string{}
+			for _, x := range conditions {
+				got[x.Type] = string(x.Status) + " " + x.Reason
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if holds != c.holds {
+				t.Errorf("holds for %s, not %s", holds, c.holds)
+			}
+			pc.Status.Conditions = conditions
+			again, _ := health(pc, c.heartbeat, noon.Add(time.Millisecond))
+			if diff := cmp.Diff(conditions, again); diff != "" {
+				t.Errorf("the second look changes something:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHeartbeatsCountFromWhenTheyWereSeen(t *testing.T) {
+	lease := func(at time.Time) *coordinationv1.Lease {
+		renewed := metav1.NewMicroTime(at)
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+	}
+	h := newHeartbeats()
+	if got := h.of("east", nil, noon); got.ever {
+		t.Errorf("a heartbeat without a Lease: %+v", got)
+	}
+	old := lease(noon.Add(-time.Hour)) // as after a restart, or by a slow clock
+	first := h.of("east", old, noon)
+	if want := (heartbeat{ever: true, seen: noon}); first != want {
+		t.Errorf("first %+v, not %+v", first, want)
+	}
+	if later := h.of("east", old, noon.Add(time.Minute)); later != first {
+		t.Errorf("the same renewal is new: %+v", later)
+	}
+	if renewed := h.of("east", lease(noon.Add(-time.Minute)), noon.Add(time.Minute)); !renewed.seen.Equal(noon.Add(time.Minute)) {
+		t.Errorf("a renewal is not new: %+v", renewed)
+	}
+}
