@@ -1,0 +1,320 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install" // conversions
+	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+var (
+	alice    = &user.DefaultInfo{Name: "alice"}
+	master   = &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
+	loopback = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
+	east     = &user.DefaultInfo{Name: "system:atoll:syncer:east", Groups: []string{"system:atoll:syncers"}}
+	impostor = &user.DefaultInfo{Name: "system:atoll:syncer:east"}
+)
+
+// fixed is an informer that holds objs from the start.
+func fixed[T controller.Object](t *testing.T, list runtime.Object, example T) *controller.Informer[T] {
+	t.Helper()
+	i := controller.NewInformer("test", example, controller.ListWatch{
+		List:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
+		Watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}, controller.InformerOptions[T]{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { i.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	if err := i.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// world is what the informers hold; the clients hold nothing and count.
+type world struct {
+	namespaces []corev1.Namespace
+	placements []placementv1alpha1.Placement
+	clusters   []fleetv1alpha1.PhysicalCluster
+}
+
+type fixture struct {
+	*plugin
+	kube  *kubefake.Clientset
+	atoll *atollfake.Clientset
+	clock *clocktesting.FakePassiveClock
+}
+
+func (w world) start(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{kube: kubefake.NewClientset(), atoll: atollfake.NewSimpleClientset(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	p, err := New(Config{
+		Kube: f.kube, Client: f.atoll,
+		Namespaces:       fixed(t, &corev1.NamespaceList{Items: w.namespaces}, &corev1.Namespace{}),
+		PhysicalClusters: fixed(t, &fleetv1alpha1.PhysicalClusterList{Items: w.clusters}, &fleetv1alpha1.PhysicalCluster{}),
+		Placements:       fixed(t, &placementv1alpha1.PlacementList{Items: w.placements}, &placementv1alpha1.Placement{}),
+		LogicalClusters:  fixed(t, &tenancyv1alpha1.LogicalClusterList{}, &tenancyv1alpha1.LogicalCluster{}),
+		ControlPlane:     func(context.Context) (string, error) { return "cp", nil },
+		Clock:            f.clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.plugin = p.(*plugin)
+	return f
+}
+
+// calls are the requests that the plugin made.
+func (f *fixture) calls() []string {
+	var out []string
+	for _, a := range append(append([]clienttesting.Action{}, f.kube.Actions()...), f.atoll.Actions()...) {
+		out = append(out, a.GetVerb()+" "+a.GetResource().Resource)
+	}
+	return out
+}
+
+// write passes one write through both phases.
+func (f *fixture) write(ctx context.Context, a admission.Attributes) error {
+	if err := f.Admit(ctx, a, nil); err != nil {
+		return err
+	}
+	return f.Validate(ctx, a, nil)
+}
+
+func in(cluster, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Annotations: map[string]string{logicalcluster.AnnotationKey: cluster}, ResourceVersion: "1"}
+}
+
+func placedWorld() world {
+	ns := corev1.Namespace{ObjectMeta: in("shop", "web")}
+	ns.UID = "ns"
+	ns.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{}}`
+	p := placementv1alpha1.Placement{ObjectMeta: in("shop", placementv1alpha1.NamespaceUnit)}
+	p.Namespace, p.OwnerReferences = "web", []metav1.OwnerReference{owner(&ns)}
+	p.Spec.Decision = &placementv1alpha1.Decision{Clusters: []placementv1alpha1.DecidedCluster{{Name: "east"}}}
+	return world{namespaces: []corev1.Namespace{ns}, placements: []placementv1alpha1.Placement{p}}
+}
+
+func shop() context.Context { return scope.WithCluster(context.Background(), "shop") }
+
+func attributes(op admission.Operation, resource, kind string, obj, old runtime.Object, sub string, u user.Info) admission.Attributes {
+	gvr := schema.ParseGroupResource(resource).WithVersion("v1")
+	return admission.NewAttributesRecord(obj, old, gvr.GroupVersion().WithKind(kind), "web", "x", gvr, sub, op, nil, false, u)
+}
+
+func TestInADecidedNamespaceAdmissionMakesNoRequest(t *testing.T) {
+	f := placedWorld().start(t)
+	d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+	if err := f.write(shop(), attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice)); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != `{"east":{}}` {
+		t.Errorf("targets %q", got)
+	}
+	sent := d.DeepCopy()
+	sent.Annotations = nil
+	if err := f.write(shop(), attributes(admission.Update, "deployments.apps", "Deployment", sent, d, "", alice)); err != nil {
+		t.Fatal(err)
+	}
+	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{placementv1alpha1.UIDAnnotation: "1"}}}
+	if err := f.write(shop(), attributes(admission.Create, "pods", "Pod", pod, nil, "", east)); err != nil {
+		t.Fatal(err)
+	}
+	if calls := f.calls(); len(calls) > 0 {
+		t.Errorf("requests: %v", calls)
+	}
+}
+
+func TestAPlacementOfAnEarlierNamespaceDoesNotCount(t *testing.T) {
+	w := placedWorld()
+	w.namespaces[0].UID = "another"
+	f := w.start(t)
+	if _, err := f.kube.CoreV1().Namespaces().Create(shop(), &w.namespaces[0], metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+	if err := f.write(shop(), attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice)); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != "" {
+		t.Errorf("it has the targets of the earlier namespace: %q", got)
+	}
+}
+
+func TestWhoAsksDecidesWhatMayBeWritten(t *testing.T) {
+	stamped := func() *core.Pod {
+		return &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Finalizers: []string{placementv1alpha1.CopiesFinalizer},
+			Annotations: map[string]string{logicalcluster.AnnotationKey: "shop", placementv1alpha1.TargetsAnnotation: `{"east":{}}`}}}
+	}
+	viewing := func(target string) context.Context { return scope.WithTarget(shop(), target) }
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		user user.Info
+		// cleared is whether removing the system's metadata has an effect.
+		cleared bool
+		err     string
+	}{
+		{"a user", shop(), alice, false, ""},
+		{"an admin is a user", shop(), master, false, ""},
+		{"a name without its group is a user", shop(), impostor, false, ""},
+		{"the server", shop(), loopback, true, ""},
+		{"the server as the syncer of east", viewing("east"), loopback, false, "did not bring up"},
+		{"the syncer of east", viewing("east"), east, false, "did not bring up"},
+		{"the syncer of east in the view of west", viewing("west"), east, false, "may not act as that of west"},
+		{"a user in the view of east", viewing("east"), alice, false, "is for its syncer"},
+		{"an admin in the view of east", viewing("east"), master, false, "is for its syncer"},
+		{"anyone without a logical cluster", context.Background(), alice, false, "must name one logical cluster"},
+		{"anyone in all logical clusters", scope.WithCluster(context.Background(), scope.Wildcard), loopback, false, "must name one logical cluster"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := placedWorld().start(t)
+			sent := stamped()
+			sent.Annotations, sent.Finalizers = nil, nil
+			err := f.Admit(c.ctx, attributes(admission.Update, "pods", "Pod", sent, stamped(), "status", c.user), nil)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := stamped().ObjectMeta
+			if c.cleared {
+				want.Finalizers, want.Annotations = nil, map[string]string{logicalcluster.AnnotationKey: "shop"}
+			}
+			if diff := cmp.Diff(want, sent.ObjectMeta); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestABindingCannotCarryTheSystemsMetadata(t *testing.T) {
+	f := placedWorld().start(t)
+	binding := &core.Binding{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{
+		placementv1alpha1.TargetsAnnotation: `{"west":{}}`, "note": "mine"}}}
+	if err := f.write(shop(), attributes(admission.Create, "pods", "Binding", binding, nil, "binding", alice)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"note": "mine"}, binding.Annotations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestANamespaceThatIsBeingDeletedIsAskedForUntilTheInformerKnows(t *testing.T) {
+	w := placedWorld()
+	f := w.start(t)
+	ns := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	del := admission.NewAttributesRecord(nil, nil, corev1.SchemeGroupVersion.WithKind("Namespace"), "web", "web", ns, "", admission.Delete, nil, false, alice)
+	if err := f.Admit(shop(), del, nil); err != nil {
+		t.Fatal(err)
+	}
+	live := w.namespaces[0].DeepCopy()
+	live.Status.Phase = corev1.NamespaceTerminating
+	if _, err := f.kube.CoreV1().Namespaces().Create(shop(), live, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	create := func() error {
+		cm := &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+		return f.Admit(shop(), attributes(admission.Create, "configmaps", "ConfigMap", cm, nil, "", alice), nil)
+	}
+	err := create()
+	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		t.Errorf("creating: %v", err)
+	}
+	f.clock.SetTime(f.clock.Now().Add(leavingFor + time.Second))
+	if err := create(); err != nil {
+		t.Errorf("later the informer is believed again: %v", err)
+	}
+}
+
+func TestASyncerTellsTheEndOfANamespace(t *testing.T) {
+	w := placedWorld()
+	w.namespaces[0].Status.Phase = corev1.NamespaceTerminating
+	f := w.start(t)
+	if _, err := f.kube.CoreV1().Namespaces().Create(shop(), &w.namespaces[0], metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	event := &core.Event{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{placementv1alpha1.UIDAnnotation: "1"}}}
+	if err := f.write(shop(), attributes(admission.Create, "events", "Event", event.DeepCopy(), nil, "", east)); err != nil {
+		t.Errorf("by the syncer: %v", err)
+	}
+	if err := f.write(shop(), attributes(admission.Create, "events", "Event", event, nil, "", alice)); !apierrors.IsForbidden(err) {
+		t.Errorf("by a user: %v", err)
+	}
+}
+
+func TestWhatLaterPluginsChangeIsRefused(t *testing.T) {
+	f := placedWorld().start(t)
+	old := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{
+		logicalcluster.AnnotationKey: "shop", placementv1alpha1.TargetsAnnotation: `{"east":{}}`}}}
+	for key, value := range map[string]string{placementv1alpha1.TargetsAnnotation: `{"west":{}}`, logicalcluster.AnnotationKey: "other"} {
+		changed := old.DeepCopy()
+		changed.Annotations[key] = value
+		if err := f.Validate(shop(), attributes(admission.Update, "pods", "Pod", changed, old, "", alice), nil); !apierrors.IsForbidden(err) {
+			t.Errorf("%s was changed: %v", key, err)
+		}
+	}
+}
+
+func TestManyNamespacesDecidedAtOnceSpread(t *testing.T) {
+	f := world{}.start(t)
+	ctx := scope.WithCluster(context.Background(), "shop")
+	for _, name := range []string{"a", "b", "c"} {
+		pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		pc.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+		if _, err := f.atoll.FleetV1alpha1().PhysicalClusters().Create(ctx, pc, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts := map[string]int{}
+	for i := range 9 {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), UID: types.UID(fmt.Sprint(i))}}
+		if _, err := f.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: ns.Name}}
+		gvr := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+		a := admission.NewAttributesRecord(d, nil, gvr.GroupVersion().WithKind("Deployment"), ns.Name, "x", gvr, "", admission.Create, nil, false, alice)
+		if err := f.write(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		for name := range placementv1alpha1.TargetsOf(d.Annotations) {
+			counts[name]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 3, "b": 3, "c": 3}, counts); diff != "" {
+		t.Errorf("namespaces by physical cluster (-want +got):\n%s", diff)
+	}
+}
