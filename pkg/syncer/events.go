@@ -3,6 +3,8 @@ package syncer
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 // Involved is what an event below is about.
@@ -19,9 +21,11 @@ func EventUp(event *unstructured.Unstructured, namespace string, about Owner) *u
 	out := &unstructured.Unstructured{Object: deepCopy(event.Object).(map[string]any)}
 	annotations := userKeys(out.GetAnnotations())
 	out.Object["metadata"] = map[string]any{"name": event.GetName(), "namespace": namespace}
-	if len(annotations) > 0 {
-		out.SetAnnotations(annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
+	annotations[placementv1alpha1.UIDAnnotation] = string(event.GetUID())
+	out.SetAnnotations(annotations)
 	ref := field(out.Object, "involvedObject")
 	ref["namespace"], ref["name"], ref["uid"] = namespace, about.Name, string(about.UID)
 	delete(ref, "resourceVersion")

@@ -157,8 +157,8 @@ func valid(kind string, logical *unstructured.Unstructured, status, current map[
 	switch kind {
 	case "Deployment", "StatefulSet", "DaemonSet":
 		before, had := integer(current, "collisionCount")
-		if now, _ := integer(status, "collisionCount"); had && now < before {
-			status["collisionCount"] = before
+		if now, has := integer(status, "collisionCount"); had && (!has || now < before) {
+			status["collisionCount"] = before // absent counts as a decrement
 		}
 	case "Pod":
 		keep(status, current, "qosClass")

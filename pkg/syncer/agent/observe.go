@@ -251,11 +251,14 @@ func (s *session) bindUp(ctx context.Context, v *viewed, desired *unstructured.U
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{})
 	s.writtenLogical.forget(v.key, v.Logical.GetUID())
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		_, err = s.unwelcome(ctx, v, "Binding what was brought up failed", err)
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	case isSilence(err):
 		return err
 	}
-	return nil
+	// Who may not bind makes it again, with its node.
+	return s.deleteUp(ctx, v, 0)
 }
 
 func (s *session) deleteUp(ctx context.Context, v *viewed, grace int64) error {

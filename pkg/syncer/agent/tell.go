@@ -29,7 +29,11 @@ func (p *pass) tell(ctx context.Context, c *placementv1alpha1.Copy) {
 	sum := sha256.Sum256([]byte(string(o.UID) + c.Spec.Cluster + c.Status.Reason + c.Status.Message))
 	now := metav1.Now()
 	event := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: eventName(o.Name, hex.EncodeToString(sum[:6]))},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: eventName(o.Name, hex.EncodeToString(sum[:6])),
+			// What a syncer brings up says where from; this comes from the copy.
+			Annotations: map[string]string{placementv1alpha1.UIDAnnotation: string(c.UID)},
+		},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: schema.GroupVersion{Group: o.Group, Version: o.Version}.String(), Kind: o.Kind,
 			Namespace: c.Namespace, Name: o.Name, UID: o.UID,
