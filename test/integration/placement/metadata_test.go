@@ -38,17 +38,22 @@ func testReplace(t *testing.T) {
 	if diff := cmp.Diff(stored, patched); diff != "" {
 		t.Errorf("the merge patch changed the object (-before +after):\n%s", diff)
 	}
-	scaled, err := client.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{}, "scale")
-	if err != nil {
-		t.Fatalf("scaling to what it is: %v", err)
-	}
-	_ = scaled
 	status, err := client.UpdateStatus(ctx, sent, metav1.UpdateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(stored, status); diff != "" {
 		t.Errorf("the update of the status changed the object (-before +after):\n%s", diff)
+	}
+	if _, err := client.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{}, "scale"); err != nil {
+		t.Fatalf("scaling: %v", err)
+	}
+	scaled, err := client.Get(ctx, "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *scaled.Spec.Replicas != 3 || scaled.Generation != 2 || targetsOf(scaled) != targetsOf(stored) {
+		t.Errorf("after scaling: %d replicas, generation %d, targets %q", *scaled.Spec.Replicas, scaled.Generation, targetsOf(scaled))
 	}
 }
 
