@@ -186,9 +186,12 @@ func testSilence(t *testing.T) {
 
 func testForget(t *testing.T) {
 	ctx := newCluster(t, "forget")
-	register(t, "doomed", map[string]string{"region": "doomed"})
+	register(t, "doomed", map[string]string{"region": "doomed"}, ownTaint)
 	beat(t, "doomed")
-	policy(t, "forget", func(s *placementv1alpha1.PolicySpec) { s.Terms = only("region", "doomed") })
+	policy(t, "forget", func(s *placementv1alpha1.PolicySpec) {
+		s.Terms = only("region", "doomed")
+		s.Tolerations = []corev1.Toleration{{Key: ownTaint.Key, Operator: corev1.TolerationOpExists}}
+	})
 	namespace(t, ctx, "web")
 	d := create(t, ctx, "web", deployment("a"))
 	create(t, ctx, "web", deployment("unmade"))

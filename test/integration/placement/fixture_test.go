@@ -72,11 +72,13 @@ func TestPlacement(t *testing.T) {
 
 func root(t testing.TB) context.Context { return scope.WithCluster(t.Context(), scope.Root) }
 
-// register makes a physical cluster that reports to be ready and empty.
-func register(t testing.TB, name string, labels map[string]string) {
+// register makes a physical cluster that reports to be ready and empty; one with
+// taints stays out of the way of other tests.
+func register(t testing.TB, name string, labels map[string]string, taints ...corev1.Taint) {
 	t.Helper()
 	client := shared.Atoll.FleetV1alpha1().PhysicalClusters()
 	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	pc.Spec.Taints = taints
 	if _, err := client.Create(root(t), pc, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("registering %s: %v", name, err)
 	}
@@ -163,6 +165,9 @@ func policy(t *testing.T, cluster string, change func(*placementv1alpha1.PolicyS
 		t.Fatalf("creating policy %s: %v", cluster, err)
 	}
 }
+
+// ownTaint keeps away whoever does not tolerate it.
+var ownTaint = corev1.Taint{Key: "own", Effect: corev1.TaintEffectNoSchedule}
 
 // only is a term that selects by one label.
 func only(key, value string) []metav1.LabelSelector {

@@ -125,7 +125,10 @@ func testPending(t *testing.T) {
 
 func testRetry(t *testing.T) {
 	ctx := newCluster(t, "retry")
-	policy(t, "retry", func(s *placementv1alpha1.PolicySpec) { s.Terms = only("region", "island") })
+	policy(t, "retry", func(s *placementv1alpha1.PolicySpec) {
+		s.Terms = only("region", "island")
+		s.Tolerations = []corev1.Toleration{{Key: ownTaint.Key, Operator: corev1.TolerationOpExists}}
+	})
 	namespace(t, ctx, "web")
 	create(t, ctx, "web", deployment("a"))
 	create(t, ctx, "web", deployment("b"))
@@ -134,7 +137,7 @@ func testRetry(t *testing.T) {
 	if err != nil || targetsOf(service) != "" {
 		t.Fatalf("the service should wait: %v, %v", service, err)
 	}
-	register(t, "island", map[string]string{"region": "island"})
+	register(t, "island", map[string]string{"region": "island"}, ownTaint)
 	beat(t, "island")
 	server.Eventually(t, patience, "all objects are placed", func() error {
 		for _, name := range []string{"a", "b"} {
