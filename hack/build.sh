@@ -17,17 +17,20 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
   flags+=" -X $package.gitTreeState=clean -X $package.gitCommit= -X $package.buildDate=1970-01-01T00:00:00Z"
 done
 
-# report PID SINCE NAME TOTAL: says how far a build is while it runs; each package
-# that go compiles is a line of the log.
+# report PID SINCE NAME IMPORT TOTAL: says how far a build is while it runs; each
+# package that go compiles is a line of the log, the command itself the last.
 report() {
-  local pid=$1 began=$2 name=$3 total=$4 width=0 line compiled fetched
+  local pid=$1 began=$2 name=$3 import=$4 total=$5 width=0 line compiled fetched
   local interval=10; [ -t 1 ] && interval=1
   while kill -0 "$pid" 2>/dev/null; do
     for ((i = 0; i < interval * 5; i++)); do kill -0 "$pid" 2>/dev/null || break 2; sleep 0.2; done
     fetched=$(grep -c '^go: downloading' "$log" || true)
     compiled=$(grep -vc '^go: ' "$log" || true)
-    line="  bin/$name: $compiled of at most $total packages compiled, $(since "$began")"
-    ((fetched > 0)) && line="  bin/$name: $fetched modules fetched, $compiled of at most $total packages compiled, $(since "$began")"
+    line="$compiled of at most $total packages compiled"
+    ((compiled == 0)) && line="looking for what changed"
+    [ "$(tail -n 1 "$log")" = "$import" ] && line="linking"
+    ((fetched > 0)) && line="$fetched modules fetched, $line"
+    line="  bin/$name: $line, $(since "$began")"
     if [ -t 1 ]; then printf '\r%-*s' "$width" "$line"; width=${#line}; else say "$line"; fi
   done
   [ -t 1 ] && printf '\r%*s\r' "$width" '' || true
@@ -35,14 +38,15 @@ report() {
 
 # build NAME DIRECTORY PACKAGE
 build() {
-  local name=$1 dir=$2 package=$3 began=$SECONDS old new total pid
+  local name=$1 dir=$2 package=$3 began=$SECONDS old new total import pid
   local out=$root/bin/$name
   old=$(go tool buildid "$out" 2>/dev/null || true)
   : >"$log"
   total=$(cd "$dir" && go list -deps "$package" 2>"$log" | wc -l) || explain_go "$log"
+  import=$(cd "$dir" && go list "$package")
   (cd "$dir" && exec go build -v -buildvcs=false -ldflags "$flags" -o "$out" "$package") >"$log" 2>&1 &
   pid=$!
-  report "$pid" "$began" "$name" "$total"
+  report "$pid" "$began" "$name" "$import" "$total"
   wait "$pid" || explain_go "$log"
   new=$(go tool buildid "$out")
   if [ "$old" = "$new" ]; then say "  bin/$name is up to date"; else say "  bin/$name built in $(since "$began")"; fi
