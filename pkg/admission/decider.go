@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/atoll-dev/atoll/pkg/admission/stamp"
@@ -199,18 +200,27 @@ func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Pl
 }
 
 // explain writes the reasons into the status of the placement, if they differ.
+// The placement controller writes the rest of the status at the same time.
 func (d *decider) explain(ctx context.Context, q question, p *placementv1alpha1.Placement, decision placement.Decision) error {
-	changed := p.DeepCopy()
-	changed.Status.Rejected = decision.RejectedAPI()
-	meta.SetStatusCondition(&changed.Status.Conditions, scheduled(decision, changed.Generation))
-	if placement.EqualStatus(p.Status, changed.Status) {
-		return nil
-	}
-	_, err := d.client.PlacementV1alpha1().Placements(p.Namespace).UpdateStatus(at(ctx, q.cluster), changed, metav1.UpdateOptions{})
-	if apierrors.IsConflict(err) {
-		return nil // somebody else writes the status of a decision that stands
-	}
-	return err
+	client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if !decision.Possible() && p.Spec.Decision != nil {
+			return nil // somebody decided in the meantime
+		}
+		changed := p.DeepCopy()
+		changed.Status.Rejected = decision.RejectedAPI()
+		meta.SetStatusCondition(&changed.Status.Conditions, scheduled(decision, changed.Generation))
+		if placement.EqualStatus(p.Status, changed.Status) {
+			return nil
+		}
+		_, err := client.UpdateStatus(at(ctx, q.cluster), changed, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			if latest, getErr := client.Get(at(ctx, q.cluster), p.Name, metav1.GetOptions{}); getErr == nil {
+				p = latest
+			}
+		}
+		return err
+	})
 }
 
 func scheduled(d placement.Decision, generation int64) metav1.Condition {

@@ -43,7 +43,7 @@ var (
 )
 
 // fixed is an informer that holds objs from the start.
-func fixed[T controller.Object](t *testing.T, list runtime.Object, example T) *controller.Informer[T] {
+func fixed[T controller.Object](t testing.TB, list runtime.Object, example T) *controller.Informer[T] {
 	t.Helper()
 	i := controller.NewInformer("test", example, controller.ListWatch{
 		List:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
@@ -73,7 +73,7 @@ type fixture struct {
 	clock *clocktesting.FakePassiveClock
 }
 
-func (w world) start(t *testing.T) *fixture {
+func (w world) start(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{kube: kubefake.NewClientset(), atoll: atollfake.NewSimpleClientset(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
 	p, err := New(Config{
@@ -316,5 +316,17 @@ func TestManyNamespacesDecidedAtOnceSpread(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"a": 3, "b": 3, "c": 3}, counts); diff != "" {
 		t.Errorf("namespaces by physical cluster (-want +got):\n%s", diff)
+	}
+}
+
+func BenchmarkCreateInADecidedNamespace(b *testing.B) {
+	f := placedWorld().start(b)
+	ctx := shop()
+	b.ReportAllocs()
+	for b.Loop() {
+		d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+		if err := f.write(ctx, attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice)); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
