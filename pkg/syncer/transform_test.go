@@ -1,0 +1,138 @@
+package syncer
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+func placingOf(t testing.TB, logical string) Placing {
+	obj := parse(t, logical)
+	return Placing{
+		Ref:          Ref{Kind: kindOf(t, obj), Cluster: "shop", Namespace: obj.GetNamespace(), Name: obj.GetName()},
+		ControlPlane: "cp", Namespace: "shop-web-1",
+	}
+}
+
+// Each transcript has an object of a logical cluster and what is applied below
+// for it; the digest, which follows from the rest, is left out.
+func TestWhatGoesDown(t *testing.T) {
+	transcripts(t, "transform", func(t *testing.T, files map[string]string) {
+		got := Transform(parse(t, files["logical"]), placingOf(t, files["logical"]))
+		if got.GetAnnotations()[AppliedAnnotation] == "" {
+			t.Error("the digest is missing")
+		}
+		delete(field(field(got.Object, "metadata"), "annotations"), AppliedAnnotation)
+		want := parse(t, files["below"])
+		if diff := cmp.Diff(want.Object, got.Object); diff != "" {
+			t.Errorf("(-want +got)\n%s\nwhole:\n%s", diff, asYAML(t, got.Object))
+		}
+	})
+}
+
+func TestTransformLeavesItsInputAlone(t *testing.T) {
+	transcripts(t, "transform", func(t *testing.T, files map[string]string) {
+		logical := parse(t, files["logical"])
+		Transform(logical, placingOf(t, files["logical"]))
+		if diff := cmp.Diff(parse(t, files["logical"]).Object, logical.Object); diff != "" {
+			t.Errorf("changed (-before +after)\n%s", diff)
+		}
+	})
+}
+
+func TestEqualObjectsHaveEqualDigestsAndOthersDoNot(t *testing.T) {
+	transcripts(t, "transform", func(t *testing.T, files map[string]string) {
+		p := placingOf(t, files["logical"])
+		logical := parse(t, files["logical"])
+		first := Transform(logical, p).GetAnnotations()[AppliedAnnotation]
+		logical.SetResourceVersion("99")
+		logical.Object["status"] = map[string]any{"replicas": int64(7)}
+		if again := Transform(logical, p).GetAnnotations()[AppliedAnnotation]; again != first {
+			t.Error("status and resource version do not go down, but they change the digest")
+		}
+		logical.SetLabels(map[string]string{"new": "label"})
+		if changed := Transform(logical, p).GetAnnotations()[AppliedAnnotation]; changed == first {
+			t.Error("a label does not change the digest")
+		}
+	})
+}
+
+func TestTheTargetsEntrySetsReplicasAndAnAutoscalerBelowKeepsThem(t *testing.T) {
+	const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: web, uid: u1}
+spec: {replicas: 6}
+`
+	replicas := func(p Placing) any { return field(Transform(parse(t, deployment), p).Object, "spec")["replicas"] }
+	p := placingOf(t, deployment)
+	if got := replicas(p); got != int64(6) {
+		t.Errorf("without an override: %v", got)
+	}
+	p.Target = placementv1alpha1.Target{Replicas: ptr.To[int32](2)}
+	if got := replicas(p); got != int64(2) {
+		t.Errorf("with an override: %v", got)
+	}
+	p.OmitReplicas = true
+	if got := replicas(p); got != nil {
+		t.Errorf("with an autoscaler: %v", got)
+	}
+}
+
+// What comes up is what went down: `kubectl rollout undo` and `describe` compare
+// pod templates.
+func TestTemplatesComeBackAsTheyWere(t *testing.T) {
+	for name, spec := range map[string]string{
+		"plain":           "containers: [{name: a, image: i}]",
+		"service account": "serviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i}]",
+		"no token":        "automountServiceAccountToken: false\ncontainers: [{name: a, image: i}]",
+		"token":           "automountServiceAccountToken: true\nserviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i}]",
+	} {
+		for _, metadata := range []string{"labels: {app: web}", "labels: {app: web}\nannotations: {a: b}"} {
+			t.Run(name, func(t *testing.T) {
+				var template map[string]any
+				text := "metadata:\n" + indent(metadata) + "spec:\n" + indent(spec)
+				if err := yaml.Unmarshal([]byte(text), &template); err != nil {
+					t.Fatal(err)
+				}
+				kind, _ := workload.ByKind(kindOf(t, parse(t, "apiVersion: apps/v1\nkind: Deployment")).GroupVersionKind.GroupKind())
+				below := deepCopy(template).(map[string]any)
+				templateDown(below, "cp", kind)
+				if cmp.Equal(below, template) {
+					t.Error("nothing changed on the way down")
+				}
+				templateUp(below)
+				if diff := cmp.Diff(template, below); diff != "" {
+					t.Errorf("(-before +after)\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestCopyNamesAreReadableUniqueAndShort(t *testing.T) {
+	deployments := kindOf(t, parse(t, "apiVersion: apps/v1\nkind: Deployment")).GroupResource()
+	services := kindOf(t, parse(t, "apiVersion: v1\nkind: Service")).GroupResource()
+	long := string(make([]byte, 0, 253))
+	for len(long) < 253 {
+		long += "a"
+	}
+	names := map[string]bool{}
+	for _, n := range []string{
+		CopyName(deployments, "web", "east"), CopyName(deployments, "web", "west"), CopyName(services, "web", "east"),
+		CopyName(deployments, "web2", "east"), CopyName(deployments, long, "east"), CopyName(deployments, long[:252]+"b", "east"),
+	} {
+		if names[n] || len(n) > 253 {
+			t.Errorf("%q is taken or too long", n)
+		}
+		names[n] = true
+	}
+	if got, want := CopyName(deployments, "web", "east"), "web-83904c5f33"; got != want {
+		t.Errorf("the name of a stored Copy changed from %s to %s", want, got)
+	}
+}
