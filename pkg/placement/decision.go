@@ -10,22 +10,21 @@ import (
 
 // Reasons why a physical cluster was not chosen.
 const (
-	ReasonNotPinned          = "NotPinned"
-	ReasonPolicyMismatch     = "PolicyMismatch"
-	ReasonDeleting           = "Deleting"
-	ReasonCordoned           = "Cordoned"
-	ReasonNotReady           = "NotReady"
-	ReasonReadyUnknown       = "ReadyUnknown"
-	ReasonUntoleratedTaint   = "UntoleratedTaint"
-	ReasonAPINotServed       = "APINotServed"
-	ReasonNoStorageClass     = "NoStorageClass"
-	ReasonBoundsExceeded     = "BoundsExceeded"
-	ReasonInsufficient       = "InsufficientCapacity"
-	ReasonLessFree           = "LessFree"
-	ReasonNotNeeded          = "NotNeeded"
-	ReasonTooFew             = "TooFew"
-	ReasonInvalidPolicy      = "InvalidPolicy"
-	ReasonNoPhysicalClusters = "NoPhysicalClusters"
+	ReasonNotPinned        = "NotPinned"
+	ReasonPolicyMismatch   = "PolicyMismatch"
+	ReasonDeleting         = "Deleting"
+	ReasonCordoned         = "Cordoned"
+	ReasonNotReady         = "NotReady"
+	ReasonReadyUnknown     = "ReadyUnknown"
+	ReasonUntoleratedTaint = "UntoleratedTaint"
+	ReasonAPINotServed     = "APINotServed"
+	ReasonNoStorageClass   = "NoStorageClass"
+	ReasonBoundsExceeded   = "BoundsExceeded"
+	ReasonInsufficient     = "InsufficientCapacity"
+	ReasonLessFree         = "LessFree"
+	ReasonNotNeeded        = "NotNeeded"
+	ReasonTooFew           = "TooFew"
+	ReasonInvalidPolicy    = "InvalidPolicy"
 )
 
 // Decision is the outcome of Decide.
