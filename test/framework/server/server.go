@@ -53,6 +53,12 @@ func StartIn(t testing.TB, dir string) *Server {
 	return s
 }
 
+// StartOn runs a server on an etcd that the test runs, until Stop.
+func StartOn(t testing.TB, dir string, endpoints ...string) *Server {
+	t.Helper()
+	return start(t, dir, endpoints...)
+}
+
 // StartShared runs a server for a whole package, until Shutdown.
 func StartShared(t testing.TB) *Server {
 	t.Helper()
@@ -70,11 +76,12 @@ func (s *Server) Shutdown() {
 	_ = os.RemoveAll(s.Dir)
 }
 
-func start(t testing.TB, dir string) *Server {
+func start(t testing.TB, dir string, etcd ...string) *Server {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	o := app.NewOptions()
 	o.DataDir, o.Listen, o.UnsafeNoSync = dir, "127.0.0.1:0", true
+	o.EtcdServers = etcd
 	running, err := app.Start(ctx, *o)
 	if err != nil {
 		cancel()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
@@ -30,4 +31,9 @@ func TestMain(m *testing.M) {
 		only.Shutdown()
 	}
 	os.Exit(code)
+}
+
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	server.Eventually(t, time.Minute, what, check)
 }
