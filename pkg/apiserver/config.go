@@ -24,6 +24,7 @@ import (
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/capabilities"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
@@ -44,7 +45,11 @@ const (
 	maxWritesInFlight = 2000
 )
 
-func init() { install.Install(legacyscheme.Scheme) }
+func init() {
+	install.Install(legacyscheme.Scheme)
+	// Whether a privileged container may run is up to the physical cluster.
+	capabilities.Setup(true, 0)
+}
 
 // genericConfig is upstream's configuration with our scope, storage and serving.
 func (c Config) genericConfig() (*genericapiserver.Config, error) {

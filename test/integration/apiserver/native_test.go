@@ -123,3 +123,13 @@ func TestServicesGetAddressesOfTheirOwnLogicalCluster(t *testing.T) {
 		t.Errorf("an external name that becomes a cluster IP: %v, %v", ext, err)
 	}
 }
+
+func TestPrivilegedPodsAreLeftToThePhysicalCluster(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "privileged")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "agent", Image: "agent", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}}}
+	if _, err := s.Kube.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+}
