@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
@@ -136,7 +137,7 @@ func rawOf(e *runtime.RawExtension) map[string]any {
 		return nil
 	}
 	var m map[string]any
-	if json.Unmarshal(e.Raw, &m) != nil {
+	if utiljson.Unmarshal(e.Raw, &m) != nil { // with whole numbers as int64, as in objects
 		return nil
 	}
 	return m

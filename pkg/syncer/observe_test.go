@@ -1,0 +1,170 @@
+package syncer
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+func observedKind(t testing.TB, obj *unstructured.Unstructured) workload.Kind {
+	t.Helper()
+	for _, k := range ObservedKinds() {
+		if k.Kind == obj.GetKind() {
+			return k
+		}
+	}
+	t.Fatalf("%s does not come up", obj.GetKind())
+	return workload.Kind{}
+}
+
+// sightingOf stands in a world in which the physical owner p-owner has the
+// logical stand-in l-owner.
+func sightingOf(t testing.TB, physical, logical string) Sighting {
+	t.Helper()
+	s := Sighting{
+		Namespace: "web",
+		Owner: func(uid types.UID) (Owner, bool) {
+			return Owner{Name: "owner", UID: "l-owner"}, uid == "p-owner"
+		},
+		Refers: func(uid types.UID) (types.UID, bool) { return "l-" + uid, uid != "p-unknown" },
+	}
+	if physical != "" {
+		s.Physical = parse(t, physical)
+		s.Kind = observedKind(t, s.Physical)
+	}
+	if logical != "" {
+		s.Logical = parse(t, logical)
+		s.Kind = observedKind(t, s.Logical)
+	}
+	return s
+}
+
+// Each transcript has an object below and what is made of it in the logical
+// cluster: the first write.
+func TestWhatComesUp(t *testing.T) {
+	transcripts(t, "observe", func(t *testing.T, files map[string]string) {
+		s := sightingOf(t, files["below"], "")
+		r := Observe(s)
+		if r.Deed != CreateUp {
+			t.Fatalf("Observe says %s", r.Deed)
+		}
+		delete(r.Object.Object, "status")
+		if diff := cmp.Diff(parse(t, files["logical"]).Object, r.Object.Object); diff != "" {
+			t.Errorf("(-want +got)\n%s\nwhole:\n%s", diff, asYAML(t, r.Object.Object))
+		}
+		// Once it is there, and has what a server adds, nothing is left to write.
+		created := r.Object.DeepCopy()
+		created.SetUID("l1")
+		created.SetGeneration(1)
+		annotations := created.GetAnnotations()
+		delete(annotations, "atoll.dev/uid")
+		annotations["placement.atoll.dev/targets"] = `{"east":{"state":"Observed","uid":"p1"}}`
+		created.SetAnnotations(annotations)
+		if withStatus, differs := StatusUp(s, created); differs {
+			created = withStatus
+		}
+		s.Logical = created
+		if again := Observe(s); again.Deed != Rest {
+			t.Errorf("a second look says %s, spec %v, status %v", again.Deed, again.Spec, again.Status)
+		}
+	})
+}
+
+func TestTheResponseForEachRowOfTheTable(t *testing.T) {
+	const (
+		pod        = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: n, uid: p1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: x, uid: p-owner, controller: true}]}\nspec: {nodeName: n1, containers: [{name: c, image: i}]}\n"
+		unbound    = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: web, uid: l1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: owner, uid: l-owner, controller: true}]}\nspec: {serviceAccountName: default, serviceAccount: default, containers: [{name: c, image: i}]}\n"
+		bound      = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: web, uid: l1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: owner, uid: l-owner, controller: true}]}\nspec: {nodeName: n1, serviceAccountName: default, serviceAccount: default, containers: [{name: c, image: i}]}\n"
+		replicaSet = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: a, namespace: web, uid: l1}\n"
+	)
+	deleting := func(o *unstructured.Unstructured, grace int64) {
+		o.SetDeletionTimestamp(ptr.To(metav1.Unix(1, 0)))
+		o.SetDeletionGracePeriodSeconds(&grace)
+	}
+	for _, c := range []struct {
+		name              string
+		physical, logical string
+		edit              func(*Sighting)
+		deed              Deed
+		grace             int64
+	}{
+		{name: "gone on both sides", deed: Rest},
+		{name: "gone below", logical: bound, deed: DeleteUp},
+		{name: "new", physical: pod, deed: CreateUp},
+		{name: "new, and going already", physical: pod, edit: func(s *Sighting) { deleting(s.Physical, 30) }, deed: Rest},
+		{name: "the stand-in of its owner is not there", physical: pod, edit: func(s *Sighting) {
+			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
+		}, deed: Await},
+		{name: "the stand-in of its owner is going", physical: pod, edit: func(s *Sighting) {
+			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
+		}, deed: Await},
+		{name: "nobody's", physical: pod, edit: func(s *Sighting) { s.Physical.SetOwnerReferences(nil) }, deed: Await},
+		{name: "as it shall be", physical: pod, logical: bound, deed: Rest},
+		{name: "bound meanwhile", physical: pod, logical: unbound, deed: BindUp},
+		{name: "another image", physical: pod, logical: bound, edit: func(s *Sighting) {
+			list(field(s.Physical.Object, "spec"), "containers")[0]["image"] = "j"
+		}, deed: UpdateUp},
+		{name: "another status", physical: pod, logical: bound, edit: func(s *Sighting) {
+			s.Physical.Object["status"] = map[string]any{"phase": "Running"}
+		}, deed: UpdateUp},
+		{name: "going below", physical: pod, logical: bound, edit: func(s *Sighting) { deleting(s.Physical, 30) }, deed: DeleteUp, grace: 30},
+		{name: "deleted by a user", physical: pod, logical: bound, edit: func(s *Sighting) { deleting(s.Logical, 5) }, deed: DeleteBelow, grace: 5},
+		{name: "deleted for want of an owner that we had wrong", physical: pod, logical: bound, edit: func(s *Sighting) {
+			deleting(s.Logical, 5)
+			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "another"}, true }
+		}, deed: DeleteUp},
+		{name: "deleted with its owner", physical: pod, logical: bound, edit: func(s *Sighting) {
+			deleting(s.Logical, 5)
+			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
+		}, deed: DeleteUp},
+		{name: "going on both sides", physical: pod, logical: bound, edit: func(s *Sighting) {
+			deleting(s.Physical, 5)
+			deleting(s.Logical, 5)
+		}, deed: Rest},
+		{name: "a ReplicaSet deleted by a user", physical: "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: a, namespace: n, uid: p1}\n", logical: replicaSet, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: DeleteUp},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := sightingOf(t, c.physical, c.logical)
+			if c.edit != nil {
+				c.edit(&s)
+			}
+			if got := Observe(s); got.Deed != c.deed || got.Grace != c.grace {
+				t.Errorf("got %s with grace %d, want %s with %d", got.Deed, got.Grace, c.deed, c.grace)
+			}
+		})
+	}
+}
+
+func TestAnEventSpeaksOfTheLogicalObject(t *testing.T) {
+	event := parse(t, `
+apiVersion: v1
+kind: Event
+metadata: {name: web.1, namespace: shop-web-1, uid: e1, resourceVersion: "5"}
+involvedObject: {apiVersion: v1, kind: Pod, name: web-1, namespace: shop-web-1, uid: p1, resourceVersion: "4"}
+related: {kind: Node, name: n1}
+reason: Started
+message: Started container
+count: 2
+`)
+	if namespace, uid := Involved(event); namespace != "shop-web-1" || uid != "p1" {
+		t.Errorf("about %s in %s", uid, namespace)
+	}
+	want := parse(t, `
+apiVersion: v1
+kind: Event
+metadata: {name: web.1, namespace: web, annotations: {atoll.dev/uid: e1}}
+involvedObject: {apiVersion: v1, kind: Pod, name: web-1.east, namespace: web, uid: l1}
+reason: Started
+message: Started container
+count: 2
+`)
+	if diff := cmp.Diff(want.Object, EventUp(event, "web", Owner{Name: "web-1.east", UID: "l1"}).Object); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
