@@ -26,7 +26,8 @@ func isSilence(err error) bool {
 		metav1.StatusReasonServiceUnavailable, metav1.StatusReasonUnauthorized, metav1.StatusReasonExpired:
 		return true
 	default:
-		return s.Code >= 500 && s.Reason != metav1.StatusReasonInternalError
+		// 500 is also what a broken webhook leads to, which a person must know of.
+		return s.Code > 500 || s.Code == 500 && strings.Contains(s.Message, "etcdserver")
 	}
 }
 

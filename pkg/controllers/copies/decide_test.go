@@ -1,0 +1,83 @@
+package copies
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+func aCopy(cluster string, uid types.UID, state placementv1alpha1.CopyState) *placementv1alpha1.Copy {
+	return &placementv1alpha1.Copy{
+		ObjectMeta: metav1.ObjectMeta{Name: cluster + "-" + string(uid)},
+		Spec:       placementv1alpha1.CopySpec{Cluster: cluster, Object: placementv1alpha1.ObjectReference{UID: uid}},
+		Status:     placementv1alpha1.CopyStatus{State: state},
+	}
+}
+
+func anObject(targets string, deleting bool) metav1.Object {
+	obj := &metav1.ObjectMeta{
+		UID: "u", Finalizers: []string{"other", placementv1alpha1.CopiesFinalizer},
+		Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: targets},
+	}
+	if deleting {
+		now := metav1.Unix(1, 0)
+		obj.DeletionTimestamp = &now
+	}
+	return obj
+}
+
+func TestWhatAcknowledgementsLeadTo(t *testing.T) {
+	const (
+		removed  = placementv1alpha1.CopyRemoved
+		synced   = placementv1alpha1.CopySynced
+		removing = placementv1alpha1.CopyRemoving
+	)
+	type result struct {
+		Finalizer bool
+		Targets   string // what remains, "-" if the annotation stays as it is
+		Deleted   []string
+	}
+	for _, c := range []struct {
+		name   string
+		obj    metav1.Object
+		copies []*placementv1alpha1.Copy
+		gone   string
+		want   result
+	}{
+		{"gone, acknowledged", nil, []*placementv1alpha1.Copy{aCopy("east", "u", removed)}, "", result{Targets: "-", Deleted: []string{"east-u"}}},
+		{"gone, its syncer is not through", nil, []*placementv1alpha1.Copy{aCopy("east", "u", synced)}, "", result{Targets: "-"}},
+		{"made again, the predecessor acknowledged", anObject(`{"east":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "before", removed)}, "", result{Targets: "-", Deleted: []string{"east-before"}}},
+		{"made again, the predecessor not through", anObject(`{"east":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "before", removing)}, "", result{Targets: "-"}},
+		{"deleting, nobody has acknowledged", anObject(`{"east":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "u", removing)}, "", result{Targets: "-"}},
+		{"deleting, no Copy was ever made", anObject(`{"east":{}}`, true), nil, "", result{Targets: "-"}},
+		{"deleting, one of two", anObject(`{"east":{},"west":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "u", removed), aCopy("west", "u", synced)}, "", result{Targets: "-"}},
+		{"deleting, both", anObject(`{"east":{},"west":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "u", removed), aCopy("west", "u", removed)}, "", result{Finalizer: true, Targets: "-"}},
+		{"deleting, the Copy is that of the predecessor", anObject(`{"east":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "before", removed)}, "", result{Targets: "-", Deleted: []string{"east-before"}}},
+		{"deleting, what came up does not count", anObject(`{"east":{"state":"Observed"}}`, true), nil, "", result{Finalizer: true, Targets: "-"}},
+		{"deleting, a target without a Copy was given up", anObject(`{"east":{}}`, true), nil, "east", result{Finalizer: true, Targets: "-"}},
+		{"deleting, a target with a Copy was given up", anObject(`{"east":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "u", synced)}, "east", result{Targets: "-"}},
+		{"moved, not acknowledged", anObject(`{"east":{"state":"Removing"},"west":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", removing)}, "", result{Targets: "-"}},
+		{"moved", anObject(`{"east":{"state":"Removing"},"west":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", removed), aCopy("west", "u", synced)}, "", result{Targets: `{"west":{}}`, Deleted: []string{"east-u"}}},
+		{"the last target", anObject(`{"east":{"state":"Removing"}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", removed)}, "", result{Finalizer: true, Deleted: []string{"east-u"}}},
+		{"wanted again", anObject(`{"east":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", removed)}, "", result{Targets: "-", Deleted: []string{"east-u"}}},
+		{"nothing to do", anObject(`{"east":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", synced)}, "", result{Targets: "-"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := decide(c.obj, c.copies, func(target string) bool { return target == c.gone })
+			got := result{Finalizer: v.Finalizer, Targets: "-"}
+			if v.Drop {
+				got.Targets = v.Targets.String()
+			}
+			for _, d := range v.Delete {
+				got.Deleted = append(got.Deleted, d.Name)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
