@@ -42,8 +42,8 @@ test-e2e: ## run the tests with real processes and kubectl
 	@hack/test.sh e2e
 
 .PHONY: bench
-bench: ## compare with a stock kube-apiserver, side by side
-	@hack/bench.sh
+bench: ## compare with a stock kube-apiserver, side by side (ARGS="-parts operations")
+	@hack/bench.sh $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for a while (FUZZTIME=30s)

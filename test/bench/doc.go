@@ -1,0 +1,21 @@
+// Command bench measures what Atoll costs, and prints it beside what the same
+// things cost a stock kube-apiserver, in the same run on the same machine.
+//
+// Three parts, in this order (-parts chooses):
+//
+//	operations  create, get, list, update, delete: latency and CPU, against the
+//	            kube-apiserver of localcluster
+//	clusters    what a logical cluster costs: time until it is usable, heap,
+//	            goroutines, resident memory, latency, with few and with many
+//	journeys    from apply to the object in a physical cluster, and from a status
+//	            there to the status above, for one object and for many at once
+//
+// The processes are those of bin/, each with an embedded etcd that does not
+// flush to disk. All times are wall times at the client, all CPU is that of the
+// whole server process. Sides take turns in blocks of a fraction of a second, so
+// that whatever else the machine does hits both alike; what is printed is the
+// median of the ratios of neighbouring blocks.
+//
+// A figure never fails a run: the machine decides it. An operation that goes
+// wrong does.
+package main

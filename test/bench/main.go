@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/test/framework/process"
+)
+
+// options are the flags.
+type options struct {
+	parts          []string
+	bin            string
+	kinds          []kind
+	rounds, made   int
+	sizes          []int
+	single, burst  int
+	keep           bool
+	profiles       string
+	idleFor        time.Duration
+	latencySamples int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(ctx, o)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (o options, err error) {
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	parts := fs.String("parts", "operations,clusters,journeys", "parts to run")
+	names := fs.String("kinds", "ConfigMap,Deployment,PodTemplate", "kinds of the part operations")
+	sizes := fs.String("sizes", "10,1000,10000", "numbers of logical clusters of the part clusters, rising")
+	fs.StringVar(&o.bin, "bin", filepath.Join(process.Root(), "bin"), "directory of the binaries atoll and localcluster")
+	fs.IntVar(&o.rounds, "rounds", 10, "rounds of the part operations")
+	fs.IntVar(&o.made, "objects", 50, "objects made in a round")
+	fs.IntVar(&o.latencySamples, "samples", 200, "samples of a latency in the part clusters")
+	fs.IntVar(&o.single, "single", 100, "objects that go one after the other in the part journeys")
+	fs.IntVar(&o.burst, "burst", 1000, "objects that go at once in the part journeys")
+	fs.DurationVar(&o.idleFor, "idle", 10*time.Second, "how long to watch an idle server for the CPU that it takes by itself")
+	fs.StringVar(&o.profiles, "profiles", "", "directory for pprof profiles of the Atoll server; profiling costs some of what is measured")
+	fs.BoolVar(&o.keep, "keep", false, "keep data and logs, and say where")
+	if err := fs.Parse(args); err != nil {
+		return o, flag.ErrHelp
+	}
+	o.parts = strings.Split(*parts, ",")
+	for _, name := range strings.Split(*names, ",") {
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+		if i < 0 {
+			return o, fmt.Errorf("no kind is called %q", name)
+		}
+		o.kinds = append(o.kinds, kinds[i])
+	}
+	for _, size := range strings.Split(*sizes, ",") {
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 1 {
+			return o, fmt.Errorf("-sizes: %q is not a number of logical clusters", size)
+		}
+		o.sizes = append(o.sizes, n)
+	}
+	if !slices.IsSorted(o.sizes) {
+		return o, errors.New("-sizes must rise")
+	}
+	return o, nil
+}
+
+// parts by name.
+var parts = map[string]func(context.Context, *lab, options) error{
+	"operations": operationsPart,
+	"clusters":   clustersPart,
+	"journeys":   journeysPart,
+}
+
+func run(ctx context.Context, o options) error {
+	for _, name := range o.parts {
+		if parts[name] == nil {
+			return fmt.Errorf("no part is called %q", name)
+		}
+	}
+	began := time.Now()
+	for _, name := range o.parts {
+		fmt.Printf("## %s\n\n%s\n\n", name, conditions())
+		if err := runPart(ctx, name, o); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	fmt.Printf("%s\nAll of it took %s.\n", conditions(), time.Since(began).Round(time.Second))
+	return nil
+}
+
+// runPart gives a part processes and data of its own.
+func runPart(ctx context.Context, name string, o options) error {
+	dir, err := os.MkdirTemp("", "atoll-bench-")
+	if err != nil {
+		return fmt.Errorf("making a directory: %w", err)
+	}
+	l := &lab{dir: dir, bin: o.bin}
+	defer func() {
+		l.stop()
+		if o.keep {
+			fmt.Println("data and logs are in", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	}()
+	return parts[name](ctx, l, o)
+}
+
+// operationsPart compares with a stock server while nothing can be placed.
+func operationsPart(ctx context.Context, l *lab, o options) error {
+	stock, err := l.startStock(ctx, "stock", 1)
+	if err != nil {
+		return err
+	}
+	ours, err := l.startAtoll(ctx, "atoll")
+	if err != nil {
+		return err
+	}
+	if err := measureIdle(ctx, o.idleFor, stock, ours); err != nil {
+		return err
+	}
+	if err := ours.makeLogicalCluster(ctx, "bench"); err != nil {
+		return err
+	}
+	reference, err := newSide(ctx, "stock", stock, "", "bench")
+	if err != nil {
+		return err
+	}
+	sides := []*side{reference}
+	for _, place := range []struct{ name, namespace string }{
+		{"atoll, a namespace that is never placed", "kube-bench"},
+		{"atoll, nothing to place on", "bench"},
+	} {
+		side, err := newSide(ctx, place.name, ours, "bench", place.namespace)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, side)
+	}
+	profiled := ours.profileCPU(ctx, o.profiles, "operations.cpu.pb.gz", 30*time.Second)
+	if err := compareOperations(ctx, o.kinds, sides, o.rounds, o.made); err != nil {
+		return err
+	}
+	return profiled()
+}
+
+func measureIdle(ctx context.Context, d time.Duration, servers ...*server) error {
+	for _, s := range servers {
+		if err := s.measureIdle(ctx, d); err != nil {
+			return err
+		}
+		fmt.Printf("Idle, %s takes %.1f %% of one core; this is subtracted below.\n", s.name, 100*s.idle)
+	}
+	fmt.Println()
+	return nil
+}
+
+func (s *server) makeLogicalCluster(ctx context.Context, name string) error {
+	_, own, err := s.scoped()
+	if err != nil {
+		return err
+	}
+	cluster := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := own.TenancyV1alpha1().LogicalClusters().Create(inCluster(ctx, scope.Root), cluster, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating logical cluster %s: %w", name, err)
+	}
+	return nil
+}
+
+func inCluster(ctx context.Context, c logicalcluster.Name) context.Context {
+	return scope.WithCluster(ctx, c)
+}
+
+// conditions is what else decides the figures.
+func conditions() string {
+	load := "unknown"
+	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load = strings.Join(strings.Fields(string(b))[:3], " ")
+	}
+	commit := "unknown"
+	if out, err := exec.Command("git", "-C", process.Root(), "rev-parse", "--short", "HEAD").Output(); err == nil {
+		commit = strings.TrimSpace(string(out))
+	}
+	return fmt.Sprintf("%s, commit %s, %s/%s, %d cores, load average %s.",
+		time.Now().UTC().Format("2006-01-02 15:04 MST"), commit, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), load)
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// side is one of those that are compared.
+type side struct {
+	name      string
+	server    *server
+	client    kubernetes.Interface
+	namespace string
+}
+
+// newSide makes the namespace and returns the side. cluster is empty for a stock
+// server.
+func newSide(ctx context.Context, name string, s *server, cluster logicalcluster.Name, namespace string) (*side, error) {
+	client, err := s.in(cluster)
+	if err != nil {
+		return nil, err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("creating namespace %s at %s: %w", namespace, s.name, err)
+	}
+	return &side{name: name, server: s, client: client, namespace: namespace}, nil
+}
+
+// operation is one of the five; perRound says how often it happens in a round
+// in which perRound objects are made.
+type operation struct {
+	name     string
+	do       func(o objects, ctx context.Context, name string) error
+	perRound func(made int) int
+}
+
+var operations = []operation{
+	{"create", func(o objects, ctx context.Context, name string) error { return o.create(ctx, name) }, every},
+	{"get", func(o objects, ctx context.Context, name string) error { return o.get(ctx, name) }, every},
+	{"list", func(o objects, ctx context.Context, _ string) error { return o.list(ctx) }, func(made int) int { return max(1, made/3) }},
+	{"update", func(o objects, ctx context.Context, name string) error { return o.update(ctx, name) }, every},
+	{"delete", func(o objects, ctx context.Context, name string) error { return o.remove(ctx, name) }, every},
+}
+
+func every(made int) int { return made }
+
+// compareOperations lets the sides take turns and prints each beside the first.
+func compareOperations(ctx context.Context, kinds []kind, sides []*side, rounds, made int) error {
+	t := newTable("kind", "operation", "side", "p50 ms", "ratio", "p99 ms", "ratio", "CPU ms", "ratio")
+	for _, k := range kinds {
+		results, err := takeTurns(ctx, k, sides, rounds, made)
+		if err != nil {
+			return err
+		}
+		for _, op := range operations {
+			base := results[op.name][0]
+			for i, s := range results[op.name] {
+				row := []string{k.name, op.name, sides[i].name, ms(s.p50()), "", ms(s.p99()), "", ms(s.cpu()), ""}
+				if i > 0 {
+					row[4], row[8] = times(s.ratio(base, block.p50)), times(s.ratio(base, block.cpuPerOperation))
+					row[6] = times(float64(s.p99()) / float64(base.p99()))
+				}
+				t.add(row...)
+			}
+		}
+	}
+	t.print()
+	return nil
+}
+
+// takeTurns returns, for each operation, one series for each side. The first
+// round warms up and does not count; who begins changes with each round.
+func takeTurns(ctx context.Context, k kind, sides []*side, rounds, made int) (map[string][]series, error) {
+	results := map[string][]series{}
+	bound := make([]objects, len(sides))
+	for i, s := range sides {
+		bound[i] = k.in(s.client, s.namespace)
+	}
+	for round := range rounds + 1 {
+		for _, op := range operations {
+			if results[op.name] == nil {
+				results[op.name] = make([]series, len(sides))
+			}
+			for turn := range sides {
+				i := (turn + round) % len(sides)
+				b, err := sides[i].block(ctx, op.perRound(made), func(n int) error {
+					return op.do(bound[i], ctx, fmt.Sprintf("bench-%d-%d", round, n))
+				})
+				if err != nil {
+					return nil, fmt.Errorf("%s of a %s at %s: %w", op.name, k.name, sides[i].name, err)
+				}
+				if round > 0 {
+					results[op.name][i] = append(results[op.name][i], b)
+				}
+			}
+		}
+	}
+	return results, nil
+}
+
+// block does an operation n times, one after the other. The CPU that the server
+// takes by itself does not count; what it does afterwards, such as telling
+// controllers, does.
+func (s *side) block(ctx context.Context, n int, do func(int) error) (b block, err error) {
+	began, before, err := s.clocks()
+	if err != nil {
+		return b, err
+	}
+	for i := range n {
+		start := time.Now()
+		if err := do(i); err != nil {
+			return b, err
+		}
+		b.latencies = append(b.latencies, time.Since(start))
+	}
+	if err := s.server.settle(ctx); err != nil {
+		return b, err
+	}
+	ended, after, err := s.clocks()
+	idle := time.Duration(s.server.idle * float64(ended.Sub(began)))
+	b.cpu = max(0, after-before-idle) / time.Duration(n)
+	return b, err
+}
+
+func (s *side) clocks() (time.Time, time.Duration, error) {
+	cpu, err := cpuTime(s.server.PID())
+	return time.Now(), cpu, err
+}
