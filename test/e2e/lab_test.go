@@ -96,7 +96,7 @@ func (l *lab) start(ctx context.Context) error {
 func (l *lab) startPhysical(ctx context.Context, name string) (*physicalCluster, error) {
 	p, err := process.Start(ctx, process.Spec{
 		Path:  process.Binary("localcluster"),
-		Args:  []string{"up", "--name", name, "--data-dir", l.path(name)},
+		Args:  []string{"up", "--name", name, "--data-dir", l.path(name), "--nodes", "5"}, // some applications want four
 		Log:   l.path(name + ".log"),
 		Ready: " is ready ",
 	})
