@@ -142,7 +142,9 @@ func (s Sighting) deletedAbove(deletingBelow, settled bool, owners []metav1.Owne
 
 // owners are the owner references with logical UIDs and names. What nothing
 // stands for is left out; settled says that the controller is there and stays.
+// The claims of a StatefulSet have no owner: they outlive it.
 func (s Sighting) owners() (refs []metav1.OwnerReference, settled bool) {
+	settled = s.Kind.Kind == "PersistentVolumeClaim"
 	for _, ref := range s.Physical.GetOwnerReferences() {
 		owner, ok := s.Owner(ref.UID)
 		if ref.Controller != nil && *ref.Controller {

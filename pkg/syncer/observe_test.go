@@ -105,6 +105,7 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
 		}, deed: Await},
 		{name: "nobody's", physical: pod, edit: func(s *Sighting) { s.Physical.SetOwnerReferences(nil) }, deed: Await},
+		{name: "a claim, which outlives its set", physical: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: n, uid: p1}\n", deed: CreateUp},
 		{name: "as it shall be", physical: pod, logical: bound, deed: Rest},
 		{name: "bound meanwhile", physical: pod, logical: unbound, deed: BindUp},
 		{name: "another image", physical: pod, logical: bound, edit: func(s *Sighting) {
