@@ -1,0 +1,213 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// release re-enacts pkg/controllers/copies: it takes note of removals.
+func (c *control) release(key kube.Key, pause func()) (time.Duration, error) {
+	pause()
+	var list []*placementv1alpha1.Copy
+	for _, o := range c.informers[copies].By(byObject, key.String()) {
+		list = append(list, o.(*placementv1alpha1.Copy))
+	}
+	obj := c.world.api.Find(key)
+	v := c.world.bugs.Release(obj, list, c.givenUp)
+	if key.Resource == namespaces && (obj == nil || v.Finalizer && obj.GetDeletionTimestamp() != nil) {
+		pause()
+		if err := c.sweep(key, obj); err != nil {
+			return 0, err
+		}
+	}
+	if obj != nil && (v.Finalizer || v.Drop) {
+		pause()
+		if err := c.takeNote(key, obj, v); err != nil {
+			return 0, err
+		}
+	}
+	for _, copied := range v.Delete {
+		pause()
+		if err := c.deleteCopy(copied); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+// takeNote writes the object as it was read without finalizer or entry.
+func (c *control) takeNote(key kube.Key, obj kube.Object, v Verdict) error {
+	u := changed(obj)
+	if v.Finalizer {
+		u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == placementv1alpha1.CopiesFinalizer }))
+	}
+	if v.Drop {
+		annotations := u.GetAnnotations()
+		if annotations[placementv1alpha1.TargetsAnnotation] = v.Targets.String(); len(v.Targets) == 0 {
+			delete(annotations, placementv1alpha1.TargetsAnnotation)
+		}
+		u.SetAnnotations(annotations)
+	}
+	c.world.say("copies: %s: finalizer %v, targets %v", key, v.Finalizer, v.Targets)
+	_, err := c.world.api.Update(system, key.Resource, u)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (c *control) deleteCopy(copied *placementv1alpha1.Copy) error {
+	key := c.world.api.KeyOf(copies, copied)
+	c.world.say("copies: delete %s of %s (%s)", key, copied.Spec.Object.UID, copied.Status.State)
+	err := c.world.api.Delete(system, key, kube.DeleteOptions{UID: copied.UID, Version: copied.ResourceVersion})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// sweep removes the records in a Namespace that is gone or about to be.
+func (c *control) sweep(key kube.Key, namespace kube.Object) error {
+	for _, o := range c.informers[copies].All() {
+		copied := o.(*placementv1alpha1.Copy)
+		if namespaceOf(objectOf(copied)) != key || copied.Status.State != placementv1alpha1.CopyRemoved ||
+			namespace != nil && copied.Spec.Object.UID == namespace.GetUID() {
+			continue
+		}
+		if err := c.deleteCopy(copied); err != nil {
+			return err
+		}
+	}
+	for _, p := range c.world.api.ListNamespace(placements, key.Cluster, key.Name) {
+		err := c.world.api.Delete(system, c.world.api.KeyOf(placements, p), kube.DeleteOptions{UID: p.GetUID()})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// givenUp says that nobody will ever acknowledge for a target.
+func (c *control) givenUp(target string) bool {
+	obj := c.informers[physicalClusters].Get(kube.Key{Resource: physicalClusters, Cluster: "root", Name: target})
+	return obj == nil || obj.(*fleetv1alpha1.PhysicalCluster).Spec.Forget
+}
+
+// Verdict is what to do about one object and its Copies.
+type Verdict struct {
+	Finalizer, Drop bool
+	Targets         placementv1alpha1.Targets
+	Delete          []*placementv1alpha1.Copy
+}
+
+// Release follows the table of decide in pkg/controllers/copies.
+func Release(obj kube.Object, list []*placementv1alpha1.Copy, gone func(string) bool) Verdict {
+	var v Verdict
+	current := map[string]*placementv1alpha1.Copy{}
+	for _, c := range list {
+		if obj != nil && c.Spec.Object.UID == obj.GetUID() {
+			current[c.Spec.Cluster] = c
+		} else if c.Status.State == placementv1alpha1.CopyRemoved {
+			v.Delete = append(v.Delete, c)
+		}
+	}
+	if obj == nil {
+		return v
+	}
+	targets := targetsOf(obj)
+	hasFinalizer := slices.Contains(obj.GetFinalizers(), placementv1alpha1.CopiesFinalizer)
+	done := func(name string) bool {
+		c, ok := current[name]
+		return ok && c.Status.State == placementv1alpha1.CopyRemoved || !ok && gone(name)
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		v.Finalizer = hasFinalizer
+		for name, t := range targets {
+			v.Finalizer = v.Finalizer && (t.State == placementv1alpha1.TargetObserved || done(name))
+		}
+		return v
+	}
+	v.Targets = maps.Clone(targets)
+	keeps := false
+	for name, t := range targets {
+		switch {
+		case t.State == placementv1alpha1.TargetStateRemoving && done(name):
+			delete(v.Targets, name)
+			v.Drop = true
+		case t.State != placementv1alpha1.TargetObserved:
+			keeps = true
+		}
+	}
+	v.Finalizer = v.Drop && hasFinalizer && !keeps
+	for _, name := range slices.Sorted(maps.Keys(current)) {
+		if current[name].Status.State == placementv1alpha1.CopyRemoved {
+			v.Delete = append(v.Delete, current[name])
+		}
+	}
+	return v
+}
+
+// forget re-enacts pkg/controllers/physicalclusters: the copies of a physical
+// cluster that was given up count as removed.
+func (c *control) forget(key kube.Key, pause func()) (time.Duration, error) {
+	pause()
+	if !c.givenUp(key.Name) || c.informers[physicalClusters].Get(key) == nil {
+		return 0, nil
+	}
+	for _, o := range c.informers[copies].All() {
+		copied := o.(*placementv1alpha1.Copy)
+		if copied.Spec.Cluster != key.Name || copied.Status.State == placementv1alpha1.CopyRemoved {
+			continue
+		}
+		pause()
+		declared := copied.DeepCopy()
+		declared.Status.State, declared.Status.Reason = placementv1alpha1.CopyRemoved, "Forgotten"
+		if _, err := c.world.api.Update(system, copies, declared); err != nil && !apierrors.IsNotFound(err) {
+			return 0, err
+		}
+	}
+	return 10 * time.Second, c.forgetUnmade(key.Name, pause)
+}
+
+func (c *control) forgetUnmade(target string, pause func()) error {
+	for _, gr := range copied {
+		for _, obj := range c.informers[gr].All() {
+			entry, ok := targetsOf(obj)[target]
+			if !ok || entry.State == placementv1alpha1.TargetObserved ||
+				obj.GetDeletionTimestamp() == nil && entry.State != placementv1alpha1.TargetStateRemoving {
+				continue
+			}
+			pause()
+			_, err := c.world.api.Create(system, copies, unmade(kindOf(gr), obj, target))
+			if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unmade is the Copy, declared removed, of an object that has none.
+func unmade(kind workload.Kind, obj kube.Object, target string) *placementv1alpha1.Copy {
+	c := &placementv1alpha1.Copy{}
+	c.Name, c.Namespace = syncer.CopyName(kind.GroupResource(), obj.GetName(), target), obj.GetNamespace()
+	if kind.Role == workload.Container {
+		c.Namespace = obj.GetName()
+	}
+	c.Annotations = map[string]string{"kcp.io/cluster": obj.GetAnnotations()["kcp.io/cluster"]}
+	c.Spec.Cluster = target
+	c.Spec.Object = placementv1alpha1.ObjectReference{
+		Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind, Name: obj.GetName(), UID: obj.GetUID(),
+	}
+	c.Status.State, c.Status.Reason = placementv1alpha1.CopyRemoved, "Forgotten"
+	return c
+}

@@ -1,0 +1,259 @@
+package simulation
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// converged checks a world that came to rest.
+func (w *World) converged() {
+	w.say("--- at rest")
+	w.ledger.allUnchanged()
+	for _, gr := range copied {
+		for _, obj := range w.api.List(gr) {
+			w.objectConverged(w.api.KeyOf(gr, obj), cast(obj))
+		}
+	}
+	for _, obj := range w.api.List(copies) {
+		w.recordConverged(obj.(*placementv1alpha1.Copy))
+	}
+	for _, p := range w.clusters {
+		if p.dead {
+			continue
+		}
+		for _, gr := range copied {
+			for _, obj := range p.api.List(gr) {
+				w.belowConverged(p, p.api.KeyOf(gr, obj), cast(obj))
+			}
+		}
+	}
+}
+
+// objectConverged: a logical object is not on its way out, has its targets, and on
+// each of them the copy that it shall have.
+func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
+	switch {
+	case obj.GetDeletionTimestamp() != nil:
+		w.fail(Converges, "%s is still being deleted: finalizers %v, targets %s", key, obj.GetFinalizers(), targetsText(obj))
+		return
+	case isObserved(obj):
+		w.standInConverged(key, obj)
+		return
+	}
+	namespace := w.api.Find(namespaceOf(key))
+	targets := targetsOf(obj)
+	if decision := w.decisionOf(namespace); len(targets) == 0 && isPlaced(key) && len(decision) > 0 && !w.withdrawn(obj) {
+		w.fail(Converges, "%s has no targets, but its namespace goes to %v", key, decision)
+	}
+	whole := len(targets) > 0
+	for _, name := range targets.Names() {
+		if targets[name].State != placementv1alpha1.TargetSync {
+			w.fail(Converges, "%s is still leaving %s", key, name)
+		}
+		whole = w.copyConverged(key, obj, w.cluster(name)) && whole
+	}
+	if whole && key.Resource != namespaces {
+		w.statusConverged(key, obj)
+	}
+}
+
+// withdrawn: somebody took it off its last target.
+func (w *World) withdrawn(obj *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(w.ledger.versions[obj.GetUID()], func(v *unstructured.Unstructured) bool { return targetsText(v) != "" })
+}
+
+// copyConverged checks the copy on one target, and reports whether it is there.
+func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *physical) bool {
+	if p.dead {
+		return false
+	}
+	namespace := w.api.Find(namespaceOf(key))
+	physicalName := namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation]
+	below := kube.Key{Resource: key.Resource, Namespace: physicalName, Name: key.Name}
+	if key.Resource == namespaces {
+		below = kube.Key{Resource: namespaces, Name: physicalName}
+	}
+	c, _ := w.api.Find(kube.Key{
+		Resource: copies, Cluster: key.Cluster, Namespace: namespaceOf(key).Name, Name: syncer.CopyName(key.Resource, key.Name, p.name),
+	}).(*placementv1alpha1.Copy)
+	physical := cast(p.api.Find(below))
+	if c == nil || c.Spec.Object.UID != obj.GetUID() {
+		w.fail(Converges, "%s %s has no Copy for %s: %v", key, obj.GetUID(), p.name, c)
+		return false
+	}
+	if physicalNamespace := p.api.Find(kube.Key{Resource: namespaces, Name: physicalName}); physicalNamespace != nil &&
+		!w.ledger.ours(kube.Key{Resource: namespaces}, physicalNamespace) || physical != nil && !w.ledger.ours(below, physical) {
+		if c.Status.State != placementv1alpha1.CopyFailed {
+			w.fail(Converges, "the place of %s on %s is taken, but its Copy is %s", key, p.name, c.Status.State)
+		}
+		return false
+	}
+	if c.Status.State != placementv1alpha1.CopySynced || c.Status.AppliedGeneration != obj.GetGeneration() {
+		w.fail(Converges, "the Copy of %s (generation %d) on %s is %s: %s %s, generation %d", key, obj.GetGeneration(), p.name,
+			c.Status.State, c.Status.Reason, c.Status.Message, c.Status.AppliedGeneration)
+		return false
+	}
+	if physical == nil {
+		if c.Status.Reason != "Finished" {
+			w.fail(Converges, "%s has no copy on %s", key, p.name)
+		}
+		return false
+	}
+	w.contentConverged(key, obj, p, physical)
+	return true
+}
+
+// contentConverged: everything that the object says is below.
+func (w *World) contentConverged(key kube.Key, obj *unstructured.Unstructured, p *physical, physical *unstructured.Unstructured) {
+	want := syncer.Transform(obj, syncer.Placing{
+		Ref:          syncer.Ref{Kind: kindOf(key.Resource), Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name},
+		ControlPlane: controlPlane, Namespace: physical.GetNamespace(), Target: targetsOf(obj)[p.name],
+	})
+	if key.Resource == namespaces {
+		want.SetName(physical.GetName())
+	}
+	if !contains(physical.Object, want.Object) {
+		w.fail(Converges, "%s on %s is %v, not %v", key, p.name, physical.Object, want.Object)
+	}
+}
+
+func contains(have, want any) bool {
+	m, ok := want.(map[string]any)
+	if !ok {
+		return equality.Semantic.DeepEqual(have, want)
+	}
+	h, _ := have.(map[string]any)
+	for name, value := range m {
+		if name == AppliedAnnotation {
+			continue // depends on the version of the namespace
+		}
+		if !contains(h[name], value) {
+			return false
+		}
+	}
+	return true
+}
+
+// AppliedAnnotation is compared by what it stands for.
+const AppliedAnnotation = syncer.AppliedAnnotation
+
+// statusConverged compares the status with what there is below, computed in
+// another way than the summarizer does.
+func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
+	if !syncer.HasStatus(kindOf(key.Resource)) {
+		return
+	}
+	below := w.physicalNamespace(Happening{Cluster: key.Cluster, Namespace: key.Namespace})
+	var statuses []map[string]any
+	for _, name := range targetsOf(obj).Names() {
+		copied := w.cluster(name).api.Find(kube.Key{Resource: key.Resource, Namespace: below, Name: key.Name})
+		statuses = append(statuses, part(copied, "status"))
+	}
+	sum := func(name string) (n int64) {
+		for _, s := range statuses {
+			v, _ := s[name].(int64)
+			n += v
+		}
+		return n
+	}
+	equal := func(name string, want int64) {
+		if have := number(obj, "status", name); have != want {
+			w.fail(Converges, "%s has %s %d, not %d: %v, below %v", key, name, have, want, obj.Object["status"], statuses)
+		}
+	}
+	switch key.Resource {
+	case deployments:
+		equal("observedGeneration", obj.GetGeneration())
+		equal("replicas", sum("replicas"))
+		equal("readyReplicas", sum("readyReplicas"))
+	case jobs:
+		if !w.recreated(obj) {
+			equal("succeeded", sum("succeeded"))
+		}
+	case services:
+		list, _, _ := unstructured.NestedSlice(obj.Object, "status", "loadBalancer", "ingress")
+		if len(list) != len(statuses) {
+			w.fail(Converges, "%s has the addresses %v on %d targets", key, list, len(statuses))
+		}
+	}
+}
+
+// recreated Jobs keep what the first one counted.
+func (w *World) recreated(obj *unstructured.Unstructured) bool {
+	return w.ledger.remade(kube.Event{Key: kube.Key{Resource: jobs}}, obj.GetUID())
+}
+
+// standInConverged: what was brought up still is below, and looks like this.
+func (w *World) standInConverged(key kube.Key, obj *unstructured.Unstructured) {
+	for name, t := range targetsOf(obj) {
+		p := w.cluster(name)
+		if p.dead {
+			return
+		}
+		_, physical := p.api.ByUID(t.UID)
+		switch {
+		case physical == nil:
+			w.fail(Converges, "%s stands for %s on %s, which is gone", key, t.UID, name)
+		case key.Resource == pods && text(obj, "status", "phase") != text(physical, "status", "phase"),
+			key.Resource == replicaSets && number(obj, "status", "readyReplicas") != number(physical, "status", "readyReplicas"):
+			w.fail(Converges, "%s has the status %v, below it is %v", key, obj.Object["status"], physical.(*unstructured.Unstructured).Object["status"])
+		}
+	}
+}
+
+// recordConverged: a Copy is about something that exists.
+func (w *World) recordConverged(c *placementv1alpha1.Copy) {
+	obj := w.api.Find(objectOf(c))
+	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
+		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.Cluster, c.Status.State)
+		return
+	}
+	if _, ok := targetsOf(obj)[c.Spec.Cluster]; !ok {
+		w.fail(Converges, "the Copy of %s on %s (%s) is left, which is no target", objectOf(c), c.Spec.Cluster, c.Status.State)
+	}
+}
+
+// belowConverged: what syncers made is the copy of something, and what runs of
+// ours has come up.
+func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unstructured) {
+	made, isMade := w.ledger.made[obj.GetUID()]
+	_, marked := syncer.MarkOf(key.Resource, obj)
+	if isMade && (marked || w.ledger.recorded[made.uid][obj.GetUID()]) {
+		logicalKey, logical := w.api.ByUID(made.uid)
+		if logical == nil {
+			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
+		} else if t, ok := targetsOf(logical)[p.name]; !ok || t.State != placementv1alpha1.TargetSync {
+			w.fail(Converges, "%s %s on %s is left of %s, which shall not be there", key, obj.GetUID(), p.name, logicalKey)
+		}
+		return
+	}
+	if !slices.Contains(observed, key.Resource) || len(obj.GetOwnerReferences()) == 0 || isClone(obj) || !labelled(obj) || !w.runsOurs(p, obj) {
+		return
+	}
+	if _, standIn := w.ledger.standIn(p, obj.GetUID()); standIn == nil {
+		w.fail(Converges, "%s %s runs on %s and has not come up", key, obj.GetUID(), p.name)
+	}
+}
+
+// runsOurs follows the owners of an object to a copy whose object exists.
+func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
+	for _, r := range obj.GetOwnerReferences() {
+		key, owner := p.api.ByUID(r.UID)
+		if owner == nil {
+			return false
+		}
+		if m, ok := syncer.MarkOf(key.Resource, owner); ok {
+			_, logical := w.api.ByUID(m.UID)
+			return logical != nil && labelled(owner) && !isClone(owner)
+		}
+		return w.runsOurs(p, cast(owner))
+	}
+	return false
+}
+

@@ -1,0 +1,153 @@
+package simulation
+
+import (
+	"time"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// downtime is how long something stays away: mostly moments, at times minutes.
+func downtime(n int) time.Duration {
+	if n%7 == 0 {
+		return time.Duration(n) * 5 * time.Second
+	}
+	return time.Duration(n) * 10 * time.Millisecond
+}
+
+// crashSyncer kills a syncer between two requests; another one is started.
+func (w *World) crashSyncer(h Happening) {
+	p := w.cluster(h.Physical)
+	if p.session == nil {
+		return
+	}
+	p.stopSyncer()
+	w.after(downtime(h.N), p.startSyncer)
+}
+
+// crashServer kills the server between two writes.
+func (w *World) crashServer(h Happening) {
+	if w.control == nil {
+		return
+	}
+	w.stopServer()
+	for _, p := range w.clusters {
+		p.loseUp()
+	}
+	w.after(downtime(h.N), func() {
+		if w.control == nil {
+			w.startServer()
+		}
+	})
+}
+
+func (p *physical) loseUp() {
+	if p.session != nil {
+		for _, gr := range copied {
+			p.session.logical[gr].Lose()
+		}
+		p.session.copies.Lose()
+	}
+}
+
+func (p *physical) loseDown() {
+	if p.session != nil {
+		for _, gr := range copied {
+			p.session.beneath[gr].Lose()
+		}
+	}
+}
+
+// cutUp parts a syncer from the control plane, cutDown from its physical cluster.
+func (w *World) cutUp(h Happening) {
+	p := w.cluster(h.Physical)
+	if p.upCut {
+		return
+	}
+	p.upCut = true
+	p.loseUp()
+	p.silence()
+	w.after(downtime(h.N), func() { p.upCut = false; p.silence() })
+}
+
+func (w *World) cutDown(h Happening) {
+	p := w.cluster(h.Physical)
+	if p.downCut {
+		return
+	}
+	p.downCut = true
+	p.loseDown()
+	w.after(downtime(h.N), func() { p.downCut = false })
+}
+
+// breakWatch breaks one watch of a syncer: what happens until it lists again is
+// not told one by one.
+func (w *World) breakWatch(h Happening) {
+	if s := w.cluster(h.Physical).session; s != nil {
+		all := s.informers()
+		all[h.N%len(all)].Lose()
+	}
+}
+
+// shortList makes a list come back empty, or without some objects, as if it were
+// all there is. It is repaired when the watch breaks the next time.
+func (w *World) shortList(h Happening) {
+	s := w.cluster(h.Physical).session
+	if s == nil {
+		return
+	}
+	all := s.informers()
+	i := all[h.N%len(all)]
+	if !s.reaches(i) {
+		return
+	}
+	n := 0
+	i.List(func(kube.Object) bool {
+		n++
+		return h.N%3 != 0 && n%2 == 0
+	})
+	w.say("%s: list of %s came back short: %v", s.name, i.Resource().Resource, names(i.All()))
+	w.after(downtime(h.N), func() { i.Lose() })
+}
+
+func (w *World) cordon(h Happening) {
+	w.cluster(h.Physical).edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Unschedulable = !pc.Spec.Unschedulable })
+}
+
+func (w *World) registerLate(Happening) {
+	p := w.cluster("north")
+	p.register()
+	p.startSyncer()
+}
+
+// forget: "north" burns down, for good, and its admin says so.
+func (w *World) forget(Happening) {
+	p := w.cluster("north")
+	if !p.registered || p.dead {
+		return
+	}
+	p.dead = true
+	p.stopSyncer()
+	p.work.stop()
+	p.edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Forget = true })
+}
+
+// repair ends all trouble.
+func (w *World) repair() {
+	w.troubled = false
+	if w.control == nil {
+		w.startServer()
+	}
+	for _, p := range w.clusters {
+		p.upCut, p.downCut = false, false
+		if p.dead {
+			continue
+		}
+		p.edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Unschedulable = false })
+		p.silence()
+		p.startSyncer()
+		p.loseUp()
+		p.loseDown()
+		p.freeForeign()
+	}
+}

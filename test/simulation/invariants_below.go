@@ -1,0 +1,181 @@
+package simulation
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// below sees every change of a physical cluster.
+func (l *ledger) below(p *physical, e kube.Event) {
+	l.last = p.name + ": " + e.By + ": " + e.Key.String()
+	l.sum(e)
+	if isSyncer(e.By) {
+		switch {
+		case e.Old == nil:
+			l.makes(p, e)
+		case e.New == nil || e.New.GetDeletionTimestamp() != nil && e.Old.GetDeletionTimestamp() == nil:
+			l.removes(p, e)
+		default:
+			l.changes(p, e)
+		}
+	}
+	if e.New == nil {
+		return
+	}
+	l.observes(p, e.New)
+}
+
+// ours says that a syncer made an object, or that the object says so in full.
+func (l *ledger) ours(key kube.Key, obj kube.Object) bool {
+	if _, ok := l.made[obj.GetUID()]; ok {
+		return true
+	}
+	m, ok := syncer.MarkOf(key.Resource, obj)
+	return ok && m.ControlPlane == controlPlane
+}
+
+func (l *ledger) makes(p *physical, e kube.Event) {
+	m, ok := syncer.MarkOf(e.Key.Resource, e.New)
+	if !ok {
+		l.world.fail(OnlyOurs, "%s made %s without a mark", p.name, e.Key)
+		return
+	}
+	object := keyOfMark(e.Key.Resource, m)
+	for _, obj := range p.api.List(e.Key.Resource) {
+		other, made := l.made[obj.GetUID()]
+		if made && other.uid == m.UID && obj.GetUID() != e.New.GetUID() {
+			l.world.fail(OneOwner, "%s has a second copy on %s: %s", m.UID, p.name, e.Key)
+		}
+	}
+	l.made[e.New.GetUID()] = origin{e.Key.Resource, m.UID, p.name}
+	name := kube.Key{Resource: copies, Cluster: m.Cluster, Namespace: m.Namespace, Name: syncer.CopyName(e.Key.Resource, m.Name, p.name)}
+	c, ok := l.world.api.Find(name).(*placementv1alpha1.Copy)
+	if !ok || c.Spec.Object.UID != m.UID || c.Status.State == placementv1alpha1.CopyRemoved {
+		l.world.fail(RecordFirst, "%s was made on %s for %s %s, of which there is no Copy", e.Key, p.name, object, m.UID)
+	}
+}
+
+func (l *ledger) changes(p *physical, e kube.Event) {
+	if !l.ours(e.Key, e.Old) {
+		l.world.fail(OnlyOurs, "%s %s on %s is not ours, and was written", e.Key, e.Old.GetUID(), p.name)
+		return
+	}
+	before, had := syncer.MarkOf(e.Key.Resource, e.Old)
+	now, has := syncer.MarkOf(e.Key.Resource, e.New)
+	if !has || had && before != now {
+		l.world.fail(OneOwner, "%s %s on %s was the copy of %v and is that of %v", e.Key, e.Old.GetUID(), p.name, before, now)
+	}
+	if o, ok := l.made[e.Old.GetUID()]; ok && o.uid != now.UID {
+		l.world.fail(OneOwner, "%s %s on %s was made for %v and is the copy of %v", e.Key, e.Old.GetUID(), p.name, o.uid, now.UID)
+	}
+}
+
+func (l *ledger) removes(p *physical, e kube.Event) {
+	uid := e.Old.GetUID()
+	if !l.ours(e.Key, e.Old) {
+		if l.deletedUp[uid] {
+			return // somebody deleted what stands for it
+		}
+		if _, counterpart := l.standIn(p, uid); counterpart != nil {
+			l.world.fail(AbsenceIsNoDelete, "%s %s on %s was deleted, and nobody deleted what stands for it", e.Key, uid, p.name)
+			return
+		}
+		l.world.fail(OnlyOurs, "%s %s on %s is not ours, and was deleted", e.Key, uid, p.name)
+		return
+	}
+	of := l.made[uid].uid
+	if m, ok := syncer.MarkOf(e.Key.Resource, e.Old); ok {
+		of = m.UID
+	}
+	switch {
+	case !l.mayRemove(of, p.name) && !l.remade(e, of):
+		l.world.fail(AbsenceIsNoDelete, "%s %s on %s was deleted, but %s exists and shall be there", e.Key, uid, p.name, of)
+	case e.Key.Resource == namespaces:
+		l.removesNamespace(p, e, of)
+	}
+}
+
+// remade: a Job whose template cannot be changed is made again.
+func (l *ledger) remade(e kube.Event, of types.UID) bool {
+	if e.Key.Resource != jobs && e.Key.Resource != pods {
+		return false
+	}
+	versions := l.versions[of]
+	return len(versions) > 0 && versions[0].GetGeneration() != versions[len(versions)-1].GetGeneration()
+}
+
+// removesNamespace: what is in it goes along.
+func (l *ledger) removesNamespace(p *physical, e kube.Event, of types.UID) {
+	_, logical := l.world.api.ByUID(of)
+	if logical != nil && len(strings_(logical, "spec", "finalizers")) > 0 && logical.GetDeletionTimestamp() != nil {
+		l.world.fail(AbsenceIsNoDelete, "%s on %s was deleted before the content of %s", e.Key, p.name, of)
+	}
+	for _, gr := range content {
+		for _, obj := range p.api.ListNamespace(gr, "", e.Key.Name) {
+			if o, ok := l.made[obj.GetUID()]; ok && !l.mayRemove(o.uid, p.name) {
+				l.world.fail(AbsenceIsNoDelete, "%s on %s was deleted with %s in it, which shall be there", e.Key, p.name, obj.GetName())
+			}
+		}
+	}
+}
+
+// standIn is the logical object that stands for one below.
+func (l *ledger) standIn(p *physical, uid types.UID) (kube.Key, kube.Object) {
+	for _, gr := range observed {
+		for _, obj := range l.world.api.List(gr) {
+			if t := targetsOf(obj)[p.name]; t.State == placementv1alpha1.TargetObserved && t.UID == uid {
+				return l.world.api.KeyOf(gr, obj), obj
+			}
+		}
+	}
+	return kube.Key{}, nil
+}
+
+// observes notes which digests the controllers of a physical cluster have acted on.
+func (l *ledger) observes(p *physical, obj kube.Object) {
+	u := cast(obj)
+	digest := u.GetAnnotations()[syncer.AppliedAnnotation]
+	if digest == "" {
+		return
+	}
+	list := l.applied[u.GetUID()]
+	if len(list) == 0 || list[len(list)-1].digest != digest {
+		list = append(list, digestAt{digest, u.GetGeneration()})
+		l.applied[u.GetUID()] = list
+	}
+	of := types.UID(u.GetAnnotations()[placementv1alpha1.UIDAnnotation])
+	for _, d := range list {
+		if d.generation <= number(u, "status", "observedGeneration") {
+			l.seen[sighted{of, p.name, d.digest}] = true
+		}
+	}
+}
+
+// applies and deletes see what a syncer is about to do.
+func (l *ledger) applies(p *pass, a syncer.Action) {
+	if m, ok := syncer.MarkOf(p.key.Resource, a.Object); !ok || m.ControlPlane != controlPlane {
+		l.world.fail(OnlyOurs, "%s is applied on %s without our mark", p.physicalKey(), p.name)
+	}
+}
+
+func (l *ledger) deletes(p *pass, a syncer.Action) {
+	if l.world.bugs.Precondition(a.UID) == "" {
+		l.world.fail(OnlyOurs, "%s is deleted on %s by name only", p.physicalKey(), p.name)
+	}
+}
+
+// deletesUp: what is taken off above is gone or going below, or has lost its
+// owner.
+func (l *ledger) deletesUp(v *viewed, key kube.Key) {
+	standIn := l.world.api.Find(key)
+	if standIn == nil || standIn.GetUID() != v.Logical.GetUID() || standIn.GetDeletionTimestamp() != nil {
+		return
+	}
+	_, obj := v.api.ByUID(v.key.UID)
+	if obj != nil && obj.GetDeletionTimestamp() == nil {
+		l.world.fail(RunningIsUp, "%s is taken off, but %s runs on %s", key, v.key.UID, v.name)
+	}
+}

@@ -1,0 +1,385 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/atoll-dev/atoll/pkg/admission/syncerguard"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+const maxSteps = 12
+
+// reconcile brings one object and its copy together.
+func (s *session) reconcile(key kube.Key, pause func()) (time.Duration, error) {
+	if key.Resource == namespaces {
+		for s.making[key] {
+			pause()
+		}
+		s.making[key] = true
+		defer delete(s.making, key)
+	}
+	p := &pass{session: s, key: key, pause: pause}
+	err := p.run()
+	switch {
+	case errors.Is(err, errAgain), isSilence(err):
+		s.silent[key]++
+		return backoff(50*time.Millisecond, 15*time.Second, s.silent[key]), nil
+	case err != nil:
+		return 0, err
+	}
+	delete(s.silent, key)
+	return p.after, nil
+}
+
+// pass is one run over one object.
+type pass struct {
+	*session
+	key   kube.Key
+	pause func()
+	in    syncer.Input
+	after time.Duration
+}
+
+func (p *pass) run() error {
+	p.pause()
+	if err := p.read(); err != nil {
+		return err
+	}
+	for range maxSteps {
+		actions := p.world.bugs.Plan(p.in)
+		if len(actions) == 0 {
+			p.done()
+			return nil
+		}
+		for _, a := range actions {
+			p.pause()
+			if err := p.act(a); err != nil {
+				return err
+			}
+			if p.in.Failure != nil && a.Verb != syncer.WriteCopy {
+				break
+			}
+		}
+		if p.after > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("no end after %d steps: %w", maxSteps, errAgain)
+}
+
+func (p *pass) done() {
+	unfinished := p.in.Copy != nil && (p.in.Copy.Status.State == placementv1alpha1.CopyPending ||
+		p.in.Copy.Status.State == placementv1alpha1.CopyFailed || p.in.Copy.Status.State == placementv1alpha1.CopyRemoving)
+	if (p.in.Failure != nil || unfinished) && !p.world.bugs.hasty {
+		p.refused[p.key]++
+		p.after = backoff(time.Second, 2*time.Minute, p.refused[p.key])
+		return
+	}
+	delete(p.refused, p.key)
+	if p.in.Logical == nil && p.in.Copy == nil {
+		delete(p.settled, p.key)
+		if p.in.Physical == nil {
+			delete(p.orphans, p.key)
+		}
+	}
+}
+
+func (p *pass) read() error {
+	p.in = syncer.Input{
+		Ref:    syncer.Ref{Kind: kindOf(p.key.Resource), Cluster: p.key.Cluster, Namespace: p.key.Namespace, Name: p.key.Name},
+		Target: p.name, ControlPlane: controlPlane, Settled: p.settled[p.key],
+	}
+	p.in.Logical = cast(p.logical[p.key.Resource].Get(p.key))
+	p.in.Copy = p.copyOf(p.key)
+	if p.in.Copy != nil && p.in.Copy.Status.State == placementv1alpha1.CopyRemoved {
+		return nil
+	}
+	p.in.Namespace = p.namespaceOf()
+	if p.key.Resource == namespaces {
+		p.in.Contents = p.contents()
+	}
+	return p.readPhysical()
+}
+
+func (s *session) copyKey(key kube.Key) kube.Key {
+	return kube.Key{
+		Resource: copies, Cluster: key.Cluster, Namespace: namespaceOf(key).Name,
+		Name: syncer.CopyName(key.Resource, key.Name, s.name),
+	}
+}
+
+func (s *session) copyOf(key kube.Key) *placementv1alpha1.Copy {
+	c, _ := s.writtenCopies.pick(key, s.copies.Get(s.copyKey(key))).(*placementv1alpha1.Copy)
+	return c
+}
+
+func (p *pass) readPhysical() error {
+	informer := p.beneath[p.key.Resource]
+	var informed kube.Object
+	if p.in.Namespace.Name != "" {
+		informed = informer.Get(p.physicalKey())
+	}
+	if obj := p.writtenBelow.pick(p.key, informed); obj != nil {
+		p.in.Physical = cast(obj)
+		return nil
+	}
+	if p.in.Logical == nil && p.in.Copy == nil {
+		if marked := informer.By(byMark, p.key.String()); len(marked) > 0 {
+			p.in.Physical = cast(marked[0])
+		}
+		return nil
+	}
+	if p.in.Namespace.Name == "" {
+		return nil
+	}
+	return p.look()
+}
+
+func (p *pass) look() error {
+	p.in.Physical = nil
+	return p.down("look for "+p.physicalKey().String(), func() error {
+		p.in.Physical = cast(p.api.Find(p.physicalKey()))
+		return nil
+	})
+}
+
+func (p *pass) physicalKey() kube.Key {
+	if p.key.Resource == namespaces {
+		return kube.Key{Resource: namespaces, Name: p.in.Namespace.Name}
+	}
+	return kube.Key{Resource: p.key.Resource, Namespace: p.in.Namespace.Name, Name: p.key.Name}
+}
+
+func (p *pass) namespaceOf() syncer.Namespace {
+	name, uid := "", types.UID("")
+	if logical := p.logical[namespaces].Get(namespaceOf(p.key)); logical != nil {
+		uid = logical.GetUID()
+		name = logical.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation]
+	}
+	current := p.in.Logical != nil && p.in.Copy != nil && p.in.Copy.Spec.Object.UID == p.in.Logical.GetUID()
+	if p.in.Copy != nil && p.in.Copy.Status.PhysicalNamespace != "" && (!current || name == "") {
+		name = p.in.Copy.Status.PhysicalNamespace
+	}
+	if name == "" || p.key.Resource == namespaces {
+		return syncer.Namespace{Name: name, State: syncer.NamespaceReady}
+	}
+	return syncer.Namespace{Name: name, State: p.namespaceState(name, uid)}
+}
+
+func (p *pass) namespaceState(name string, uid types.UID) syncer.NamespaceState {
+	obj := p.writtenBelow.pick(namespaceOf(p.key), p.beneath[namespaces].Get(kube.Key{Resource: namespaces, Name: name}))
+	switch {
+	case obj == nil || obj.GetName() != name:
+		return syncer.NamespaceAbsent
+	case obj.GetDeletionTimestamp() != nil:
+		return syncer.NamespaceTerminating
+	case uid != "" && obj.GetAnnotations()[placementv1alpha1.UIDAnnotation] != string(uid):
+		return syncer.NamespaceNotOurs
+	}
+	return syncer.NamespaceReady
+}
+
+func (p *pass) contents() int {
+	n := 0
+	for _, o := range p.copies.All() {
+		key := objectOf(o.(*placementv1alpha1.Copy))
+		if key == p.key || namespaceOf(key) != p.key {
+			continue
+		}
+		if c := p.writtenCopies.pick(key, o).(*placementv1alpha1.Copy); c.Status.State != placementv1alpha1.CopyRemoved {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *pass) act(a syncer.Action) error {
+	switch a.Verb {
+	case syncer.WriteCopy:
+		return p.writeCopy(a.Copy)
+	case syncer.CreateNamespace:
+		return p.createNamespace()
+	case syncer.Apply:
+		return p.apply(a)
+	case syncer.Delete:
+		return p.remove(a)
+	case syncer.AskServer:
+		return p.ask(a.UID)
+	case syncer.Report:
+		if p.orphans[p.key] != a.UID {
+			p.orphans[p.key] = a.UID
+			p.world.say("%s: reports an orphan: %s %s", p.name, p.key, a.UID)
+		}
+		p.after = 10 * time.Minute
+		return nil
+	}
+	return fmt.Errorf("unknown verb %q", a.Verb)
+}
+
+func (p *pass) writeCopy(c *placementv1alpha1.Copy) error {
+	before := p.in.Copy
+	c = c.DeepCopy()
+	c.Annotations = map[string]string{"kcp.io/cluster": p.key.Cluster.String()}
+	verb := syncerguard.Update
+	if before == nil {
+		verb = syncerguard.Create
+	}
+	p.world.ledger.guard(syncerguard.Write{
+		Target: p.name, Cluster: p.key.Cluster, Verb: verb, Resource: copies, Namespace: c.Namespace, Name: c.Name, Object: c,
+	})
+	var written kube.Object
+	err := p.up(fmt.Sprintf("copy %s %s %s of %s", p.key, c.Status.State, c.Status.Reason, c.Spec.Object.UID), func() (err error) {
+		if before == nil {
+			written, err = p.world.api.Create(syncerOf(p.name), copies, c)
+		} else {
+			written, err = p.world.api.Update(syncerOf(p.name), copies, c)
+		}
+		return err
+	})
+	switch {
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+		p.pause()
+		_ = p.up("read the copy", func() error {
+			if live := p.world.api.Find(p.copyKey(p.key)); live != nil {
+				p.writtenCopies.put(p.key, live)
+			}
+			return nil
+		})
+		return errAgain
+	case apierrors.IsNotFound(err) && before != nil:
+		p.writtenCopies.forget(p.key, before.UID)
+		return errAgain
+	case err != nil:
+		return err
+	}
+	p.writtenCopies.put(p.key, written)
+	p.in.Copy, p.in.Reverted = written.(*placementv1alpha1.Copy), 0
+	return nil
+}
+
+func (p *pass) createNamespace() error {
+	key := namespaceOf(p.key)
+	if _, err := p.reconcile(key, p.pause); err != nil {
+		return err
+	}
+	p.in.Namespace = p.namespaceOf()
+	if p.in.Namespace.State != syncer.NamespaceAbsent {
+		return nil
+	}
+	if c := p.copyOf(key); c != nil && c.Status.State == placementv1alpha1.CopyFailed {
+		p.in.Failure = &syncer.Failure{Reason: "Namespace" + c.Status.Reason, Message: "the physical namespace: " + c.Status.Message}
+		return nil
+	}
+	return errAgain
+}
+
+func (p *pass) apply(a syncer.Action) error {
+	if a.Drift {
+		if p.after = p.damp(p.key); p.after > 0 {
+			return nil
+		}
+	}
+	exists := a.Object.GetUID() != ""
+	var applied kube.Object
+	err := p.down(fmt.Sprintf("apply %s (%s)", p.physicalKey(), a.Why), func() (err error) {
+		p.world.ledger.applies(p, a)
+		applied, err = p.api.Apply(syncerOf(p.name), p.key.Resource, a.Object, syncer.FieldManager, p.world.bugs.Force(exists))
+		return err
+	})
+	if err != nil {
+		return p.refusal(err)
+	}
+	p.writtenBelow.put(p.key, applied)
+	p.settled[p.key] = syncer.Fingerprint(cast(applied))
+	p.in.Physical, p.in.Applied, p.in.Settled = cast(applied), true, p.settled[p.key]
+	if a.Drift {
+		p.in.Reverted++
+	}
+	return nil
+}
+
+func (p *pass) refusal(err error) error {
+	if apierrors.IsConflict(err) {
+		p.pause()
+		if err := p.look(); err != nil {
+			return err
+		}
+		if p.in.Physical != nil {
+			p.writtenBelow.forget(p.key, p.in.Physical.GetUID())
+		}
+		return nil
+	}
+	if !isAnswer(err) || apierrors.IsNotFound(err) || strings.Contains(err.Error(), "because it is being terminated") {
+		return err
+	}
+	p.in.Failure = &syncer.Failure{
+		Reason: string(apierrors.ReasonForError(err)), Message: err.Error(), Immutable: strings.Contains(err.Error(), kube.Immutable),
+	}
+	return nil
+}
+
+func (p *pass) remove(a syncer.Action) error {
+	key := p.physicalKey()
+	key.Name = p.in.Physical.GetName()
+	err := p.down(fmt.Sprintf("delete %s %s (%s)", key, a.UID, a.Why), func() error {
+		p.world.ledger.deletes(p, a)
+		return p.api.Delete(syncerOf(p.name), key, kube.DeleteOptions{
+			UID: p.world.bugs.Precondition(a.UID), Propagation: a.Propagation, Grace: a.Grace,
+		})
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return p.refusal(err)
+	}
+	p.writtenBelow.forget(p.key, a.UID)
+	delete(p.settled, p.key)
+	p.in.Settled, p.in.Applied, p.in.Failure = "", false, nil
+	p.pause()
+	if err := p.look(); err != nil {
+		return err
+	}
+	if p.in.Physical != nil {
+		p.writtenBelow.put(p.key, p.in.Physical)
+	}
+	return nil
+}
+
+// ask finds out whether the object with uid still exists, from a server that
+// knows of its Copy.
+func (p *pass) ask(uid types.UID) error {
+	if p.world.bugs.trusting {
+		p.in.Gone = uid
+		return nil
+	}
+	var c *placementv1alpha1.Copy
+	if err := p.up("ask for the copy of "+p.key.String(), func() error {
+		c, _ = p.world.api.Find(p.copyKey(p.key)).(*placementv1alpha1.Copy)
+		return nil
+	}); err != nil {
+		return err
+	}
+	switch {
+	case c == nil:
+		p.writtenCopies.forget(p.key, p.in.Copy.UID)
+		return errAgain
+	case c.UID != p.in.Copy.UID || c.Spec.Object.UID != uid:
+		p.writtenCopies.put(p.key, c)
+		return errAgain
+	}
+	p.pause()
+	return p.up("ask for "+p.key.String(), func() error {
+		obj := p.world.api.Find(p.key)
+		if obj != nil && p.sees(obj) && obj.GetUID() == uid {
+			return errAgain
+		}
+		p.in.Gone = uid
+		return nil
+	})
+}

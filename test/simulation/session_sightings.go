@@ -1,0 +1,319 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/atoll-dev/atoll/pkg/admission/protect"
+	"github.com/atoll-dev/atoll/pkg/admission/stamp"
+	"github.com/atoll-dev/atoll/pkg/admission/syncerguard"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// viewed is a sighting and where it belongs.
+type viewed struct {
+	syncer.Sighting
+	*session
+	key     sightingKey
+	cluster logicalcluster.Name
+	pause   func()
+}
+
+const soon = 100 * time.Millisecond
+
+// observe brings one object that controllers below made up to date.
+func (s *session) observe(key sightingKey, pause func()) (time.Duration, error) {
+	pause()
+	v, after, err := s.sight(key, pause)
+	if err == nil && v != nil {
+		response := s.world.bugs.Observe(v.Sighting)
+		if response.Deed != syncer.Rest {
+			pause()
+		}
+		after, err = v.respond(response)
+	}
+	if isSilence(err) {
+		return 5 * time.Second, nil
+	}
+	return after, err
+}
+
+func (s *session) sight(key sightingKey, pause func()) (*viewed, time.Duration, error) {
+	v := &viewed{session: s, key: key, pause: pause, Sighting: syncer.Sighting{Kind: kindOf(key.Resource), Owner: s.owner, Refers: s.refers}}
+	v.Physical = cast(first(s.beneath[key.Resource].By(byUID, string(key.UID))))
+	v.Logical = cast(s.writtenLogical.pick(key, first(s.logical[key.Resource].By(byEntryUID, string(key.UID)))))
+	if v.Physical != nil {
+		if v.Logical == nil && key.Resource == pods && text(v.Physical, "spec", "nodeName") == "" {
+			if left := 2*time.Second - s.world.now.Sub(v.Physical.GetCreationTimestamp().Time); left > 0 {
+				return nil, left, nil
+			}
+		}
+		namespace := first(s.logical[namespaces].By(byPhysicalName, v.Physical.GetNamespace()))
+		if namespace == nil || namespace.GetDeletionTimestamp() != nil && v.Logical == nil {
+			return nil, 0, nil
+		}
+		v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
+	}
+	if v.Logical != nil {
+		v.cluster, v.Namespace = logicalcluster.From(v.Logical), v.Logical.GetNamespace()
+	}
+	if v.cluster.Empty() {
+		return nil, 0, nil
+	}
+	if v.Physical == nil && v.Logical != nil {
+		gone, err := v.isGoneBelow()
+		if err != nil || !gone {
+			return nil, 5 * time.Second, err
+		}
+	}
+	return v, 0, nil
+}
+
+// isGoneBelow asks the physical cluster whether the UID is gone.
+func (v *viewed) isGoneBelow() (bool, error) {
+	namespace := v.logical[namespaces].Get(kube.Key{Resource: namespaces, Cluster: v.cluster, Name: v.Namespace})
+	if namespace == nil || len(physicalName(namespace)) == 0 {
+		return false, nil
+	}
+	candidates := []string{v.Logical.GetName()}
+	if name, ok := strings.CutSuffix(v.Logical.GetName(), "."+v.name); ok {
+		candidates = append(candidates, name)
+	}
+	gone := true
+	for _, name := range candidates {
+		v.pause()
+		if err := v.down("look for "+name, func() error {
+			obj := v.api.Find(kube.Key{Resource: v.key.Resource, Namespace: physicalName(namespace)[0], Name: name})
+			gone = gone && (obj == nil || obj.GetUID() != v.key.UID)
+			return nil
+		}); err != nil {
+			return false, err
+		}
+	}
+	return gone, nil
+}
+
+// owner finds the logical object that stands for an owner below.
+func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
+	for _, gr := range copied {
+		obj := first(s.beneath[gr].By(byUID, string(uid)))
+		if obj == nil {
+			continue
+		}
+		if mark, ok := syncer.MarkOf(gr, obj); ok {
+			logical := s.logical[gr].Get(keyOfMark(gr, mark))
+			if logical == nil || logical.GetUID() != mark.UID {
+				return syncer.Owner{}, false
+			}
+			return ownerFrom(logical), true
+		}
+		break
+	}
+	for _, gr := range observed {
+		informed := first(s.logical[gr].By(byEntryUID, string(uid)))
+		if obj := s.writtenLogical.pick(sightingKey{gr, uid}, informed); obj != nil {
+			return ownerFrom(obj), true
+		}
+	}
+	return syncer.Owner{}, false
+}
+
+func ownerFrom(obj kube.Object) syncer.Owner {
+	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}
+}
+
+func (s *session) refers(uid types.UID) (types.UID, bool) {
+	o, ok := s.owner(uid)
+	return o.UID, ok
+}
+
+func first(objs []kube.Object) kube.Object {
+	if len(objs) == 0 {
+		return nil
+	}
+	return objs[0]
+}
+
+func (v *viewed) respond(r syncer.Response) (time.Duration, error) {
+	switch r.Deed {
+	case syncer.CreateUp:
+		return v.createUp(r.Object)
+	case syncer.BindUp:
+		return soon, v.bindUp(r.Object)
+	case syncer.UpdateUp:
+		return 0, v.updateUp(r)
+	case syncer.DeleteUp:
+		return 0, v.deleteUp(r.Grace)
+	case syncer.DeleteBelow:
+		return v.deleteBelow(r.Grace)
+	}
+	return 0, nil
+}
+
+// write is a write of an Observed object: admission checks and stamps it.
+func (v *viewed) write(verb syncerguard.Verb, sub string, u *unstructured.Unstructured, do func(*unstructured.Unstructured) (kube.Object, error)) (written kube.Object, err error) {
+	u = in(v.cluster, u.DeepCopy())
+	err = v.up(fmt.Sprintf("%s %s %s %s/%s%s", verb, v.key.Resource.Resource, v.key.UID, v.Namespace, u.GetName(), sub), func() error {
+		w := syncerguard.Write{
+			Target: v.name, Cluster: v.cluster, Verb: verb, Resource: v.key.Resource, Subresource: sub,
+			Namespace: v.Namespace, Name: u.GetName(), Object: u,
+		}
+		old := v.world.api.Find(v.world.api.KeyOf(v.key.Resource, u))
+		if verb == syncerguard.Create {
+			uid := types.UID(u.GetAnnotations()[placementv1alpha1.UIDAnnotation])
+			v.world.ledger.guard(w)
+			protect.Create(u)
+			stamp.Observed(u, v.name, uid)
+			in(v.cluster, u)
+		} else if old != nil {
+			w.Old = old
+			if err := syncerguard.Check(w); err != nil {
+				return apierrors.NewForbidden(v.key.Resource, u.GetName(), err)
+			}
+			protect.Update(u, old)
+		}
+		written, err = do(u)
+		return err
+	})
+	return written, err
+}
+
+func (v *viewed) createUp(u *unstructured.Unstructured) (time.Duration, error) {
+	create := func(u *unstructured.Unstructured) (kube.Object, error) {
+		return v.world.api.Create(syncerOf(v.name), v.key.Resource, u)
+	}
+	created, err := v.write(syncerguard.Create, "", u, create)
+	if apierrors.IsAlreadyExists(err) {
+		v.pause()
+		existing := v.world.api.Find(kube.Key{Resource: v.key.Resource, Cluster: v.cluster, Namespace: v.Namespace, Name: u.GetName()})
+		if existing != nil && v.sees(existing) && len(v.entryUID(existing)) > 0 {
+			return soon, nil
+		}
+		u = u.DeepCopy()
+		u.SetName(u.GetName() + "." + v.name)
+		created, err = v.write(syncerguard.Create, "", u, create)
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return time.Second, nil
+	case err != nil:
+		return v.unwelcome(err)
+	}
+	v.writtenLogical.put(v.key, created)
+	v.dependentsOf(v.key.UID)
+	if withStatus, differs := syncer.StatusUp(v.Sighting, cast(created)); differs {
+		v.pause()
+		return 0, v.writeStatus(withStatus)
+	}
+	return 0, nil
+}
+
+func (v *viewed) unwelcome(err error) (time.Duration, error) {
+	if isSilence(err) || apierrors.IsConflict(err) {
+		return 0, err
+	}
+	return time.Minute, nil
+}
+
+func (v *viewed) updateUp(r syncer.Response) error {
+	obj := r.Object
+	if r.Spec {
+		status := obj.Object["status"]
+		updated, err := v.write(syncerguard.Update, "", obj, func(u *unstructured.Unstructured) (kube.Object, error) {
+			return v.world.api.Update(syncerOf(v.name), v.key.Resource, u)
+		})
+		if err != nil {
+			if _, err := v.unwelcome(err); err != nil {
+				return v.outdated(err)
+			}
+		} else {
+			v.writtenLogical.put(v.key, updated)
+			obj = changed(updated)
+			obj.Object["status"] = status
+		}
+		v.pause()
+	}
+	if r.Status {
+		return v.writeStatus(obj)
+	}
+	return nil
+}
+
+func (v *viewed) writeStatus(u *unstructured.Unstructured) error {
+	updated, err := v.write(syncerguard.Update, "status", u, func(u *unstructured.Unstructured) (kube.Object, error) {
+		return v.world.api.UpdateStatus(syncerOf(v.name), v.key.Resource, u)
+	})
+	if err != nil {
+		if _, err := v.unwelcome(err); err != nil {
+			return v.outdated(err)
+		}
+		return nil
+	}
+	v.writtenLogical.put(v.key, updated)
+	return nil
+}
+
+func (v *viewed) outdated(err error) error {
+	if v.Logical != nil {
+		v.writtenLogical.forget(v.key, v.Logical.GetUID())
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (v *viewed) bindUp(desired *unstructured.Unstructured) error {
+	err := v.up("bind "+v.Logical.GetName(), func() error {
+		live := v.world.api.Find(v.world.api.KeyOf(pods, v.Logical))
+		if live == nil || live.GetUID() != v.Logical.GetUID() || live.GetDeletionTimestamp() != nil {
+			return apierrors.NewConflict(pods, v.Logical.GetName(), fmt.Errorf("another pod"))
+		}
+		bound := changed(live)
+		_ = unstructured.SetNestedField(bound.Object, text(desired, "spec", "nodeName"), "spec", "nodeName") // a path of maps
+		_, err := v.world.api.Update(syncerOf(v.name), pods, bound)
+		return err
+	})
+	v.writtenLogical.forget(v.key, v.Logical.GetUID())
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+func (v *viewed) deleteUp(grace int64) error {
+	uid := v.Logical.GetUID()
+	err := v.up(fmt.Sprintf("delete %s %s with grace %d", v.key.Resource.Resource, v.Logical.GetName(), grace), func() error {
+		key := v.world.api.KeyOf(v.key.Resource, v.Logical)
+		v.world.ledger.deletesUp(v, key)
+		return v.world.api.Delete(syncerOf(v.name), key, kube.DeleteOptions{UID: uid, Grace: &grace, Propagation: metav1.DeletePropagationBackground})
+	})
+	v.writtenLogical.forget(v.key, uid)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+func (v *viewed) deleteBelow(grace int64) (time.Duration, error) {
+	o := kube.DeleteOptions{UID: v.world.bugs.Precondition(v.Physical.GetUID())}
+	if grace >= 0 {
+		o.Grace = &grace
+	}
+	err := v.down("pass on the deletion of "+v.Physical.GetName(), func() error {
+		return v.api.Delete(syncerOf(v.name), v.api.KeyOf(v.key.Resource, v.Physical), o)
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return soon, nil
+	}
+	return 0, err
+}
