@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -66,6 +67,11 @@ func (l *lifecycle) admit(ctx context.Context, r *request) error {
 	if err := l.immortal(r); err != nil {
 		return err
 	}
+	if r.GetOperation() == admission.Create && r.user() && !r.virtual() {
+		if err := l.leavingCluster(r); err != nil {
+			return err
+		}
+	}
 	if r.isNamespace() {
 		if r.GetOperation() == admission.Delete && !r.IsDryRun() {
 			l.leaving.Add(namespaceKey{r.cluster, r.GetName()}, true, leavingFor)
@@ -82,8 +88,22 @@ func (l *lifecycle) admit(ctx context.Context, r *request) error {
 // exists.
 var localReviews = schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}
 
+// leavingCluster refuses what would be left in a logical cluster that goes.
+func (l *lifecycle) leavingCluster(r *request) error {
+	c, ok := r.lookup.logicalClusters.Get(controller.Request{Cluster: scope.Root, Name: r.cluster.String()})
+	if !ok || c.DeletionTimestamp == nil {
+		return nil
+	}
+	return admission.NewForbidden(r.Attributes, fmt.Errorf("logical cluster %s is being deleted", r.cluster))
+}
+
 func (l *lifecycle) create(ctx context.Context, r *request) error {
 	namespace, err := r.getNamespace(ctx)
+	if apierrors.IsNotFound(err) && r.GetNamespace() == metav1.NamespaceSystem && r.cluster != scope.Root && r.user() && !r.IsDryRun() {
+		// Manifests take kube-system for granted; a logical cluster gets it when
+		// somebody uses it, and costs nothing before.
+		namespace, err = r.lookup.makeNamespace(ctx, r.cluster, r.GetNamespace())
+	}
 	if err == nil {
 		_, left := l.leaving.Get(namespaceKey{r.cluster, r.GetNamespace()})
 		terminating := namespace.Status.Phase == corev1.NamespaceTerminating

@@ -15,13 +15,11 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// reservedPrefix begins the names of namespaces that belong to Kubernetes.
-const reservedPrefix = "kube-"
-
-// Placeable reports whether objects of a namespace may be placed: not in "root"
-// and not in the namespaces of Kubernetes itself.
+// Placeable reports whether objects of a namespace may be placed: not in "root".
+// The namespace kube-system is as good as any: what a physical cluster runs in
+// its own is out of sight.
 func Placeable(cluster logicalcluster.Name, namespace string) bool {
-	return cluster != scope.Root && namespace != "" && !strings.HasPrefix(namespace, reservedPrefix)
+	return cluster != scope.Root && namespace != ""
 }
 
 // Cluster writes the annotation of the logical cluster.

@@ -51,14 +51,14 @@ func TestEachPartOfTheIdentityChangesThePhysicalNamespace(t *testing.T) {
 	}
 }
 
-func TestNothingIsPlacedInRootAndInTheNamespacesOfKubernetes(t *testing.T) {
+func TestNothingIsPlacedInRoot(t *testing.T) {
 	for _, c := range []struct {
 		cluster   logicalcluster.Name
 		namespace string
 		want      bool
 	}{
 		{"shop", "web", true}, {"shop", "default", true}, {"shop", "kubernetes", true},
-		{"shop", "kube-system", false}, {"shop", "kube-own", false}, {"root", "web", false}, {"shop", "", false},
+		{"shop", "kube-system", true}, {"root", "web", false}, {"shop", "", false},
 	} {
 		if got := Placeable(c.cluster, c.namespace); got != c.want {
 			t.Errorf("Placeable(%s, %s) = %v", c.cluster, c.namespace, got)

@@ -133,3 +133,15 @@ func TestPrivilegedPodsAreLeftToThePhysicalCluster(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestKubeSystemExistsAsSoonAsSomebodyUsesIt(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "kube-system-used")
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "leader"}}
+	if _, err := s.Kube.CoreV1().ConfigMaps("kube-system").Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Kube.CoreV1().ConfigMaps("kube-other").Create(ctx, cm, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("another namespace that does not exist: %v, want NotFound", err)
+	}
+}
