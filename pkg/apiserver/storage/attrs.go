@@ -25,12 +25,14 @@ const (
 
 // attrs are the attributes of obj that selectors see, ours included.
 func (r *resource) attrs(obj runtime.Object) (labels.Set, fields.Set, error) {
-	l, base, err := r.baseAttrs(obj)
+	l, f, err := r.baseAttrs(obj)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := make(fields.Set, len(base)+2)
-	maps.Copy(f, base)
+	if f == nil {
+		f = fields.Set{}
+	}
+	// The set was made for this call, as in upstream's WithFieldMutation.
 	f[clusterField] = clusterOf(obj).String()
 	if targets := r.targets(obj); len(targets) > 0 {
 		f[targetsField] = "," + strings.Join(targets, ",") + ","

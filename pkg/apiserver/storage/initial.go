@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -128,21 +127,15 @@ const prefixedBuffer = 64
 
 // prefixed delivers initial events, then those of another watch.
 type prefixed struct {
-	rest   watch.Interface
-	events chan watch.Event
-	stop   func()
-	done   chan struct{}
+	stream
+	rest watch.Interface
 }
 
 func newPrefixed(ctx context.Context, initial []watch.Event, rest watch.Interface) *prefixed {
-	p := &prefixed{rest: rest, events: make(chan watch.Event, prefixedBuffer), done: make(chan struct{})}
-	p.stop = sync.OnceFunc(func() { close(p.done) })
+	p := &prefixed{stream: newStream(prefixedBuffer), rest: rest}
 	go p.run(ctx, initial)
 	return p
 }
-
-// ResultChan implements watch.Interface.
-func (p *prefixed) ResultChan() <-chan watch.Event { return p.events }
 
 // Stop implements watch.Interface.
 func (p *prefixed) Stop() {
@@ -153,36 +146,12 @@ func (p *prefixed) Stop() {
 func (p *prefixed) run(ctx context.Context, initial []watch.Event) {
 	defer close(p.events)
 	defer p.rest.Stop()
-	for i, e := range initial {
-		initial[i] = watch.Event{} // nothing holds what has been sent
-		if e.Type == watch.Added {
-			e.Object = e.Object.DeepCopyObject() // the list shares with the watch cache
-		}
-		if !p.send(ctx, e) {
-			return
-		}
+	if !p.sendInitial(ctx, initial) {
+		return
 	}
 	for e := range p.rest.ResultChan() {
 		if !p.send(ctx, e) {
 			return
 		}
-	}
-}
-
-func (p *prefixed) send(ctx context.Context, e watch.Event) bool {
-	select {
-	case <-p.done:
-		return false
-	case <-ctx.Done():
-		return false
-	default:
-	}
-	select {
-	case p.events <- e:
-		return true
-	case <-p.done:
-		return false
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // sightingsKept is more than the events that are on their way through the
 // watch cache at any time (100 in its queue, at most 2000 in those of a watch).
-const sightingsKept = 4096
+const sightingsKept = 2560
 
 // sightings remembers, by pointer, the objects that went last into the watch
 // cache. The watch cache hands its watchers wrappers that can only be unwrapped

@@ -12,17 +12,18 @@ import (
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 )
 
+// viewBuffer is how many events a watch prepares before its reader asks for them.
+const viewBuffer = 16
+
 // viewWatch is one watch of the view of one target.
 type viewWatch struct {
+	stream
 	hub       *hub
 	target    string
 	key       string
 	predicate storage.SelectionPredicate
 	// after is the resource version that the reader has.
-	after  uint64
-	events chan watch.Event
-	done   chan struct{}
-	stop   func()
+	after uint64
 
 	mu sync.Mutex
 	// queue waits for the reader; wake says that there is something to do.
@@ -45,21 +46,15 @@ type pending struct {
 }
 
 func newViewWatch(h *hub, target, key string, p storage.SelectionPredicate) *viewWatch {
-	w := &viewWatch{
+	return &viewWatch{
+		stream:    newStream(viewBuffer),
 		hub:       h,
 		target:    target,
 		key:       key,
 		predicate: p,
-		events:    make(chan watch.Event, 16),
-		done:      make(chan struct{}),
 		wake:      make(chan struct{}, 1),
 	}
-	w.stop = sync.OnceFunc(func() { close(w.done) })
-	return w
 }
-
-// ResultChan implements watch.Interface.
-func (w *viewWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // Stop implements watch.Interface.
 func (w *viewWatch) Stop() {
@@ -101,14 +96,8 @@ func (w *viewWatch) notify() {
 func (w *viewWatch) run(ctx context.Context, initial []watch.Event) {
 	defer close(w.events)
 	defer w.hub.remove(w)
-	for i, e := range initial {
-		initial[i] = watch.Event{} // nothing holds what has been sent
-		if e.Type == watch.Added {
-			e.Object = e.Object.DeepCopyObject()
-		}
-		if !w.send(ctx, e) {
-			return
-		}
+	if !w.sendInitial(ctx, initial) {
+		return
 	}
 	utilflowcontrol.WatchInitialized(ctx)
 	for {
@@ -134,24 +123,6 @@ func (w *viewWatch) run(ctx context.Context, initial []watch.Event) {
 			}
 			return
 		}
-	}
-}
-
-func (w *viewWatch) send(ctx context.Context, e watch.Event) bool {
-	select {
-	case <-w.done:
-		return false
-	case <-ctx.Done():
-		return false
-	default:
-	}
-	select {
-	case w.events <- e:
-		return true
-	case <-w.done:
-		return false
-	case <-ctx.Done():
-		return false
 	}
 }
 
