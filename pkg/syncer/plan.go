@@ -22,8 +22,10 @@ type Input struct {
 	// Copy is the record of the object on this target; nil if there is none.
 	Copy *placementv1alpha1.Copy
 	// Physical is what is on the target under the name of the copy, whoever it
-	// belongs to; nil says that nothing is. It must have been looked for.
+	// belongs to; nil says that nothing is, unless it is Unseen.
 	Physical *unstructured.Unstructured
+	// Unseen says that nobody has asked the target yet.
+	Unseen bool
 	// Namespace is where the copy goes.
 	Namespace Namespace
 	// Contents is, for a Namespace, how many other Copies in it are not Removed.
@@ -65,6 +67,8 @@ type Verb string
 const (
 	// WriteCopy creates or updates the Copy in the control plane.
 	WriteCopy Verb = "WriteCopy"
+	// Look asks the physical cluster what is there.
+	Look Verb = "Look"
 	// CreateNamespace makes the physical namespace, which has a Copy of its own.
 	CreateNamespace Verb = "CreateNamespace"
 	// Apply writes Object to the physical cluster.
@@ -118,28 +122,32 @@ type Action struct {
 //	   old       carries the mark of this object with another UID
 //	   foreign   anything else
 //
-//	 L       C               P             do
-//	 live    none            any           1 WriteCopy Pending
-//	 live    Removed         any           2 nothing: the server deletes the Copy first
-//	 live    stale           ours by C     3 Delete it, WriteCopy Removing
-//	 live    stale           other         4 WriteCopy Removed
-//	 live    current         foreign       5 WriteCopy Failed, NotOurs
-//	 live    current         old           6 Delete it: its UID cannot exist any more
-//	 live    current         none          7 CreateNamespace if need be, Apply; a finished Job or Pod stays gone
-//	 live    current         ours          8 Apply if something differs, else WriteCopy if that differs
-//	 going   Removed         any           9 nothing
-//	 going   stale           any           3 or 4
-//	 going   none, current   ours or old   10 WriteCopy Removing, Delete it
-//	 going   none, current   none, foreign 11 WriteCopy Removed
-//	 absent  none            ours or old   12 Report: nothing recorded, nothing removed
-//	 absent  none            other         13 nothing
-//	 absent  Removed         any           13 nothing
-//	 absent  any other       any           14 AskServer; gone: as 10 and 11
+// Everything but the first record needs to know P: if it is unseen, Look.
+//
+//	L       C               P             do
+//	live    none            any           1 WriteCopy Pending
+//	live    Removed         any           2 nothing: the server deletes the Copy first
+//	live    stale           ours by C     3 Delete it, WriteCopy Removing
+//	live    stale           other         4 WriteCopy Removed
+//	live    current         foreign       5 WriteCopy Failed, NotOurs
+//	live    current         old           6 Delete it: its UID cannot exist any more
+//	live    current         none          7 CreateNamespace if need be, Apply; a finished Job or Pod stays gone
+//	live    current         ours          8 Apply if something differs, else WriteCopy if that differs
+//	going   Removed         any           9 nothing
+//	going   stale           any           3 or 4
+//	going   none, current   ours or old   10 WriteCopy Removing, Delete it
+//	going   none, current   none, foreign 11 WriteCopy Removed
+//	absent  none            ours or old   12 Report: nothing recorded, nothing removed
+//	absent  none            other         13 nothing
+//	absent  Removed         any           13 nothing
+//	absent  any other       any           14 AskServer; gone: as 10 and 11
 func Plan(in Input) []Action {
 	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
 	switch {
 	case p.copy == copyRemoved: // 2, 9, 13
 		return nil
+	case in.Unseen && !(p.logical == logicalLive && p.copy == copyNone):
+		return []Action{{Verb: Look, Why: "Unseen"}}
 	case p.logical == logicalAbsent:
 		return p.absent()
 	case p.copy == copyStale:

@@ -179,6 +179,8 @@ func describe(actions []Action) string {
 	return strings.Join(words, ", ")
 }
 
+func unseen(in *Input) { in.Unseen = true }
+
 func TestThePlanForEachCellOfTheTable(t *testing.T) {
 	immutable := &Failure{Reason: "Invalid", Message: "no", Immutable: true}
 	for _, c := range []struct {
@@ -235,6 +237,12 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"14 another one is gone", situation{copy: "Synced", physical: "old", gone: "new"}, "AskServer old NotInView"},
 		{"14 gone", situation{copy: "Synced", physical: "old", gone: "old"}, "WriteCopy Removing/Gone, Delete p1 Gone"},
 		{"14 gone, and below too", situation{copy: "Synced", gone: "old"}, "WriteCopy Removed"},
+		{"unseen: a record needs no look", situation{logical: "live", edit: unseen}, "WriteCopy Pending/New"},
+		{"unseen: an apply does", situation{logical: "live", copy: "Pending", edit: unseen}, "Look"},
+		{"unseen: an acknowledgement does", situation{logical: "deleting", copy: "Synced", edit: unseen}, "Look"},
+		{"unseen: also one that was never asked for", situation{logical: "removing", edit: unseen}, "Look"},
+		{"unseen: also of a predecessor", situation{logical: "live!", copy: "Synced", edit: unseen}, "Look"},
+		{"unseen: also of what is gone", situation{copy: "Synced", gone: "old", edit: unseen}, "Look"},
 		{"what came up is not sent down", situation{logical: "observed"}, ""},
 
 		{"a Namespace stays for what is in it", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old", contents: 1}, "WriteCopy Synced"},

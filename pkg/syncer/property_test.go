@@ -66,6 +66,18 @@ func TestNothingIsDeletedWithoutAnInstructionForItsUID(t *testing.T) {
 	})
 }
 
+func TestWithoutALookNothingIsDoneBelowAndNothingAcknowledged(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawSituation(t).input()
+		in.Physical, in.Unseen = nil, true
+		for _, a := range Plan(in) {
+			if a.Verb != Look && (a.Verb != WriteCopy || a.Copy.Status.State != placementv1alpha1.CopyPending) {
+				t.Fatalf("%s", describe([]Action{a}))
+			}
+		}
+	})
+}
+
 func TestNothingThatIsNotOursIsWrittenTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawSituation(t).input()

@@ -21,6 +21,8 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 	switch a.Verb {
 	case syncer.WriteCopy:
 		return p.writeCopy(ctx, a.Copy)
+	case syncer.Look:
+		return p.look(ctx)
 	case syncer.CreateNamespace:
 		return p.createNamespace(ctx)
 	case syncer.Apply:
@@ -112,6 +114,8 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 		return fmt.Errorf("encoding: %w", err)
 	}
 	exists := a.Object.GetUID() != ""
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	obj, err := p.physicalClient().Patch(ctx, a.Object.GetName(), types.ApplyPatchType, body,
 		metav1.PatchOptions{FieldManager: syncer.FieldManager, Force: ptr.To(exists)})
 	if err != nil {
@@ -148,6 +152,8 @@ func (p *pass) refusal(ctx context.Context, err error) error {
 // delete removes the object with the UID, and looks whether it is gone at once.
 func (p *pass) delete(ctx context.Context, a syncer.Action) error {
 	name := p.in.Physical.GetName()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	err := p.physicalClient().Delete(ctx, name, metav1.DeleteOptions{
 		Preconditions:      &metav1.Preconditions{UID: &a.UID},
 		PropagationPolicy:  &a.Propagation,

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
@@ -20,6 +21,9 @@ import (
 // maxSteps bounds one pass over an object; the longest legitimate one (a Job
 // made again in a new namespace) takes seven.
 const maxSteps = 12
+
+// patience is how long a request to the physical cluster may take.
+const patience = 20 * time.Second
 
 // errAgain ends a pass: what was read is outdated.
 var errAgain = errors.New("read again")
@@ -60,9 +64,7 @@ type pass struct {
 }
 
 func (p *pass) run(ctx context.Context) error {
-	if err := p.read(ctx); err != nil {
-		return err
-	}
+	p.read()
 	for range maxSteps {
 		actions := syncer.Plan(p.in)
 		if len(actions) == 0 {
@@ -104,10 +106,9 @@ var unfinished = map[placementv1alpha1.CopyState]bool{
 	placementv1alpha1.CopyPending: true, placementv1alpha1.CopyFailed: true, placementv1alpha1.CopyRemoving: true,
 }
 
-// read gathers the input from informers, and from the physical cluster if they
-// do not have the copy: one without our label, or somebody else's object, may be
-// in its place.
-func (p *pass) read(ctx context.Context) error {
+// read gathers the input from informers. If they do not have the copy, that says
+// little: one without our label, or somebody else's object, may be in its place.
+func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref: p.key.ref(p.kind), Target: p.target, ControlPlane: p.controlPlane,
 		Settled: p.settled.get(p.key),
@@ -120,46 +121,57 @@ func (p *pass) read(ctx context.Context) error {
 		p.in.Copy = c
 	}
 	if p.in.Copy != nil && p.in.Copy.Status.State == placementv1alpha1.CopyRemoved {
-		return nil // nothing is done until the server took note
+		return // nothing is done until the server took note
 	}
 	p.in.Namespace = p.namespaceOf()
 	p.in.Scaled = p.isScaled()
 	if p.in.Ref.IsNamespace() {
 		p.in.Contents = p.contents()
 	}
-	return p.readPhysical(ctx)
+	p.readPhysical()
 }
 
-func (p *pass) readPhysical(ctx context.Context) error {
+func (p *pass) readPhysical() {
 	informer := p.below[p.key.Resource]
 	if informer == nil {
 		if p.in.Logical != nil {
 			p.in.Failure = &syncer.Failure{Reason: "NotServed", Message: "the physical cluster does not serve " + p.key.Resource.String()}
 		}
-		return nil
+		return
+	}
+	if p.in.Namespace.Name == "" {
+		// No record says where; what carries the mark of the object does.
+		marked := first(informer.ByIndex(byMark, p.key.Request.String()))
+		if marked == nil {
+			return
+		}
+		p.in.Physical = marked
+		p.in.Namespace = syncer.Namespace{Name: physicalNamespaceOf(marked), State: syncer.NamespaceReady}
+		return
 	}
 	obj, found := informer.Get(p.physicalRequest())
-	if p.in.Namespace.Name == "" {
-		found = false
-	}
 	if obj, ok := p.writtenBelow.pick(p.key, obj, found); ok {
 		p.in.Physical = obj
-		return nil
+		return
 	}
 	if p.in.Logical == nil && p.in.Copy == nil {
-		if marked := informer.ByIndex(byMark, p.key.Request.String()); len(marked) > 0 {
-			p.in.Physical = marked[0]
-		}
-		return nil
+		p.in.Physical = first(informer.ByIndex(byMark, p.key.Request.String()))
+		return
 	}
-	if p.in.Namespace.Name == "" {
-		return nil
+	p.in.Unseen = true
+}
+
+func physicalNamespaceOf(obj *unstructured.Unstructured) string {
+	if obj.GetNamespace() != "" {
+		return obj.GetNamespace()
 	}
-	return p.look(ctx)
+	return obj.GetName()
 }
 
 // look asks the physical cluster itself.
 func (p *pass) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	r := p.physicalRequest()
 	obj, err := p.physicalClient().Get(ctx, r.Name, metav1.GetOptions{})
 	switch {
@@ -170,6 +182,7 @@ func (p *pass) look(ctx context.Context) error {
 	default:
 		p.in.Physical = obj
 	}
+	p.in.Unseen = false
 	return nil
 }
 
