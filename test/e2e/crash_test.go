@@ -16,44 +16,91 @@ import (
 // The tests of this file disturb processes that all tests share: none is parallel.
 
 func TestAServerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
-	ctx := context.Background()
 	k := theLab.newCluster(t)
+	must(t)(k.Apply(context.Background(), deployment("first", 1)))
+	surviveKills(t, k, theLab.homeOf(t, k, "default"), theLab.server)
+}
+
+func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
+	ctx := context.Background()
+	north, err := theLab.startPhysical(ctx, "north")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := north.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t)(theLab.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: north}, spec: {unschedulable: true, connection: {type: Pull}}}"))
+	syncer, err := process.Start(ctx, process.Spec{
+		Path:  process.Binary("atoll-syncer"),
+		Args:  []string{"--physical-cluster", "north", "--kubeconfig", theLab.kubeconfig(t, "--syncer", "north"), "--physical-kubeconfig", north.Kubeconfig},
+		Log:   theLab.path("north-syncer.log"),
+		Ready: "Syncing",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // after the logical cluster below is gone: copies hold a physical cluster
+		if t.Failed() {
+			t.Logf("end of the syncer's log:\n%s", syncer.LogTail())
+		}
+		must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/north", "--timeout=60s"))
+		if err := syncer.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/north", "--timeout=60s"))
+	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/north", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
+
+	k := theLab.newCluster(t)
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=north"))
 	must(t)(k.Apply(ctx, deployment("first", 1)))
-	h := theLab.homeOf(t, k, "default")
+	h := theLab.homeOf(t, k, "default", north)
+	surviveKills(t, k, h, syncer)
+	must(t)(k.Run(ctx, "delete", "deployments", "--all", "--timeout=60s"))
+	converges(t, k, h, map[string]int32{})
+}
+
+// surviveKills kills a process a few times while clients write and delete, and
+// wants what they were told to be true in the end, above and below. It begins
+// with the Deployment "first".
+func surviveKills(t *testing.T, k process.Kubectl, h home, victim *process.Process) {
+	t.Helper()
+	ctx := context.Background()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-
-	const rounds = 4
+	type answer struct {
+		name    string
+		deleted bool
+		err     error
+	}
 	expected := map[string]int32{"first": 1}
-	for round := range rounds {
-		// Clients that write while the server dies; what they were told counts.
-		type answer struct {
-			name    string
-			deleted bool
-			err     error
-		}
+	for round := range 4 {
 		answers := make(chan answer)
 		writers := 0
+		for name := range expected {
+			if round == 0 || writers == 2 {
+				break
+			}
+			writers++
+			go func() {
+				_, err := k.Run(ctx, "delete", "deployment", name, "--wait=false")
+				answers <- answer{name, true, err}
+			}()
+		}
 		for i := range 6 {
 			name := fmt.Sprintf("d%d-%d", round, i)
 			writers++
 			go func() {
 				_, err := k.Apply(ctx, deployment(name, 1))
-				answers <- answer{name: name, err: err}
+				answers <- answer{name, false, err}
 			}()
 		}
-		for name := range expected {
-			if round > 0 && len(expected) > 2 && writers < 8 {
-				writers++
-				go func() {
-					_, err := k.Run(ctx, "delete", "deployment", name, "--wait=false")
-					answers <- answer{name: name, deleted: true, err: err}
-				}()
-			}
-		}
 		time.Sleep(time.Duration(random.IntN(600)) * time.Millisecond)
-		theLab.server.Kill()
+		victim.Kill()
 		unsure := map[string]bool{}
 		for range writers {
 			switch a := <-answers; {
@@ -65,7 +112,7 @@ func TestAServerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 				expected[a.name] = 1
 			}
 		}
-		restart(t, theLab.server)
+		restart(t, victim)
 		for name := range unsure { // the truth is what the server says now
 			var d appsv1.Deployment
 			ok, err := k.Get(ctx, &d, "deployment", name)

@@ -73,8 +73,8 @@ type home struct {
 // below is kubectl in the physical namespace.
 func (h home) below() process.Kubectl { return h.Kubectl.In(h.namespace) }
 
-// homeOf finds out where a namespace is placed.
-func (l *lab) homeOf(t *testing.T, k process.Kubectl, namespace string) home {
+// homeOf finds out where a namespace is placed: on east, west or one of others.
+func (l *lab) homeOf(t *testing.T, k process.Kubectl, namespace string, others ...*physicalCluster) home {
 	t.Helper()
 	var placement placementv1alpha1.Placement
 	get(t, k.In(namespace), &placement, "placement", placementv1alpha1.NamespaceUnit)
@@ -87,7 +87,14 @@ func (l *lab) homeOf(t *testing.T, k process.Kubectl, namespace string) home {
 	if below == "" {
 		t.Fatalf("namespace %s is placed but has no annotation %s", namespace, placementv1alpha1.PhysicalNamespaceAnnotation)
 	}
-	return home{l.physical(t, placement.Spec.Decision.Clusters[0].Name), below}
+	name := placement.Spec.Decision.Clusters[0].Name
+	for _, p := range append(others, l.east, l.west) {
+		if p.name == name {
+			return home{p, below}
+		}
+	}
+	t.Fatalf("namespace %s is placed on %q, which nobody started", namespace, name)
+	return home{}
 }
 
 // get reads an object that must be there.

@@ -147,18 +147,6 @@ func processOf(p *physicalCluster) *process.Process {
 
 func (l *lab) path(elem ...string) string { return filepath.Join(append([]string{l.dir}, elem...)...) }
 
-// physical finds a physical cluster by name.
-func (l *lab) physical(t *testing.T, name string) *physicalCluster {
-	t.Helper()
-	for _, p := range []*physicalCluster{l.east, l.west} {
-		if p.name == name {
-			return p
-		}
-	}
-	t.Fatalf("no physical cluster is called %q", name)
-	return nil
-}
-
 // newCluster makes a logical cluster for one test and returns its admin's kubectl.
 func (l *lab) newCluster(t *testing.T) process.Kubectl {
 	t.Helper()
@@ -175,13 +163,15 @@ func (l *lab) newCluster(t *testing.T) process.Kubectl {
 	return process.Kubectl{Kubeconfig: l.kubeconfig(t, name)}
 }
 
-// kubeconfig issues a kubeconfig for a logical cluster.
-func (l *lab) kubeconfig(t *testing.T, name string) string {
+// kubeconfig issues a kubeconfig: for a logical cluster, or with --syncer for a
+// physical cluster.
+func (l *lab) kubeconfig(t *testing.T, args ...string) string {
 	t.Helper()
-	path := l.path(name + ".kubeconfig")
-	out, err := exec.Command(process.Binary("atoll"), "kubeconfig", name, "--data-dir", l.path("atoll"), "--output", path).CombinedOutput()
+	path := l.path(strings.Join(args, "") + ".kubeconfig")
+	args = append([]string{"kubeconfig", "--data-dir", l.path("atoll"), "--output", path}, args...)
+	out, err := exec.Command(process.Binary("atoll"), args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("atoll kubeconfig %s: %v\n%s", name, err, out)
+		t.Fatalf("atoll %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return path
 }

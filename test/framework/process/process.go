@@ -92,7 +92,8 @@ func (p *Process) awaitReady(ctx context.Context, from int64) error {
 	}
 }
 
-// Stop asks the process to end and reports how that went.
+// Stop asks the process to end and reports how that went. The log of one that
+// does not end has its stacks.
 func (p *Process) Stop() error {
 	if !p.Running() {
 		return nil
@@ -108,7 +109,12 @@ func (p *Process) Stop() error {
 		}
 		return nil
 	case <-time.After(stopTimeout):
-		p.Kill()
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // a Go program writes what it waits for into its log
+		select {
+		case <-p.done:
+		case <-time.After(time.Second):
+			p.Kill()
+		}
 		return fmt.Errorf("%s did not end within %s", p.spec.Path, stopTimeout)
 	}
 }
