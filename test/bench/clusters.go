@@ -201,9 +201,6 @@ func (s *server) restart(ctx context.Context) (took time.Duration, m memory, err
 		return 0, m, fmt.Errorf("starting %s again: %w", s.name, err)
 	}
 	took = time.Since(began)
-	if err := s.connect(); err != nil {
-		return 0, m, err
-	}
 	if err := s.rest(ctx); err != nil {
 		return 0, m, err
 	}

@@ -180,8 +180,15 @@ func (w *way) printBeside(ctx context.Context, base *way, o options) error {
 			name string
 			*way
 		}{{"stock, written and watched there", base}, {"atoll", w}} {
+			profiled := func() error { return nil }
+			if side.way == w {
+				profiled = w.server.profileCPU(ctx, o.profiles, size.batch+".cpu.pb.gz", 15*time.Second)
+			}
 			created, err := side.each(ctx, size.batch, size.objects, size.writers, side.down, side.create)
 			if err != nil {
+				return err
+			}
+			if err := profiled(); err != nil {
 				return err
 			}
 			down = append(down, created.row("apply, to the physical cluster", side.name))

@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 )
 
 // observer notes when it sees Deployments become what it waits for, each once.
@@ -36,7 +38,9 @@ func observe(ctx context.Context, is func(*appsv1.Deployment) bool, clients ...k
 		if err != nil {
 			return nil, fmt.Errorf("listing deployments: %w", err)
 		}
-		w, err := deployments.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		// A server ends the watch of a client that falls behind; this one goes on
+		// where it was.
+		w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{WatchFuncWithContext: deployments.Watch})
 		if err != nil {
 			return nil, fmt.Errorf("watching deployments: %w", err)
 		}

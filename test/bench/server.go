@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,9 +42,13 @@ type lab struct {
 // startAtoll runs an Atoll server of its own data.
 func (l *lab) startAtoll(ctx context.Context, name string) (*server, error) {
 	dir := filepath.Join(l.dir, name)
+	address, err := freeAddress() // the same after a restart: statuses tell the URL
+	if err != nil {
+		return nil, err
+	}
 	return l.start(ctx, name, dir, process.Spec{
 		Path:  filepath.Join(l.bin, "atoll"),
-		Args:  []string{"start", "--data-dir", dir, "--listen", "127.0.0.1:0", "--unsafe-no-fsync"},
+		Args:  []string{"start", "--data-dir", dir, "--listen", address, "--unsafe-no-fsync"},
 		Ready: "atoll serves at ",
 	})
 }
@@ -66,20 +71,24 @@ func (l *lab) start(ctx context.Context, name, dir string, spec process.Spec) (*
 	}
 	s := &server{Process: p, name: name, kubeconfig: filepath.Join(dir, "admin.kubeconfig")}
 	l.started = append(l.started, s)
-	return s, s.connect()
-}
-
-// connect reads the kubeconfig, which names another port after each start.
-func (s *server) connect() error {
 	c, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("reading the kubeconfig of %s: %w", s.name, err)
+		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", s.name, err)
 	}
 	c.Host, _, _ = strings.Cut(c.Host, "/clusters/")
 	c.QPS = -1 // what is measured is the server
 	c.WarningHandler = rest.NoWarnings{}
 	s.config = c
-	return nil
+	return s, nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
 }
 
 // stop ends all that was started, the last first.
@@ -188,7 +197,9 @@ func (s *server) memory(ctx context.Context) (m memory, err error) {
 		}
 		return number(re, body)
 	}
-	read("/debug/pprof/heap", heapAlloc, "gc") // the first collection runs finalizers, the second frees what they held
+	for range 2 { // finalizers and pools hold some of it for a collection or two
+		read("/debug/pprof/heap", heapAlloc, "gc")
+	}
 	m.heap = read("/debug/pprof/heap", heapAlloc, "gc")
 	m.goroutines = read("/debug/pprof/goroutine", goroutines)
 	if err != nil {
