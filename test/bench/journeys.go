@@ -337,7 +337,7 @@ func comparePlaced(ctx context.Context, l *lab, ours *server, o options) error {
 		namespace string
 	}{
 		{"stock", stock, "", "placed"},
-		{"atoll, a namespace that is never placed", ours, benchCluster, "kube-placed"},
+		{"atoll, root, where nothing is placed", ours, scope.Root, "placed"},
 		{"atoll, placed", ours, benchCluster, "placed"},
 	} {
 		s, err := newSide(ctx, place.name, place.server, place.cluster, place.namespace)

@@ -144,7 +144,7 @@ func operationsPart(ctx context.Context, l *lab, o options) error {
 	if err := measureIdle(ctx, o.idleFor, stock, ours); err != nil {
 		return err
 	}
-	if err := ours.makeLogicalCluster(ctx, "bench"); err != nil {
+	if err := ours.makeLogicalCluster(ctx, benchCluster.String()); err != nil {
 		return err
 	}
 	reference, err := newSide(ctx, "stock", stock, "", "bench")
@@ -152,11 +152,11 @@ func operationsPart(ctx context.Context, l *lab, o options) error {
 		return err
 	}
 	sides := []*side{reference}
-	for _, place := range []struct{ name, namespace string }{
-		{"atoll, a namespace that is never placed", "kube-bench"},
-		{"atoll, nothing to place on", "bench"},
-	} {
-		side, err := newSide(ctx, place.name, ours, "bench", place.namespace)
+	for _, place := range []struct {
+		name    string
+		cluster logicalcluster.Name
+	}{{"atoll, root, where nothing is placed", scope.Root}, {"atoll, nothing to place on", benchCluster}} {
+		side, err := newSide(ctx, place.name, ours, place.cluster, "bench")
 		if err != nil {
 			return err
 		}
