@@ -37,6 +37,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, keys pki, listener net.Lis
 		"--service-cluster-ip-range="+serviceCIDR,
 		"--endpoint-reconciler-type=none", // a loopback address is not a valid endpoint
 		"--allow-privileged=true",
+		"--shutdown-watch-termination-grace-period=2s", // else the watches of others hold up the stop
 		"--profiling=false",
 	); err != nil {
 		return fmt.Errorf("configuring kube-apiserver: %w", err)
