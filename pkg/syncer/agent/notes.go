@@ -29,10 +29,13 @@ func (n *notes[V]) put(key objectKey, value V) bool {
 	return !ok || before != value
 }
 
-func (n *notes[V]) drop(key objectKey) {
+// drop reports whether there was something to drop.
+func (n *notes[V]) drop(key objectKey) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	_, ok := n.m[key]
 	delete(n.m, key)
+	return ok
 }
 
 func (n *notes[V]) len() int {

@@ -95,8 +95,8 @@ func (p *pass) done() {
 	p.refused.Forget(p.key)
 	if p.in.Logical == nil && p.in.Copy == nil {
 		p.settled.drop(p.key)
-		if p.in.Physical == nil {
-			p.orphans.drop(p.key)
+		if p.in.Physical == nil && p.orphans.drop(p.key) {
+			p.report.orphans(p.orphans.len())
 		}
 	}
 }
