@@ -14,7 +14,7 @@ import (
 // newCachedStore makes the store of r behind one watch cache for all logical
 // clusters. It is upstream's StorageWithCacher with our keys, attributes,
 // trigger and index, and with noWatchList.
-func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, destroyRaw factory.DestroyFunc) (storage.Interface, factory.DestroyFunc, error) {
+func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, destroyRaw factory.DestroyFunc) (*store, factory.DestroyFunc, error) {
 	raw = noWatchList{raw}
 	seen := &sightings{}
 	c, err := cacher.NewCacherFromConfig(cacher.Config{

@@ -18,6 +18,9 @@ type Options struct {
 	// Raw makes the storage below everything here. Default: upstream's, which
 	// opens one etcd client per resource.
 	Raw RawStorage
+	// StockLists leaves consistent lists to upstream's watch cache, which waits
+	// for a progress notification of etcd: see listFresh.
+	StockLists bool
 }
 
 // RawStorage makes the storage of one resource: generic.NewRawStorage, or a
@@ -76,7 +79,11 @@ func (g *restOptionsGetter) decorate(
 	if uncached(config.GroupResource) {
 		return &store{Interface: raw, resource: r}, destroy, nil
 	}
-	return newCachedStore(config, r, indexers, raw, destroy)
+	s, destroy, err := newCachedStore(config, r, indexers, raw, destroy)
+	if err == nil && !g.options.StockLists {
+		s.raw = raw
+	}
+	return s, destroy, err
 }
 
 // uncached says which resources have no watch cache: like upstream, events.

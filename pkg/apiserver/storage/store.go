@@ -18,6 +18,8 @@ type store struct {
 	*resource
 	// hub feeds the views; nil says that Interface is no watch cache.
 	hub *hub
+	// raw is the storage below the watch cache; nil leaves all lists to the cache.
+	raw storage.Interface
 }
 
 // Create implements storage.Interface.
@@ -73,12 +75,15 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre 
 
 // GetList implements storage.Interface.
 func (s *store) GetList(ctx context.Context, key string, o storage.ListOptions, list runtime.Object) error {
-	key, _, err := s.keys.many(ctx, key, o.Recursive)
+	key, c, err := s.keys.many(ctx, key, o.Recursive)
 	if err != nil {
 		return err
 	}
 	if target, ok := scope.TargetFrom(ctx); ok {
 		return s.listView(ctx, target, key, o, list)
+	}
+	if done, err := s.listFresh(ctx, c, key, o, list); done || err != nil {
+		return err
 	}
 	return s.Interface.GetList(ctx, key, o, list)
 }

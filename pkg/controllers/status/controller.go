@@ -115,7 +115,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		return controller.Result{}, nil
 	}
 	client := s.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Object.Namespace)
-	obj, err := client.Get(ctx, k.Object.Name, metav1.GetOptions{})
+	obj, err := read(ctx, client, k.Object.Name)
 	if apierrors.IsNotFound(err) {
 		return controller.Result{}, nil
 	}
@@ -138,6 +138,17 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		obj = updated
 	}
 	return s.expire(ctx, client, obj)
+}
+
+// read asks the watch cache of the server, and etcd for what is not there (yet).
+// An object that is a little old does no harm: the write has its version as
+// precondition.
+func read(ctx context.Context, client dynamic.ResourceInterface, name string) (*unstructured.Unstructured, error) {
+	obj, err := client.Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		return client.Get(ctx, name, metav1.GetOptions{})
+	}
+	return obj, err
 }
 
 // expire removes a Job when its time to live after its end is over.

@@ -90,6 +90,8 @@ type setup struct {
 	codec    runtime.Codec
 	// progress is how often etcd sends progress notifications, if not rarely.
 	progress time.Duration
+	// stockLists leaves consistent lists to upstream's watch cache.
+	stockLists bool
 	// corrupt lets corrupt objects be deleted, as upstream's factory does by
 	// default and its tests of the bare store do not.
 	corrupt bool
@@ -139,7 +141,7 @@ func newFixture(t *testing.T, v variant, change func(*setup)) *fixture {
 	config.Transformer = f.transformer
 	getter := ours.NewRESTOptionsGetter(generic.RESTOptions{StorageConfig: config.ForResource(v.resource)}, ours.Options{
 		Targets: func(runtime.Object) []string { return []string{target} },
-		Raw:     f.raw,
+		Raw:     f.raw, StockLists: s.stockLists,
 	})
 	o, err := getter.GetRESTOptions(v.resource, &example.Pod{})
 	if err != nil {
