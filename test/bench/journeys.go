@@ -337,7 +337,6 @@ func comparePlaced(ctx context.Context, l *lab, ours *server, o options) error {
 		namespace string
 	}{
 		{"stock", stock, "", "placed"},
-		{"atoll, root, where nothing is placed", ours, scope.Root, "placed"},
 		{"atoll, placed", ours, benchCluster, "placed"},
 	} {
 		s, err := newSide(ctx, place.name, place.server, place.cluster, place.namespace)
@@ -346,5 +345,10 @@ func comparePlaced(ctx context.Context, l *lab, ours *server, o options) error {
 		}
 		sides = append(sides, s)
 	}
-	return compareOperations(ctx, []kind{kinds[1]}, sides, max(1, o.rounds/2), o.made)
+	t := newOperationsTable()
+	if err := compareOperations(ctx, t, deploymentKind, sides, max(1, o.rounds/2), o.made); err != nil {
+		return err
+	}
+	t.print()
+	return nil
 }

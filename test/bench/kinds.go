@@ -67,19 +67,19 @@ func of[T metav1.Object, L runtime.Object](client stock[T, L], fresh func(metav1
 	}
 }
 
-// kinds are a small object, a large one that a controller of a stock cluster
-// answers to, and one as large that none answers to.
-var kinds = []kind{
-	{name: "ConfigMap", in: func(c kubernetes.Interface, namespace string) objects {
+// A small object, one that a controller of a stock cluster answers to, and one as
+// large that none answers to.
+var (
+	configMapKind = kind{name: "ConfigMap", in: func(c kubernetes.Interface, namespace string) objects {
 		return of(c.CoreV1().ConfigMaps(namespace), newConfigMap, func(o *corev1.ConfigMap) { o.Data["changed"] = "yes" })
-	}},
-	{name: "Deployment", in: func(c kubernetes.Interface, namespace string) objects {
+	}}
+	deploymentKind = kind{name: "Deployment", in: func(c kubernetes.Interface, namespace string) objects {
 		return of(c.AppsV1().Deployments(namespace), newDeployment, func(o *appsv1.Deployment) { o.Spec.Template.Spec.Containers[0].Image = "nginx:1.29" })
-	}},
-	{name: "PodTemplate", in: func(c kubernetes.Interface, namespace string) objects {
+	}}
+	podTemplateKind = kind{name: "PodTemplate", in: func(c kubernetes.Interface, namespace string) objects {
 		return of(c.CoreV1().PodTemplates(namespace), newPodTemplate, func(o *corev1.PodTemplate) { o.Template.Spec.Containers[0].Image = "nginx:1.29" })
-	}},
-}
+	}}
+)
 
 func newConfigMap(m metav1.ObjectMeta) *corev1.ConfigMap {
 	data := map[string]string{}

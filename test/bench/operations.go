@@ -51,27 +51,27 @@ var operations = []operation{
 
 func every(made int) int { return made }
 
-// compareOperations lets the sides take turns and prints each beside the first.
-func compareOperations(ctx context.Context, kinds []kind, sides []*side, rounds, made int) error {
-	t := newTable("kind", "operation", "side", "p50 ms", "ratio", "p99 ms", "ratio", "CPU ms", "ratio")
-	for _, k := range kinds {
-		results, err := takeTurns(ctx, k, sides, rounds, made)
-		if err != nil {
-			return err
-		}
-		for _, op := range operations {
-			base := results[op.name][0]
-			for i, s := range results[op.name] {
-				row := []string{k.name, op.name, sides[i].name, ms(s.p50()), "", ms(s.p99()), "", ms(s.cpu()), ""}
-				if i > 0 {
-					row[4], row[8] = times(s.ratio(base, block.p50)), times(s.ratio(base, block.cpuPerOperation))
-					row[6] = times(float64(s.p99()) / float64(base.p99()))
-				}
-				t.add(row...)
+func newOperationsTable() *table {
+	return newTable("kind", "operation", "side", "p50 ms", "ratio", "p99 ms", "ratio", "CPU ms", "ratio")
+}
+
+// compareOperations lets the sides take turns and adds each beside the first.
+func compareOperations(ctx context.Context, t *table, k kind, sides []*side, rounds, made int) error {
+	results, err := takeTurns(ctx, k, sides, rounds, made)
+	if err != nil {
+		return err
+	}
+	for _, op := range operations {
+		base := results[op.name][0]
+		for i, s := range results[op.name] {
+			row := []string{k.name, op.name, sides[i].name, ms(s.p50()), "", ms(s.p99()), "", ms(s.cpu()), ""}
+			if i > 0 {
+				row[4], row[8] = times(s.ratio(base, block.p50)), times(s.ratio(base, block.cpuPerOperation))
+				row[6] = times(float64(s.p99()) / float64(base.p99()))
 			}
+			t.add(row...)
 		}
 	}
-	t.print()
 	return nil
 }
 

@@ -145,8 +145,8 @@ func (s *server) measureIdle(ctx context.Context, d time.Duration) error {
 // settle waits until s has little left to do: what controllers do after a write
 // belongs to the write. It gives up after a while.
 func (s *server) settle(ctx context.Context) error {
-	const step, patience = 20 * time.Millisecond, 25
-	for range patience {
+	const step, tries = 20 * time.Millisecond, 500
+	for range tries {
 		before, err := cpuTime(s.PID())
 		if err != nil {
 			return err
