@@ -54,7 +54,7 @@ func newPhysical(w *World, name string) *physical {
 func (p *physical) changed(e kube.Event) {
 	p.work.add(e.Key)
 	obj := e.New
-	if obj == nil {
+	if obj == nil || obj.GetDeletionTimestamp() != nil {
 		obj = e.Old
 		for _, k := range p.api.Dependents(obj.GetUID()) {
 			p.work.add(k)

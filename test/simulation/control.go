@@ -42,6 +42,10 @@ type request struct {
 	do *func(pause func()) error
 }
 
+// settle is how long a Namespace that is being deleted is left alone: requests
+// that were admitted before have been stored then.
+const settle = 500 * time.Millisecond
+
 // byObject finds the Copies of an object.
 const byObject = "object"
 
@@ -78,12 +82,10 @@ func (w *World) startServer() {
 		c.informers[gr].Handle(func(old, new kube.Object) { c.changed(gr, old, new) })
 	}
 	c.actors = []actor{c.follower()}
-	for _, q := range []interface {
-		ready() bool
-		step()
-	}{c.placement, c.references, c.copies, c.status, c.namespaces, c.garbage, c.fleet, c.requests} {
+	for _, q := range []*queue[kube.Key]{c.placement, c.references, c.copies, c.status, c.namespaces, c.garbage, c.fleet} {
 		c.actors = append(c.actors, actor{weight: 2, ready: q.ready, step: q.step})
 	}
+	c.actors = append(c.actors, actor{weight: 6, ready: c.requests.ready, step: c.requests.step})
 	w.control = c
 }
 
@@ -178,8 +180,8 @@ func (c *control) changed(gr schema.GroupResource, old, new kube.Object) {
 		c.status.add(key)
 	}
 	c.garbage.add(key)
-	if new == nil {
-		for _, k := range c.world.api.Dependents(old.GetUID()) {
+	if new == nil || new.GetDeletionTimestamp() != nil {
+		for _, k := range c.world.api.Dependents(obj.GetUID()) {
 			c.garbage.add(k)
 		}
 	}
@@ -188,8 +190,11 @@ func (c *control) changed(gr schema.GroupResource, old, new kube.Object) {
 			c.garbage.add(k)
 		}
 	}
-	if ns := namespaceOf(key); new == nil || gr == namespaces {
-		c.namespaces.add(ns)
+	switch {
+	case gr == namespaces && new != nil && new.GetDeletionTimestamp() != nil:
+		c.namespaces.addAfter(key, settle)
+	case new == nil && gr != namespaces:
+		c.namespaces.addAfter(namespaceOf(key), settle)
 	}
 	if gr == configMaps {
 		c.references.add(key)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -88,6 +89,9 @@ func (c *control) sweep(key kube.Key, namespace kube.Object) error {
 		}
 	}
 	for _, p := range c.world.api.ListNamespace(placements, key.Cluster, key.Name) {
+		if live := c.world.api.Find(key); live != nil && (namespace == nil || live.GetUID() != namespace.GetUID()) && owns(p, live) {
+			continue // of a younger Namespace of the name
+		}
 		err := c.world.api.Delete(system, c.world.api.KeyOf(placements, p), kube.DeleteOptions{UID: p.GetUID()})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
@@ -175,7 +179,37 @@ func (c *control) forget(key kube.Key, pause func()) (time.Duration, error) {
 			return 0, err
 		}
 	}
+	if err := c.forgetObserved(key.Name, pause); err != nil {
+		return 0, err
+	}
 	return 10 * time.Second, c.forgetUnmade(key.Name, pause)
+}
+
+// forgetObserved removes what came up from a physical cluster that was given up:
+// nobody else will.
+func (c *control) forgetObserved(target string, pause func()) error {
+	zero := int64(0)
+	for _, gr := range observed {
+		for _, obj := range c.informers[gr].All() {
+			if targetsOf(obj)[target].State != placementv1alpha1.TargetObserved {
+				continue
+			}
+			pause()
+			err := c.world.api.Delete(system, c.world.api.KeyOf(gr, obj), kube.DeleteOptions{
+				UID: obj.GetUID(), Grace: &zero, Propagation: metav1.DeletePropagationBackground,
+			})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// owns says that a Placement was made for a Namespace.
+func owns(p, namespace kube.Object) bool {
+	owner := metav1.GetControllerOfNoCopy(p)
+	return owner != nil && owner.UID == namespace.GetUID()
 }
 
 func (c *control) forgetUnmade(target string, pause func()) error {

@@ -88,7 +88,8 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 		return false
 	}
 	if physicalNamespace := p.api.Find(kube.Key{Resource: namespaces, Name: physicalName}); physicalNamespace != nil &&
-		!w.ledger.ours(kube.Key{Resource: namespaces}, physicalNamespace) || physical != nil && !w.ledger.ours(below, physical) {
+		!w.ledger.recognizable(kube.Key{Resource: namespaces}, physicalNamespace, namespace.GetUID()) ||
+		physical != nil && !w.ledger.recognizable(below, physical, obj.GetUID()) {
 		if c.Status.State != placementv1alpha1.CopyFailed {
 			w.fail(Converges, "the place of %s on %s is taken, but its Copy is %s", key, p.name, c.Status.State)
 		}
@@ -223,8 +224,7 @@ func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 // ours has come up.
 func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unstructured) {
 	made, isMade := w.ledger.made[obj.GetUID()]
-	_, marked := syncer.MarkOf(key.Resource, obj)
-	if isMade && (marked || w.ledger.recorded[made.uid][obj.GetUID()]) {
+	if isMade && w.ledger.recognizable(key, obj, made.uid) {
 		logicalKey, logical := w.api.ByUID(made.uid)
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
@@ -256,4 +256,3 @@ func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
 	}
 	return false
 }
-

@@ -37,6 +37,13 @@ func (l *ledger) ours(key kube.Key, obj kube.Object) bool {
 	return ok && m.ControlPlane == controlPlane
 }
 
+// recognizable says that a syncer can know an object to be the copy of a UID:
+// people have not taken the mark off before its UID was recorded.
+func (l *ledger) recognizable(key kube.Key, obj kube.Object, uid types.UID) bool {
+	m, ok := syncer.MarkOf(key.Resource, obj)
+	return ok && m.ControlPlane == controlPlane || l.recorded[uid][obj.GetUID()]
+}
+
 func (l *ledger) makes(p *physical, e kube.Event) {
 	m, ok := syncer.MarkOf(e.Key.Resource, e.New)
 	if !ok {

@@ -272,13 +272,19 @@ type reply struct {
 	at  time.Time
 }
 
-const recentTTL = 5 * time.Second
+// A write is believed for recentTTL; after doubt it is looked at again.
+const (
+	recentTTL = 5 * time.Second
+	doubt     = recentTTL + time.Second
+)
 
 func newRecent[K comparable](w *World) *recent[K] {
 	return &recent[K]{world: w, replies: map[K]reply{}}
 }
 
 func (r *recent[K]) put(key K, obj kube.Object) { r.replies[key] = reply{obj, r.world.now} }
+
+func (r *recent[K]) holds(key K) bool { _, ok := r.replies[key]; return ok }
 
 func (r *recent[K]) forget(key K, uid types.UID) {
 	if e, ok := r.replies[key]; ok && e.obj.GetUID() == uid {
@@ -362,12 +368,26 @@ func (s *session) logicalChanged(gr schema.GroupResource, old, new kube.Object) 
 	}
 	key := s.world.api.KeyOf(gr, obj)
 	s.objects.add(key)
+	if gr == namespaces && old == nil {
+		s.namespaceCame(new)
+	}
 	if gr == namespaces && old != nil && new != nil && len(physicalName(old)) == 0 {
 		for _, other := range content {
 			for _, o := range s.logical[other].All() {
 				if k := s.world.api.KeyOf(other, o); namespaceOf(k) == key {
 					s.objects.add(k)
 				}
+			}
+		}
+	}
+}
+
+// namespaceCame: what runs in it was not taken up for want of the Namespace.
+func (s *session) namespaceCame(namespace kube.Object) {
+	for _, gr := range observed {
+		for _, obj := range s.beneath[gr].All() {
+			if slices.Contains(physicalName(namespace), obj.GetNamespace()) {
+				s.sightings.add(sightingKey{gr, obj.GetUID()})
 			}
 		}
 	}

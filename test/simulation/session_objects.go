@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,6 +37,9 @@ func (s *session) reconcile(key kube.Key, pause func()) (time.Duration, error) {
 		return 0, err
 	}
 	delete(s.silent, key)
+	if p.after == 0 && (s.writtenCopies.holds(key) || s.writtenBelow.holds(key)) {
+		return doubt, nil // should the caches never have it, it is gone again
+	}
 	return p.after, nil
 }
 
@@ -50,9 +54,7 @@ type pass struct {
 
 func (p *pass) run() error {
 	p.pause()
-	if err := p.read(); err != nil {
-		return err
-	}
+	p.read()
 	for range maxSteps {
 		actions := p.world.bugs.Plan(p.in)
 		if len(actions) == 0 {
@@ -92,7 +94,7 @@ func (p *pass) done() {
 	}
 }
 
-func (p *pass) read() error {
+func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref:    syncer.Ref{Kind: kindOf(p.key.Resource), Cluster: p.key.Cluster, Namespace: p.key.Namespace, Name: p.key.Name},
 		Target: p.name, ControlPlane: controlPlane, Settled: p.settled[p.key],
@@ -100,13 +102,13 @@ func (p *pass) read() error {
 	p.in.Logical = cast(p.logical[p.key.Resource].Get(p.key))
 	p.in.Copy = p.copyOf(p.key)
 	if p.in.Copy != nil && p.in.Copy.Status.State == placementv1alpha1.CopyRemoved {
-		return nil
+		return
 	}
 	p.in.Namespace = p.namespaceOf()
 	if p.key.Resource == namespaces {
 		p.in.Contents = p.contents()
 	}
-	return p.readPhysical()
+	p.readPhysical()
 }
 
 func (s *session) copyKey(key kube.Key) kube.Key {
@@ -121,32 +123,31 @@ func (s *session) copyOf(key kube.Key) *placementv1alpha1.Copy {
 	return c
 }
 
-func (p *pass) readPhysical() error {
+func (p *pass) readPhysical() {
 	informer := p.beneath[p.key.Resource]
-	var informed kube.Object
-	if p.in.Namespace.Name != "" {
-		informed = informer.Get(p.physicalKey())
+	if p.in.Namespace.Name == "" {
+		marked := cast(first(informer.By(byMark, p.key.String())))
+		if marked == nil {
+			return
+		}
+		p.in.Physical = marked
+		p.in.Namespace = syncer.Namespace{Name: cmp.Or(marked.GetNamespace(), marked.GetName()), State: syncer.NamespaceReady}
+		return
 	}
-	if obj := p.writtenBelow.pick(p.key, informed); obj != nil {
+	if obj := p.writtenBelow.pick(p.key, informer.Get(p.physicalKey())); obj != nil {
 		p.in.Physical = cast(obj)
-		return nil
+		return
 	}
 	if p.in.Logical == nil && p.in.Copy == nil {
-		if marked := informer.By(byMark, p.key.String()); len(marked) > 0 {
-			p.in.Physical = cast(marked[0])
-		}
-		return nil
+		p.in.Physical = cast(first(informer.By(byMark, p.key.String())))
+		return
 	}
-	if p.in.Namespace.Name == "" {
-		return nil
-	}
-	return p.look()
+	p.in.Unseen = true
 }
 
 func (p *pass) look() error {
-	p.in.Physical = nil
 	return p.down("look for "+p.physicalKey().String(), func() error {
-		p.in.Physical = cast(p.api.Find(p.physicalKey()))
+		p.in.Physical, p.in.Unseen = cast(p.api.Find(p.physicalKey())), false
 		return nil
 	})
 }
@@ -205,6 +206,8 @@ func (p *pass) act(a syncer.Action) error {
 	switch a.Verb {
 	case syncer.WriteCopy:
 		return p.writeCopy(a.Copy)
+	case syncer.Look:
+		return p.look()
 	case syncer.CreateNamespace:
 		return p.createNamespace()
 	case syncer.Apply:
@@ -288,10 +291,17 @@ func (p *pass) apply(a syncer.Action) error {
 		}
 	}
 	exists := a.Object.GetUID() != ""
+	desired := a.Object
+	if !exists && !p.world.bugs.adopts {
+		// What appeared since we looked must not be taken over: no object has the
+		// version 1.
+		desired = desired.DeepCopy()
+		desired.SetResourceVersion("1")
+	}
 	var applied kube.Object
 	err := p.down(fmt.Sprintf("apply %s (%s)", p.physicalKey(), a.Why), func() (err error) {
 		p.world.ledger.applies(p, a)
-		applied, err = p.api.Apply(syncerOf(p.name), p.key.Resource, a.Object, syncer.FieldManager, p.world.bugs.Force(exists))
+		applied, err = p.api.Apply(syncerOf(p.name), p.key.Resource, desired, syncer.FieldManager, p.world.bugs.Force(exists))
 		return err
 	})
 	if err != nil {

@@ -44,6 +44,9 @@ func (s *session) observe(key sightingKey, pause func()) (time.Duration, error) 
 	if isSilence(err) {
 		return 5 * time.Second, nil
 	}
+	if after == 0 && s.writtenLogical.holds(key) {
+		after = doubt
+	}
 	return after, err
 }
 
@@ -284,10 +287,13 @@ func (v *viewed) bindUp(desired *unstructured.Unstructured) error {
 		return err
 	})
 	v.writtenLogical.forget(v.key, v.Logical.GetUID())
-	if apierrors.IsConflict(err) {
+	switch {
+	case apierrors.IsConflict(err):
 		return nil
+	case err == nil, isSilence(err):
+		return err
 	}
-	return err
+	return v.deleteUp(0)
 }
 
 func (v *viewed) deleteUp(grace int64) error {

@@ -50,6 +50,7 @@ type queue[K comparable] struct {
 	running  []*job[K]
 	again    map[K]bool
 	failures map[K]int
+	due      map[K]time.Time
 	dead     bool
 }
 
@@ -61,7 +62,7 @@ type job[K comparable] struct {
 }
 
 func newQueue[K comparable](w *World, name string, workers int, reconcile func(K, func()) (time.Duration, error)) *queue[K] {
-	return &queue[K]{world: w, name: name, workers: workers, reconcile: reconcile, again: map[K]bool{}, failures: map[K]int{}}
+	return &queue[K]{world: w, name: name, workers: workers, reconcile: reconcile, again: map[K]bool{}, failures: map[K]int{}, due: map[K]time.Time{}}
 }
 
 func (q *queue[K]) add(key K) {
@@ -74,8 +75,19 @@ func (q *queue[K]) add(key K) {
 	}
 }
 
+// addAfter adds a key later; of several times the first one counts.
 func (q *queue[K]) addAfter(key K, d time.Duration) {
-	q.world.after(d, func() { q.add(key) })
+	at := q.world.now.Add(d)
+	if due, ok := q.due[key]; ok && !due.After(at) {
+		return
+	}
+	q.due[key] = at
+	q.world.after(d, func() {
+		if q.due[key].Equal(at) {
+			delete(q.due, key)
+			q.add(key)
+		}
+	})
 }
 
 func (q *queue[K]) ready() bool { return len(q.running) > 0 || len(q.waiting) > 0 }

@@ -35,7 +35,8 @@ func (f fieldManagers) of(gvk schema.GroupVersionKind) (*managedfields.FieldMana
 }
 
 // Apply applies an object on the server's side. As on a real server a UID that is
-// set must be that of the object that exists.
+// set must be that of the object that exists, and a resource version that is set
+// must be its version, if there is one: no object has the version 1.
 func (s *Server) Apply(by string, gr schema.GroupResource, obj *unstructured.Unstructured, manager string, force bool) (Object, error) {
 	key := s.KeyOf(gr, obj)
 	var live *unstructured.Unstructured
@@ -47,6 +48,8 @@ func (s *Server) Apply(by string, gr schema.GroupResource, obj *unstructured.Uns
 		return nil, apierrors.NewConflict(gr, key.Name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", obj.GetUID()))
 	case live != nil && obj.GetUID() != "" && obj.GetUID() != live.GetUID():
 		return nil, apierrors.NewConflict(gr, key.Name, fmt.Errorf("uid mismatch: %s, %s", obj.GetUID(), live.GetUID()))
+	case live != nil && obj.GetResourceVersion() != "" && obj.GetResourceVersion() != live.GetResourceVersion():
+		return nil, apierrors.NewConflict(gr, key.Name, fmt.Errorf("the object has been modified"))
 	case live == nil:
 		live = &unstructured.Unstructured{}
 		live.SetGroupVersionKind(obj.GroupVersionKind())

@@ -16,6 +16,9 @@ import (
 // countsGenerations are the resources whose objects have a generation.
 var countsGenerations = map[string]bool{"deployments": true, "replicasets": true, "jobs": true, "pods": true}
 
+// hasStatus are the resources whose objects have a status from the beginning.
+var hasStatus = map[string]bool{"services": true, "deployments": true, "replicasets": true, "jobs": true, "pods": true}
+
 // setDefaults fills in what a server decides about a new object.
 func setDefaults(gr schema.GroupResource, obj Object, s *Server) {
 	u, ok := obj.(*unstructured.Unstructured)
@@ -34,7 +37,7 @@ func setDefaults(gr schema.GroupResource, obj Object, s *Server) {
 	case "pods":
 		setDefault(u, int64(30), "spec", "terminationGracePeriodSeconds")
 	}
-	if gr.Resource != "namespaces" && u.Object["status"] == nil {
+	if hasStatus[gr.Resource] && u.Object["status"] == nil {
 		u.Object["status"] = map[string]any{}
 	}
 }
@@ -62,7 +65,11 @@ func prepareUpdate(obj, old Object, status bool) Object {
 	out.SetDeletionTimestamp(old.GetDeletionTimestamp())
 	out.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
 	if u, ok := out.(*unstructured.Unstructured); ok {
-		u.Object["status"] = old.(*unstructured.Unstructured).Object["status"]
+		if status, ok := old.(*unstructured.Unstructured).Object["status"]; ok {
+			u.Object["status"] = status
+		} else {
+			delete(u.Object, "status")
+		}
 	}
 	return out
 }

@@ -85,7 +85,7 @@ type Server struct {
 // New makes an empty server.
 func New(name string, now func() time.Time) *Server {
 	return &Server{
-		Name: name, Now: now, objects: map[Key]Object{}, keys: map[schema.GroupResource][]Key{},
+		Name: name, Now: now, revision: 100, objects: map[Key]Object{}, keys: map[schema.GroupResource][]Key{},
 		logs: map[schema.GroupResource][]Event{}, byUID: map[types.UID]Key{}, fields: fieldManagers{},
 	}
 }
@@ -100,7 +100,7 @@ func (s *Server) KeyOf(gr schema.GroupResource, obj Object) Key {
 }
 
 // Writes counts the changes so far.
-func (s *Server) Writes() int64 { return s.revision }
+func (s *Server) Writes() int64 { return s.revision - 100 }
 
 // Get returns an object.
 func (s *Server) Get(key Key) (Object, error) {
