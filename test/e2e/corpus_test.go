@@ -73,7 +73,7 @@ func TestPublishedApplicationsRunAsOnAStockCluster(t *testing.T) {
 func runApplication(t *testing.T, dir string, objects []unstructured.Unstructured) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
-	own, named := sets.New("default"), sets.New[string]()
+	own, named := sets.New("default", "kube-system"), sets.New[string]()
 	for _, o := range objects {
 		if o.GetKind() == "Namespace" {
 			own.Insert(o.GetName())
@@ -83,9 +83,7 @@ func runApplication(t *testing.T, dir string, objects []unstructured.Unstructure
 		}
 	}
 	for ns := range named.Difference(own) {
-		if !strings.HasPrefix(ns, "kube-") {
-			must(t)(k.Run(ctx, "create", "namespace", ns))
-		}
+		must(t)(k.Run(ctx, "create", "namespace", ns))
 	}
 	if out, err := k.Run(ctx, "apply", "-f", dir); err != nil {
 		// Directories that hold a namespace after what is in it, or a policy
@@ -102,16 +100,14 @@ func runApplication(t *testing.T, dir string, objects []unstructured.Unstructure
 	}
 	all := must(t)(k.Run(ctx, "get", "deployments,statefulsets,daemonsets,pods", "-A", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name} {.metadata.annotations.placement\.atoll\.dev/targets}{"\n"}{end}`))
 	for line := range strings.Lines(all) {
-		if fields := strings.Fields(line); len(fields) == 1 && !strings.Contains(fields[0], "/kube-") {
+		if fields := strings.Fields(line); len(fields) == 1 {
 			t.Errorf("%s has no targets", fields[0])
 		}
 	}
 
 	must(t)(k.Run(ctx, "delete", "--ignore-not-found", "--timeout=90s", "-f", dir))
-	for ns := range named.Union(own).Delete("default") {
-		if !strings.HasPrefix(ns, "kube-") {
-			must(t)(k.Run(ctx, "delete", "namespace", "--ignore-not-found", "--timeout=90s", ns))
-		}
+	for ns := range named.Union(own).Delete("default", "kube-system") {
+		must(t)(k.Run(ctx, "delete", "namespace", "--ignore-not-found", "--timeout=90s", ns))
 	}
 }
 
@@ -121,9 +117,6 @@ func finished(k process.Kubectl, o unstructured.Unstructured) error {
 	ns := o.GetNamespace()
 	if ns == "" {
 		ns = "default"
-	}
-	if strings.HasPrefix(ns, "kube-") {
-		return nil // never placed
 	}
 	ok, err := k.In(ns).Get(context.Background(), &current.Object, strings.ToLower(o.GetKind())+"/"+o.GetName())
 	if err != nil {
