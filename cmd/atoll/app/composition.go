@@ -169,7 +169,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Namespaces: c.namespaces,
 			PhysicalClusters: c.physicalClusters, Policies: c.policies, Placements: c.placements, Copies: c.copies, Objects: all, ControlPlane: c.controlPlane.id}),
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Objects: all, ServiceAccounts: c.serviceAccounts}),
-		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, PhysicalClusters: c.physicalClusters, Leases: c.leases,
+		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
 			Copies: c.copies, Placements: c.placements, Objects: all, ControlPlane: c.controlPlane.id}),
 		status.New(status.Config{Dynamic: c.dynamic, Copies: c.copies, Metadata: all}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,6 +55,8 @@ func (s *Controller) deleteCopy(ctx context.Context, c *placementv1alpha1.Copy) 
 	return nil
 }
 
+var namespaceResource = corev1.SchemeGroupVersion.WithResource("namespaces")
+
 // sweep deletes the Copies that are acknowledged and the Placements of a
 // Namespace that is gone, or is about to be: its content has been deleted. A
 // Placement that was made for a younger Namespace of the name stays.
@@ -73,7 +76,18 @@ func (s *Controller) sweep(ctx context.Context, r controller.Request, namespace 
 	if err != nil {
 		return fmt.Errorf("listing placements: %w", err)
 	}
+	// Read after the Placements: whoever made one of them had its Namespace.
+	live, err := s.MetadataClient.Resource(namespaceResource).Get(ctx, r.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if err != nil || namespace != nil && live.UID == namespace.UID {
+		live = nil // gone, or the one that is swept: no younger one
+	}
 	for _, p := range placements.Items {
+		if live != nil && (metav1.GetControllerOf(&p) == nil || metav1.GetControllerOf(&p).UID == live.UID) {
+			continue
+		}
 		err := s.Client.PlacementV1alpha1().Placements(r.Name).Delete(ctx, p.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &p.UID},
 		})

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -45,7 +46,30 @@ func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 		}
 	}
 	made, err := c.forgetUnmade(ctx, pc.Name, known)
-	return append(done, made...), errors.Join(append(errs, err)...)
+	errs = append(errs, err, c.forgetObserved(ctx, pc.Name))
+	return append(done, made...), errors.Join(errs...)
+}
+
+// forgetObserved removes what was brought up from the physical cluster: nobody
+// will ever tell that it ended, and a Pod with a node waits for that.
+func (c *Controller) forgetObserved(ctx context.Context, target string) error {
+	var errs []error
+	for _, gvr := range c.Objects.Resources() {
+		for _, obj := range c.Objects.For(gvr).List() {
+			entry, ok := placementv1alpha1.TargetsOf(obj.Annotations)[target]
+			if !ok || entry.State != placementv1alpha1.TargetObserved {
+				continue
+			}
+			at := scope.WithCluster(ctx, logicalcluster.From(obj))
+			err := c.Metadata.Resource(gvr).Namespace(obj.Namespace).Delete(at, obj.Name, metav1.DeleteOptions{
+				GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &obj.UID},
+			})
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				errs = append(errs, fmt.Errorf("forgetting %s %s: %w", gvr.Resource, obj.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // forgetUnmade makes the Copies, declared removed, of the objects that wait for

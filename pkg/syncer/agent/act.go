@@ -100,20 +100,29 @@ func (p *pass) createNamespace(ctx context.Context) error {
 	return errAgain
 }
 
-// apply sends the object under our field manager. A new one is not forced: what
-// appeared since we looked keeps its fields, and the conflict makes us look
-// again. An existing one is named by UID.
+// neverVersion is a resource version that no object has: etcd begins to count at 1
+// with its own first entry.
+const neverVersion = "1"
+
+// apply sends the object under our field manager. An existing one is named by
+// UID. A new one must not exist: it is sent with a resource version that none
+// has, which a create ignores, while whatever appeared since we looked answers
+// with a conflict, and we look again. Without it the apply would merge into the
+// object of somebody else.
 func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	if a.Drift {
 		if p.after = p.reverts.wait(p.key, time.Now()); p.after > 0 {
 			return nil // somebody changes it again and again
 		}
 	}
+	exists := a.Object.GetUID() != ""
+	if !exists {
+		a.Object.SetResourceVersion(neverVersion)
+	}
 	body, err := json.Marshal(a.Object.Object)
 	if err != nil {
 		return fmt.Errorf("encoding: %w", err)
 	}
-	exists := a.Object.GetUID() != ""
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	obj, err := p.physicalClient().Patch(ctx, a.Object.GetName(), types.ApplyPatchType, body,

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -8,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	"fmt"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -50,8 +49,8 @@ func (s *session) logicalChanged(kind workload.Kind, old, new *unstructured.Unst
 	}
 	key := keyOf(kind, obj)
 	s.objectQueue.Enqueue(key)
-	if kind.Role == workload.Container && old != nil && new != nil && len(physicalName(old)) == 0 {
-		s.namespaceNamed(key)
+	if kind.Role == workload.Container && new != nil && (old == nil || len(physicalName(old)) == 0) {
+		s.namespaceNamed(key, new)
 	}
 	if kind.Kind == "HorizontalPodAutoscaler" {
 		s.scalerChanged(obj)
@@ -67,8 +66,16 @@ func onlyStatus(old, new *unstructured.Unstructured) bool {
 		slices.Equal(old.GetFinalizers(), new.GetFinalizers())
 }
 
-// namespaceNamed: what waited for the name of the physical namespace can go on.
-func (s *session) namespaceNamed(namespace objectKey) {
+// namespaceNamed: what waited for the name of the physical namespace can go on,
+// down and up. A Namespace that comes back after a list that lacked it is one, too.
+func (s *session) namespaceNamed(namespace objectKey, obj *unstructured.Unstructured) {
+	for _, name := range physicalName(obj) {
+		for gvr := range s.observed {
+			for _, below := range s.below[gvr].ListNamespace("", name) {
+				s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: below.GetUID()})
+			}
+		}
+	}
 	for gvr, kind := range s.placed {
 		if kind.Role == workload.Container {
 			continue

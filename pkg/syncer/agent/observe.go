@@ -46,6 +46,9 @@ func (s *session) observe(ctx context.Context, key sightingKey) (controller.Resu
 	case err != nil:
 		return controller.Result{}, err
 	}
+	if after == 0 {
+		after = s.writtenLogical.outstanding(key)
+	}
 	return controller.Result{RequeueAfter: after}, nil
 }
 

@@ -35,6 +35,18 @@ func (r *recent[K, T]) put(key K, obj T) {
 	r.replies[key] = reply[T]{obj: obj, at: time.Now()}
 }
 
+// outstanding says how long to wait before key is looked at again: an informer
+// whose watch was cut may never show a write of ours that was undone meanwhile, and
+// then nothing else would make anybody look.
+func (r *recent[K, T]) outstanding(key K) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.replies[key]; !ok {
+		return 0
+	}
+	return recentTTL + time.Second
+}
+
 // forget drops what is known under key if it is the object with uid.
 func (r *recent[K, T]) forget(key K, uid types.UID) {
 	r.mu.Lock()

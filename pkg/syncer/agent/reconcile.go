@@ -93,6 +93,7 @@ func (p *pass) done() {
 		return
 	}
 	p.refused.Forget(p.key)
+	p.after = max(p.writtenCopies.outstanding(p.key), p.writtenBelow.outstanding(p.key))
 	if p.in.Logical == nil && p.in.Copy == nil {
 		p.settled.drop(p.key)
 		if p.in.Physical == nil && p.orphans.drop(p.key) {
