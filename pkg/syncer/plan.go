@@ -140,7 +140,7 @@ type Action struct {
 //	absent  none            ours or old   12 Report: nothing recorded, nothing removed
 //	absent  none            other         13 nothing
 //	absent  Removed         any           13 nothing
-//	absent  any other       any           14 AskServer; gone: as 10 and 11
+//	absent  any other       any           14 AskServer; gone: as 10 and 11 for that UID only
 func Plan(in Input) []Action {
 	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
 	switch {
@@ -177,6 +177,9 @@ func (p planner) absent() []Action {
 	if p.Gone != uid {
 		return []Action{{Verb: AskServer, UID: uid, Why: "NotInView"}}
 	}
+	if p.Ref.IsNamespace() && p.Contents > 0 {
+		return nil // it goes after everything in it
+	}
 	return p.remove(uid, "Gone")
 }
 
@@ -194,6 +197,9 @@ func (p planner) remove(uid types.UID, why string) []Action {
 	below := p.physical == physicalOurs || p.physical == physicalOld
 	if p.copy == copyStale && p.physical == physicalOurs && p.incarnation() != uid {
 		below = false // it belongs to the new object
+	}
+	if below && p.logical == logicalAbsent && p.incarnation() != uid {
+		below = false // of this one nobody said that it is gone
 	}
 	if !below {
 		return p.write(p.status(placementv1alpha1.CopyRemoved, "", ""), uid)
