@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	k8sadmission "k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -89,13 +90,25 @@ func (c *composition) admission(loopback *restclient.Config) (k8sadmission.Inter
 	c.leases = controller.NewInformer("leases", &coordinationv1.Lease{},
 		controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{})
 	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
-		controller.Lists(c.kube.CoreV1().ServiceAccounts("")), controller.InformerOptions[*corev1.ServiceAccount]{})
+		controller.Lists(c.kube.CoreV1().ServiceAccounts("")), controller.InformerOptions[*corev1.ServiceAccount]{Transform: withSecrets})
 	c.controlPlane.client = c.client
 	return admission.New(admission.Config{
 		Kube: c.kube, Client: c.client,
 		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters,
 		ControlPlane: c.controlPlane.id,
 	})
+}
+
+// withSecrets keeps the service accounts that give pods Secrets; few do.
+func withSecrets(obj runtime.Object) (*corev1.ServiceAccount, error) {
+	account, ok := obj.(*corev1.ServiceAccount)
+	if !ok {
+		return nil, fmt.Errorf("%T is no service account", obj)
+	}
+	if len(account.ImagePullSecrets) == 0 && len(account.Secrets) == 0 {
+		return nil, nil
+	}
+	return account, nil
 }
 
 func (c *composition) clients(loopback *restclient.Config) (err error) {

@@ -66,7 +66,7 @@ func New(config Config) *Controller {
 		if i := c.objects(resource); i != nil {
 			i.Handle(func(_, new *metav1.PartialObjectMetadata) {
 				if new != nil {
-					c.queue.Enqueue(key{controller.RequestFor(new), resource})
+					c.objectChanged(key{controller.RequestFor(new), resource}, new)
 				}
 			})
 		}
@@ -102,6 +102,15 @@ func (c *Controller) synced(ctx context.Context) bool {
 func (c *Controller) objects(resource schema.GroupResource) *controller.Informer[*metav1.PartialObjectMetadata] {
 	kind, _ := workload.ByResource(resource)
 	return c.Objects.For(kind.GroupVersionResource())
+}
+
+// objectChanged looks at an object that has targets or is referred to. Most are
+// neither, and a queue remembers what it once held; whoever refers to one later
+// brings it here (holderChanged).
+func (c *Controller) objectChanged(k key, obj *metav1.PartialObjectMetadata) {
+	if obj.Annotations[placementv1alpha1.TargetsAnnotation] != "" || len(c.referrers(k)) > 0 {
+		c.queue.Enqueue(k)
+	}
 }
 
 // holderChanged looks at whatever a placed object refers to or did.

@@ -57,7 +57,7 @@ func TestPlacement(t *testing.T) {
 			"a syncer writes for its own physical cluster only":        testSyncer,
 			"status of a namespace's placement follows the copies":     testStatus,
 			"ConfigMaps and Secrets go where something needs them":     testReferences,
-			"nothing is placed in root and in the kube- namespaces":    testNeverPlaced,
+			"nothing is placed in root":                                testNeverPlaced,
 			"a lost stamp of a namespace is repaired":                  testRepair,
 			"a silent physical cluster is unknown":                     testSilence,
 			"a forgotten physical cluster holds nothing":               testForget,

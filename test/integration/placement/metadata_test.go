@@ -145,11 +145,6 @@ func testForgery(t *testing.T) {
 }
 
 func testNeverPlaced(t *testing.T) {
-	ctx := newCluster(t, "never")
-	namespace(t, ctx, "kube-mine")
-	if d := create(t, ctx, "kube-mine", deployment("a")); targetsOf(d) != "" {
-		t.Errorf("placed in a namespace of Kubernetes: %v", d.Annotations)
-	}
 	atRoot := scope.WithCluster(t.Context(), scope.Root)
 	namespace(t, atRoot, "never")
 	if d := create(t, atRoot, "never", deployment("a")); targetsOf(d) != "" {
