@@ -3,13 +3,14 @@
 # that the style holds; ends with an error if any file would change.
 source "$(dirname "$0")/lib.sh"
 need_go
-before=$(git status --porcelain)
+state() { git status --porcelain; git diff HEAD | sha256sum; }
+before=$(state)
 say "== generated code"
 hack/generate.sh
 for module in . test/localcluster hack/tools; do
   say "== go.mod of $module"
   (cd "$module" && go mod tidy -diff) || fail "run: go mod tidy in $module"
 done
-[ "$(git status --porcelain)" = "$before" ] || { git status --short; fail "generated code is out of date: run make generate and commit"; }
+[ "$(state)" = "$before" ] || { git status --short; fail "generated code is out of date: run make generate and commit"; }
 hack/lint.sh
 say "verified"
