@@ -12,6 +12,7 @@ import (
 	jwt "gopkg.in/go-jose/go-jose.v2/jwt"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/client-go/kubernetes"
@@ -95,32 +96,39 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenti
 	return stock.AuthenticateToken(ctx, token)
 }
 
-// accounts reads what tokens are bound to, in the logical cluster of ctx, from
-// the watch cache of the server.
+// accounts reads what tokens are bound to, in the logical cluster of ctx: from the
+// watch cache of the server, and from etcd what is not there (yet), since a token
+// is good as soon as its account exists.
 type accounts struct{ client kubernetes.Interface }
 
-var cached = metav1.GetOptions{ResourceVersion: "0"}
+func read[T any](ctx context.Context, name string, get func(context.Context, string, metav1.GetOptions) (T, error)) (T, error) {
+	obj, err := get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		return get(ctx, name, metav1.GetOptions{})
+	}
+	return obj, err
+}
 
 func (a accounts) GetServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
-	return a.client.CoreV1().ServiceAccounts(namespace).Get(ctx, name, cached)
+	return read(ctx, name, a.client.CoreV1().ServiceAccounts(namespace).Get)
 }
 
 func (a accounts) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	return a.client.CoreV1().Pods(namespace).Get(ctx, name, cached)
+	return read(ctx, name, a.client.CoreV1().Pods(namespace).Get)
 }
 
 func (a accounts) GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	return a.client.CoreV1().Secrets(namespace).Get(ctx, name, cached)
+	return read(ctx, name, a.client.CoreV1().Secrets(namespace).Get)
 }
 
 func (a accounts) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
-	return a.client.CoreV1().Nodes().Get(ctx, name, cached)
+	return read(ctx, name, a.client.CoreV1().Nodes().Get)
 }
 
 func (a accounts) GetValidatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	return a.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, name, cached)
+	return read(ctx, name, a.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get)
 }
 
 func (a accounts) GetMutatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
-	return a.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, name, cached)
+	return read(ctx, name, a.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get)
 }
