@@ -68,6 +68,11 @@ func (p *physical) changed(e kube.Event) {
 	if e.Key.Namespace != "" {
 		p.work.add(kube.Key{Resource: namespaces, Name: e.Key.Namespace})
 	}
+	if e.Key.Resource == replicaSets && e.New == nil { // its name is free
+		for _, d := range p.api.ListNamespace(deployments, "", e.Key.Namespace) {
+			p.work.add(p.api.KeyOf(deployments, d))
+		}
+	}
 }
 
 // register makes the PhysicalCluster in the control plane.
@@ -238,12 +243,26 @@ func (p *physical) rollout(d *unstructured.Unstructured) (done bool, err error) 
 	if found {
 		return true, nil
 	}
+	if left := cast(p.api.Find(kube.Key{Resource: replicaSets, Namespace: d.GetNamespace(), Name: name})); left != nil {
+		return false, p.adopt(left, d)
+	}
 	rs := newObject(replicaSets, d.GetNamespace(), name)
 	rs.SetOwnerReferences([]metav1.OwnerReference{kube.OwnerOf(d)})
 	rs.SetAnnotations(d.GetAnnotations()) // as the real one does: our mark, too
 	rs.SetLabels(labelsOf(template))
 	rs.Object["spec"] = map[string]any{"replicas": number(d, "spec", "replicas"), "template": template}
 	return false, tolerate(p.api.Create(controllers, replicaSets, rs.DeepCopy()))
+}
+
+// adopt gives a ReplicaSet that a deleted Deployment orphaned to the next one.
+func (p *physical) adopt(rs, d *unstructured.Unstructured) error {
+	if len(rs.GetOwnerReferences()) > 0 || rs.GetDeletionTimestamp() != nil {
+		return nil // its going will bring us back
+	}
+	u := rs.DeepCopy()
+	u.SetOwnerReferences([]metav1.OwnerReference{kube.OwnerOf(d)})
+	_, err := p.api.Update(controllers, replicaSets, u)
+	return err
 }
 
 // tolerate: what is taken or terminating is looked at again when that changes.

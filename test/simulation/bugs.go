@@ -27,6 +27,8 @@ type Bugs struct {
 	// adopts: a copy is made by an apply that may meet what somebody else has made
 	// a moment ago.
 	adopts bool
+	// recordsAnything: the server takes Copies of objects that it does not know.
+	recordsAnything bool
 }
 
 // Plan what to do about an object.

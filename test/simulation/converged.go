@@ -87,9 +87,12 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 		w.fail(Converges, "%s %s has no Copy for %s: %v", key, obj.GetUID(), p.name, c)
 		return false
 	}
-	if physicalNamespace := p.api.Find(kube.Key{Resource: namespaces, Name: physicalName}); physicalNamespace != nil &&
-		!w.ledger.recognizable(kube.Key{Resource: namespaces}, physicalNamespace, namespace.GetUID()) ||
-		physical != nil && !w.ledger.recognizable(below, physical, obj.GetUID()) {
+	home := p.api.Find(kube.Key{Resource: namespaces, Name: physicalName})
+	taken := home != nil && !w.ledger.recognizable(kube.Key{Resource: namespaces}, home, namespace.GetUID())
+	if physical != nil {
+		taken = !w.ledger.recognizable(below, physical, obj.GetUID())
+	}
+	if taken {
 		if c.Status.State != placementv1alpha1.CopyFailed {
 			w.fail(Converges, "the place of %s on %s is taken, but its Copy is %s", key, p.name, c.Status.State)
 		}
@@ -224,8 +227,21 @@ func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 // ours has come up.
 func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unstructured) {
 	made, isMade := w.ledger.made[obj.GetUID()]
+	if m, ok := syncer.MarkOf(key.Resource, obj); ok && labelled(obj) {
+		_, logical := w.api.ByUID(m.UID)
+		reported := p.session.orphans[keyOfMark(key.Resource, m)] != ""
+		if reported && w.ledger.turnedBack > 0 {
+			return
+		}
+		if logical == nil && !reported && w.api.Find(keyOfMark(key.Resource, m)) == nil && !isClone(obj) {
+			w.fail(Converges, "%s %s on %s belongs to %s, which is gone, and nobody says so", key, obj.GetUID(), p.name, m.UID)
+		}
+	}
 	if isMade && w.ledger.recognizable(key, obj, made.uid) {
 		logicalKey, logical := w.api.ByUID(made.uid)
+		if logical == nil && w.ledger.lost[made.uid] {
+			return
+		}
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
 		} else if t, ok := targetsOf(logical)[p.name]; !ok || t.State != placementv1alpha1.TargetSync {

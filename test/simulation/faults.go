@@ -4,6 +4,7 @@ import (
 	"time"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
@@ -130,6 +131,51 @@ func (w *World) forget(Happening) {
 	p.stopSyncer()
 	p.work.stop()
 	p.edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Forget = true })
+}
+
+// force: an admin loses patience with an object that is being deleted, and takes
+// our finalizer off behind the server's back.
+func (w *World) force(h Happening) {
+	for _, gr := range copied {
+		for _, obj := range w.api.List(gr) {
+			key := w.api.KeyOf(gr, obj)
+			if key.Cluster == h.Cluster && obj.GetDeletionTimestamp() != nil {
+				w.say("force %s %s", key, obj.GetUID())
+				w.api.RemoveFinalizer(impatient, key, placementv1alpha1.CopiesFinalizer)
+				return
+			}
+		}
+	}
+}
+
+// impatient admins and restored backups are not bound by the rules.
+const (
+	impatient = "impatient admin"
+	backup    = "backup"
+)
+
+func (w *World) backUp(Happening) { w.backup = w.api.Backup() }
+
+// restore brings the control plane back to an earlier state: what was made since
+// is unknown to it, what was deleted since is there again.
+func (w *World) restore(h Happening) {
+	if w.backup == nil {
+		return
+	}
+	w.crashServer(h)
+	w.ledger.restored(w.backup)
+	w.api.Restore(backup, w.backup)
+	for _, p := range w.clusters {
+		switch {
+		case !p.registered:
+		case w.api.Find(p.key()) == nil:
+			p.registered = false
+			p.register()
+			fallthrough
+		case p.dead:
+			p.edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Forget = p.dead })
+		}
+	}
 }
 
 // repair ends all trouble.

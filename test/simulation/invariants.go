@@ -81,6 +81,19 @@ type ledger struct {
 	// seen has the digests that controllers have observed.
 	applied map[types.UID][]digestAt
 	seen    map[sighted]bool
+	// born and looked have when people made an object, and when a syncer last looked
+	// at a place.
+	born   map[types.UID]int
+	looked map[place]int
+	// removed are the copies that went, by physical cluster.
+	removed map[string][]kube.Event
+	// forced are the UIDs that somebody released behind our back, lost those that a
+	// restored backup does not know.
+	forced, lost map[types.UID]bool
+	// turnedBack is when a backup was restored, unrecorded are the UIDs whose Copies
+	// that changed.
+	turnedBack int
+	unrecorded map[types.UID]bool
 	// hashes of what is stored, to find who changes it.
 	sums map[kube.Object]string
 }
@@ -88,6 +101,11 @@ type ledger struct {
 type instruction struct {
 	uid    types.UID
 	target string
+}
+
+type place struct {
+	target string
+	key    kube.Key
 }
 
 type origin struct {
@@ -111,6 +129,7 @@ func newLedger(w *World) *ledger {
 		world: w, instructed: map[instruction]bool{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
 		recorded: map[types.UID]map[types.UID]bool{}, decisions: map[types.UID]string{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
+		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
 		sums: map[kube.Object]string{},
 	}
 }
@@ -120,6 +139,13 @@ func (w *World) audit(e kube.Event) {
 	l := w.ledger
 	l.last = e.By + ": " + e.Key.String()
 	l.sum(e)
+	if e.By == backup {
+		l.bringBack(e)
+		return
+	}
+	if e.By == impatient {
+		l.forced[e.Old.GetUID()] = true
+	}
 	switch e.Key.Resource {
 	case copies:
 		l.copyWritten(e)
@@ -172,10 +198,60 @@ func (l *ledger) instruct(e kube.Event) {
 	}
 }
 
-// mayRemove says that the object with a UID shall not be on a target.
+// mayRemove says that the object with a UID shall not be on a target. One that a
+// restored backup does not know may be there, until another one takes its name.
 func (l *ledger) mayRemove(uid types.UID, target string) bool {
 	_, live := l.world.api.ByUID(uid)
-	return live == nil || l.instructed[instruction{uid, target}]
+	switch {
+	case l.instructed[instruction{uid, target}]:
+		return true
+	case live != nil && l.turnedBack > 0:
+		_, targeted := targetsOf(live)[target]
+		return !targeted // the backup does not know that it ever was
+	case live == nil && l.lost[uid] && len(l.versions[uid]) > 0:
+		v := l.versions[uid][0]
+		other := l.world.api.Find(l.world.api.KeyOf(resourceOf(v), v))
+		return other != nil && targetsText(other) != ""
+	}
+	return live == nil
+}
+
+// restored prepares for a backup that comes back: decisions are those of then,
+// and what was made since is lost.
+func (l *ledger) restored(b kube.Backup) {
+	known := map[types.UID]bool{}
+	l.turnedBack = l.world.step
+	l.decisions, l.physicalNames = map[types.UID]string{}, map[types.UID]string{}
+	for _, obj := range b {
+		known[obj.GetUID()] = true
+		delete(l.lost, obj.GetUID())
+	}
+	for uid := range l.versions {
+		if _, live := l.world.api.ByUID(uid); live != nil && !known[uid] {
+			l.lost[uid] = true
+		}
+	}
+	for k, obj := range b {
+		switch k.Resource {
+		case placements:
+			l.decided(kube.Event{New: obj})
+		case namespaces:
+			l.physicalNames[obj.GetUID()] = obj.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation]
+		}
+	}
+}
+
+// bringBack notes an object of a backup.
+func (l *ledger) bringBack(e kube.Event) {
+	if c, ok := e.Old.(*placementv1alpha1.Copy); ok {
+		l.unrecorded[c.Spec.Object.UID] = true
+	}
+	if e.New == nil {
+		return
+	}
+	if u, ok := e.New.(*unstructured.Unstructured); ok {
+		l.versions[u.GetUID()] = append(l.versions[u.GetUID()], u)
+	}
 }
 
 // acknowledged checks what is taken off an object.
@@ -194,7 +270,7 @@ func (l *ledger) acknowledged(e kube.Event) {
 		if entry.State == placementv1alpha1.TargetObserved || kept && !released {
 			continue
 		}
-		if p := l.world.cluster(name); p == nil || p.forgotten() {
+		if p := l.world.cluster(name); p == nil || p.forgotten() || l.forced[e.Old.GetUID()] {
 			continue
 		}
 		if !l.isRemoved(e.Key, e.Old.GetUID(), name) {
@@ -238,7 +314,7 @@ func (l *ledger) copyWritten(e kube.Event) {
 func (l *ledger) copiesOf(p *physical, gr schema.GroupResource, uid types.UID) []kube.Object {
 	var out []kube.Object
 	for _, obj := range p.api.List(gr) {
-		if isClone(obj) {
+		if isClone(obj) || l.born[obj.GetUID()] > l.looked[place{p.name, p.api.KeyOf(gr, obj)}] {
 			continue
 		}
 		m, marked := syncer.MarkOf(gr, obj)

@@ -1,6 +1,9 @@
 package simulation
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -12,6 +15,9 @@ import (
 func (l *ledger) below(p *physical, e kube.Event) {
 	l.last = p.name + ": " + e.By + ": " + e.Key.String()
 	l.sum(e)
+	if e.By == people && e.Old == nil {
+		l.born[e.New.GetUID()] = l.world.step
+	}
 	if isSyncer(e.By) {
 		switch {
 		case e.Old == nil:
@@ -23,6 +29,9 @@ func (l *ledger) below(p *physical, e kube.Event) {
 		}
 	}
 	if e.New == nil {
+		if _, ok := syncer.MarkOf(e.Key.Resource, e.Old); ok && e.Key.Namespace != "" {
+			l.removed[p.name] = append(l.removed[p.name], e)
+		}
 		return
 	}
 	l.observes(p, e.New)
@@ -53,13 +62,16 @@ func (l *ledger) makes(p *physical, e kube.Event) {
 	object := keyOfMark(e.Key.Resource, m)
 	for _, obj := range p.api.List(e.Key.Resource) {
 		other, made := l.made[obj.GetUID()]
-		if made && other.uid == m.UID && obj.GetUID() != e.New.GetUID() {
+		if made && other.uid == m.UID && !l.lost[m.UID] && obj.GetUID() != e.New.GetUID() {
 			l.world.fail(OneOwner, "%s has a second copy on %s: %s", m.UID, p.name, e.Key)
 		}
 	}
 	l.made[e.New.GetUID()] = origin{e.Key.Resource, m.UID, p.name}
 	name := kube.Key{Resource: copies, Cluster: m.Cluster, Namespace: m.Namespace, Name: syncer.CopyName(e.Key.Resource, m.Name, p.name)}
 	c, ok := l.world.api.Find(name).(*placementv1alpha1.Copy)
+	if l.unrecorded[m.UID] {
+		return // the record went when a backup was restored, perhaps in the middle of a pass
+	}
 	if !ok || c.Spec.Object.UID != m.UID || c.Status.State == placementv1alpha1.CopyRemoved {
 		l.world.fail(RecordFirst, "%s was made on %s for %s %s, of which there is no Copy", e.Key, p.name, object, m.UID)
 	}
@@ -111,7 +123,7 @@ func (l *ledger) remade(e kube.Event, of types.UID) bool {
 		return false
 	}
 	versions := l.versions[of]
-	return len(versions) > 0 && versions[0].GetGeneration() != versions[len(versions)-1].GetGeneration()
+	return slices.ContainsFunc(versions, func(v *unstructured.Unstructured) bool { return v.GetGeneration() != versions[0].GetGeneration() })
 }
 
 // removesNamespace: what is in it goes along.
@@ -122,7 +134,7 @@ func (l *ledger) removesNamespace(p *physical, e kube.Event, of types.UID) {
 	}
 	for _, gr := range content {
 		for _, obj := range p.api.ListNamespace(gr, "", e.Key.Name) {
-			if o, ok := l.made[obj.GetUID()]; ok && !l.mayRemove(o.uid, p.name) {
+			if o, ok := l.made[obj.GetUID()]; ok && !l.lost[o.uid] && !l.mayRemove(o.uid, p.name) {
 				l.world.fail(AbsenceIsNoDelete, "%s on %s was deleted with %s in it, which shall be there", e.Key, p.name, obj.GetName())
 			}
 		}

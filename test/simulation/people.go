@@ -112,6 +112,23 @@ func (w *World) restoreBelow(h Happening) {
 	}
 }
 
+// resurrectBelow makes a copy again that was removed long ago, from a backup.
+func (w *World) resurrectBelow(h Happening) {
+	p := w.cluster(h.Physical)
+	removed := w.ledger.removed[p.name]
+	if len(removed) == 0 {
+		return
+	}
+	e := removed[h.N%len(removed)]
+	obj := changed(e.Old)
+	obj.SetFinalizers(nil)
+	obj.SetOwnerReferences(nil)
+	_, _ = p.api.Create(people, namespaces, newObject(namespaces, "", e.Key.Namespace)) // may be there
+	if created, err := p.api.Create(people, e.Key.Resource, obj); err == nil {
+		w.say("people: resurrect %s as %s", e.Key, describe(created))
+	}
+}
+
 // cloneBelow copies an object with its marks to another name or namespace.
 func (w *World) cloneBelow(h Happening) {
 	p, key, obj := w.below(h)

@@ -45,12 +45,13 @@ var verbs = []struct {
 	{"withdraw", 3, false, (*World).withdraw},
 	{"return", 3, false, (*World).giveBack},
 	{"split", 2, false, (*World).split},
-	{"delete what came up", 2, false, (*World).deleteObserved},
+	{"delete what came up", 4, false, (*World).deleteObserved},
 
 	{"edit below", 3, false, (*World).editBelow},
 	{"strip below", 2, false, (*World).stripBelow},
 	{"delete below", 4, false, (*World).deleteBelow},
 	{"restore below", 2, false, (*World).restoreBelow},
+	{"resurrect below", 2, false, (*World).resurrectBelow},
 	{"clone below", 2, false, (*World).cloneBelow},
 	{"hold below", 2, false, (*World).holdBelow},
 	{"squat", 4, false, (*World).squat},
@@ -69,6 +70,9 @@ var verbs = []struct {
 	{"cordon", 1, false, (*World).cordon},
 	{"register", 1, false, (*World).registerLate},
 	{"forget", 1, false, (*World).forget},
+	{"force", 2, false, (*World).force},
+	{"back up", 2, false, (*World).backUp},
+	{"restore", 1, false, (*World).restore},
 }
 
 // happenings in a world.

@@ -368,7 +368,12 @@ func (s *session) logicalChanged(gr schema.GroupResource, old, new kube.Object) 
 	}
 	key := s.world.api.KeyOf(gr, obj)
 	s.objects.add(key)
-	if gr == namespaces && old == nil {
+	if came(old, new) {
+		for _, copied := range s.beneath[gr].By(byMark, key.String()) {
+			s.dependentsOf(copied.GetUID()) // they may have waited for their owner
+		}
+	}
+	if gr == namespaces && came(old, new) {
 		s.namespaceCame(new)
 	}
 	if gr == namespaces && old != nil && new != nil && len(physicalName(old)) == 0 {
@@ -380,6 +385,11 @@ func (s *session) logicalChanged(gr schema.GroupResource, old, new kube.Object) 
 			}
 		}
 	}
+}
+
+// came says that an object is new, or has come back to life from a backup.
+func came(old, new kube.Object) bool {
+	return new != nil && (old == nil || old.GetDeletionTimestamp() != nil && new.GetDeletionTimestamp() == nil)
 }
 
 // namespaceCame: what runs in it was not taken up for want of the Namespace.

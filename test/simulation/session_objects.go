@@ -147,6 +147,7 @@ func (p *pass) readPhysical() {
 
 func (p *pass) look() error {
 	return p.down("look for "+p.physicalKey().String(), func() error {
+		p.world.ledger.looked[place{p.name, p.physicalKey()}] = p.world.step
 		p.in.Physical, p.in.Unseen = cast(p.api.Find(p.physicalKey())), false
 		return nil
 	})
@@ -241,6 +242,9 @@ func (p *pass) writeCopy(c *placementv1alpha1.Copy) error {
 	var written kube.Object
 	err := p.up(fmt.Sprintf("copy %s %s %s of %s", p.key, c.Status.State, c.Status.Reason, c.Spec.Object.UID), func() (err error) {
 		if before == nil {
+			if !p.world.bugs.recordsAnything && !p.world.wants(p.key, c) {
+				return apierrors.NewConflict(copies, c.Name, errors.New("no such object is targeted at it"))
+			}
 			written, err = p.world.api.Create(syncerOf(p.name), copies, c)
 		} else {
 			written, err = p.world.api.Update(syncerOf(p.name), copies, c)
@@ -266,6 +270,18 @@ func (p *pass) writeCopy(c *placementv1alpha1.Copy) error {
 	p.writtenCopies.put(p.key, written)
 	p.in.Copy, p.in.Reverted = written.(*placementv1alpha1.Copy), 0
 	return nil
+}
+
+// wants: the server accepts a new Copy only of an object that it knows under that
+// UID, or one that says that nothing is there. After a backup was restored it must
+// not vouch for an object that it has never heard of.
+func (w *World) wants(key kube.Key, c *placementv1alpha1.Copy) bool {
+	obj := w.api.Find(key)
+	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
+		return c.Status.State == placementv1alpha1.CopyRemoved
+	}
+	_, ok := targetsOf(obj)[c.Spec.Cluster]
+	return ok
 }
 
 func (p *pass) createNamespace() error {

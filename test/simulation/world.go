@@ -49,6 +49,7 @@ type World struct {
 	control  *control     // nil while the server is down
 	clusters []*physical
 	ledger   *ledger
+	backup   kube.Backup
 
 	timers timers
 	timed  int

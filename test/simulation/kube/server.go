@@ -102,14 +102,6 @@ func (s *Server) KeyOf(gr schema.GroupResource, obj Object) Key {
 // Writes counts the changes so far.
 func (s *Server) Writes() int64 { return s.revision - 100 }
 
-// Get returns an object.
-func (s *Server) Get(key Key) (Object, error) {
-	if obj, ok := s.objects[key]; ok {
-		return obj, nil
-	}
-	return nil, apierrors.NewNotFound(key.Resource, key.Name)
-}
-
 // Find returns an object, nil if there is none.
 func (s *Server) Find(key Key) Object { return s.objects[key] }
 
@@ -253,6 +245,29 @@ func (s *Server) Delete(by string, key Key, o DeleteOptions) error {
 		s.commit(Event{By: by, Key: key, Old: old, New: obj})
 	}
 	return nil
+}
+
+// Backup is all that is stored.
+type Backup map[Key]Object
+
+// Backup returns what a later Restore brings back.
+func (s *Server) Backup() Backup { return maps.Clone(s.objects) }
+
+// Restore makes everything as it was, with the same UIDs. As it should be done
+// with a real store, revisions go on from where they are.
+func (s *Server) Restore(by string, b Backup) {
+	keys := slices.SortedFunc(maps.Keys(s.objects), compare)
+	for _, k := range keys {
+		old := s.objects[k]
+		if then := b[k]; then == nil || then.GetUID() != old.GetUID() {
+			s.commit(Event{By: by, Key: k, Old: old})
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(b), compare) {
+		if s.objects[k] != b[k] {
+			s.commit(Event{By: by, Key: k, Old: s.objects[k], New: b[k].DeepCopyObject().(Object)})
+		}
+	}
 }
 
 // commit stores a change and returns the object, the last one if it is gone.
