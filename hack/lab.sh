@@ -43,11 +43,11 @@ await() {
   local name=$1 deadline=$((SECONDS + $2)); shift 2
   until "$@" >/dev/null 2>&1; do
     if ! running "$name"; then
-      tail -5 "$lab/run/$name.log" >&2
+      tail -n 5 "$lab/run/$name.log" >&2
       fail "$name did not start; the whole log is $lab/run/$name.log"
     fi
     if ((SECONDS >= deadline)); then
-      tail -5 "$lab/run/$name.log" >&2
+      tail -n 5 "$lab/run/$name.log" >&2
       fail "$name is not ready in time; the whole log is $lab/run/$name.log"
     fi
     sleep 0.2

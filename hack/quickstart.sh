@@ -8,6 +8,7 @@ source hack/lab.sh
 
 if [ "${1:-}" = down ]; then
   [ -d "$lab" ] || { say "There is no quickstart to remove."; exit 0; }
+  mkdir -p "$lab/run" && touch "$lab/run/removing" # tells a quickstart that runs that nothing is wrong
   lab_stop
   rm -rf "$lab"
   say "The quickstart is stopped and $lab is removed."
@@ -29,6 +30,7 @@ stopping() {
 trap 'stopping 0' INT TERM
 trap 'code=$?; trap - EXIT; [ $code -eq 0 ] || lab_stop; exit $code' EXIT
 
+rm -f "$lab/run/removing"
 say "Starting the physical clusters east and west (real Kubernetes control planes; their nodes and pods are simulated)"
 say "and the server with the logical cluster demo ..."
 lab_start
@@ -63,13 +65,15 @@ Logs:                 .quickstart/run/*.log
 Ctrl-C stops everything and keeps the state; make quickstart-down removes it.
 END
 
-# Wait for Ctrl-C, or for the end of one of the processes.
+# Wait for Ctrl-C, for make quickstart-down, or for the end of one of the processes.
 while :; do
   for name in atoll "${physical_clusters[@]}"; do
-    [ -d "$lab/run" ] || { say "Removed by make quickstart-down."; exit 0; }
     running "$name" && continue
-    [ -s "$lab/run/$name.pid" ] || { say "Stopped by make quickstart-down."; exit 0; }
-    tail -5 "$lab/run/$name.log" >&2
+    if [ -e "$lab/run/removing" ] || [ ! -d "$lab/run" ]; then
+      say "Stopped by make quickstart-down."
+      exit 0
+    fi
+    tail -n 5 "$lab/run/$name.log" >&2
     fail "$name ended; the whole log is $lab/run/$name.log"
   done
   sleep 1
