@@ -32,9 +32,9 @@ func guard(ctx context.Context, r *request) error {
 	name := r.GetName()
 	switch r.groupResource() {
 	case copiesResource:
-		return admission.NewForbidden(r.Attributes, errors.New("Copies are records that only the syncer of their physical cluster writes"))
+		return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster writes the records of its copies"))
 	case placementsResource:
-		return admission.NewForbidden(r.Attributes, errors.New("Placements are records that only the scheduler writes; use a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.ClusterAnnotation+" of the namespace"))
+		return admission.NewForbidden(r.Attributes, errors.New("only the scheduler writes placements; use a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.ClusterAnnotation+" of the namespace"))
 	case logicalClustersResource:
 		if r.GetOperation() == admission.Create && name == scope.Root.String() {
 			return admission.NewForbidden(r.Attributes, fmt.Errorf("the name %s is reserved", name))

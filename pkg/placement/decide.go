@@ -43,10 +43,8 @@ func Decide(s Snapshot, u Unit) Decision {
 	slices.SortFunc(fit, better)
 	ranked := slices.Concat(kept, fit)
 
-	chosen := ranked
-	if len(ranked) < d.Count {
-		chosen = nil
-	} else {
+	chosen := ranked[:0]
+	if len(ranked) >= d.Count {
 		chosen = ranked[:d.Count]
 	}
 	for _, c := range chosen {

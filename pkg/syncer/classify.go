@@ -118,7 +118,7 @@ func scaledByOthers(physical *unstructured.Unstructured) bool {
 		if e.Manager == FieldManager && e.Operation == "Apply" || e.FieldsV1 == nil {
 			continue
 		}
-		if ownsReplicas(e.FieldsV1.Raw) {
+		if ownsReplicas(e.FieldsV1.GetRawBytes()) {
 			return true
 		}
 	}

@@ -46,7 +46,7 @@ func Fingerprint(physical *unstructured.Unstructured) string {
 	if !ok {
 		return "none"
 	}
-	return hash(append([]byte(e.APIVersion+"\n"), canonical(e.FieldsV1.Raw)...))
+	return hash(append([]byte(e.APIVersion+"\n"), canonical(e.FieldsV1.GetRawBytes())...))
 }
 
 func canonical(raw []byte) []byte {
@@ -70,7 +70,7 @@ func Owns(physical, desired *unstructured.Unstructured) bool {
 		return false
 	}
 	var fields map[string]any
-	if json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
+	if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
 		return false
 	}
 	for name, value := range desired.Object {

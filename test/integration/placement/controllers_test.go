@@ -123,8 +123,7 @@ func testReferences(t *testing.T) {
 	is(configMap, "unused", "")
 
 	d.Spec.Template.Spec.Containers[0].EnvFrom = nil
-	d, err := shared.Kube.AppsV1().Deployments("web").Update(ctx, d, metav1.UpdateOptions{})
-	if err != nil {
+	if _, err := shared.Kube.AppsV1().Deployments("web").Update(ctx, d, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	is(configMap, "used", `{"east":{"state":"Removing"}}`)

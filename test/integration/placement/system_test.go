@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
-	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -32,8 +31,4 @@ func systemConfig(t *testing.T) *rest.Config {
 
 func systemKube(t *testing.T) kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(systemConfig(t))
-}
-
-func systemAtoll(t *testing.T) versioned.Interface {
-	return versioned.NewForConfigOrDie(systemConfig(t))
 }
