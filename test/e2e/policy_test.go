@@ -47,7 +47,9 @@ spec:
   terms: [{matchLabels: {topology.kubernetes.io/region: atlantis}}]
 `
 	must(t)(theLab.root.Apply(ctx, policy))
-	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "nowhere", "--ignore-not-found")) })
+	t.Cleanup(func() {
+		must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "nowhere", "--ignore-not-found"))
+	})
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: web, labels: {e2e-nowhere: "true"}}}`))
 	web := k.In("web")
