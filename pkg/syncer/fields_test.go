@@ -124,8 +124,8 @@ func owning(t *testing.T, fields map[string]any) *unstructured.Unstructured {
 	}
 	obj := parse(t, recordedObject)
 	obj.SetManagedFields([]metav1.ManagedFieldsEntry{
-		{Manager: "kubectl", Operation: "Update", APIVersion: "apps/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:paused":{}}}`)}},
-		{Manager: FieldManager, Operation: "Apply", APIVersion: "apps/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}},
+		{Manager: "kubectl", Operation: "Update", APIVersion: "apps/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)},
+		{Manager: FieldManager, Operation: "Apply", APIVersion: "apps/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw))},
 	})
 	return obj
 }
@@ -137,7 +137,7 @@ func TestWhoElseScalesACopyIsSeen(t *testing.T) {
 	}
 	obj.SetManagedFields(append(obj.GetManagedFields(), metav1.ManagedFieldsEntry{
 		Manager: "kube-controller-manager", Operation: "Update", APIVersion: "apps/v1", Subresource: "scale", FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:replicas":{}}}`)},
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`),
 	}))
 	if !scaledByOthers(obj) {
 		t.Error("the autoscaler owns them too")

@@ -259,16 +259,16 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 
 // runsOurs follows the owners of an object to a copy whose object exists.
 func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
-	for _, r := range obj.GetOwnerReferences() {
-		key, owner := p.api.ByUID(r.UID)
-		if owner == nil {
-			return false
-		}
-		if m, ok := syncer.MarkOf(key.Resource, owner); ok {
-			_, logical := w.api.ByUID(m.UID)
-			return logical != nil && labelled(owner) && !isClone(owner)
-		}
-		return w.runsOurs(p, cast(owner))
+	if len(obj.GetOwnerReferences()) == 0 {
+		return false
 	}
-	return false
+	key, owner := p.api.ByUID(obj.GetOwnerReferences()[0].UID)
+	if owner == nil {
+		return false
+	}
+	if m, ok := syncer.MarkOf(key.Resource, owner); ok {
+		_, logical := w.api.ByUID(m.UID)
+		return logical != nil && labelled(owner) && !isClone(owner)
+	}
+	return w.runsOurs(p, cast(owner))
 }

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -475,6 +474,3 @@ func (w *World) cluster(name string) *physical {
 	}
 	return w.clusters[i]
 }
-
-// sorted are the keys of a map of strings.
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -168,11 +168,18 @@ func (s *session) createUp(ctx context.Context, v *viewed, obj *unstructured.Uns
 	created, err := v.client.Create(ctx, obj, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		existing, getErr := v.client.Get(ctx, obj.GetName(), metav1.GetOptions{})
-		if getErr == nil && len(s.entryUID(existing)) > 0 {
+		switch {
+		case getErr == nil && len(s.entryUID(existing)) > 0:
 			return soon, nil // ours, of a predecessor that is on its way out, or of this one
+		case getErr != nil && !apierrors.IsNotFound(getErr):
+			return 0, getErr
 		}
-		obj.SetName(obj.GetName() + "." + s.target)
+		// Not in the view of this target: gone meanwhile, or of somebody else.
 		created, err = v.client.Create(ctx, obj, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			obj.SetName(obj.GetName() + "." + s.target)
+			created, err = v.client.Create(ctx, obj, metav1.CreateOptions{})
+		}
 	}
 	switch {
 	case apierrors.IsAlreadyExists(err):
