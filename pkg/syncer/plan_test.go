@@ -147,7 +147,7 @@ func below(applied *unstructured.Unstructured) *unstructured.Unstructured {
 	obj := applied.DeepCopy()
 	obj.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: applied.GetAPIVersion(),
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fieldsOf(applied)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fieldsOf(applied))),
 	}})
 	return obj
 }
