@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -63,6 +64,9 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 	physical, err := load(o.physicalKubeconfig)
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return errors.New("--physical-kubeconfig is missing: only inside a pod of the physical cluster it may be left out")
+	}
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the physical cluster: %w", err)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -18,8 +20,10 @@ import (
 // Config is what the plugin works with. The clients take the logical cluster
 // from the context and act as the system.
 type Config struct {
-	Kube   kubernetes.Interface
-	Client versioned.Interface
+	Kube     kubernetes.Interface
+	Client   versioned.Interface
+	Metadata metadata.Interface
+	Dynamic  dynamic.Interface
 
 	Namespaces       *controller.Informer[*corev1.Namespace]
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]

@@ -215,6 +215,9 @@ func (d *decider) stampNamespace(ctx context.Context, q question, clusters []str
 	if patch == nil {
 		return nil
 	}
+	if err := d.stampRules(ctx, q, clusters); err != nil {
+		return err
+	}
 	_, err = d.kube.CoreV1().Namespaces().Patch(at(ctx, q.cluster), q.namespace.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("stamping the namespace: %w", err)

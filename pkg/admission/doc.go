@@ -1,8 +1,11 @@
-// Package admission is the control plane's own admission: it keeps namespaces'
-// life cycle, guards the system's metadata and kinds, and places.
+// Package admission admits writes: NewChain has upstream's chain, made for many
+// logical clusters, around the control plane's own steps. What is in the chain,
+// for whom and why is in docs/admission.md; upstream's plugins are in the packages
+// stock, limits, podsecurity and quota.
 //
-// New returns one plugin for the end of the mutating and validating chains. On
-// a write it takes these steps, in this order:
+// The own steps keep namespaces' life cycle, guard the system's metadata and
+// kinds, and place. Those that change the object are the last of the mutating
+// chain. In this order:
 //
 //	lifecycle   the namespace exists and is not terminating; some names stay
 //	guard       who may write Copies, Placements and what syncers bring up
@@ -19,5 +22,5 @@
 // the decision comes from an informer. Only where the informer has nothing does
 // a live read follow, since it may lag behind.
 //
-// Read plugin.go first, then placing.go.
+// Read chain.go first, then plugin.go and placing.go.
 package admission

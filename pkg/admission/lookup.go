@@ -2,14 +2,20 @@ package admission
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
@@ -20,8 +26,11 @@ import (
 type lookup struct {
 	kube            kubernetes.Interface
 	client          versioned.Interface
+	metadata        metadata.Interface
+	dynamic         dynamic.Interface
 	namespaces      *controller.Informer[*corev1.Namespace]
 	logicalClusters *controller.Informer[*tenancyv1alpha1.LogicalCluster]
+	clusters        *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 }
 
 // at is a context for own requests about a logical cluster: it keeps the
@@ -39,6 +48,34 @@ func (l *lookup) namespace(ctx context.Context, cluster logicalcluster.Name, nam
 
 func (l *lookup) liveNamespace(ctx context.Context, cluster logicalcluster.Name, name string) (*corev1.Namespace, error) {
 	return l.kube.CoreV1().Namespaces().Get(at(ctx, cluster), name, metav1.GetOptions{})
+}
+
+// objectAt is the object of a request at a resource version.
+func (l *lookup) objectAt(ctx context.Context, r *request, version string) (*unstructured.Unstructured, error) {
+	if l.dynamic == nil {
+		return nil, errors.New("there is no client")
+	}
+	namespace := r.GetNamespace()
+	if r.isNamespace() {
+		namespace = "" // a Namespace is said to be in itself
+	}
+	list, err := l.dynamic.Resource(r.GetResource()).Namespace(namespace).List(at(ctx, r.cluster), metav1.ListOptions{
+		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, r.GetName()).String(),
+		ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Items) != 1 {
+		return nil, apierrors.NewNotFound(r.groupResource(), r.GetName())
+	}
+	return &list.Items[0], nil
+}
+
+// forgotten reports whether a physical cluster was given up.
+func (l *lookup) forgotten(target string) bool {
+	pc, ok := l.clusters.Get(controller.Request{Cluster: scope.Root, Name: target})
+	return ok && pc.Spec.Forget
 }
 
 // makeNamespace creates a namespace, or finds that somebody else just did.

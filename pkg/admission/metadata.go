@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/atoll-dev/atoll/pkg/admission/stamp"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
+
+var podsResource = corev1.Resource("pods")
 
 // protect gives the object the system's metadata. The annotation of the logical
 // cluster is set here, although storage sets it too: strategies compare
@@ -22,17 +25,28 @@ func (p *plugin) protect(r *request) {
 	switch {
 	case r.system || r.groupResource() == copiesResource:
 		// free to write them; who else may write Copies was asked before
+	case r.old != nil && r.syncer != "" && r.GetSubresource() == "":
+		protect.UpdateObserved(r.obj, r.old) // what else a syncer writes was asked before
 	case r.old != nil:
 		protect.Update(r.obj, r.old)
+		if r.groupResource() == podsResource && r.GetSubresource() == "" && stamp.CameUp(r.old) {
+			stamp.Wanted(r.obj, r.old)
+		}
 	default:
 		observed := types.UID(r.obj.GetAnnotations()[placementv1alpha1.UIDAnnotation])
 		protect.Create(r.obj)
 		if r.syncer != "" && !r.isSubresourceCreate() && r.GetNamespace() != "" {
-			stamp.Observed(r.obj, r.syncer, observed)
+			stamp.Observed(r.groupResource(), r.obj, r.syncer, observed)
 		}
 	}
-	if !r.isSubresourceCreate() {
-		stamp.Cluster(r.obj, r.cluster)
+	if r.isSubresourceCreate() {
+		return
+	}
+	stamp.Cluster(r.obj, r.cluster)
+	if r.system && r.old == nil {
+		// What the server makes has no fields of others to tell from its own. There
+		// is some of it in each logical cluster, and in memory several times.
+		r.obj.SetManagedFields(nil)
 	}
 }
 

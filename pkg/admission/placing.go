@@ -37,16 +37,28 @@ func newPlacing(config Config, lookup *lookup) *placing {
 //	no       update     system     decided and stamped, or still pending: the
 //	                               placement controller pokes pending objects
 //	no       update     user       still pending
+//
+// What rules a namespace has none decided: with the decision it is stamped, too.
+// What a syncer records has to be placed already.
 func (p *placing) admit(ctx context.Context, r *request) error {
+	if r.syncer != "" && r.GetOperation() == admission.Create {
+		return record(ctx, r)
+	}
 	kind, ok := workload.ByResource(r.groupResource())
-	if !ok || kind.Role != workload.Placed || r.GetSubresource() != "" || r.syncer != "" ||
-		!stamp.Placeable(r.cluster, r.GetNamespace()) ||
+	if !ok || kind.Role != workload.Placed && kind.Role != workload.Ruling || r.GetSubresource() != "" || r.syncer != "" ||
+		!stamp.Placeable(r.cluster, r.GetNamespace()) || stamp.OfServer(r.groupResource(), r.GetNamespace(), r.GetName()) ||
 		stamp.HasTargets(r.obj) || r.obj.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	clusters, err := p.known(ctx, r)
 	if err != nil {
 		return err
+	}
+	if kind.Role == workload.Ruling {
+		if workload.Rules(kind, len(clusters)) && len(clusters) > 0 {
+			stamp.Targets(r.obj, clusters)
+		}
+		return nil
 	}
 	if clusters == nil && (r.GetOperation() == admission.Create || r.system) {
 		if clusters, err = p.decide(ctx, r, kind); err != nil {

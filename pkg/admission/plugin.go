@@ -8,13 +8,18 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// New returns the plugin. It has to be the last of the mutating and of the
-// validating chain: no other plugin may change what it stamps.
-func New(config Config) (admission.Interface, error) {
+// New returns the control plane's own steps alone; NewChain has them with all
+// others.
+func New(config Config) (admission.Interface, error) { return newPlugin(config) }
+
+func newPlugin(config Config) (*plugin, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	lookup := &lookup{kube: config.Kube, client: config.Client, namespaces: config.Namespaces, logicalClusters: config.LogicalClusters}
+	lookup := &lookup{
+		kube: config.Kube, client: config.Client, metadata: config.Metadata, dynamic: config.Dynamic, namespaces: config.Namespaces,
+		logicalClusters: config.LogicalClusters, clusters: config.PhysicalClusters,
+	}
 	return &plugin{
 		Handler:   admission.NewHandler(admission.Create, admission.Update, admission.Delete),
 		lookup:    lookup,
@@ -43,16 +48,31 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	if err != nil {
 		return err
 	}
+	if err := p.permit(ctx, r); err != nil {
+		return err
+	}
+	return p.stamp(ctx, r)
+}
+
+// permit says whether the request may be at all; nothing is changed.
+func (p *plugin) permit(ctx context.Context, r *request) error {
 	if err := p.lifecycle.admit(ctx, r); err != nil {
 		return err
 	}
-	if err := guard(ctx, r); err != nil {
-		return err
-	}
+	return guard(ctx, r)
+}
+
+// stamp has to be the last that changes the object: it undoes what others did to
+// the system's metadata.
+func (p *plugin) stamp(ctx context.Context, r *request) error {
 	if r.obj == nil {
 		return nil
 	}
 	p.protect(r)
+	p.freshen(ctx, r)
+	if err := p.runtimeHandler(ctx, r); err != nil {
+		return err
+	}
 	return p.placing.admit(ctx, r)
 }
 
@@ -63,6 +83,11 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return err
 	}
+	return p.check(ctx, r)
+}
+
+// check sees the object as it will be stored.
+func (p *plugin) check(ctx context.Context, r *request) error {
 	if err := p.lifecycle.immortal(r); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install" // conversions
@@ -64,20 +65,27 @@ type world struct {
 	namespaces []corev1.Namespace
 	placements []placementv1alpha1.Placement
 	clusters   []fleetv1alpha1.PhysicalCluster
+	objects    []runtime.Object
 }
 
 type fixture struct {
 	*plugin
 	kube  *kubefake.Clientset
 	atoll *atollfake.Clientset
-	clock *clocktesting.FakePassiveClock
+	// metadata has the objects.
+	metadata *metadatafake.FakeMetadataClient
+	clock    *clocktesting.FakePassiveClock
 }
 
 func (w world) start(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{kube: kubefake.NewClientset(), atoll: atollfake.NewSimpleClientset(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{metadata: metadatafake.NewSimpleMetadataClient(scheme, w.objects...), kube: kubefake.NewClientset(), atoll: atollfake.NewSimpleClientset(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
 	p, err := New(Config{
-		Kube: f.kube, Client: f.atoll,
+		Kube: f.kube, Client: f.atoll, Metadata: f.metadata,
 		Namespaces:       fixed(t, &corev1.NamespaceList{Items: w.namespaces}, &corev1.Namespace{}),
 		PhysicalClusters: fixed(t, &fleetv1alpha1.PhysicalClusterList{Items: w.clusters}, &fleetv1alpha1.PhysicalCluster{}),
 		Placements:       fixed(t, &placementv1alpha1.PlacementList{Items: w.placements}, &placementv1alpha1.Placement{}),
@@ -272,6 +280,63 @@ func TestASyncerTellsTheEndOfANamespace(t *testing.T) {
 	}
 	if err := f.write(shop(), attributes(admission.Create, "events", "Event", event, nil, "", alice)); !apierrors.IsForbidden(err) {
 		t.Errorf("by a user: %v", err)
+	}
+}
+
+func TestTheSyncerOfAForgottenPhysicalClusterIsToldSo(t *testing.T) {
+	w := placedWorld()
+	pc := fleetv1alpha1.PhysicalCluster{ObjectMeta: in("root", "east")}
+	pc.Spec.Forget = true
+	w.clusters = []fleetv1alpha1.PhysicalCluster{pc}
+	f := w.start(t)
+	c := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}, Spec: placementv1alpha1.CopySpec{Cluster: "east"}}
+	for name, by := range map[string]struct {
+		ctx  context.Context
+		user user.Info
+	}{"pull": {shop(), east}, "push": {scope.WithTarget(shop(), "east"), loopback}} {
+		err := f.write(by.ctx, attributes(admission.Create, "copies.placement.atoll.dev", "Copy", c.DeepCopy(), nil, "", by.user))
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "physical cluster east was given up (spec.forget is set)") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := f.write(shop(), attributes(admission.Create, "copies.placement.atoll.dev", "Copy", c, nil, "", loopback)); err != nil {
+		t.Errorf("the server itself, which declares it gone: %v", err)
+	}
+}
+
+func TestACopyIsTakenOnlyOfAnObjectThatIsHereForItsSyncer(t *testing.T) {
+	w := placedWorld()
+	deployment := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: in("shop", "here")}
+	deployment.Namespace, deployment.UID = "web", "u"
+	deployment.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{"state":"Removing"}}`
+	elsewhere := deployment.DeepCopy()
+	elsewhere.Name, elsewhere.Annotations[placementv1alpha1.TargetsAnnotation] = "elsewhere", `{"west":{}}`
+	cameUp := deployment.DeepCopy()
+	cameUp.Name, cameUp.Annotations[placementv1alpha1.TargetsAnnotation] = "came-up", `{"east":{"state":"Observed","uid":"1"}}`
+	w.objects = []runtime.Object{deployment, elsewhere, cameUp}
+	f := w.start(t)
+	for _, c := range []struct {
+		what, name string
+		uid        types.UID
+		state      placementv1alpha1.CopyState
+		refused    bool
+	}{
+		{"an object that is here", "here", "u", placementv1alpha1.CopyPending, false},
+		{"another one of the name", "here", "before", placementv1alpha1.CopyPending, true},
+		{"one that nobody knows", "unknown", "u", placementv1alpha1.CopyPending, true},
+		{"one that nobody knows, which is gone below", "unknown", "u", placementv1alpha1.CopyRemoved, false},
+		{"an object for another physical cluster", "elsewhere", "u", placementv1alpha1.CopyPending, true},
+		{"one that came up", "came-up", "u", placementv1alpha1.CopyPending, true},
+	} {
+		obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+		obj.Spec = placementv1alpha1.CopySpec{Cluster: "east", Object: placementv1alpha1.ObjectReference{
+			Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Name: c.name, UID: c.uid,
+		}}
+		obj.Status.State = c.state
+		err := f.write(shop(), attributes(admission.Create, "copies.placement.atoll.dev", "Copy", obj, nil, "", east))
+		if c.refused != apierrors.IsConflict(err) || !c.refused && err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
 	}
 }
 

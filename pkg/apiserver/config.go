@@ -1,17 +1,16 @@
 package apiserver
 
 import (
-	"crypto/x509"
 	"fmt"
 	"net"
-	"net/http"
 	"path/filepath"
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -29,9 +28,10 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
 	"github.com/atoll-dev/atoll/pkg/apis/install"
-	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/builtin"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/native"
+	"github.com/atoll-dev/atoll/pkg/apiserver/series"
 	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	atollopenapi "github.com/atoll-dev/atoll/pkg/generated/openapi"
 )
@@ -39,10 +39,9 @@ import (
 const (
 	etcdPrefix   = "/registry"
 	gvkExtension = "x-kubernetes-group-version-kind"
-	// The limits of requests in flight keep a runaway client from taking all
-	// memory. Watches do not count; requests that the server makes to itself do.
-	maxReadsInFlight  = 4000
-	maxWritesInFlight = 2000
+	// seats is how many requests of tenants and syncers run at a time: as many as a
+	// kube-apiserver has. Those of admins and of the server itself do not count.
+	seats = 600
 )
 
 func init() {
@@ -53,17 +52,19 @@ func init() {
 
 // genericConfig is upstream's configuration with our scope, storage and serving.
 func (c Config) genericConfig() (*genericapiserver.Config, error) {
+	series.Bound(append(append(builtin.GroupVersions(), install.GroupVersions()...), apiextensionsv1.SchemeGroupVersion),
+		legacyscheme.Scheme, apiextensionsapiserver.Scheme)
 	g := genericapiserver.NewConfig(legacyscheme.Codecs)
 	g.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	g.MergedResourceConfig = resourceConfig()
-	g.MaxRequestsInFlight, g.MaxMutatingRequestsInFlight = maxReadsInFlight, maxWritesInFlight
+	g.StorageObjectCountTracker = fairness.NoCounts{}
 	g.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(
 		sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
 	if err := c.serving(g); err != nil {
 		return nil, err
 	}
 
-	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme)
+	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, apiextensionsapiserver.Scheme)
 	g.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(openAPIDefinitions, namer)
 	g.OpenAPIConfig.Info.Title = "Kubernetes"
 	g.OpenAPIConfig.GetDefinitionName = withoutInternal(g.OpenAPIConfig.GetDefinitionName)
@@ -86,12 +87,15 @@ func (c Config) serving(g *genericapiserver.Config) error {
 	if err := o.WithLoopback().ApplyToConfig(g); err != nil {
 		return fmt.Errorf("configuring TLS: %w", err)
 	}
-	ca, err := dynamiccertificates.NewStaticCAContent("client-ca", c.PKI.CAPEM)
-	if err != nil {
-		return fmt.Errorf("reading the certificate authority: %w", err)
-	}
-	if err := g.Authentication.ApplyClientCert(ca, g.SecureServing); err != nil {
-		return fmt.Errorf("configuring client certificates: %w", err)
+	// A client looks at these names to choose among its certificates.
+	for name, pem := range map[string][]byte{"client-ca": c.PKI.CAPEM, "tenants-ca": c.PKI.TenantsCAPEM} {
+		ca, err := dynamiccertificates.NewStaticCAContent(name, pem)
+		if err != nil {
+			return fmt.Errorf("reading the certificate authority: %w", err)
+		}
+		if err := g.Authentication.ApplyClientCert(ca, g.SecureServing); err != nil {
+			return fmt.Errorf("configuring client certificates: %w", err)
+		}
 	}
 	g.PublicAddress = address.IP
 	g.ExternalAddress = address.String()
@@ -101,12 +105,18 @@ func (c Config) serving(g *genericapiserver.Config) error {
 	return nil
 }
 
-func (c Config) storage(g *genericapiserver.Config) error {
+// etcdOptions say where etcd is and how objects are kept there.
+func (c Config) etcdOptions(g *genericapiserver.Config) *genericoptions.EtcdOptions {
 	o := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(etcdPrefix, nil))
 	o.StorageConfig.Transport.ServerList = c.EtcdServers
 	o.StorageConfig.Transport.CertFile, o.StorageConfig.Transport.KeyFile = c.EtcdCertFile, c.EtcdKeyFile
 	o.StorageConfig.Transport.TrustedCAFile = c.EtcdCAFile
 	o.StorageConfig.StorageObjectCountTracker = g.StorageObjectCountTracker
+	return o
+}
+
+func (c Config) storage(g *genericapiserver.Config) error {
+	o := c.etcdOptions(g)
 	o.DefaultStorageMediaType = apiruntime.ContentTypeProtobuf
 
 	fc := kubeapiserver.NewStorageFactoryConfigEffectiveVersion(g.EffectiveVersion)
@@ -122,24 +132,8 @@ func (c Config) storage(g *genericapiserver.Config) error {
 	if err := o.ApplyWithStorageFactoryTo(factory, g); err != nil {
 		return fmt.Errorf("configuring the storage: %w", err)
 	}
-	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{})
+	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{Maps: c.Maps})
 	return nil
-}
-
-func (c Config) authentication(g *genericapiserver.Config, tokens *auth.Tokens) error {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(c.PKI.CAPEM) {
-		return fmt.Errorf("reading the certificate authority: no certificate found")
-	}
-	g.Authentication.APIAudiences = authenticator.Audiences{auth.Audience}
-	g.Authentication.Authenticator = auth.NewAuthenticator(pool, tokens)
-	return nil
-}
-
-func handlerChain(exists existsFunc) func(http.Handler, *genericapiserver.Config) http.Handler {
-	return func(api http.Handler, g *genericapiserver.Config) http.Handler {
-		return WithScope(genericapiserver.DefaultBuildHandlerChain(withExisting(api, exists), g))
-	}
 }
 
 func resourceConfig() *serverstorage.ResourceConfig {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
@@ -39,4 +41,33 @@ func (l *logicalClusters) Create(ctx context.Context, obj runtime.Object, valida
 		return fresh, nil
 	}
 	return created, nil
+}
+
+// find returns the logical cluster of this name, if it is the one that is meant,
+// or nil: as the watch cache knows it, or etcd.
+func (l *logicalClusters) find(ctx context.Context, name logicalcluster.Name, meant func(*tenancy.LogicalCluster) bool) (*tenancy.LogicalCluster, error) {
+	root := scope.With(ctx, scope.Scope{Cluster: scope.Root})
+	for _, options := range []metav1.GetOptions{{ResourceVersion: "0"}, {}} {
+		obj, err := l.REST.Get(root, name.String(), &options)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		if cluster, ok := obj.(*tenancy.LogicalCluster); ok && err == nil && meant(cluster) {
+			return cluster, nil
+		}
+	}
+	return nil, nil
+}
+
+func (l *logicalClusters) exists(ctx context.Context, name logicalcluster.Name) (bool, error) {
+	cluster, err := l.find(ctx, name, func(*tenancy.LogicalCluster) bool { return true })
+	return cluster != nil, err
+}
+
+type livesFunc func(context.Context, logicalcluster.Name, types.UID) (bool, error)
+
+// lives says whether the logical cluster of this name is the one with this UID.
+func (l *logicalClusters) lives(ctx context.Context, name logicalcluster.Name, uid types.UID) (bool, error) {
+	cluster, err := l.find(ctx, name, func(c *tenancy.LogicalCluster) bool { return c.UID == uid })
+	return cluster != nil, err
 }

@@ -11,7 +11,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
-	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/audit"
+	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -20,10 +21,11 @@ var unscoped = []string{"/livez", "/readyz", "/healthz", "/version", "/metrics"}
 
 // WithScope moves the scope from the URL path into the context. A request
 // without one belongs to the logical cluster of its service account token, as
-// client-go's in-cluster configuration knows no path; any other is answered with
-// how to name one.
-func WithScope(next http.Handler) http.Handler {
+// client-go's in-cluster configuration knows no path (clusterOf reads it, and the
+// authenticator verifies it); any other is answered with how to name one.
+func WithScope(next http.Handler, clusterOf func(token string) (logicalcluster.Name, bool)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req = req.WithContext(audit.WithURI(req.Context(), req.RequestURI))
 		s, rest, ok, err := scope.Cut(req.URL.Path)
 		switch {
 		case err != nil:
@@ -36,7 +38,11 @@ func WithScope(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		if c, ok := auth.ClusterOfToken(bearerToken(req)); ok {
+		if c, ok := clusterOf(bearerToken(req)); ok {
+			next.ServeHTTP(w, req.WithContext(scope.WithCluster(req.Context(), c)))
+			return
+		}
+		if c, ok := clusterOfCertificate(req); ok {
 			next.ServeHTTP(w, req.WithContext(scope.WithCluster(req.Context(), c)))
 			return
 		}
@@ -45,11 +51,12 @@ func WithScope(next http.Handler) http.Handler {
 }
 
 // withExisting answers requests to a logical cluster that does not exist. It is
-// behind authorization, so that nobody can find out the names of others.
+// behind authorization, so that nobody can find out the names of others; what
+// needs no authorization is answered for any name.
 func withExisting(next http.Handler, exists func(context.Context, logicalcluster.Name) (bool, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		c, ok := scope.ClusterFrom(req.Context())
-		if !ok || c == scope.Root || c == scope.Wildcard {
+		if !ok || c == scope.Root || c == scope.Wildcard || isUnscoped(req.URL.Path) {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -85,6 +92,28 @@ func isUnscoped(path string) bool {
 		}
 	}
 	return false
+}
+
+// clusterOfCertificate reads what a client certificate is meant for; whether the
+// certificate is good, the authenticator finds out.
+func clusterOfCertificate(req *http.Request) (logicalcluster.Name, bool) {
+	if req.TLS == nil || len(req.TLS.PeerCertificates) == 0 {
+		return "", false
+	}
+	return pki.ClusterOf(req.TLS.PeerCertificates[0])
+}
+
+// isBound says whether the credentials of a request are good in one logical cluster
+// only. The authenticator looks at a certificate first, and so do we.
+func isBound(clusterOf func(token string) (logicalcluster.Name, bool)) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		if req.TLS != nil && len(req.TLS.PeerCertificates) > 0 {
+			_, ok := clusterOfCertificate(req)
+			return ok
+		}
+		_, ok := clusterOf(bearerToken(req))
+		return ok
+	}
 }
 
 func bearerToken(req *http.Request) string {

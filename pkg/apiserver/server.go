@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -15,11 +16,18 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/aggregation"
+	"github.com/atoll-dev/atoll/pkg/apiserver/audit"
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/deletion"
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
+	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/builtin"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/native"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
 // Config is what a server is made from.
@@ -37,6 +45,15 @@ type Config struct {
 	// Bootstrap makes the first objects of a new logical cluster; the creation
 	// of its LogicalCluster returns after it.
 	Bootstrap func(ctx context.Context, name logicalcluster.Name) error
+	// URL is how clients reach the server, without a scope.
+	URL string
+	// Egress connects to what tenants name.
+	Egress *egress.Guard
+	// Maps has the labels and annotations of what is in watch caches.
+	Maps *sharing.Maps
+	// Auth says who may be who, Audit what is written down.
+	Auth  auth.Options
+	Audit audit.Options
 }
 
 // Server is a composed API server.
@@ -47,60 +64,109 @@ type Server struct {
 	Loopback *restclient.Config
 	// RBAC must run for anyone but admins to be authorized.
 	RBAC *auth.RBAC
+	// Tokens signs and verifies tokens of service accounts.
+	Tokens *auth.Tokens
+	// Custom must run for custom resources to be served.
+	Custom *CustomResources
+	// Aggregation must run for aggregated APIs to be served.
+	Aggregation *aggregation.Aggregation
 }
 
 type existsFunc func(context.Context, logicalcluster.Name) (bool, error)
 
-// New composes the server; nothing runs yet.
-func New(c Config) (*Server, error) {
+// New composes the server; nothing runs yet. What it keeps current from files or
+// other servers ends with ctx.
+func New(ctx context.Context, c Config) (*Server, error) {
 	g, err := c.genericConfig()
 	if err != nil {
 		return nil, err
 	}
-	loopback := scope.ScopedConfig(g.LoopbackClientConfig)
-	client, err := kubernetes.NewForConfig(loopback)
+	inside := loopback.NewTransport()
+	g.LoopbackClientConfig = inside.Config(g.LoopbackClientConfig)
+	own := scope.ScopedConfig(g.LoopbackClientConfig)
+	client, err := kubernetes.NewForConfig(loopback.BuiltIn(own))
 	if err != nil {
 		return nil, fmt.Errorf("making the loopback client: %w", err)
 	}
-	tokens, err := auth.NewTokens(c.PKI.ServiceAccountKey, client)
+	tokens, err := auth.NewTokens(c.PKI.ServiceAccountKey, client, c.Auth.Issuers)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.authentication(g, tokens); err != nil {
+	var clusters *logicalClusters
+	if err := c.authentication(ctx, g, tokens, func(ctx context.Context, name logicalcluster.Name, uid types.UID) (bool, error) {
+		return clusters.lives(ctx, name, uid)
+	}); err != nil {
 		return nil, err
 	}
-	roles, err := auth.NewRBAC(client)
+	if err := c.Audit.ApplyTo(g); err != nil {
+		return nil, err
+	}
+	if err := fairly(g); err != nil {
+		return nil, err
+	}
+	defaults, err := auth.NewDefaults()
 	if err != nil {
 		return nil, err
 	}
+	roles := auth.NewRBAC(client, defaults)
 	if g.Authorization.Authorizer, err = auth.NewAuthorizer(roles); err != nil {
 		return nil, err
 	}
 	g.RuleResolver = roles
-	if g.AdmissionControl, err = c.Admission(loopback); err != nil {
+	if g.AdmissionControl, err = c.Admission(own); err != nil {
 		return nil, fmt.Errorf("making the admission chain: %w", err)
 	}
 
-	var clusters *logicalClusters
-	g.BuildHandlerChainFunc = handlerChain(func(ctx context.Context, name logicalcluster.Name) (bool, error) {
+	if g.RESTOptionsGetter, err = withDefaults(g.RESTOptionsGetter, defaults, func(ctx context.Context, name logicalcluster.Name) metav1.Time {
+		return clusters.born(ctx, name)
+	}); err != nil {
+		return nil, err
+	}
+	aggregated, err := aggregation.New(aggregation.Config{Loopback: own, Kube: client, Egress: c.Egress, PKI: c.PKI, Reserved: builtin.Reserved(g.MergedResourceConfig)})
+	if err != nil {
+		return nil, err
+	}
+	custom, err := newCustomResources(c, g, own, client)
+	if err != nil {
+		return nil, err
+	}
+	custom.aggregation = aggregated
+	waiter, err := deletion.New(own)
+	if err != nil {
+		return nil, err
+	}
+	g.BuildHandlerChainFunc = handlerChain(tokens, func(ctx context.Context, name logicalcluster.Name) (bool, error) {
 		return clusters.exists(ctx, name)
+	}, func(api http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			custom.Documents.With(waiter.With(api)).ServeHTTP(w, req)
+		})
 	})
-	server, err := g.Complete(nil).New("atoll", genericapiserver.NewEmptyDelegate())
+	server, err := g.Complete(nil).New("atoll", genericapiserver.NewEmptyDelegateWithCustomHandler(custom.delegate()))
 	if err != nil {
 		return nil, fmt.Errorf("making the generic server: %w", err)
 	}
 	clusters, err = installAPIs(server, g, builtin.Config{
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
-		Authorizer: g.Authorization.Authorizer, RuleResolver: roles, Tokens: tokens,
+		Authorizer: g.Authorization.Authorizer, RuleResolver: roles, Tokens: tokens, Kube: client,
 	}, c.Bootstrap)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{Generic: server, Loopback: loopback, RBAC: roles}, nil
+	if err := custom.install(server, g); err != nil {
+		return nil, err
+	}
+	for _, path := range []string{auth.OpenIDConfigPath, auth.OpenIDKeysPath} {
+		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
+	}
+	inside.Serve(server.Handler)
+	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated}, nil
 }
 
 // installAPIs puts all API groups into the server.
 func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.Config, b builtin.Config, bootstrap func(context.Context, logicalcluster.Name) error) (*logicalClusters, error) {
+	var physical *native.REST
+	b.PhysicalClusters = func() nodes.Source { return physical }
 	groups, err := builtin.Groups(b, g.MergedResourceConfig, g.RESTOptionsGetter)
 	if err != nil {
 		return nil, err
@@ -129,6 +195,9 @@ func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.
 		if status != nil {
 			m[kind.Plural+"/status"] = status
 		}
+		if kind.Kind == native.PhysicalCluster().Kind {
+			physical = main
+		}
 		if kind.Kind == native.LogicalCluster().Kind {
 			clusters = &logicalClusters{REST: main, bootstrap: bootstrap}
 			m[kind.Plural] = clusters
@@ -138,19 +207,4 @@ func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.
 		return nil, fmt.Errorf("installing the API groups: %w", err)
 	}
 	return clusters, nil
-}
-
-// exists asks the watch cache first, and etcd for what it does not know (yet).
-func (l *logicalClusters) exists(ctx context.Context, name logicalcluster.Name) (bool, error) {
-	root := scope.With(ctx, scope.Scope{Cluster: scope.Root})
-	for _, options := range []metav1.GetOptions{{ResourceVersion: "0"}, {}} {
-		_, err := l.REST.Get(root, name.String(), &options)
-		if err == nil {
-			return true, nil
-		}
-		if !apierrors.IsNotFound(err) {
-			return false, err
-		}
-	}
-	return false, nil
 }

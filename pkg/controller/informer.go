@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
 // Object is what informers hold.
@@ -31,7 +33,8 @@ type InformerOptions[T Object] struct {
 	// Transform turns a listed or watched object into what is kept. The result
 	// must have the name, namespace, UID and resource version of the object and
 	// its annotation of the logical cluster. An object for which it returns the
-	// zero T is not kept. Default: the object itself without managedFields.
+	// zero T is not kept. Default: the object itself without managedFields, its
+	// labels and annotations shared with others that are equal.
 	Transform func(runtime.Object) (T, error)
 	// Indexers by name: each gives the values under which ByIndex finds an
 	// object.
@@ -50,10 +53,14 @@ type Informer[T Object] struct {
 	reflector *cache.Reflector
 	store     *store[T]
 	transform func(runtime.Object) (T, error)
+	// maps has the labels and annotations, unless there is a transform.
+	maps sharing.Maps
 
 	// mu orders changes of the store, calls of handlers and their registration.
 	mu       sync.Mutex
 	handlers []func(old, new T)
+	// views are the handlers of views, by logical cluster.
+	views map[logicalcluster.Name][]*viewHandler
 
 	syncOnce sync.Once
 	synced   chan struct{}
@@ -64,7 +71,7 @@ type Informer[T Object] struct {
 func NewInformer[T Object](name string, example runtime.Object, lw ListWatch, o InformerOptions[T]) *Informer[T] {
 	i := &Informer[T]{name: name, transform: o.Transform, synced: make(chan struct{})}
 	if i.transform == nil {
-		i.transform = withoutManagedFields[T]
+		i.transform = i.slim
 	}
 	i.store = newStore(indexers(o.Indexers))
 	i.reflector = cache.NewReflectorWithOptions(
@@ -82,6 +89,11 @@ func backoff() *wait.Backoff {
 // Run fills the informer and keeps it current until ctx is done. The context
 // may carry the view of a physical cluster (scope.WithTarget).
 func (i *Informer[T]) Run(ctx context.Context) { i.reflector.RunWithContext(ctx) }
+
+// clear reports all objects as gone; Run has ended.
+func (i *Informer[T]) clear() {
+	_ = sink[T]{i}.Replace(nil, "") // it fails for objects, and there are none
+}
 
 // Name is the name given to NewInformer.
 func (i *Informer[T]) Name() string { return i.name }

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -12,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
+
+	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
 // Indexes that every informer of Metadata has.
@@ -27,64 +31,203 @@ func UIDKey(c logicalcluster.Name, uid types.UID) string { return c.String() + "
 
 // Metadata holds the metadata of all objects of some resources, over all
 // logical clusters, without type, managedFields and the last applied
-// configuration. The set of resources is fixed.
+// configuration. Resources that users define come and go.
 type Metadata struct {
-	resources []schema.GroupVersionResource
+	client   metadata.Interface
+	indexers map[string]func(*metav1.PartialObjectMetadata) []string
+
+	mu sync.RWMutex
+	// entries are in the order in which they came; the slice never changes, it is
+	// replaced.
+	entries   []entry
 	informers map[schema.GroupVersionResource]*Informer[*metav1.PartialObjectMetadata]
-	// plain holds, for each logical cluster, the annotations of the many objects
-	// that have no other than its name: one map for all of them.
-	plain sync.Map
+	versions  map[schema.GroupResource]schema.GroupVersionResource
+	// followers are told of resources that are added.
+	followers []func(schema.GroupVersionResource, *Informer[*metav1.PartialObjectMetadata])
+	// run is the context of Run, nil before it.
+	run context.Context //nolint:containedctx // informers that are added later live as long as those of Run
+	// added are the resources that came after NewMetadata, with what stops them.
+	added map[schema.GroupVersionResource]*addition
+	// running counts the informers that were added.
+	running sync.WaitGroup
+
+	// maps has the labels and annotations of all objects.
+	maps sharing.Maps
+}
+
+// entry is a resource with its informer.
+type entry struct {
+	gvr      schema.GroupVersionResource
+	informer *Informer[*metav1.PartialObjectMetadata]
+}
+
+// addition is a resource that was added. Its start and its end come in order.
+type addition struct {
+	stop    context.CancelFunc
+	stopped chan struct{}
 }
 
 // NewMetadata makes one informer for each resource; the indexers are added to
 // each.
 func NewMetadata(client metadata.Interface, resources []schema.GroupVersionResource, indexers map[string]func(*metav1.PartialObjectMetadata) []string) *Metadata {
 	m := &Metadata{
-		resources: slices.Clone(resources),
+		client:    client,
 		informers: make(map[schema.GroupVersionResource]*Informer[*metav1.PartialObjectMetadata], len(resources)),
+		versions:  make(map[schema.GroupResource]schema.GroupVersionResource, len(resources)),
+		indexers:  map[string]func(*metav1.PartialObjectMetadata) []string{OwnerIndex: ownerUIDs, UIDIndex: ownUID},
+		added:     map[schema.GroupVersionResource]*addition{},
 	}
-	all := map[string]func(*metav1.PartialObjectMetadata) []string{OwnerIndex: ownerUIDs, UIDIndex: ownUID}
-	for name, f := range indexers {
-		all[name] = f
-	}
+	maps.Copy(m.indexers, indexers)
 	for _, gvr := range resources {
-		m.informers[gvr] = NewInformer("metadata/"+gvr.GroupResource().String(), &metav1.PartialObjectMetadata{},
-			Lists(client.Resource(gvr)), InformerOptions[*metav1.PartialObjectMetadata]{Transform: m.trim, Indexers: all})
-	}
-	if namespaces := m.informers[corev1.SchemeGroupVersion.WithResource("namespaces")]; namespaces != nil {
-		namespaces.Handle(func(old, ns *metav1.PartialObjectMetadata) {
-			if ns != nil {
-				return
-			}
-			if c := logicalcluster.From(old); namespaces.CountCluster(c) == 0 { // it is going
-				m.plain.Delete(c)
-			}
-		})
+		m.put(gvr)
 	}
 	return m
 }
 
+// put makes the informer of one more resource; the lock is held.
+func (m *Metadata) put(gvr schema.GroupVersionResource) *Informer[*metav1.PartialObjectMetadata] {
+	informer := m.informer(gvr)
+	m.entries = append(slices.Clone(m.entries), entry{gvr, informer})
+	m.informers[gvr], m.versions[gvr.GroupResource()] = informer, gvr
+	return informer
+}
+
+func (m *Metadata) informer(gvr schema.GroupVersionResource) *Informer[*metav1.PartialObjectMetadata] {
+	return NewInformer("metadata/"+gvr.GroupResource().String(), &metav1.PartialObjectMetadata{},
+		Lists(m.client.Resource(gvr)), InformerOptions[*metav1.PartialObjectMetadata]{Transform: m.trim, Indexers: m.indexers})
+}
+
 // For returns the informer of a resource, nil if there is none.
 func (m *Metadata) For(gvr schema.GroupVersionResource) *Informer[*metav1.PartialObjectMetadata] {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	return m.informers[gvr]
 }
 
-// Resources are the resources in the order given to NewMetadata.
-func (m *Metadata) Resources() []schema.GroupVersionResource { return m.resources }
+// ForResource returns the informer of a resource in whatever version, nil if there
+// is none.
+func (m *Metadata) ForResource(gr schema.GroupResource) *Informer[*metav1.PartialObjectMetadata] {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.informers[m.versions[gr]]
+}
+
+// Resources are the resources in the order in which they came.
+func (m *Metadata) Resources() []schema.GroupVersionResource {
+	var out []schema.GroupVersionResource
+	for gvr := range m.All() {
+		out = append(out, gvr)
+	}
+	return out
+}
+
+// All gives every resource that there is now, with its informer.
+func (m *Metadata) All() iter.Seq2[schema.GroupVersionResource, *Informer[*metav1.PartialObjectMetadata]] {
+	return func(yield func(schema.GroupVersionResource, *Informer[*metav1.PartialObjectMetadata]) bool) {
+		m.mu.RLock()
+		entries := m.entries
+		m.mu.RUnlock()
+		for _, e := range entries {
+			if !yield(e.gvr, e.informer) {
+				return
+			}
+		}
+	}
+}
+
+// Added reports whether a resource came after NewMetadata: one that users define.
+func (m *Metadata) Added(gvr schema.GroupVersionResource) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.added[gvr] != nil
+}
+
+// Follow calls f for each resource that there is, and for each that is added.
+func (m *Metadata) Follow(f func(schema.GroupVersionResource, *Informer[*metav1.PartialObjectMetadata])) {
+	m.mu.Lock()
+	m.followers = append(m.followers, f)
+	entries := m.entries
+	m.mu.Unlock()
+	for _, e := range entries {
+		f(e.gvr, e.informer)
+	}
+}
+
+// Add follows one more resource from now on.
+func (m *Metadata) Add(gvr schema.GroupVersionResource) {
+	m.mu.Lock()
+	if m.informers[gvr] != nil {
+		m.mu.Unlock()
+		return
+	}
+	informer := m.put(gvr)
+	m.added[gvr] = &addition{stop: func() {}, stopped: make(chan struct{})}
+	close(m.added[gvr].stopped)
+	if m.run != nil {
+		m.start(gvr, informer)
+	}
+	followers := slices.Clone(m.followers)
+	m.mu.Unlock()
+	for _, f := range followers {
+		f(gvr, informer)
+	}
+}
+
+// start runs the informer of a resource that was added; the lock is held.
+func (m *Metadata) start(gvr schema.GroupVersionResource, informer *Informer[*metav1.PartialObjectMetadata]) {
+	ctx, stop := context.WithCancel(m.run)
+	a := &addition{stop: stop, stopped: make(chan struct{})}
+	m.added[gvr] = a
+	m.running.Go(func() {
+		defer close(a.stopped)
+		informer.Run(ctx)
+	})
+}
+
+// Remove ends following a resource that was added: it is served nowhere any more.
+// Objects of it that are known are reported as gone.
+func (m *Metadata) Remove(gvr schema.GroupVersionResource) {
+	m.mu.Lock()
+	a, informer := m.added[gvr], m.informers[gvr]
+	if a == nil {
+		m.mu.Unlock()
+		return
+	}
+	delete(m.added, gvr)
+	delete(m.informers, gvr)
+	delete(m.versions, gvr.GroupResource())
+	m.entries = slices.DeleteFunc(slices.Clone(m.entries), func(e entry) bool { return e.gvr == gvr })
+	m.mu.Unlock()
+	a.stop()
+	<-a.stopped
+	informer.clear()
+}
 
 // Run runs all informers until ctx is done.
 func (m *Metadata) Run(ctx context.Context) {
+	m.mu.Lock()
+	m.run = ctx
 	var all sync.WaitGroup
-	for _, i := range m.informers {
+	for gvr, i := range m.informers {
+		if m.added[gvr] != nil {
+			m.start(gvr, i)
+			continue
+		}
 		all.Go(func() { i.Run(ctx) })
 	}
+	m.mu.Unlock()
 	all.Wait()
+	m.running.Wait()
 }
 
-// WaitForSync waits until all informers have synced.
+// WaitForSync waits until the informers of all resources that there are have
+// synced. One that is removed meanwhile is not waited for.
 func (m *Metadata) WaitForSync(ctx context.Context) error {
-	for _, gvr := range m.resources {
-		if err := m.informers[gvr].WaitForSync(ctx); err != nil {
+	for gvr, informer := range m.All() {
+		if m.Added(gvr) {
+			continue // served by what users define, which must hold up nobody
+		}
+		if err := informer.WaitForSync(ctx); err != nil {
 			return err
 		}
 	}
@@ -99,10 +242,7 @@ func (m *Metadata) trim(obj runtime.Object) (*metav1.PartialObjectMetadata, erro
 	}
 	o.TypeMeta = metav1.TypeMeta{} // says PartialObjectMetadata, nothing else
 	delete(o.Annotations, corev1.LastAppliedConfigAnnotation)
-	if c := logicalcluster.From(o); !c.Empty() && len(o.Annotations) == 1 {
-		shared, _ := m.plain.LoadOrStore(c, o.Annotations)
-		o.Annotations = shared.(map[string]string)
-	}
+	o.Labels, o.Annotations = m.maps.One(o.Labels), m.maps.One(o.Annotations)
 	return o, nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
@@ -112,6 +113,7 @@ func (s sink[T]) notify(old, next T) {
 	for _, f := range s.i.handlers {
 		f(old, next)
 	}
+	s.i.notifyViews(old, next)
 }
 
 func (s sink[T]) transform(obj any) (T, error) {
@@ -120,6 +122,17 @@ func (s sink[T]) transform(obj any) (T, error) {
 		return *new(T), fmt.Errorf("unexpected %T", obj)
 	}
 	return s.i.transform(o)
+}
+
+// slim is the transform of an informer without one.
+func (i *Informer[T]) slim(obj runtime.Object) (T, error) {
+	t, err := withoutManagedFields[T](obj)
+	if _, made := obj.(*unstructured.Unstructured); err != nil || made { // it makes its maps for each call
+		return t, err
+	}
+	t.SetLabels(i.maps.One(t.GetLabels()))
+	t.SetAnnotations(i.maps.One(t.GetAnnotations()))
+	return t, nil
 }
 
 func withoutManagedFields[T Object](obj runtime.Object) (T, error) {

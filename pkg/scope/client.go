@@ -25,11 +25,13 @@ func (r RoundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return nil, ErrNoCluster
 	}
-	req = req.Clone(req.Context())
-	req.URL.Path = s.Path() + req.URL.Path
-	if req.URL.RawPath != "" {
-		req.URL.RawPath = s.Path() + req.URL.RawPath
+	u := *req.URL
+	u.Path = s.Path() + u.Path
+	if u.RawPath != "" {
+		u.RawPath = s.Path() + u.RawPath
 	}
+	req = req.WithContext(req.Context()) // a copy: the caller keeps its request as it is
+	req.URL = &u
 	return r.delegate.RoundTrip(req)
 }
 

@@ -14,9 +14,10 @@ type (
 )
 
 const (
-	logicalLive   logicalClass = "live"
-	logicalGoing  logicalClass = "going"
-	logicalAbsent logicalClass = "absent"
+	logicalLive     logicalClass = "live"
+	logicalGoing    logicalClass = "going"
+	logicalObserved logicalClass = "observed"
+	logicalAbsent   logicalClass = "absent"
 
 	copyNone    copyClass = "none"
 	copyCurrent copyClass = "current"
@@ -34,8 +35,11 @@ func classifyLogical(in Input) logicalClass {
 		return logicalAbsent
 	}
 	entry, ok := placementv1alpha1.TargetsOf(in.Logical.GetAnnotations())[in.Target]
-	if !ok || entry.State == placementv1alpha1.TargetObserved {
+	switch {
+	case !ok:
 		return logicalAbsent
+	case entry.State == placementv1alpha1.TargetObserved:
+		return logicalObserved
 	}
 	removing := entry.State == placementv1alpha1.TargetStateRemoving
 	deleted := in.Logical.GetDeletionTimestamp() != nil

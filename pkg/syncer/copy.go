@@ -51,7 +51,7 @@ func (p planner) status(state placementv1alpha1.CopyState, reason, message strin
 	if p.Copy != nil {
 		s = *p.Copy.Status.DeepCopy()
 	}
-	s.State, s.Reason, s.Message = state, reason, bounded(message)
+	s.State, s.Reason, s.Message, s.Controller = state, reason, bounded(message), nil
 	if s.PhysicalNamespace == "" { // recorded once, as the name of the namespace is
 		s.PhysicalNamespace = p.Namespace.Name
 	}
@@ -128,8 +128,9 @@ func (p planner) write(status placementv1alpha1.CopyStatus, uid types.UID) []Act
 
 func equalStatus(a, b placementv1alpha1.CopyStatus) bool {
 	observedA, observedB := rawOf(a.Observed), rawOf(b.Observed)
-	a.Observed, b.Observed = nil, nil
-	return a == b && equality.Semantic.DeepEqual(observedA, observedB)
+	controllerA, controllerB := a.Controller, b.Controller
+	a.Observed, b.Observed, a.Controller, b.Controller = nil, nil, nil, nil
+	return a == b && equality.Semantic.DeepEqual(controllerA, controllerB) && equality.Semantic.DeepEqual(observedA, observedB)
 }
 
 func rawOf(e *runtime.RawExtension) map[string]any {

@@ -3,6 +3,7 @@ package syncer
 import (
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -56,6 +57,10 @@ func (s Sighting) mergeMetadata(merged, desired *unstructured.Unstructured) (cha
 	// The server generates the labels of a Job from its UID.
 	labels := withSystemKeys(desired.GetLabels(), merged.GetLabels(), s.Kind.Kind == "Job")
 	annotations := withSystemKeys(desired.GetAnnotations(), merged.GetAnnotations(), false)
+	delete(annotations, placementv1alpha1.WantedAnnotation) // it is done, or cannot be
+	if applied, ok := merged.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; ok && s.isCopy() {
+		annotations[corev1.LastAppliedConfigAnnotation] = applied // did not go down
+	}
 	if !maps.Equal(labels, merged.GetLabels()) {
 		merged.SetLabels(labels)
 		changed = true

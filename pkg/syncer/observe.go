@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,8 +68,12 @@ const (
 	BindUp Deed = "BindUp"
 	// DeleteUp removes Logical at once, or within Grace.
 	DeleteUp Deed = "DeleteUp"
-	// DeleteBelow passes on the deletion of a Pod by a user.
+	// Release writes Object, which is Logical, being deleted, without our finalizer.
+	Release Deed = "Release"
+	// DeleteBelow passes on the deletion by a user.
 	DeleteBelow Deed = "DeleteBelow"
+	// PatchBelow passes on what a user changed: Object is a merge patch.
+	PatchBelow Deed = "PatchBelow"
 )
 
 // Response to a Sighting.
@@ -77,33 +82,41 @@ type Response struct {
 	Object *unstructured.Unstructured
 	// Spec and Status say which parts of Object differ.
 	Spec, Status bool
-	Grace        int64
+	// Grace and Propagation are how to delete; a negative Grace is that of the object.
+	Grace       int64
+	Propagation metav1.DeletionPropagation
 }
 
 // Observe says what to do next about an object that controllers below made.
 //
 //	Physical  Logical   otherwise                              do
 //	gone      none                                             Rest
+//	gone      deleting  has our finalizer                      Release
 //	gone      any                                              DeleteUp
 //	deleting  none                                             Rest
 //	live      none      its controller has no living stand-in  Await
 //	live      none                                             CreateUp
-//	live      deleting  a Pod whose owners agree               DeleteBelow
+//	live      deleting  a Pod, or it has our finalizer; the    DeleteBelow
+//	                    owners agree, or it is the copy of
+//	                    Logical and nobody controls it
+//	live      deleting  has our finalizer                      Release: it comes up anew
 //	live      deleting  else                                   DeleteUp: it comes up anew
+//	deleting  deleting                                         Rest
 //	deleting  live      a Pod                                  DeleteUp with the grace it has
+//	live      live      a user wants other labels              PatchBelow
 //	any       live      differs                                BindUp, UpdateUp
 func Observe(s Sighting) Response {
 	switch {
 	case s.Physical == nil && s.Logical == nil:
 		return Response{Deed: Rest}
 	case s.Physical == nil:
-		return Response{Deed: DeleteUp}
+		return s.takeOff()
 	}
 	deletingBelow := s.Physical.GetDeletionTimestamp() != nil
 	if s.Logical == nil && deletingBelow {
 		return Response{Deed: Rest}
 	}
-	owners, settled := s.owners()
+	owners, controlled, settled := s.owners()
 	desired := s.desired(owners)
 	if s.Logical == nil {
 		if !settled {
@@ -113,42 +126,74 @@ func Observe(s Sighting) Response {
 		return Response{Deed: CreateUp, Object: desired, Spec: true, Status: true}
 	}
 	if s.Logical.GetDeletionTimestamp() != nil {
-		return s.deletedAbove(deletingBelow, settled, owners)
+		return s.deletedAbove(deletingBelow, controlled && !settled, owners)
 	}
 	if grace := s.Physical.GetDeletionGracePeriodSeconds(); s.isPod() && deletingBelow && grace != nil && *grace > 0 {
 		return Response{Deed: DeleteUp, Grace: *grace}
+	}
+	if patch := s.wanted(); patch != nil && !deletingBelow {
+		return Response{Deed: PatchBelow, Object: patch}
 	}
 	return s.difference(desired)
 }
 
 func (s Sighting) isPod() bool { return s.Kind.Kind == "Pod" }
 
-// deletedAbove passes the deletion of a Pod on, unless it is the garbage
-// collector's for want of an owner that we named wrongly or that was replaced:
-// no running Pod may die of our bookkeeping.
-func (s Sighting) deletedAbove(deletingBelow, settled bool, owners []metav1.OwnerReference) Response {
+// held says that our finalizer keeps the stand-in until its deletion has been
+// carried out below.
+func (s Sighting) held() bool {
+	return slices.Contains(s.Logical.GetFinalizers(), placementv1alpha1.CopiesFinalizer)
+}
+
+// takeOff removes the stand-in.
+func (s Sighting) takeOff() Response {
+	if s.Logical.GetDeletionTimestamp() == nil || !s.held() {
+		return Response{Deed: DeleteUp}
+	}
+	released := s.Logical.DeepCopy()
+	released.SetFinalizers(slices.DeleteFunc(released.GetFinalizers(), func(f string) bool { return f == placementv1alpha1.CopiesFinalizer }))
+	return Response{Deed: Release, Object: released}
+}
+
+// deletedAbove passes a deletion on, unless it is the garbage collector's for want
+// of an owner that we named wrongly or that was replaced: nothing that runs may die
+// of our bookkeeping.
+//
+// What a user made and a controller adopted and let go again is nobody else's: its
+// deletion means what is below.
+func (s Sighting) deletedAbove(deletingBelow, unsettled bool, owners []metav1.OwnerReference) Response {
+	released := s.isCopy() && metav1.GetControllerOfNoCopy(s.Physical) == nil
 	switch {
 	case deletingBelow:
 		return Response{Deed: Rest}
-	case !s.isPod() || !settled || !sameOwners(owners, s.Logical.GetOwnerReferences()):
-		return Response{Deed: DeleteUp}
+	case !s.isPod() && !s.held(), !released && (unsettled || !sameOwners(owners, s.Logical.GetOwnerReferences())):
+		return s.takeOff()
 	}
 	r := Response{Deed: DeleteBelow, Grace: -1}
-	if grace := s.Logical.GetDeletionGracePeriodSeconds(); grace != nil {
+	if !s.isPod() {
+		r.Propagation = propagation(s.Logical)
+	} else if grace := s.Logical.GetDeletionGracePeriodSeconds(); grace != nil {
 		r.Grace = *grace
 	}
 	return r
 }
 
+// isCopy says that what is below was made as the copy of Logical.
+func (s Sighting) isCopy() bool {
+	m, ok := MarkOf(s.Kind.GroupResource(), s.Physical)
+	return ok && m.UID == s.Logical.GetUID()
+}
+
 // owners are the owner references with logical UIDs and names. What nothing
-// stands for is left out; settled says that the controller is there and stays.
-// The claims of a StatefulSet have no owner: they outlive it.
-func (s Sighting) owners() (refs []metav1.OwnerReference, settled bool) {
+// stands for is left out; controlled says that there is a controller below,
+// settled that it is here and stays. The claims of a StatefulSet have no owner:
+// they outlive it.
+func (s Sighting) owners() (refs []metav1.OwnerReference, controlled, settled bool) {
 	settled = s.Kind.Kind == "PersistentVolumeClaim"
 	for _, ref := range s.Physical.GetOwnerReferences() {
 		owner, ok := s.Owner(ref.UID)
 		if ref.Controller != nil && *ref.Controller {
-			settled = ok && !owner.Deleting
+			controlled, settled = true, ok && !owner.Deleting
 		}
 		if !ok {
 			continue
@@ -156,7 +201,7 @@ func (s Sighting) owners() (refs []metav1.OwnerReference, settled bool) {
 		ref.Name, ref.UID = owner.Name, owner.UID
 		refs = append(refs, ref)
 	}
-	return refs, settled
+	return refs, controlled, settled
 }
 
 func sameOwners(a, b []metav1.OwnerReference) bool {
@@ -199,6 +244,9 @@ func (s Sighting) translate(obj *unstructured.Unstructured, labels map[string]st
 	case "Pod":
 		serviceAccount := s.Physical.GetAnnotations()[serviceAccountAnnotation]
 		restoreServiceAccount(obj, serviceAccount, s.Physical.GetAnnotations()[automountAnnotation])
+		if class := s.Physical.GetAnnotations()[runtimeClassAnnotation]; class != "" {
+			setNested(obj.Object, class, "spec", "runtimeClassName")
+		}
 		s.translateJobLabels(labels)
 	case "Job":
 		stripJob(obj.Object)

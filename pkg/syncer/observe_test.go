@@ -1,6 +1,8 @@
 package syncer
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -78,10 +81,14 @@ func TestWhatComesUp(t *testing.T) {
 
 func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 	const (
-		pod        = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: n, uid: p1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: x, uid: p-owner, controller: true}]}\nspec: {nodeName: n1, containers: [{name: c, image: i}]}\n"
-		unbound    = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: web, uid: l1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: owner, uid: l-owner, controller: true}]}\nspec: {serviceAccountName: default, serviceAccount: default, containers: [{name: c, image: i}]}\n"
-		bound      = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: web, uid: l1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: owner, uid: l-owner, controller: true}]}\nspec: {nodeName: n1, serviceAccountName: default, serviceAccount: default, containers: [{name: c, image: i}]}\n"
-		replicaSet = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: a, namespace: web, uid: l1}\n"
+		pod       = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: n, uid: p1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: x, uid: p-owner, controller: true}]}\nspec: {nodeName: n1, containers: [{name: c, image: i}]}\n"
+		unbound   = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: web, uid: l1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: owner, uid: l-owner, controller: true}]}\nspec: {serviceAccountName: default, serviceAccount: default, containers: [{name: c, image: i}]}\n"
+		bound     = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: web, uid: l1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: owner, uid: l-owner, controller: true}]}\nspec: {nodeName: n1, serviceAccountName: default, serviceAccount: default, containers: [{name: c, image: i}]}\n"
+		revision  = "apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: a, namespace: web, uid: l1, ownerReferences: [{apiVersion: apps/v1, kind: X, name: owner, uid: l-owner, controller: true}]}\n"
+		set       = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: a, namespace: n, uid: p1, ownerReferences: [{apiVersion: apps/v1, kind: X, name: x, uid: p-owner, controller: true}]}\n"
+		held      = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: a, namespace: web, uid: l1, finalizers: [placement.atoll.dev/copies], ownerReferences: [{apiVersion: apps/v1, kind: X, name: owner, uid: l-owner, controller: true}]}\n"
+		claim     = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: n, uid: p1}\n"
+		heldClaim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: web, uid: l1, finalizers: [placement.atoll.dev/copies]}\n"
 	)
 	deleting := func(o *unstructured.Unstructured, grace int64) {
 		o.SetDeletionTimestamp(ptr.To(metav1.Unix(1, 0)))
@@ -93,6 +100,7 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		edit              func(*Sighting)
 		deed              Deed
 		grace             int64
+		propagation       metav1.DeletionPropagation
 	}{
 		{name: "gone on both sides", deed: Rest},
 		{name: "gone below", logical: bound, deed: DeleteUp},
@@ -128,15 +136,57 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 			deleting(s.Physical, 5)
 			deleting(s.Logical, 5)
 		}, deed: Rest},
-		{name: "a ReplicaSet deleted by a user", physical: "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: a, namespace: n, uid: p1}\n", logical: replicaSet, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: DeleteUp},
+		{name: "what is made again at once, deleted by a user", physical: strings.ReplaceAll(set, "ReplicaSet", "ControllerRevision"), logical: revision, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: DeleteUp},
+		{name: "a ReplicaSet deleted by a user", physical: set, logical: held, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
+		{name: "a ReplicaSet deleted without its pods", physical: set, logical: held, edit: func(s *Sighting) {
+			deleting(s.Logical, 0)
+			s.Logical.SetFinalizers(append(s.Logical.GetFinalizers(), metav1.FinalizerOrphanDependents))
+		}, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationOrphan},
+		{name: "a claim deleted by a user", physical: claim, logical: heldClaim, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
+		{name: "a claim that is still in use", physical: claim, logical: heldClaim, edit: func(s *Sighting) {
+			deleting(s.Physical, 0)
+			deleting(s.Logical, 0)
+		}, deed: Rest},
+		{name: "a pod that was released, deleted by a user", physical: pod, logical: bound, edit: func(s *Sighting) {
+			deleting(s.Logical, 5)
+			s.Physical.SetOwnerReferences(nil)
+			s.Logical.SetOwnerReferences(nil)
+		}, deed: DeleteBelow, grace: 5},
+		{name: "a pod that was released, deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Sighting) {
+			deleting(s.Logical, 5)
+			s.Physical.SetOwnerReferences(nil)
+		}, deed: DeleteUp},
+		{name: "a pod of a user that was adopted, released, and deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Sighting) {
+			deleting(s.Logical, 5)
+			s.Physical.SetOwnerReferences(nil)
+			s.Physical.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: "cp"})
+			s.Physical.SetAnnotations(map[string]string{
+				placementv1alpha1.LogicalClusterAnnotation: "shop", placementv1alpha1.NamespaceAnnotation: "web",
+				placementv1alpha1.UIDAnnotation: "l1", ObjectAnnotation: "pods/a",
+			})
+		}, deed: DeleteBelow, grace: 5},
+		{name: "a ReplicaSet that is gone, as its user wished", logical: held, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: Release},
+		{name: "a ReplicaSet that is gone", logical: held, deed: DeleteUp},
+		{name: "a ReplicaSet deleted with its owner", physical: set, logical: held, edit: func(s *Sighting) {
+			deleting(s.Logical, 0)
+			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
+		}, deed: Release},
+		{name: "a ReplicaSet deleted for want of an owner that we had wrong", physical: set, logical: held, edit: func(s *Sighting) {
+			deleting(s.Logical, 0)
+			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "another"}, true }
+		}, deed: Release},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sightingOf(t, c.physical, c.logical)
 			if c.edit != nil {
 				c.edit(&s)
 			}
-			if got := Observe(s); got.Deed != c.deed || got.Grace != c.grace {
-				t.Errorf("got %s with grace %d, want %s with %d", got.Deed, got.Grace, c.deed, c.grace)
+			got := Observe(s)
+			if got.Deed != c.deed || got.Grace != c.grace || got.Propagation != c.propagation {
+				t.Errorf("got %s with grace %d %s, want %s with %d %s", got.Deed, got.Grace, got.Propagation, c.deed, c.grace, c.propagation)
+			}
+			if got.Deed == Release && slices.Contains(got.Object.GetFinalizers(), placementv1alpha1.CopiesFinalizer) {
+				t.Error("what is let go is kept")
 			}
 		})
 	}

@@ -1,6 +1,8 @@
 package syncer
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,6 +42,11 @@ type Input struct {
 	Reverted int64
 	// Failure is why the last action failed; nil if none did.
 	Failure *Failure
+	// RuntimeClasses are those of the target by handler: the name of one.
+	RuntimeClasses map[string]string
+	// Owner finds the logical object that stands for the one with a physical UID;
+	// nil finds nothing.
+	Owner func(types.UID) (*unstructured.Unstructured, bool)
 }
 
 // Namespace is what is known about the physical namespace of an object.
@@ -112,7 +119,8 @@ type Action struct {
 //	L  live      wanted here
 //	   going     has a deletion timestamp, or its entry says Removing; a Namespace
 //	             only when it is empty
-//	   absent    not in this target's view, or not for it to sync
+//	   observed  stands for what controllers below made or adopted
+//	   absent    not in this target's view
 //	C  none
 //	   current   records the UID of L (or L is absent)
 //	   stale     records another UID: L was deleted and made again
@@ -133,6 +141,8 @@ type Action struct {
 //	live    current         old           6 Delete it: its UID cannot exist any more
 //	live    current         none          7 CreateNamespace if need be, Apply; a finished Job or Pod stays gone
 //	live    current         ours          8 Apply if something differs, else WriteCopy if that differs
+//	live    current         ours, with a  8a WriteCopy Pending with the controller: the server makes L
+//	                        controller       observed, if Adopts agrees
 //	going   Removed         any           9 nothing
 //	going   stale           any           3 or 4
 //	going   none, current   ours or old   10 WriteCopy Removing, Delete it
@@ -141,13 +151,19 @@ type Action struct {
 //	absent  none            other         13 nothing
 //	absent  Removed         any           13 nothing
 //	absent  any other       any           14 AskServer; gone: as 10 and 11 for that UID only
+//	observed none           ours or old,  12 Report
+//	                        not what L
+//	                        stands for
+//	observed any other      any           15 nothing: see Observe; the server deletes the Copy
 func Plan(in Input) []Action {
 	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
 	switch {
 	case p.copy == copyRemoved: // 2, 9, 13
 		return nil
-	case in.Unseen && !(p.logical == logicalLive && p.copy == copyNone):
+	case in.Unseen && p.logical != logicalObserved && !(p.logical == logicalLive && p.copy == copyNone):
 		return []Action{{Verb: Look, Why: "Unseen"}}
+	case p.logical == logicalObserved:
+		return p.observed()
 	case p.logical == logicalAbsent:
 		return p.absent()
 	case p.copy == copyStale:
@@ -181,6 +197,15 @@ func (p planner) absent() []Action {
 		return nil // it goes after everything in it
 	}
 	return p.remove(uid, "Gone")
+}
+
+// observed: cells 12 and 15.
+func (p planner) observed() []Action {
+	stray := (p.physical == physicalOurs || p.physical == physicalOld) && p.Physical.GetUID() != p.entry().UID
+	if p.copy == copyNone && stray {
+		return []Action{{Verb: Report, UID: p.Physical.GetUID(), Why: "Orphan"}}
+	}
+	return nil
 }
 
 // finishStale: cells 3 and 4. The new object waits until its predecessor is gone.
@@ -225,11 +250,14 @@ func (p planner) remove(uid types.UID, why string) []Action {
 // keep: cells 1 and 5 to 8.
 func (p planner) keep() []Action {
 	uid := p.Logical.GetUID()
+	adopter := p.adopter()
 	switch {
 	case p.copy == copyNone: // 1
 		return p.write(p.status(placementv1alpha1.CopyPending, "New", ""), uid)
 	case p.physical == physicalForeign: // 5
 		return p.fail(NotOurs)
+	case adopter != nil: // 8a
+		return p.adopted(adopter)
 	case p.Namespace.Name == "":
 		return p.write(p.status(placementv1alpha1.CopyPending, "NoPhysicalNamespace", "the namespace has no recorded name on physical clusters yet"), uid)
 	case p.Namespace.State == NamespaceNotOurs:
@@ -251,6 +279,9 @@ func (p planner) keep() []Action {
 }
 
 func (p planner) apply() []Action {
+	if handler := RuntimeHandler(p.Logical); handler != "" && p.RuntimeClasses[handler] == "" {
+		return p.fail(Failure{Reason: "NoRuntimeClass", Message: "the physical cluster has no RuntimeClass with the handler " + handler})
+	}
 	desired := Transform(p.Logical, p.placing())
 	if p.physical == physicalNone {
 		return []Action{{Verb: Apply, Object: desired, Why: "Absent"}}
@@ -275,11 +306,16 @@ func (p planner) drifted(desired *unstructured.Unstructured) bool {
 	return !Owns(p.Physical, desired)
 }
 
+// entry is that of the target in the targets annotation.
+func (p planner) entry() placementv1alpha1.Target {
+	return placementv1alpha1.TargetsOf(p.Logical.GetAnnotations())[p.Target]
+}
+
 func (p planner) placing() Placing {
 	return Placing{
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
-		Target:       placementv1alpha1.TargetsOf(p.Logical.GetAnnotations())[p.Target],
-		OmitReplicas: p.Scaled && p.physical == physicalOurs && scaledByOthers(p.Physical),
+		Target: p.entry(), RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
+		OmitReplicas: (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Physical),
 	}
 }
 
@@ -304,18 +340,24 @@ func (p planner) delete(logical *unstructured.Unstructured, why string) []Action
 	if logical == nil || logical.GetDeletionTimestamp() == nil {
 		return []Action{a}
 	}
-	for _, f := range logical.GetFinalizers() {
-		switch f {
-		case metav1.FinalizerOrphanDependents:
-			a.Propagation = metav1.DeletePropagationOrphan
-		case metav1.FinalizerDeleteDependents:
-			a.Propagation = metav1.DeletePropagationForeground
-		}
-	}
-	// Zero says nothing: a Pod that has no node of its own in the logical cluster
-	// gets it whatever the user asked for.
-	if grace := logical.GetDeletionGracePeriodSeconds(); p.Ref.Kind.Kind == "Pod" && grace != nil && *grace > 0 {
+	a.Propagation = propagation(logical)
+	// Zero says nothing about a Pod without a node: it gets zero whatever the user
+	// asked for.
+	node, _ := field(logical.Object, "spec")["nodeName"].(string)
+	if grace := logical.GetDeletionGracePeriodSeconds(); p.Ref.Kind.Kind == "Pod" && grace != nil && (*grace > 0 || node != "") {
 		a.Grace = grace
 	}
 	return []Action{a}
+}
+
+// propagation is how an object is being deleted: what is to become of its
+// dependents.
+func propagation(deleting *unstructured.Unstructured) metav1.DeletionPropagation {
+	switch f := deleting.GetFinalizers(); {
+	case slices.Contains(f, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(f, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	}
+	return metav1.DeletePropagationBackground
 }

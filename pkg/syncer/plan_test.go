@@ -284,11 +284,15 @@ func TestHowAnObjectIsDeletedBelowFollowsHowItWasDeleted(t *testing.T) {
 		got  Action
 		want how
 	}{
-		"background":            {deletion("Deployment", with("x")), how{metav1.DeletePropagationBackground, nil}},
-		"foreground":            {deletion("Deployment", with("foregroundDeletion")), how{metav1.DeletePropagationForeground, nil}},
-		"orphan":                {deletion("Deployment", with("orphan")), how{metav1.DeletePropagationOrphan, nil}},
-		"a Pod's grace":         {deletion("Pod", func(o *unstructured.Unstructured) { o.SetDeletionGracePeriodSeconds(ptr.To[int64](7)) }), how{metav1.DeletePropagationBackground, ptr.To[int64](7)}},
-		"a Pod without a node":  {deletion("Pod", func(o *unstructured.Unstructured) { o.SetDeletionGracePeriodSeconds(ptr.To[int64](0)) }), how{metav1.DeletePropagationBackground, nil}},
+		"background":           {deletion("Deployment", with("x")), how{metav1.DeletePropagationBackground, nil}},
+		"foreground":           {deletion("Deployment", with("foregroundDeletion")), how{metav1.DeletePropagationForeground, nil}},
+		"orphan":               {deletion("Deployment", with("orphan")), how{metav1.DeletePropagationOrphan, nil}},
+		"a Pod's grace":        {deletion("Pod", func(o *unstructured.Unstructured) { o.SetDeletionGracePeriodSeconds(ptr.To[int64](7)) }), how{metav1.DeletePropagationBackground, ptr.To[int64](7)}},
+		"a Pod without a node": {deletion("Pod", func(o *unstructured.Unstructured) { o.SetDeletionGracePeriodSeconds(ptr.To[int64](0)) }), how{metav1.DeletePropagationBackground, nil}},
+		"a Pod that is to stop at once": {deletion("Pod", func(o *unstructured.Unstructured) {
+			o.SetDeletionGracePeriodSeconds(ptr.To[int64](0))
+			setNested(o.Object, "east", "spec", "nodeName")
+		}), how{metav1.DeletePropagationBackground, ptr.To[int64](0)}},
 		"grace of another kind": {deletion("Service", func(o *unstructured.Unstructured) { o.SetDeletionGracePeriodSeconds(ptr.To[int64](7)) }), how{metav1.DeletePropagationBackground, nil}},
 	} {
 		if diff := cmp.Diff(c.want, how{c.got.Propagation, c.got.Grace}); diff != "" {

@@ -1,6 +1,8 @@
 package syncer
 
 import (
+	"maps"
+
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -11,6 +13,9 @@ func stripRuntimeFields(kind workload.Kind, obj map[string]any) {
 	switch kind.Kind {
 	case "Namespace":
 		delete(obj, "spec") // finalizers
+	case "ResourceQuota":
+		hard := field(spec, "hard")
+		maps.DeleteFunc(hard, func(name string, _ any) bool { return !workload.MeasuredBelow(name) })
 	case "Service":
 		stripService(spec)
 	case "PersistentVolumeClaim":

@@ -23,7 +23,7 @@ type view struct {
 // HasStatus says whether objects of the kind have a status that copies decide.
 func HasStatus(kind workload.Kind) bool {
 	switch kind.Kind {
-	case "Namespace", "Secret", "ConfigMap", "NetworkPolicy":
+	case "Namespace", "Secret", "ConfigMap", "NetworkPolicy", "ResourceQuota", "LimitRange":
 		return false
 	}
 	return true
@@ -164,6 +164,8 @@ func valid(kind string, logical *unstructured.Unstructured, status, current map[
 		keep(status, current, "qosClass")
 	case "Job":
 		return keepJobValid(status, current)
+	case "PodDisruptionBudget":
+		keepDisrupted(status, current)
 	case "CronJob":
 		for _, ref := range list(status, "active") {
 			ref["namespace"] = logical.GetNamespace()

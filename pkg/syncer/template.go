@@ -14,6 +14,7 @@ import (
 const (
 	serviceAccountAnnotation = "atoll.dev/service-account"
 	automountAnnotation      = "atoll.dev/automount-service-account-token"
+	runtimeClassAnnotation   = "atoll.dev/runtime-class"
 )
 
 // templateDown changes one pod template, of whatever kind, for below.
@@ -23,7 +24,7 @@ const (
 // the physical cluster, for an API that the pod does not know of. Giving pods a
 // token of the logical cluster, its address and the logical namespace in the
 // downward API belongs here and in templateUp.
-func templateDown(template map[string]any, controlPlane string, kind workload.Kind) {
+func templateDown(template map[string]any, controlPlane string, kind workload.Kind, runtimeClass string) {
 	setNested(template, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
 	metadata := field(template, "metadata")
 	delete(metadata, "creationTimestamp")
@@ -47,6 +48,18 @@ func templateDown(template map[string]any, controlPlane string, kind workload.Ki
 	delete(spec, "serviceAccount")
 	spec["automountServiceAccountToken"] = false
 	dropTokenVolumes(spec)
+	runtimeClassDown(template, runtimeClass)
+}
+
+// runtimeClassDown names the RuntimeClass of the physical cluster that has the
+// handler. What it costs there is for that class to say.
+func runtimeClassDown(template map[string]any, runtimeClass string) {
+	spec := field(template, "spec")
+	if name, _ := spec["runtimeClassName"].(string); name != "" && runtimeClass != "" {
+		setNested(template, name, "metadata", "annotations", runtimeClassAnnotation)
+		spec["runtimeClassName"] = runtimeClass
+		delete(spec, "overhead")
+	}
 }
 
 // templateUp undoes templateDown.
@@ -55,6 +68,7 @@ func templateUp(template map[string]any) {
 	delete(labels, placementv1alpha1.ManagedByLabel)
 	serviceAccount, _ := annotations[serviceAccountAnnotation].(string)
 	automount, hasAutomount := annotations[automountAnnotation].(string)
+	runtimeClass, _ := annotations[runtimeClassAnnotation].(string)
 	maps.DeleteFunc(annotations, func(k string, _ any) bool { return placementv1alpha1.IsSystemKey(k) })
 	if metadata := field(template, "metadata"); metadata != nil {
 		if annotations != nil && len(annotations) == 0 {
@@ -73,6 +87,9 @@ func templateUp(template map[string]any) {
 	delete(spec, "automountServiceAccountToken")
 	if serviceAccount != "" {
 		spec["serviceAccountName"], spec["serviceAccount"] = serviceAccount, serviceAccount
+	}
+	if runtimeClass != "" {
+		spec["runtimeClassName"] = runtimeClass
 	}
 	if hasAutomount {
 		spec["automountServiceAccountToken"] = automount == "true"

@@ -19,6 +19,9 @@ type Placing struct {
 	Namespace string
 	// Target is the entry of the targets annotation.
 	Target placementv1alpha1.Target
+	// RuntimeClass is the one below that has the handler of the one that the object
+	// names; empty leaves the name.
+	RuntimeClass string
 	// OmitReplicas leaves spec.replicas to whoever scales the copy below.
 	OmitReplicas bool
 }
@@ -45,7 +48,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) *unstructured.Unst
 	}
 	stripRuntimeFields(p.Ref.Kind, obj)
 	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
-		templateDown(t, p.ControlPlane, p.Ref.Kind)
+		templateDown(t, p.ControlPlane, p.Ref.Kind, p.RuntimeClass)
 	}
 	labelDerived(p.Ref.Kind, obj, p.ControlPlane)
 
@@ -65,7 +68,7 @@ func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any
 		}
 	}
 	for k, v := range logical.GetAnnotations() {
-		if !placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ClusterAnnotation && !isControllerAnnotation(k) {
+		if !placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ClusterAnnotation && !isControllerAnnotation(p.Ref.Kind, k) {
 			annotations[k] = v
 		}
 	}
@@ -84,7 +87,10 @@ func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any
 
 // isControllerAnnotation says that an annotation is the note of a controller or
 // of a client on the object that it is on, wrong on any other.
-func isControllerAnnotation(key string) bool {
+//
+// On a ReplicaSet that a user made, the revision is for the Deployment that will
+// adopt it: it counts on from there.
+func isControllerAnnotation(kind workload.Kind, key string) bool {
 	switch key {
 	case "kubectl.kubernetes.io/last-applied-configuration", // as large as the object, with the data of a Secret in the clear
 		"deprecated.daemonset.template.generation",
@@ -95,7 +101,7 @@ func isControllerAnnotation(key string) bool {
 		"batch.kubernetes.io/job-tracking":
 		return true
 	}
-	return strings.HasPrefix(key, "deployment.kubernetes.io/") || strings.HasPrefix(key, "pv.kubernetes.io/")
+	return strings.HasPrefix(key, "deployment.kubernetes.io/") && kind.Kind != "ReplicaSet" || strings.HasPrefix(key, "pv.kubernetes.io/")
 }
 
 func setReplicas(spec map[string]any, p Placing) {

@@ -102,7 +102,7 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 				}
 				kind, _ := workload.ByKind(kindOf(t, parse(t, "apiVersion: apps/v1\nkind: Deployment")).GroupVersionKind.GroupKind())
 				below := deepCopy(template).(map[string]any)
-				templateDown(below, "cp", kind)
+				templateDown(below, "cp", kind, "")
 				if cmp.Equal(below, template) {
 					t.Error("nothing changed on the way down")
 				}

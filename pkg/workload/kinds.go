@@ -12,6 +12,10 @@ const (
 	// Referenced: an object goes only where something that is placed refers to
 	// it (ConfigMap, Secret).
 	Referenced Role = "Referenced"
+	// Ruling: an object goes where its namespace goes, and before what it rules:
+	// controllers of a physical cluster make pods there, which its own admission has
+	// to refuse or complete (ResourceQuota, LimitRange). See Rules.
+	Ruling Role = "Ruling"
 	// Container: the Namespace; it goes where anything in it goes.
 	Container Role = "Container"
 )
@@ -45,6 +49,8 @@ var template = []string{"spec", "template"}
 // kinds is ordered: what others need to start comes first.
 var kinds = []Kind{
 	{GroupVersionKind: gvk("", "v1", "Namespace"), Resource: "namespaces", Role: Container},
+	{GroupVersionKind: gvk("", "v1", "LimitRange"), Resource: "limitranges", Role: Ruling},
+	{GroupVersionKind: gvk("", "v1", "ResourceQuota"), Resource: "resourcequotas", Role: Ruling},
 	{GroupVersionKind: gvk("", "v1", "Secret"), Resource: "secrets", Role: Referenced},
 	{GroupVersionKind: gvk("", "v1", "ConfigMap"), Resource: "configmaps", Role: Referenced},
 	{GroupVersionKind: gvk("", "v1", "PersistentVolumeClaim"), Resource: "persistentvolumeclaims", Role: Placed, Observed: true},

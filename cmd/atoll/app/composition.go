@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,15 +25,24 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver"
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
+	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
+	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/controllers/admissionpolicies"
+	"github.com/atoll-dev/atoll/pkg/controllers/certificates"
+	"github.com/atoll-dev/atoll/pkg/controllers/clusterroles"
 	"github.com/atoll-dev/atoll/pkg/controllers/copies"
+	"github.com/atoll-dev/atoll/pkg/controllers/endpoints"
 	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
 	"github.com/atoll-dev/atoll/pkg/controllers/logicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/namespaces"
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
+	"github.com/atoll-dev/atoll/pkg/controllers/resourcequota"
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
 	"github.com/atoll-dev/atoll/pkg/controllers/status"
+	"github.com/atoll-dev/atoll/pkg/controllers/tokens"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	placement "github.com/atoll-dev/atoll/pkg/placement/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -43,8 +53,9 @@ import (
 // come into being in this order: clients and typed informers (when the server is
 // made, before it serves), then what needs discovery (when it serves).
 type composition struct {
-	url   string
-	caPEM []byte
+	url    string
+	keys   *pki.PKI
+	egress *egress.Guard
 
 	kube     kubernetes.Interface
 	client   versioned.Interface
@@ -60,6 +71,8 @@ type composition struct {
 	leases           *controller.Informer[*coordinationv1.Lease]
 	serviceAccounts  *controller.Informer[*corev1.ServiceAccount]
 
+	chain        *admission.Chain
+	late         late
 	controlPlane controlPlane
 	running      sync.WaitGroup
 }
@@ -69,8 +82,8 @@ type runner interface{ Run(context.Context) }
 
 // admission makes the clients and informers that the admission chain needs, and
 // the chain.
-func (c *composition) admission(loopback *restclient.Config) (k8sadmission.Interface, error) {
-	if err := c.clients(loopback); err != nil {
+func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Interface, err error) {
+	if err := c.clients(config); err != nil {
 		return nil, err
 	}
 	c.namespaces = controller.NewInformer("namespaces", &corev1.Namespace{},
@@ -92,11 +105,14 @@ func (c *composition) admission(loopback *restclient.Config) (k8sadmission.Inter
 	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
 		controller.Lists(c.kube.CoreV1().ServiceAccounts("")), controller.InformerOptions[*corev1.ServiceAccount]{Transform: withSecrets})
 	c.controlPlane.client = c.client
-	return admission.New(admission.Config{
-		Kube: c.kube, Client: c.client,
+	if c.chain, err = c.newChain(config, admission.Config{
+		Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters,
 		ControlPlane: c.controlPlane.id,
-	})
+	}); err != nil {
+		return nil, err
+	}
+	return c.chain, nil
 }
 
 // withSecrets keeps the service accounts that give pods Secrets; few do.
@@ -111,17 +127,17 @@ func withSecrets(obj runtime.Object) (*corev1.ServiceAccount, error) {
 	return account, nil
 }
 
-func (c *composition) clients(loopback *restclient.Config) (err error) {
-	if c.kube, err = kubernetes.NewForConfig(loopback); err != nil {
+func (c *composition) clients(config *restclient.Config) (err error) {
+	if c.kube, err = kubernetes.NewForConfig(loopback.BuiltIn(config)); err != nil {
 		return fmt.Errorf("making the loopback clients: %w", err)
 	}
-	if c.client, err = versioned.NewForConfig(loopback); err != nil {
+	if c.client, err = versioned.NewForConfig(config); err != nil {
 		return fmt.Errorf("making the loopback clients: %w", err)
 	}
-	if c.dynamic, err = dynamic.NewForConfig(loopback); err != nil {
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return fmt.Errorf("making the loopback clients: %w", err)
 	}
-	if c.metadata, err = k8smetadata.NewForConfig(loopback); err != nil {
+	if c.metadata, err = k8smetadata.NewForConfig(config); err != nil {
 		return fmt.Errorf("making the loopback clients: %w", err)
 	}
 	return nil
@@ -136,7 +152,7 @@ func (c *composition) logicalClusterConfig(all *controller.Metadata, s *served) 
 	config := logicalclusters.Config{
 		Client: c.client, Kube: c.kube, MetadataClient: c.metadata, Metadata: all, Clusters: c.logicalClusters,
 		Fill: func(ctx context.Context, namespace string) error {
-			return serviceaccounts.Fill(ctx, c.kube, c.caPEM, namespace)
+			return serviceaccounts.Fill(ctx, c.kube, c.keys.CAPEM, namespace)
 		},
 		URL: func(name logicalcluster.Name) string { return c.url + scope.Scope{Cluster: name}.Path() },
 	}
@@ -150,15 +166,19 @@ func (c *composition) logicalClusterConfig(all *controller.Metadata, s *served) 
 // roles and informers are in, "root" and the logical clusters of names exist.
 func (c *composition) start(ctx context.Context, server *apiserver.Server, names []string) error {
 	c.run(ctx, server.RBAC)
-	s, err := discover(server.Generic.LoopbackClientConfig)
+	c.run(ctx, server.Custom)
+	c.run(ctx, server.Aggregation)
+	s, err := discover(server.Generic.LoopbackClientConfig, server.Custom.Documents)
 	if err != nil {
 		return err
 	}
+	c.late.set(server, s.restMapper)
 	all := controller.NewMetadata(c.metadata, s.watchable(), nil)
+	c.run(ctx, followDefined(server.Custom.Definitions, all))
 	informers := []interface {
 		runner
 		WaitForSync(context.Context) error
-	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.copies, c.leases, c.serviceAccounts, all}
+	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.copies, c.leases, c.serviceAccounts, all, c.chain}
 	for _, i := range informers {
 		c.run(ctx, i)
 	}
@@ -170,14 +190,28 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	if err := server.RBAC.WaitForSync(ctx); err != nil {
 		return err
 	}
+	if err := server.Custom.WaitForSync(ctx); err != nil {
+		return err
+	}
+	if err := server.Aggregation.WaitForSync(ctx); err != nil {
+		return err
+	}
+	server.Aggregation.Follow(all.For(corev1.SchemeGroupVersion.WithResource("services")), all.For(discoveryv1.SchemeGroupVersion.WithResource("endpointslices")))
 	clusters := c.logicalClusterConfig(all, s)
 	if err := logicalclusters.EnsureRoot(ctx, clusters); err != nil {
 		return err
 	}
 	for _, r := range []runner{
 		namespaces.New(namespaces.Config{Kube: c.kube, Client: c.metadata, Metadata: all, Discover: s.resources}),
-		serviceaccounts.New(serviceaccounts.Config{Kube: c.kube, Metadata: all, RootCA: c.caPEM}),
+		clusterroles.New(clusterroles.Config{Kube: c.kube, Roles: server.RBAC.ClusterRoles(), Defaults: server.RBAC.Defaults().ClusterRoles}),
+		serviceaccounts.New(serviceaccounts.Config{Kube: c.kube, Metadata: all, RootCA: c.keys.CAPEM}),
+		tokens.New(tokens.Config{Kube: c.kube, Metadata: all, Sign: server.Tokens.ForSecret, RootCA: c.keys.CAPEM}),
+		certificates.New(certificates.Config{Kube: c.kube, Client: c.client, Sign: c.keys.SignTenant}),
+		admissionpolicies.New(admissionpolicies.Config{Kube: c.kube, Policies: c.chain.Informers().ValidatingPolicies,
+			Loopback: server.Generic.LoopbackClientConfig, Mapper: s.restMapper}),
+		resourcequota.New(resourcequota.Config{Kube: c.kube, Quotas: c.chain.Informers().Quotas, Metadata: all}),
 		garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all, Mapper: s.restMapper}),
+		endpoints.New(endpoints.Config{Kube: c.kube, Metadata: all}),
 		logicalclusters.New(clusters),
 		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Namespaces: c.namespaces,
 			PhysicalClusters: c.physicalClusters, Policies: c.policies, Placements: c.placements, Copies: c.copies, Objects: all, ControlPlane: c.controlPlane.id}),
@@ -185,7 +219,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
 			Copies: c.copies, Placements: c.placements, Objects: all, ControlPlane: c.controlPlane.id}),
 		status.New(status.Config{Dynamic: c.dynamic, Copies: c.copies, Metadata: all}),
-		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
+		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
 		push.New(push.Config{Client: c.client, Kube: c.kube, Clusters: c.physicalClusters,
 			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig}),
 	} {

@@ -4,29 +4,33 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	k8sdiscovery "k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/crds"
+	"github.com/atoll-dev/atoll/pkg/apiserver/discovery"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// served is what logical clusters serve. Every logical cluster serves the same
-// built-in and native kinds; the lookups take the logical cluster because that
-// ends with kinds that users define.
+// served is what logical clusters serve: the same built-in and native kinds
+// everywhere, and what each defines.
 type served struct {
 	preferred []*metav1.APIResourceList
 	mapper    meta.RESTMapper
+	custom    *discovery.Documents
 }
 
 // discover asks the server itself, with a configuration that is not scoped yet.
-func discover(loopback *restclient.Config) (*served, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(scope.PinnedConfig(loopback, scope.Scope{Cluster: scope.Root}))
+func discover(loopback *restclient.Config, custom *discovery.Documents) (*served, error) {
+	client, err := k8sdiscovery.NewDiscoveryClientForConfig(scope.PinnedConfig(loopback, scope.Scope{Cluster: scope.Root}))
 	if err != nil {
 		return nil, fmt.Errorf("making a discovery client: %w", err)
 	}
@@ -38,15 +42,53 @@ func discover(loopback *restclient.Config) (*served, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovering the served groups: %w", err)
 	}
-	return &served{preferred: preferred, mapper: restmapper.NewDiscoveryRESTMapper(groups)}, nil
+	return &served{preferred: preferred, mapper: restmapper.NewDiscoveryRESTMapper(groups), custom: custom}, nil
 }
 
-func (s *served) resources(context.Context, logicalcluster.Name) ([]*metav1.APIResourceList, error) {
-	return s.preferred, nil
+// resources lists each resource of a logical cluster once, in its preferred version.
+func (s *served) resources(_ context.Context, c logicalcluster.Name) ([]*metav1.APIResourceList, error) {
+	custom, err := s.custom.Resources(c)
+	if err != nil {
+		return nil, err
+	}
+	return append(s.preferred[:len(s.preferred):len(s.preferred)], preferred(custom)...), nil
 }
 
-func (s *served) restMapper(context.Context, logicalcluster.Name) (meta.RESTMapper, error) {
-	return s.mapper, nil
+func (s *served) restMapper(_ context.Context, c logicalcluster.Name) (meta.RESTMapper, error) {
+	custom, err := s.custom.Mapper(c)
+	if err != nil {
+		return nil, err
+	}
+	if custom == nil {
+		return s.mapper, nil
+	}
+	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{s.mapper, custom}}, nil
+}
+
+// preferred leaves of lists, which are in order of preference, the first mention of
+// each resource.
+func preferred(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
+	seen := map[schema.GroupResource]bool{}
+	var out []*metav1.APIResourceList
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // it was made from a group and a version
+		}
+		first := &metav1.APIResourceList{GroupVersion: list.GroupVersion}
+		for _, r := range list.APIResources {
+			gr := gv.WithResource(r.Name).GroupResource()
+			if strings.Contains(r.Name, "/") || seen[gr] {
+				continue
+			}
+			seen[gr] = true
+			first.APIResources = append(first.APIResources, r)
+		}
+		if len(first.APIResources) > 0 {
+			out = append(out, first)
+		}
+	}
+	return out
 }
 
 // watchable are the resources whose metadata controllers follow: what can be
@@ -66,4 +108,21 @@ func (s *served) watchable() []schema.GroupVersionResource {
 		}
 	}
 	return out
+}
+
+// followDefined makes all follow the resources that logical clusters define; the
+// result runs it.
+func followDefined(definitions *crds.Definitions, all *controller.Metadata) *controller.Controller[schema.GroupVersionResource] {
+	// One worker: what comes and goes does so in order.
+	queue := controller.New("definedresources", 1, func(_ context.Context, gvr schema.GroupVersionResource) (controller.Result, error) {
+		served := func(d *crds.Definition) bool { return d.Served() }
+		if slices.ContainsFunc(definitions.Everywhere(gvr.GroupResource()), served) {
+			all.Add(gvr)
+		} else {
+			all.Remove(gvr)
+		}
+		return controller.Result{}, nil
+	})
+	definitions.Follow(queue.Enqueue, queue.Enqueue)
+	return queue
 }

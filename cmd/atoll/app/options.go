@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/audit"
+	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -25,13 +28,18 @@ type Options struct {
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
 	// LogicalClusters are made if they do not exist, and get contexts.
 	LogicalClusters []string
+	// Auth says who may be who, Audit what is written down.
+	Auth  auth.Options
+	Audit audit.Options
+	// Egress says what tenants may have the server call.
+	Egress egress.Options
 	// UnsafeNoSync leaves out fsync in the embedded etcd: for tests.
 	UnsafeNoSync bool
 }
 
 // NewOptions returns the defaults.
 func NewOptions() *Options {
-	return &Options{DataDir: defaultDataDir, Listen: "127.0.0.1:6443"}
+	return &Options{DataDir: defaultDataDir, Listen: "127.0.0.1:6443", Auth: auth.NewOptions(), Audit: audit.NewOptions()}
 }
 
 // AddFlags binds the options to flags.
@@ -44,6 +52,9 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "Client certificate for --etcd-servers.")
 	fs.StringVar(&o.EtcdKeyFile, "etcd-keyfile", o.EtcdKeyFile, "Client key for --etcd-servers.")
 	fs.StringArrayVar(&o.LogicalClusters, "logical-cluster", o.LogicalClusters, "Logical cluster to make if it does not exist and to write a context for; may be given more than once.")
+	o.Auth.AddFlags(fs)
+	o.Audit.AddFlags(fs)
+	o.Egress.AddFlags(fs)
 	fs.BoolVar(&o.UnsafeNoSync, "unsafe-no-fsync", o.UnsafeNoSync, "Do not flush the embedded etcd to disk: for tests, a power cut loses data.")
 	_ = fs.MarkHidden("unsafe-no-fsync")
 }
@@ -61,6 +72,12 @@ func (o *Options) Validate() error {
 		if u, err := url.Parse(o.ExternalURL); err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
 			errs = append(errs, fmt.Errorf("--external-url %q: give https://host[:port] without a path", o.ExternalURL))
 		}
+	}
+	if err := o.Auth.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.Egress.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	for _, name := range o.LogicalClusters {
 		if problem := scope.ValidateName(name); problem != "" {

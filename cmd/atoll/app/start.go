@@ -16,8 +16,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver"
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/etcd"
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
+	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
 // Server is a running server.
@@ -27,9 +29,14 @@ type Server struct {
 	// Kubeconfig is the path of the admin's kubeconfig.
 	Kubeconfig string
 
+	maps *sharing.Maps
 	done chan struct{}
 	err  error
 }
+
+// Check reports damage inside the server that it does not notice itself: what is
+// shared between logical clusters and was changed all the same.
+func (s *Server) Check() error { return s.maps.Check() }
 
 // Wait returns when the server has ended; nil after a stop that was asked for.
 func (s *Server) Wait() error {
@@ -62,7 +69,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	cleanup.add(func() { _ = listener.Close() })
-	s := &Server{URL: baseURL(o, listener), done: make(chan struct{})}
+	s := &Server{URL: baseURL(o, listener), maps: &sharing.Maps{}, done: make(chan struct{})}
 	certFile, keyFile, err := keys.Serving(servingHosts(o, listener))
 	if err != nil {
 		return nil, err
@@ -84,11 +91,15 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			}
 		}()
 	}
-	c := &composition{url: s.URL, caPEM: keys.CAPEM}
-	server, err := apiserver.New(apiserver.Config{
+	guard, err := egress.NewGuard(o.Egress, append([]string{listener.Addr().String()}, o.EtcdServers...)...)
+	if err != nil {
+		return nil, err
+	}
+	c := &composition{url: s.URL, keys: keys, egress: guard}
+	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: listener, CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile,
-		Admission: c.admission,
+		Admission: c.admission, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit,
 		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package protect
 
 import (
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +29,45 @@ func Update(obj, old metav1.Object) {
 	disown(obj)
 }
 
-// Equal reports whether the system's keys of two objects are the same.
+// UpdateObserved is Update by the syncer that brought the object up: it may drop
+// the note of what a user wants, and once the object is being deleted, it may take
+// our finalizer off.
+func UpdateObserved(obj, old metav1.Object) {
+	released := old.GetDeletionTimestamp() != nil && !slices.Contains(obj.GetFinalizers(), placementv1alpha1.CopiesFinalizer)
+	_, wanted := obj.GetAnnotations()[placementv1alpha1.WantedAnnotation]
+	Update(obj, old)
+	if !wanted {
+		obj.SetAnnotations(withoutWanted(obj.GetAnnotations()))
+	}
+	if released {
+		obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
+			return f == placementv1alpha1.CopiesFinalizer
+		}))
+	}
+}
+
+// Equal reports whether the system's keys of two objects are the same, save the
+// notes of what a user wants and of what a name means, which the update itself makes.
 func Equal(a, b metav1.Object) bool {
-	return same(a.GetLabels(), b.GetLabels()) && same(a.GetAnnotations(), b.GetAnnotations()) &&
+	return same(a.GetLabels(), b.GetLabels()) && same(withoutNotes(a.GetAnnotations()), withoutNotes(b.GetAnnotations())) &&
 		slices.Equal(systemKeys(a.GetFinalizers()), systemKeys(b.GetFinalizers()))
+}
+
+func withoutNotes(m map[string]string) map[string]string {
+	if _, ok := m[placementv1alpha1.RuntimeHandlerAnnotation]; ok {
+		m = maps.Clone(m)
+		delete(m, placementv1alpha1.RuntimeHandlerAnnotation)
+	}
+	return withoutWanted(m)
+}
+
+func withoutWanted(m map[string]string) map[string]string {
+	if _, ok := m[placementv1alpha1.WantedAnnotation]; !ok {
+		return m
+	}
+	out := maps.Clone(m)
+	delete(out, placementv1alpha1.WantedAnnotation)
+	return out
 }
 
 // restored is m with the system's keys as in old. It is m itself if nothing has

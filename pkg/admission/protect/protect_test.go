@@ -93,6 +93,28 @@ func TestAnUpdateGetsTheSystemsKeysBack(t *testing.T) {
 }
 
 // Whatever is sent, the system's keys end up as stored and the user's as sent.
+func TestWhoBroughtAnObjectUpLetsItGoOnceItIsBeingDeleted(t *testing.T) {
+	now := metav1.Unix(1, 0)
+	for _, c := range []struct {
+		name     string
+		deleting *metav1.Time
+		sent     []string
+		want     []string
+	}{
+		{"it is let go", &now, []string{"a", "b"}, []string{"a", "b"}},
+		{"it is kept", &now, []string{"a", finalizer, "b"}, []string{"a", finalizer, "b"}},
+		{"nobody deletes it", nil, []string{"a", "b"}, []string{"a", finalizer, "b"}},
+	} {
+		stored := &metav1.ObjectMeta{DeletionTimestamp: c.deleting, Annotations: map[string]string{targets: `{}`}, Finalizers: []string{"a", finalizer, "b"}}
+		sent := &metav1.ObjectMeta{DeletionTimestamp: c.deleting, Finalizers: c.sent}
+		UpdateObserved(sent, stored)
+		want := &metav1.ObjectMeta{DeletionTimestamp: c.deleting, Annotations: stored.Annotations, Finalizers: c.want}
+		if diff := cmp.Diff(want, sent); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
 func TestUpdateDependsOnTheUserForTheUsersKeysOnly(t *testing.T) {
 	keys := rapid.SampledFrom([]string{targets, "kcp.io/cluster", "atoll.dev/uid", "a", "b.example.com/c", "placement.atoll.dev/cluster"})
 	meta := func(t *rapid.T, name string) *metav1.ObjectMeta {

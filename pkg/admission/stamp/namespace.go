@@ -23,6 +23,24 @@ type namespaceMetadata struct {
 	Finalizers  []string          `json:"finalizers"`
 }
 
+// Rule returns the strategic merge patch that stamps what rules a namespace which is
+// placed on clusters.
+func Rule(uid types.UID, clusters []string) []byte {
+	return encode(namespaceMetadata{
+		UID:         uid,
+		Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: TargetsOn(clusters).String()},
+		Finalizers:  []string{placementv1alpha1.CopiesFinalizer},
+	})
+}
+
+func encode(metadata namespaceMetadata) []byte {
+	patch, err := json.Marshal(namespacePatch{Metadata: metadata})
+	if err != nil {
+		panic(err) // maps and lists of strings cannot fail to encode
+	}
+	return patch
+}
+
 // Namespace returns the strategic merge patch that stamps a Namespace whose
 // content is placed on clusters; nil if it is stamped. A recorded name of the
 // physical namespace and recorded targets stay.
@@ -46,16 +64,12 @@ func Namespace(namespace *corev1.Namespace, cluster logicalcluster.Name, control
 	if physical == "" {
 		physical = PhysicalNamespace(controlPlane, cluster, namespace.Name, namespace.UID)
 	}
-	patch, err := json.Marshal(namespacePatch{Metadata: namespaceMetadata{
+	return encode(namespaceMetadata{
 		UID: namespace.UID,
 		Annotations: map[string]string{
 			placementv1alpha1.TargetsAnnotation:           targets.String(),
 			placementv1alpha1.PhysicalNamespaceAnnotation: physical,
 		},
 		Finalizers: []string{placementv1alpha1.CopiesFinalizer},
-	}})
-	if err != nil {
-		panic(err) // maps and lists of strings cannot fail to encode
-	}
-	return patch
+	})
 }

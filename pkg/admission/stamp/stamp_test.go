@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -83,12 +84,24 @@ func TestTargetsAndFinalizerAreStampedTogetherAndOnce(t *testing.T) {
 	}
 }
 
-func TestAnObservedObjectHasItsUIDAndNoFinalizer(t *testing.T) {
-	obj := &metav1.ObjectMeta{}
-	Observed(obj, "east", "123")
-	want := &metav1.ObjectMeta{Annotations: map[string]string{"placement.atoll.dev/targets": `{"east":{"state":"Observed","uid":"123"}}`}}
-	if diff := cmp.Diff(want, obj); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+func TestAnObservedObjectHasItsUIDAndIsKeptIfItsDeletionActsBelow(t *testing.T) {
+	for resource, finalizers := range map[schema.GroupResource][]string{
+		{Resource: "pods"}:                                      nil,
+		{Resource: "persistentvolumeclaims"}:                    {"placement.atoll.dev/copies"},
+		{Group: "apps", Resource: "replicasets"}:                {"placement.atoll.dev/copies"},
+		{Group: "batch", Resource: "jobs"}:                      {"placement.atoll.dev/copies"},
+		{Group: "apps", Resource: "controllerrevisions"}:        nil,
+		{Group: "discovery.k8s.io", Resource: "endpointslices"}: nil,
+		{Resource: "events"}:                                    nil,
+	} {
+		obj := &metav1.ObjectMeta{}
+		Observed(resource, obj, "east", "123")
+		want := &metav1.ObjectMeta{
+			Annotations: map[string]string{"placement.atoll.dev/targets": `{"east":{"state":"Observed","uid":"123"}}`}, Finalizers: finalizers,
+		}
+		if diff := cmp.Diff(want, obj); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", resource, diff)
+		}
 	}
 }
 

@@ -25,7 +25,10 @@ const (
 // Write is one write of a syncer.
 type Write struct {
 	// Target is the physical cluster of the syncer.
-	Target  string
+	Target string
+	// Forgotten says that the physical cluster was given up (spec.forget).
+	Forgotten bool
+
 	Cluster logicalcluster.Name
 	Verb    Verb
 
@@ -74,6 +77,9 @@ func Check(w Write) error {
 			return fmt.Errorf("the syncer of %s may only renew its own Lease", w.Target)
 		}
 		return nil
+	case w.Forgotten:
+		// What it says has been declared gone: to record it again would start over.
+		return fmt.Errorf("physical cluster %s was given up (spec.forget is set): its syncer may not write %s any more", w.Target, w.Resource)
 	case w.Cluster == scope.Root:
 		return fmt.Errorf("the syncer of %s may not write %s in root", w.Target, w.Resource)
 	case w.Resource == copies:

@@ -70,6 +70,9 @@ func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
 		{"its Lease, renewed", Write{Cluster: "root", Verb: Update, Resource: leases, Namespace: "atoll-system", Name: "east"}, true},
 		{"the Lease of another", Write{Cluster: "root", Verb: Update, Resource: leases, Namespace: "atoll-system", Name: "west"}, false},
 		{"a Lease elsewhere", Write{Cluster: "root", Verb: Update, Resource: leases, Namespace: "default", Name: "east"}, false},
+		{"a Copy, after it was given up", Write{Forgotten: true, Verb: Create, Resource: copies, Object: aCopy("east")}, false},
+		{"a pod, after it was given up", Write{Forgotten: true, Verb: Update, Resource: pods, Object: ownPod, Old: ownPod}, false},
+		{"the status of its PhysicalCluster, after it was given up", Write{Forgotten: true, Cluster: "root", Verb: Update, Resource: physicalClusters, Subresource: "status", Name: "east"}, true},
 		{"a Lease in a logical cluster", Write{Verb: Update, Resource: leases, Namespace: "atoll-system", Name: "east"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,15 +1,21 @@
 package auth
 
 import (
+	"context"
 	"crypto/x509"
 	"fmt"
 
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	requestunion "k8s.io/apiserver/pkg/authentication/request/union"
-	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/request/websocket"
+	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -20,18 +26,57 @@ import (
 // publicPaths need no authentication: what load balancers and clients ask first.
 var publicPaths = []string{"/livez", "/livez/*", "/readyz", "/readyz/*", "/healthz", "/healthz/*", "/version"}
 
-// NewAuthenticator accepts client certificates of ca, then service account
-// tokens; a request without credentials is anonymous.
-func NewAuthenticator(ca *x509.CertPool, tokens *Tokens) authenticator.Request {
-	options := x509request.DefaultVerifyOptions()
-	options.Roots = ca
-	return requestunion.NewFailOnError(
-		group.NewAuthenticatedGroupAdder(requestunion.New(
-			x509request.New(options, x509request.CommonNameUserConversion),
-			bearertoken.New(tokens),
-		)),
-		anonymous.NewAuthenticator(nil),
-	)
+// Config is what authentication stands on.
+type Config struct {
+	// CA is the authority of clients of the whole control plane, TenantsCA that of
+	// clients of one logical cluster.
+	CA, TenantsCA *x509.CertPool
+	// Lives says whether there is a logical cluster of this name with this UID.
+	Lives func(context.Context, logicalcluster.Name, types.UID) (bool, error)
+	// Accounts verifies the tokens of service accounts.
+	Accounts *Tokens
+	Options  Options
+	// ServerID tells servers apart in metrics.
+	ServerID string
+}
+
+// NewAuthenticator accepts client certificates, then the tokens that the options
+// name and those of service accounts. A request without credentials is anonymous,
+// unless the options say otherwise. Identity providers and their keys are kept
+// current until ctx ends.
+func NewAuthenticator(ctx context.Context, c Config) (authenticator.Request, error) {
+	o, accounts := c.Options, c.Accounts
+	jwts, err := newConfigured(ctx, o, c.ServerID)
+	if err != nil {
+		return nil, err
+	}
+	var bearers []authenticator.Token
+	if o.TokenFile != "" {
+		static, err := tokenfile.NewCSV(o.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading --token-auth-file: %w", err)
+		}
+		bearers = append(bearers, authenticator.WrapAudienceAgnosticToken(accounts.audiences, static))
+	}
+	// Identity providers come after service accounts: a token that they do not
+	// know makes them ask for new keys.
+	bearers = append(bearers, accounts, authenticator.WrapAudienceAgnosticToken(accounts.audiences, jwts))
+	tokens := tokenunion.New(bearers...)
+
+	known := group.NewAuthenticatedGroupAdder(requestunion.New(
+		verifying(c.CA), tenants{verified: verifying(c.TenantsCA), lives: c.Lives},
+		bearertoken.New(tokens),
+		websocket.NewProtocolAuthenticator(tokens),
+	))
+	go jwts.follow(ctx)
+	anybody := jwts.anonymous
+	if anybody == nil {
+		anybody = &apiserver.AnonymousAuthConfig{Enabled: true}
+	}
+	if !anybody.Enabled {
+		return known, nil
+	}
+	return requestunion.NewFailOnError(known, anonymous.NewAuthenticator(anybody.Conditions)), nil
 }
 
 // NewAuthorizer asks in this order: the scope, public paths, the admins' group, roles.

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,6 +41,7 @@ func (f unconditional) EvaluateConditions(context.Context, authorizer.Conditions
 //	*                    the server, an admin        no opinion (allowed later)
 //	*                    anyone else                 deny
 //	one                  anyone                      deny to impersonate the system, else no opinion
+//	one but root         anyone but an admin         deny what is about the server (metrics, profiles)
 func scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	s, scoped := scope.From(ctx)
 	if !scoped {
@@ -53,10 +55,23 @@ func scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, 
 		return authorizer.DecisionDeny, "the view of a physical cluster is for its syncer only", nil
 	case s.Cluster == scope.Wildcard && !isMaster(a.GetUser()):
 		return authorizer.DecisionDeny, "only the system may look at all logical clusters", nil
-	case a.GetVerb() == "impersonate" && impersonatesSystem(a) && !isMaster(a.GetUser()):
+	case strings.HasPrefix(a.GetVerb(), "impersonate") && impersonatesSystem(a) && !isMaster(a.GetUser()):
 		return authorizer.DecisionDeny, "the identities of the control plane cannot be impersonated", nil
+	case !a.IsResourceRequest() && s.Cluster != scope.Root && !isMaster(a.GetUser()) && !isOfCluster(a.GetPath()):
+		return authorizer.DecisionDeny, "this path tells about the whole server, not about a logical cluster", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// clusterPaths are the paths, and those below them, that are about a logical
+// cluster or tell nothing. Any other may tell about all of them: a role of a
+// logical cluster, be it cluster-admin, is no reason to show it.
+var clusterPaths = []string{"/api", "/apis", "/openapi", "/version", "/healthz", "/livez", "/readyz", OpenIDConfigPath, OpenIDKeysPath}
+
+func isOfCluster(path string) bool {
+	return path == "/" || slices.ContainsFunc(clusterPaths, func(p string) bool {
+		return path == p || strings.HasPrefix(path, p+"/")
+	})
 }
 
 func impersonatesSystem(a authorizer.Attributes) bool {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"encoding/base64"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -38,6 +39,9 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 	impersonate := authorizer.AttributesRecord{Verb: "impersonate", Resource: "groups", Name: user.SystemPrivilegedGroup, ResourceRequest: true}
 	impersonateSyncer := authorizer.AttributesRecord{Verb: "impersonate", Resource: "users", Name: SyncerUser("east"), ResourceRequest: true}
 	impersonateBob := authorizer.AttributesRecord{Verb: "impersonate", Resource: "users", Name: "bob", ResourceRequest: true}
+	impersonateNew := authorizer.AttributesRecord{Verb: "impersonate:user-info", Resource: "groups", Name: user.SystemPrivilegedGroup, ResourceRequest: true}
+	metrics := authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}
+	profile := authorizer.AttributesRecord{Verb: "get", Path: "/debug/pprof/heap"}
 	discovery := authorizer.AttributesRecord{Verb: "get", Path: "/apis"}
 
 	shop, all := scope.Scope{Cluster: "shop"}, scope.Scope{Cluster: scope.Wildcard}
@@ -78,6 +82,12 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"a tenant impersonates a syncer":                   {shop, alice, impersonateSyncer, deny},
 		"a tenant impersonates its own user":               {shop, alice, impersonateBob, pass},
 		"an admin impersonates the admins' group":          {shop, admin, impersonate, pass},
+		"a tenant impersonates in the newer way":           {shop, alice, impersonateNew, deny},
+		"a tenant discovers":                               {shop, alice, discovery, pass},
+		"a tenant reads metrics":                           {shop, alice, metrics, deny},
+		"a tenant reads profiles":                          {shop, alice, profile, deny},
+		"an admin reads metrics":                           {shop, admin, metrics, pass},
+		"a user of root reads metrics":                     {scope.Scope{Cluster: scope.Root}, alice, metrics, pass},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -100,6 +110,7 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 }
 
 func TestClusterOfTokenTrustsOnlyOurIssuers(t *testing.T) {
+	tokens := &Tokens{issuers: []string{"https://atoll.dev"}}
 	for token, want := range map[string]string{
 		"":    "",
 		"a.b": "",
@@ -110,18 +121,19 @@ func TestClusterOfTokenTrustsOnlyOurIssuers(t *testing.T) {
 		// {"iss":"https://example.com/clusters/shop"}
 		"x.eyJpc3MiOiJodHRwczovL2V4YW1wbGUuY29tL2NsdXN0ZXJzL3Nob3AifQ.y": "",
 	} {
-		got, ok := ClusterOfToken(token)
+		got, ok := tokens.ClusterOf(token)
 		if got.String() != want || ok != (want != "") {
 			t.Errorf("token %q: %q, %v; want %q", token, got, ok, want)
 		}
 	}
 }
 
-func TestBootstrapRolesAreAggregated(t *testing.T) {
-	roles, err := bootstrapRoles()
+func TestDefaultRolesAreAggregated(t *testing.T) {
+	defaults, err := NewDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
+	roles := defaults.ClusterRoles
 	for _, name := range []string{"view", "edit", "admin"} {
 		if len(roles[name].Rules) == 0 {
 			t.Errorf("role %s has no rules", name)
@@ -130,4 +142,18 @@ func TestBootstrapRolesAreAggregated(t *testing.T) {
 	if len(roles["admin"].Rules) <= len(roles["edit"].Rules) || len(roles["edit"].Rules) <= len(roles["view"].Rules) {
 		t.Error("admin must contain edit, and edit view")
 	}
+}
+
+func FuzzATokenNamesALogicalClusterOrNone(f *testing.F) {
+	tokens := &Tokens{issuers: []string{"https://atoll.dev", "https://atoll.dev/clusters/a"}}
+	for _, claims := range []string{`{"iss":"https://atoll.dev/clusters/shop"}`, `{"iss":"https://atoll.dev/clusters/../root"}`, `{"iss":"https://atoll.dev/clusters/a/clusters/b"}`,
+		`{"iss":"https://atoll.dev/clusters/*"}`, `{"iss":"https://atoll.dev/clusters/ROOT"}`, `{"iss":["https://atoll.dev/clusters/root"]}`, ``} {
+		f.Add(claims)
+	}
+	f.Fuzz(func(t *testing.T, claims string) {
+		c, ok := tokens.ClusterOf("h." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".s")
+		if ok && (scope.ValidateName(c.String()) != "" || c == scope.Wildcard) {
+			t.Errorf("%s names the logical cluster %q", claims, c)
+		}
+	})
 }

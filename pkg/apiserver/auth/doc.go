@@ -1,8 +1,10 @@
 // Package auth decides who a request comes from and what it may do, for each
 // logical cluster by itself.
 //
-// Client certificates name a user of the whole control plane; service account
-// tokens are valid in their own logical cluster only: their issuer names it.
+// Client certificates of the control plane's authority name a user of the whole
+// control plane. Those of the tenants' authority and service account tokens are
+// valid in their own logical cluster only: a URI with its UID names it, or the
+// issuer.
 // RBAC is upstream's authorizer over the roles and bindings of the request's
 // logical cluster, with the bootstrap roles kept in memory once for all.
 //

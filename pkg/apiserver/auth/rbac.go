@@ -3,14 +3,13 @@ package auth
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -25,31 +24,33 @@ type RBAC struct {
 	clusterRoles        *controller.Informer[*rbacv1.ClusterRole]
 	clusterRoleBindings *controller.Informer[*rbacv1.ClusterRoleBinding]
 
-	bootstrapRoles    map[string]*rbacv1.ClusterRole
-	bootstrapBindings []*rbacv1.ClusterRoleBinding
+	defaults *Defaults
+	// strangers are the default bindings for those who are no members.
+	strangers map[string]*rbacv1.ClusterRoleBinding
 }
 
 // NewRBAC makes the authorizer; it denies until Run has synced.
-func NewRBAC(client kubernetes.Interface) (*RBAC, error) {
+func NewRBAC(client kubernetes.Interface, d *Defaults) *RBAC {
 	r := &RBAC{
+		defaults: d, strangers: map[string]*rbacv1.ClusterRoleBinding{},
 		roles: controller.NewInformer("rbac-roles", &rbacv1.Role{},
 			controller.Lists(client.RbacV1().Roles("")), controller.InformerOptions[*rbacv1.Role]{}),
 		roleBindings: controller.NewInformer("rbac-rolebindings", &rbacv1.RoleBinding{},
-			controller.Lists(client.RbacV1().RoleBindings("")), controller.InformerOptions[*rbacv1.RoleBinding]{}),
+			controller.Lists(client.RbacV1().RoleBindings("")), controller.InformerOptions[*rbacv1.RoleBinding]{
+				Indexers: subjectIndex(func(b *rbacv1.RoleBinding) []rbacv1.Subject { return b.Subjects }, func(string) bool { return false })}),
 		clusterRoles: controller.NewInformer("rbac-clusterroles", &rbacv1.ClusterRole{},
 			controller.Lists(client.RbacV1().ClusterRoles()), controller.InformerOptions[*rbacv1.ClusterRole]{}),
 		clusterRoleBindings: controller.NewInformer("rbac-clusterrolebindings", &rbacv1.ClusterRoleBinding{},
-			controller.Lists(client.RbacV1().ClusterRoleBindings()), controller.InformerOptions[*rbacv1.ClusterRoleBinding]{}),
+			controller.Lists(client.RbacV1().ClusterRoleBindings()), controller.InformerOptions[*rbacv1.ClusterRoleBinding]{
+				Indexers: subjectIndex(func(b *rbacv1.ClusterRoleBinding) []rbacv1.Subject { return b.Subjects }, func(name string) bool { return d.ClusterRoleBindings[name] != nil })}),
 	}
-	for _, b := range bootstrappolicy.ClusterRoleBindings() {
-		r.bootstrapBindings = append(r.bootstrapBindings, b.DeepCopy())
-	}
-	var err error
-	if r.bootstrapRoles, err = bootstrapRoles(); err != nil {
-		return nil, err
+	for name, b := range d.ClusterRoleBindings {
+		if b = forStrangers(b); b != nil {
+			r.strangers[name] = b
+		}
 	}
 	r.RBACAuthorizer = rbac.New(r, r, r, r)
-	return r, nil
+	return r
 }
 
 // Run keeps the roles and bindings until ctx ends.
@@ -70,35 +71,6 @@ func (r *RBAC) WaitForSync(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// bootstrapRoles are upstream's, with the aggregated ones filled in: no
-// controller does it for roles that exist in memory only.
-func bootstrapRoles() (map[string]*rbacv1.ClusterRole, error) {
-	roles := map[string]*rbacv1.ClusterRole{}
-	for _, r := range bootstrappolicy.ClusterRoles() {
-		roles[r.Name] = r.DeepCopy()
-	}
-	// view goes into edit, edit into admin: names in this order.
-	for _, name := range []string{"view", "edit", "admin"} {
-		role := roles[name]
-		if role == nil || role.AggregationRule == nil {
-			continue
-		}
-		role.Rules = nil
-		for i := range role.AggregationRule.ClusterRoleSelectors {
-			selector, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i])
-			if err != nil {
-				return nil, fmt.Errorf("aggregating the role %s: %w", name, err)
-			}
-			for _, part := range bootstrappolicy.ClusterRoles() {
-				if part.Name != name && selector.Matches(labels.Set(part.Labels)) {
-					role.Rules = append(role.Rules, roles[part.Name].Rules...)
-				}
-			}
-		}
-	}
-	return roles, nil
 }
 
 func request(ctx context.Context, namespace, name string) controller.Request {
@@ -128,18 +100,47 @@ func (r *RBAC) GetClusterRole(ctx context.Context, name string) (*rbacv1.Cluster
 	if role, ok := r.clusterRoles.Get(request(ctx, "", name)); ok {
 		return role, nil
 	}
-	if role := r.bootstrapRoles[name]; role != nil {
+	if role := r.defaults.ClusterRoles[name]; role != nil {
 		return role, nil
 	}
 	return nil, apierrors.NewNotFound(rbacv1.Resource("clusterroles"), name)
 }
 
-// ListClusterRoleBindings implements upstream's lister.
+// ListClusterRoleBindings implements upstream's lister, for the user of within.
 func (r *RBAC) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterRoleBinding, error) {
 	c, ok := scope.ClusterFrom(ctx)
 	if !ok {
-		return r.bootstrapBindings, nil
+		return slices.Collect(maps.Values(r.defaults.ClusterRoleBindings)), nil
 	}
-	own := r.clusterRoleBindings.ListCluster(c)
-	return append(own[:len(own):len(own)], r.bootstrapBindings...), nil
+	member, _ := ctx.Value(memberKey{}).(bool)
+	stored := r.clusterRoleBindings.ListCluster(c)
+	bindings := make([]*rbacv1.ClusterRoleBinding, 0, len(stored)+len(r.defaults.ClusterRoleBindings))
+	changed := map[string]bool{}
+	for _, b := range stored {
+		if r.defaults.ClusterRoleBindings[b.Name] != nil {
+			changed[b.Name] = true
+			if !member {
+				b = forStrangers(b)
+			}
+		}
+		if b != nil {
+			bindings = append(bindings, b)
+		}
+	}
+	defaults := r.defaults.ClusterRoleBindings
+	if !member {
+		defaults = r.strangers
+	}
+	for name, b := range defaults {
+		if !changed[name] {
+			bindings = append(bindings, b)
+		}
+	}
+	return bindings, nil
 }
+
+// ClusterRoles is the informer over all logical clusters; Run runs it.
+func (r *RBAC) ClusterRoles() *controller.Informer[*rbacv1.ClusterRole] { return r.clusterRoles }
+
+// Defaults are what every logical cluster has.
+func (r *RBAC) Defaults() *Defaults { return r.defaults }

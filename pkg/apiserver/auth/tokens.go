@@ -21,39 +21,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// issuerPrefix is followed by the logical cluster. It is an identifier, not an
-// address: it stays when the server moves.
-const issuerPrefix = "https://atoll.dev/clusters/"
-
-// Audience is the audience of tokens for the API of the control plane.
-const Audience = "https://atoll.dev"
-
-func issuer(c logicalcluster.Name) string { return issuerPrefix + c.String() }
-
-// ClusterOfToken reads, without verifying anything, which logical cluster a
-// service account token claims to belong to. The authenticator verifies the
-// claim against the scope of the request.
-func ClusterOfToken(token string) (logicalcluster.Name, bool) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return "", false
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return "", false
-	}
-	var claims struct {
-		Issuer string `json:"iss"`
-	}
-	if json.Unmarshal(payload, &claims) != nil {
-		return "", false
-	}
-	name, ok := strings.CutPrefix(claims.Issuer, issuerPrefix)
-	if !ok || scope.ValidateName(name) != "" {
-		return "", false
-	}
-	return logicalcluster.Name(name), true
-}
+// clustersSegment, between an issuer of the options and the name of a logical
+// cluster, makes the issuer of that logical cluster.
+const clustersSegment = "/clusters/"
 
 // Tokens issues and verifies service account tokens.
 type Tokens struct {
@@ -61,15 +31,58 @@ type Tokens struct {
 	public    serviceaccount.PublicKeysGetter
 	client    kubernetes.Interface
 	audiences authenticator.Audiences
+	issuers   []string
 }
 
-// NewTokens signs with key, and reads accounts through the scoped client.
-func NewTokens(key *ecdsa.PrivateKey, client kubernetes.Interface) (*Tokens, error) {
+// NewTokens signs with key, and reads accounts through the scoped client. The
+// first of issuers issues, all are accepted.
+func NewTokens(key *ecdsa.PrivateKey, client kubernetes.Interface, issuers []string) (*Tokens, error) {
 	public, err := serviceaccount.StaticPublicKeysGetter([]any{&key.PublicKey})
 	if err != nil {
 		return nil, fmt.Errorf("reading the service account key: %w", err)
 	}
-	return &Tokens{key: key, public: public, client: client, audiences: authenticator.Audiences{Audience}}, nil
+	if len(issuers) == 0 {
+		issuers = NewOptions().Issuers
+	}
+	return &Tokens{key: key, public: public, client: client, audiences: authenticator.Audiences{Audience}, issuers: issuers}, nil
+}
+
+// issuer is the one that issues in a logical cluster.
+func (t *Tokens) issuer(c logicalcluster.Name) string {
+	return t.issuers[0] + clustersSegment + c.String()
+}
+
+// ClusterOf reads, without verifying anything, which logical cluster a service
+// account token claims to belong to. The authenticator verifies the claim
+// against the scope of the request.
+func (t *Tokens) ClusterOf(token string) (logicalcluster.Name, bool) {
+	claimed := claimsOf(token)
+	for _, issuer := range t.issuers {
+		name, ok := strings.CutPrefix(claimed.Issuer, issuer+clustersSegment)
+		if ok && scope.ValidateName(name) == "" {
+			return logicalcluster.Name(name), true
+		}
+	}
+	return "", false
+}
+
+// claims are what a token says before anybody has verified it.
+type claims struct {
+	Issuer string `json:"iss"`
+	// Secret holds the token, if it is one that does not expire.
+	Secret string `json:"kubernetes.io/serviceaccount/secret.name"`
+}
+
+func claimsOf(token string) (c claims) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return claims{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(payload, &c) != nil {
+		return claims{}
+	}
+	return c
 }
 
 // GenerateToken implements serviceaccount.TokenGenerator for the logical cluster of ctx.
@@ -78,21 +91,40 @@ func (t *Tokens) GenerateToken(ctx context.Context, claims *jwt.Claims, private 
 	if !ok {
 		return "", scope.ErrNoCluster
 	}
-	generator, err := serviceaccount.JWTTokenGenerator(issuer(c), t.key)
+	generator, err := serviceaccount.JWTTokenGenerator(t.issuer(c), t.key)
 	if err != nil {
 		return "", fmt.Errorf("making a token generator: %w", err)
 	}
 	return generator.GenerateToken(ctx, claims, private)
 }
 
+// ForSecret signs the token of an account that a Secret will hold, for the logical
+// cluster of ctx. It does not expire.
+func (t *Tokens) ForSecret(ctx context.Context, account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
+	claims, private := serviceaccount.LegacyClaims(*account, *secret)
+	return t.GenerateToken(ctx, claims, private)
+}
+
 // AuthenticateToken implements authenticator.Token: a token is good in the
-// logical cluster of its issuer only, as long as its account (and pod) lives.
+// logical cluster of its issuer only, as long as its account (and pod) lives, or
+// the Secret that holds it.
 func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	c, ok := scope.ClusterFrom(ctx)
 	if !ok || c == scope.Wildcard {
 		return nil, false, nil
 	}
-	stock := serviceaccount.JWTTokenAuthenticator([]string{issuer(c)}, t.public, t.audiences, serviceaccount.NewValidator(accounts{t.client}))
+	issuers := make([]string, len(t.issuers))
+	for i, issuer := range t.issuers {
+		issuers[i] = issuer + clustersSegment + c.String()
+	}
+	if claimsOf(token).Secret != "" {
+		validator, err := serviceaccount.NewLegacyValidator(true, accounts{t.client}, t.client.CoreV1())
+		if err != nil {
+			return nil, false, fmt.Errorf("verifying a token of a Secret: %w", err)
+		}
+		return serviceaccount.JWTTokenAuthenticator(issuers, t.public, t.audiences, validator).AuthenticateToken(ctx, token)
+	}
+	stock := serviceaccount.JWTTokenAuthenticator(issuers, t.public, t.audiences, serviceaccount.NewValidator(accounts{t.client}))
 	return stock.AuthenticateToken(ctx, token)
 }
 

@@ -19,6 +19,12 @@ const (
 	member = "atoll"
 	// quota is etcd's recommended maximum size of the database in bytes.
 	quota = 8 << 30
+	// snapshotEvery is after how many writes the log begins anew. Until then it is in
+	// memory; etcd's default, ten thousand writes and five thousand more for followers
+	// that are behind, is a hundred megabytes when objects are large.
+	snapshotEvery = 2000
+	// keptForFollowers is what a single member keeps of the log: nobody is behind.
+	keptForFollowers = 100
 	// maxSocketPath is below the limit of sun_path (108 on Linux, 104 on macOS).
 	maxSocketPath = 100
 )
@@ -63,6 +69,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{listenPeer}, []url.URL{advertisePeer}
 	c.InitialCluster = member + "=" + advertisePeer.String()
 	c.QuotaBackendBytes = quota
+	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotEvery, keptForFollowers
 	c.UnsafeNoFsync = config.UnsafeNoSync
 	c.LogLevel = "panic" // what goes wrong is returned; the rest is noise of stopping
 	s.etcd, err = embed.StartEtcd(c)

@@ -56,9 +56,16 @@ func (p *PKI) Write(path string, k Kubeconfig) error {
 	return nil
 }
 
-// Config issues a client certificate and returns a kubeconfig with it.
+// Config issues a client certificate and returns a kubeconfig with it. If there
+// is one scope only, not that of root, the certificate is meant for its logical cluster.
 func (p *PKI) Config(k Kubeconfig) (*clientcmdapi.Config, error) {
-	cert, key, err := p.Client(k.User, k.Groups...)
+	var cluster []*url.URL
+	for _, s := range k.Scopes {
+		if len(k.Scopes) == 1 && s.Cluster != "" && s.Cluster != scope.Root {
+			cluster = append(cluster, &url.URL{Scheme: clusterScheme, Opaque: s.Cluster.String()})
+		}
+	}
+	cert, key, err := p.client(k.User, k.Groups, cluster...)
 	if err != nil {
 		return nil, err
 	}

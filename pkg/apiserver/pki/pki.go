@@ -1,22 +1,24 @@
 // Package pki makes and keeps the keys of a control plane: one certificate
-// authority for servers and clients, the serving certificate, the admin's client
+// authority for servers and for clients of the whole control plane, one for
+// clients of a single logical cluster, the serving certificate, the admin's client
 // certificate and the key that signs service account tokens.
+//
+// Invariant: what the authority of tenants signs names its logical cluster, by
+// name and UID, in a place that nobody but this package writes.
 //
 // Everything is in one directory, made on first start and kept. Only a serving
 // certificate that no longer fits (another address, close to its end) is renewed.
 package pki
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
 	"fmt"
-	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,11 +35,12 @@ const (
 
 // PKI is the loaded directory.
 type PKI struct {
-	dir   string
-	ca    *x509.Certificate
-	caKey crypto.Signer
+	dir         string
+	ca, tenants *authority
 	// CAPEM is the certificate authority.
 	CAPEM []byte
+	// TenantsCAPEM is the certificate authority of clients of one logical cluster.
+	TenantsCAPEM []byte
 	// ServiceAccountKey signs service account tokens.
 	ServiceAccountKey *ecdsa.PrivateKey
 }
@@ -48,9 +51,14 @@ func Load(dir string) (*PKI, error) {
 		return nil, fmt.Errorf("creating the key directory: %w", err)
 	}
 	p := &PKI{dir: dir}
-	if err := p.loadCA(); err != nil {
+	var err error
+	if p.ca, err = loadAuthority(p.CAFile(), p.path("ca.key"), "atoll-ca"); err != nil {
 		return nil, err
 	}
+	if p.tenants, err = loadAuthority(p.path("tenants-ca.crt"), p.path("tenants-ca.key"), "atoll-tenants-ca"); err != nil {
+		return nil, err
+	}
+	p.CAPEM, p.TenantsCAPEM = p.ca.pem, p.tenants.pem
 	key, err := loadOrMakeKey(p.path("sa.key"))
 	if err != nil {
 		return nil, err
@@ -63,37 +71,6 @@ func Load(dir string) (*PKI, error) {
 func (p *PKI) CAFile() string { return p.path("ca.crt") }
 
 func (p *PKI) path(name string) string { return filepath.Join(p.dir, name) }
-
-func (p *PKI) loadCA() error {
-	key, err := loadOrMakeKey(p.path("ca.key"))
-	if err != nil {
-		return err
-	}
-	p.caKey = key
-	if pem, err := os.ReadFile(p.CAFile()); err == nil {
-		certs, err := certutil.ParseCertsPEM(pem)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", p.CAFile(), err)
-		}
-		p.ca, p.CAPEM = certs[0], pem
-		return nil
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("reading the certificate authority: %w", err)
-	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "atoll-ca"},
-		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(caLifetime),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}
-	p.ca, p.CAPEM, err = sign(template, template, key.Public(), key)
-	if err != nil {
-		return fmt.Errorf("making the certificate authority: %w", err)
-	}
-	return writeFile(p.CAFile(), p.CAPEM)
-}
 
 // Serving returns the files of a serving certificate for hosts (names and
 // addresses), renewed if the present one does not fit.
@@ -120,7 +97,7 @@ func (p *PKI) Serving(hosts []string) (certFile, keyFile string, err error) {
 			template.DNSNames = append(template.DNSNames, h)
 		}
 	}
-	_, pem, err := sign(template, p.ca, key.Public(), p.caKey)
+	pem, err := p.ca.issue(template, key.Public())
 	if err != nil {
 		return "", "", fmt.Errorf("making the serving certificate: %w", err)
 	}
@@ -133,7 +110,7 @@ func (p *PKI) fits(certFile string, hosts []string) bool {
 		return false
 	}
 	certs, err := certutil.ParseCertsPEM(pem)
-	if err != nil || time.Until(certs[0].NotAfter) < renewBefore || certs[0].CheckSignatureFrom(p.ca) != nil {
+	if err != nil || time.Until(certs[0].NotAfter) < renewBefore || certs[0].CheckSignatureFrom(p.ca.cert) != nil {
 		return false
 	}
 	for _, h := range hosts {
@@ -147,6 +124,10 @@ func (p *PKI) fits(certFile string, hosts []string) bool {
 // Client issues a certificate for a user with groups, and returns it and its
 // key as PEM. Nothing is stored.
 func (p *PKI) Client(user string, groups ...string) (certPEM, keyPEM []byte, err error) {
+	return p.client(user, groups)
+}
+
+func (p *PKI) client(user string, groups []string, uris ...*url.URL) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client key: %w", err)
@@ -160,65 +141,10 @@ func (p *PKI) Client(user string, groups ...string) (certPEM, keyPEM []byte, err
 		NotAfter:    time.Now().Add(certLifetime),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		URIs:        uris,
 	}
-	if _, certPEM, err = sign(template, p.ca, key.Public(), p.caKey); err != nil {
+	if certPEM, err = p.ca.issue(template, key.Public()); err != nil {
 		return nil, nil, fmt.Errorf("making a client certificate: %w", err)
 	}
 	return certPEM, keyPEM, nil
-}
-
-func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, []byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, err
-	}
-	template.SerialNumber = serial
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
-	if err != nil {
-		return nil, nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, nil, err
-	}
-	pem, err := certutil.EncodeCertificates(cert)
-	return cert, pem, err
-}
-
-func loadOrMakeKey(path string) (*ecdsa.PrivateKey, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return nil, fmt.Errorf("making a key: %w", err)
-		}
-		if data, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
-			return nil, fmt.Errorf("encoding a key: %w", err)
-		}
-		return key, writeFile(path, data)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading a key: %w", err)
-	}
-	parsed, err := keyutil.ParsePrivateKeyPEM(data)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("reading %s: an ECDSA key is needed, this is %T", path, parsed)
-	}
-	return key, nil
-}
-
-// writeFile replaces path in one step, so that a crash leaves the old or the new.
-func writeFile(path string, data []byte) error {
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
 }

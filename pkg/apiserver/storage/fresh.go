@@ -52,7 +52,9 @@ func (s *store) listFresh(ctx context.Context, c logicalcluster.Name, key string
 	if version >= now && whole {
 		return true, nil
 	}
+	kind := list.GetObjectKind().GroupVersionKind() // an unstructured list has it
 	reflect.ValueOf(list).Elem().SetZero()
+	list.GetObjectKind().SetGroupVersionKind(kind)
 	if length > smallList {
 		return false, nil
 	}

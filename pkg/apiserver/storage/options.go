@@ -8,6 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
 // Options say what is not the same for every user of the package.
@@ -21,6 +23,21 @@ type Options struct {
 	// StockLists leaves consistent lists to upstream's watch cache, which waits
 	// for a progress notification of etcd: see listFresh.
 	StockLists bool
+	// Maps has the labels and annotations of what is in watch caches. Default: one
+	// of its own.
+	Maps *sharing.Maps
+}
+
+func (o *Options) complete() {
+	if o.Targets == nil {
+		o.Targets = TargetsOf
+	}
+	if o.Raw == nil {
+		o.Raw = generic.NewRawStorage
+	}
+	if o.Maps == nil {
+		o.Maps = &sharing.Maps{}
+	}
 }
 
 // RawStorage makes the storage of one resource: generic.NewRawStorage, or a
@@ -29,12 +46,7 @@ type RawStorage func(config *storagebackend.ConfigForResource, newFunc, newListF
 
 // NewRESTOptionsGetter wraps delegate, whose own decorator is not used.
 func NewRESTOptionsGetter(delegate generic.RESTOptionsGetter, o Options) generic.RESTOptionsGetter {
-	if o.Targets == nil {
-		o.Targets = TargetsOf
-	}
-	if o.Raw == nil {
-		o.Raw = generic.NewRawStorage
-	}
+	o.complete()
 	return &restOptionsGetter{delegate: delegate, options: o}
 }
 
@@ -69,6 +81,7 @@ func (g *restOptionsGetter) decorate(
 		keyFunc:     keyFunc,
 		baseAttrs:   attrs,
 		targets:     g.options.Targets,
+		maps:        g.options.Maps,
 		newFunc:     newFunc,
 		newListFunc: newListFunc,
 	}

@@ -25,7 +25,7 @@ type sightings struct {
 	// on is set while somebody looks.
 	on   atomic.Bool
 	mu   sync.Mutex
-	ring [sightingsKept]runtime.Object
+	ring []runtime.Object // sightingsKept, once somebody looks
 	next int
 }
 
@@ -36,6 +36,9 @@ func (s *sightings) add(obj runtime.Object) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ring == nil {
+		s.ring = make([]runtime.Object, sightingsKept)
+	}
 	s.ring[s.next] = obj
 	s.next = (s.next + 1) % sightingsKept
 }
@@ -53,8 +56,8 @@ func (s *sightings) attrs(inner storage.AttrFunc) storage.AttrFunc {
 func (s *sightings) find(m metav1.Object) runtime.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := 1; i <= sightingsKept; i++ {
-		obj := s.ring[(s.next-i+sightingsKept)%sightingsKept]
+	for i := 1; i <= len(s.ring); i++ {
+		obj := s.ring[(s.next-i+len(s.ring))%len(s.ring)]
 		if obj == nil {
 			return nil
 		}

@@ -70,7 +70,11 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre 
 	if target, ok := scope.TargetFrom(ctx); ok {
 		validate = s.deleteVisible(target, key, validate)
 	}
-	return s.Interface.Delete(ctx, key, out, pre, validate, cached, o)
+	err = s.Interface.Delete(ctx, key, out, pre, validate, cached, o)
+	if err == nil {
+		noteRemoved(ctx)
+	}
+	return err
 }
 
 // GetList implements storage.Interface.

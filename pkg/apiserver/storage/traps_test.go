@@ -101,6 +101,12 @@ func TestInitialEventsDoNotWalkOtherLogicalClusters(t *testing.T) {
 	const others = 3000
 	f := newStore(t, nil)
 	f.create(in(t, "mine"), t, pod("web", "east"))
+	eventually(t, "the watch cache has the object", func() error { // any version may lack it
+		if got := f.list(in(t, "mine"), t, prefix, "0"); len(got) != 1 {
+			return fmt.Errorf("it has %v", got)
+		}
+		return nil
+	})
 	// A watch that begins with one object, in each way that asks for the state.
 	initial := true
 	ways := map[string]struct {

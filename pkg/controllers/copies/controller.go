@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -22,9 +23,10 @@ const workers = 16
 
 // Config is what a Controller needs.
 type Config struct {
-	// Client and Client's metadata twin are scoped by context.
+	// Client and its twins are scoped by context.
 	Client         versioned.Interface
 	MetadataClient metadata.Interface
+	Dynamic        dynamic.Interface
 	// Copies holds all Copies, with CopyIndexers.
 	Copies *controller.Informer[*placementv1alpha1.Copy]
 	// Metadata tells of deleted objects and changed targets.
@@ -100,7 +102,7 @@ func (s *Controller) Run(ctx context.Context) {
 		return
 	}
 	s.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
-		if new != nil && removed(new) {
+		if new != nil && (removed(new) || new.Status.Controller != nil || old != nil && old.Status.Controller != nil) {
 			s.enqueueCopy(new)
 		}
 	})
@@ -114,8 +116,16 @@ func (s *Controller) Run(ctx context.Context) {
 			switch {
 			case new == nil:
 				k.Object = controller.RequestFor(old)
-			case hasFinalizer(new) && (new.DeletionTimestamp != nil || hasRemoving(new)):
+				if !k.isNamespace() && len(s.Copies.ByIndex(ObjectIndex, k.String())) == 0 {
+					return // nothing is left of it; a Copy that is on its way is seen when it is Removed
+				}
+			case hasFinalizer(new) && (new.DeletionTimestamp != nil && s.concerns(new) || hasRemoving(new)), stopping(new) && s.concerns(new):
 				k.Object = controller.RequestFor(new)
+			case adopted(new):
+				k.Object = controller.RequestFor(new)
+				if len(s.Copies.ByIndex(ObjectIndex, k.String())) == 0 {
+					return
+				}
 			default:
 				return
 			}
@@ -139,16 +149,38 @@ func (s *Controller) clusterChanged(old, new *fleetv1alpha1.PhysicalCluster) {
 	if new != nil && (!new.Spec.Forget || old != nil && old.Spec.Forget) {
 		return
 	}
-	for _, gvr := range s.Metadata.Resources() {
+	for gvr, informer := range s.Metadata.All() {
 		if _, ok := workload.ByResource(gvr.GroupResource()); !ok {
 			continue
 		}
-		for _, obj := range s.Metadata.For(gvr).List() {
+		for _, obj := range informer.List() {
 			if hasFinalizer(obj) && (obj.DeletionTimestamp != nil || hasRemoving(obj)) {
 				s.queue.Enqueue(key{Resource: gvr, Object: controller.RequestFor(obj)})
 			}
 		}
 	}
+}
+
+// concerns says that an object that is being deleted waits for more than the
+// syncer that brought it up.
+func (s *Controller) concerns(obj metav1.Object) bool {
+	for name, t := range placementv1alpha1.TargetsOf(obj.GetAnnotations()) {
+		if t.State == placementv1alpha1.TargetObserved && !s.givenUp(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// adopted says that an object had a copy before it came to stand for what a
+// controller below keeps.
+func adopted(obj metav1.Object) bool {
+	for _, t := range placementv1alpha1.TargetsOf(obj.GetAnnotations()) {
+		if t.Adopted {
+			return true
+		}
+	}
+	return false
 }
 
 func hasRemoving(obj metav1.Object) bool {
@@ -183,13 +215,25 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if obj != nil {
 		object = obj
 	}
-	v := decide(object, copies, s.givenUp)
+	if obj != nil {
+		if c := Claim(obj, copies); c != nil {
+			// What follows from it is decided when the object is seen to have changed.
+			if err := s.adopt(ctx, k, obj, c); err != nil {
+				return controller.Result{}, err
+			}
+		}
+	}
+	v := Decide(object, copies, s.givenUp)
 	if k.isNamespace() && (obj == nil || v.Finalizer && obj.DeletionTimestamp != nil) {
 		// What is in the Namespace goes before our finalizer does: a Namespace that
 		// is made again under the name starts without a decision.
 		if err := s.sweep(ctx, k.Object, obj); err != nil {
 			return controller.Result{}, err
 		}
+	}
+	if obj != nil && v.Finish {
+		// Seen to be finished, it comes back here.
+		return controller.Result{}, s.finish(ctx, k, obj)
 	}
 	if obj != nil && (v.Finalizer || v.Drop) {
 		if err := s.write(ctx, k, obj, v); err != nil {

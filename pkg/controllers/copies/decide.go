@@ -9,10 +9,13 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// verdict is what to do about one object and its Copies.
-type verdict struct {
+// Verdict is what to do about one object and its Copies.
+type Verdict struct {
 	// Finalizer says to remove our finalizer from the object.
 	Finalizer bool
+	// Finish says that the object, a Pod, has time left to stop in, which ends
+	// before its finalizer goes: nothing is left that could stop.
+	Finish bool
 	// Targets, if Drop, is what remains of the targets annotation.
 	Drop    bool
 	Targets placementv1alpha1.Targets
@@ -20,7 +23,7 @@ type verdict struct {
 	Delete []*placementv1alpha1.Copy
 }
 
-// decide looks at an object, nil if it is known to be gone, and at its Copies.
+// Decide looks at an object, nil if it is known to be gone, and at its Copies.
 // gone tells of a target that an admin gave up or that is not registered.
 //
 //	object            entry     Copy of the target       do
@@ -32,9 +35,17 @@ type verdict struct {
 //	                            and the target given up
 //	live              Sync      Removed                  delete the Copy: the syncer begins anew
 //	live              none      Removed                  delete the Copy
-//	any               Observed                           nothing
-func decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(target string) bool) verdict {
-	var v verdict
+//	any               Observed  records what the object  delete the Copy: a controller adopted it
+//	                            stands for, or Removed
+//	any               Observed  other                    nothing: its syncer removes what is below once
+//	                                                     the object is gone
+//	deleting          Observed                           remove the finalizer if the target was given up,
+//	                                                     else its syncer does
+//
+// A Pod that is being deleted gracefully is finished before its finalizer goes; also
+// if somebody took that off.
+func Decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(target string) bool) Verdict {
+	var v Verdict
 	current := map[string]*placementv1alpha1.Copy{}
 	for _, c := range copies {
 		if obj != nil && c.Spec.Object.UID == obj.GetUID() {
@@ -47,14 +58,25 @@ func decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(targe
 		return v
 	}
 	targets := placementv1alpha1.TargetsOf(obj.GetAnnotations())
+	observed := func(target string) bool { return targets[target].State == placementv1alpha1.TargetObserved }
 	done := func(target string) bool {
 		c, ok := current[target]
+		if observed(target) {
+			return gone(target)
+		}
 		return ok && removed(c) || !ok && gone(target)
 	}
+	for _, target := range slices.Sorted(maps.Keys(current)) {
+		c := current[target]
+		if observed(target) && (removed(c) || c.Status.PhysicalUID == targets[target].UID) {
+			v.Delete = append(v.Delete, c)
+			delete(current, target)
+		}
+	}
 	if obj.GetDeletionTimestamp() != nil {
-		v.Finalizer = hasFinalizer(obj) && !slices.ContainsFunc(targets.Names(), func(name string) bool {
-			return targets[name].State != placementv1alpha1.TargetObserved && !done(name)
-		})
+		all := !slices.ContainsFunc(targets.Names(), func(name string) bool { return !done(name) })
+		v.Finalizer = all && hasFinalizer(obj)
+		v.Finish = all && stopping(obj)
 		return v
 	}
 	v.Targets = maps.Clone(targets)
@@ -67,12 +89,18 @@ func decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(targe
 	v.Finalizer = v.Drop && hasFinalizer(obj) && !slices.ContainsFunc(v.Targets.Names(), func(name string) bool {
 		return v.Targets[name].State != placementv1alpha1.TargetObserved
 	})
-	for _, c := range current {
-		if removed(c) {
-			v.Delete = append(v.Delete, c)
+	for _, target := range slices.Sorted(maps.Keys(current)) {
+		if removed(current[target]) {
+			v.Delete = append(v.Delete, current[target])
 		}
 	}
 	return v
+}
+
+// stopping says that an object that is being deleted has time left to stop in.
+func stopping(obj metav1.Object) bool {
+	grace := obj.GetDeletionGracePeriodSeconds()
+	return obj.GetDeletionTimestamp() != nil && grace != nil && *grace > 0
 }
 
 func removed(c *placementv1alpha1.Copy) bool {

@@ -30,6 +30,21 @@ func anObject(targets string, deleting bool) metav1.Object {
 	return obj
 }
 
+func recording(c *placementv1alpha1.Copy, physical types.UID) *placementv1alpha1.Copy {
+	c.Status.PhysicalUID = physical
+	return c
+}
+
+func inTime(obj metav1.Object, seconds int64) metav1.Object {
+	obj.SetDeletionGracePeriodSeconds(&seconds)
+	return obj
+}
+
+func released(obj metav1.Object) metav1.Object {
+	obj.SetFinalizers(nil)
+	return obj
+}
+
 func TestWhatAcknowledgementsLeadTo(t *testing.T) {
 	const (
 		removed  = placementv1alpha1.CopyRemoved
@@ -38,6 +53,7 @@ func TestWhatAcknowledgementsLeadTo(t *testing.T) {
 	)
 	type result struct {
 		Finalizer bool
+		Finish    bool
 		Targets   string // what remains, "-" if the annotation stays as it is
 		Deleted   []string
 	}
@@ -57,18 +73,29 @@ func TestWhatAcknowledgementsLeadTo(t *testing.T) {
 		{"deleting, one of two", anObject(`{"east":{},"west":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "u", removed), aCopy("west", "u", synced)}, "", result{Targets: "-"}},
 		{"deleting, both", anObject(`{"east":{},"west":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "u", removed), aCopy("west", "u", removed)}, "", result{Finalizer: true, Targets: "-"}},
 		{"deleting, the Copy is that of the predecessor", anObject(`{"east":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "before", removed)}, "", result{Targets: "-", Deleted: []string{"east-before"}}},
-		{"deleting, what came up does not count", anObject(`{"east":{"state":"Observed"}}`, true), nil, "", result{Finalizer: true, Targets: "-"}},
+		{"deleting what came up, its syncer is not through", anObject(`{"east":{"state":"Observed"}}`, true), nil, "", result{Targets: "-"}},
+		{"deleting what came up, the target was given up", anObject(`{"east":{"state":"Observed"}}`, true), nil, "east", result{Finalizer: true, Targets: "-"}},
 		{"deleting, a target without a Copy was given up", anObject(`{"east":{}}`, true), nil, "east", result{Finalizer: true, Targets: "-"}},
 		{"deleting, a target with a Copy was given up", anObject(`{"east":{}}`, true), []*placementv1alpha1.Copy{aCopy("east", "u", synced)}, "east", result{Targets: "-"}},
 		{"moved, not acknowledged", anObject(`{"east":{"state":"Removing"},"west":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", removing)}, "", result{Targets: "-"}},
 		{"moved", anObject(`{"east":{"state":"Removing"},"west":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", removed), aCopy("west", "u", synced)}, "", result{Targets: `{"west":{}}`, Deleted: []string{"east-u"}}},
 		{"the last target", anObject(`{"east":{"state":"Removing"}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", removed)}, "", result{Finalizer: true, Deleted: []string{"east-u"}}},
 		{"wanted again", anObject(`{"east":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", removed)}, "", result{Targets: "-", Deleted: []string{"east-u"}}},
+		{"adopted, the Copy is left", anObject(`{"east":{"state":"Observed","uid":"p"}}`, false), []*placementv1alpha1.Copy{recording(aCopy("east", "u", synced), "p")}, "", result{Targets: "-", Deleted: []string{"east-u"}}},
+		{"adopted, and deleted", anObject(`{"east":{"state":"Observed","uid":"p"}}`, true), []*placementv1alpha1.Copy{recording(aCopy("east", "u", synced), "p")}, "", result{Targets: "-", Deleted: []string{"east-u"}}},
+		{"adopted, deleted, and taken for removed", anObject(`{"east":{"state":"Observed","uid":"p"}}`, true), []*placementv1alpha1.Copy{recording(aCopy("east", "u", removed), "p")}, "", result{Targets: "-", Deleted: []string{"east-u"}}},
+		{"adopted, and made again below meanwhile", anObject(`{"east":{"state":"Observed","uid":"p"}}`, false), []*placementv1alpha1.Copy{recording(aCopy("east", "u", synced), "q")}, "", result{Targets: "-"}},
+		{"adopted on a target that was given up", anObject(`{"east":{"state":"Observed","uid":"p"}}`, true), []*placementv1alpha1.Copy{recording(aCopy("east", "u", synced), "q")}, "east", result{Finalizer: true, Targets: "-"}},
+		{"a Pod that stopped in time", inTime(anObject(`{"east":{}}`, true), 30), []*placementv1alpha1.Copy{aCopy("east", "u", removed)}, "", result{Finalizer: true, Finish: true, Targets: "-"}},
+		{"a Pod that stopped in time, its finalizer was forced off", released(inTime(anObject(`{"east":{}}`, true), 30)), []*placementv1alpha1.Copy{aCopy("east", "u", removed)}, "", result{Finish: true, Targets: "-"}},
+		{"a Pod that never ran", released(inTime(anObject("", true), 30)), nil, "", result{Finish: true, Targets: "-"}},
+		{"a Pod that came up and is stopping", released(inTime(anObject(`{"east":{"state":"Observed","uid":"p"}}`, true), 30)), nil, "", result{Targets: "-"}},
+		{"a Pod that is stopping", inTime(anObject(`{"east":{}}`, true), 30), []*placementv1alpha1.Copy{aCopy("east", "u", removing)}, "", result{Targets: "-"}},
 		{"nothing to do", anObject(`{"east":{}}`, false), []*placementv1alpha1.Copy{aCopy("east", "u", synced)}, "", result{Targets: "-"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := decide(c.obj, c.copies, func(target string) bool { return target == c.gone })
-			got := result{Finalizer: v.Finalizer, Targets: "-"}
+			v := Decide(c.obj, c.copies, func(target string) bool { return target == c.gone })
+			got := result{Finalizer: v.Finalizer, Finish: v.Finish, Targets: "-"}
 			if v.Drop {
 				got.Targets = v.Targets.String()
 			}

@@ -17,7 +17,7 @@ import (
 
 // write patches finalizers and targets of the object as it was read: a newer one
 // is a conflict and decided upon anew.
-func (s *Controller) write(ctx context.Context, k key, obj *metav1.PartialObjectMetadata, v verdict) error {
+func (s *Controller) write(ctx context.Context, k key, obj *metav1.PartialObjectMetadata, v Verdict) error {
 	metadata := map[string]any{"uid": obj.UID, "resourceVersion": obj.ResourceVersion}
 	if v.Finalizer {
 		rest := slices.DeleteFunc(slices.Clone(obj.Finalizers), func(f string) bool { return f == placementv1alpha1.CopiesFinalizer })
@@ -41,6 +41,18 @@ func (s *Controller) write(ctx context.Context, k key, obj *metav1.PartialObject
 		Patch(ctx, k.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("taking note of a removal: %w", err)
+	}
+	return nil
+}
+
+// finish ends the time that an object has to stop in; our finalizer still holds it.
+func (s *Controller) finish(ctx context.Context, k key, obj *metav1.PartialObjectMetadata) error {
+	now := int64(0)
+	err := s.MetadataClient.Resource(k.Resource).Namespace(k.Object.Namespace).Delete(ctx, k.Object.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &obj.UID}, GracePeriodSeconds: &now,
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("finishing a deletion: %w", err)
 	}
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
 
@@ -49,10 +51,15 @@ func (c *Controller) act(ctx context.Context, key item, latest *metav1.PartialOb
 // delete deletes latest if it still is what was decided about. A change that
 // left its owners as they were changes nothing in the decision.
 func (c *Controller) delete(ctx context.Context, key item, latest *metav1.PartialObjectMetadata, policy metav1.DeletionPropagation) error {
-	client := c.Client.Resource(key.Resource).Namespace(key.Namespace)
+	client := c.Client.Resource(key.served).Namespace(key.Namespace)
 	options := metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &key.UID, ResourceVersion: &latest.ResourceVersion},
 		PropagationPolicy: &policy,
+	}
+	if observed(latest) {
+		// A graceful deletion of what came up from a physical cluster is carried out
+		// there. That is for users: what has no owner there is collected there.
+		options.GracePeriodSeconds = ptr.To[int64](0)
 	}
 	err := client.Delete(ctx, key.Name, options)
 	if apierrors.IsConflict(err) {
@@ -71,6 +78,16 @@ func (c *Controller) delete(ctx context.Context, key item, latest *metav1.Partia
 		return fmt.Errorf("deleting: %w", err)
 	}
 	return nil
+}
+
+// observed says that an object came up from a physical cluster.
+func observed(obj *metav1.PartialObjectMetadata) bool {
+	for _, t := range placementv1alpha1.TargetsOf(obj.Annotations) {
+		if t.State == placementv1alpha1.TargetObserved {
+			return true
+		}
+	}
+	return false
 }
 
 // unblockAndDelete breaks a possible circle of objects that wait for each other.
@@ -109,11 +126,19 @@ func (c *Controller) dropFinalizer(ctx context.Context, key item, latest *metav1
 // orphanDependents takes the references to an item off all its dependents.
 func (c *Controller) orphanDependents(ctx context.Context, key item) error {
 	var failures []error
+	mapper, err := c.Mapper(ctx, key.Cluster)
+	if err != nil {
+		return fmt.Errorf("discovering kinds: %w", err)
+	}
 	c.dependents(key.Cluster, key.UID, func(gvr schema.GroupVersionResource, d *metav1.PartialObjectMetadata) {
 		if !mayOwn(key, d) {
 			return
 		}
-		dependent := item{Cluster: key.Cluster, Resource: gvr, Namespace: d.Namespace, Name: d.Name, UID: d.UID}
+		served, err := c.served(gvr, mapper)
+		if err != nil {
+			return // nobody can read it, so nobody misses its owner
+		}
+		dependent := item{Cluster: key.Cluster, Resource: gvr, served: served, Namespace: d.Namespace, Name: d.Name, UID: d.UID}
 		latest, err := c.get(ctx, dependent)
 		if err == nil && latest != nil {
 			err = c.dropOwners(ctx, dependent, latest, key.UID)
@@ -133,7 +158,7 @@ func (c *Controller) patch(ctx context.Context, key item, latest *metav1.Partial
 	if err != nil {
 		return nil, fmt.Errorf("encoding a patch: %w", err)
 	}
-	now, err := c.Client.Resource(key.Resource).Namespace(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	now, err := c.Client.Resource(key.served).Namespace(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

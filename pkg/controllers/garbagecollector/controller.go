@@ -45,6 +45,10 @@ type item struct {
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
 	UID             types.UID
+
+	// served is the resource in a version that the logical cluster serves; it is
+	// not part of the key.
+	served schema.GroupVersionResource
 }
 
 // LogicalCluster is the scope in which the item is looked at.
@@ -59,11 +63,8 @@ func (i item) String() string {
 // Controller is the garbage collector.
 type Controller struct {
 	Config
-	informers map[schema.GroupVersionResource]*controller.Informer[*metav1.PartialObjectMetadata]
-	// resources gives the version in which a resource is watched.
-	resources map[schema.GroupResource]schema.GroupVersionResource
-	absent    *lru.Cache
-	queue     *controller.Controller[item]
+	absent *lru.Cache
+	queue  *controller.Controller[item]
 }
 
 // New makes the controller.
@@ -71,25 +72,19 @@ func New(config Config) *Controller {
 	if config.Workers == 0 {
 		config.Workers = 8
 	}
-	c := &Controller{
-		Config:    config,
-		informers: map[schema.GroupVersionResource]*controller.Informer[*metav1.PartialObjectMetadata]{},
-		resources: map[schema.GroupResource]schema.GroupVersionResource{},
-		absent:    lru.New(absences),
-	}
+	c := &Controller{Config: config, absent: lru.New(absences)}
 	c.queue = controller.New("garbagecollector", config.Workers, c.reconcile)
-	for _, gvr := range config.Metadata.Resources() {
-		if gvr.Resource == "events" { // they own nothing and expire
-			continue
+	config.Metadata.Follow(func(gvr schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
+		if !collected(gvr) {
+			return
 		}
-		c.informers[gvr] = config.Metadata.For(gvr)
-		c.resources[gvr.GroupResource()] = gvr
-	}
-	for gvr, informer := range c.informers {
 		informer.Handle(func(old, obj *metav1.PartialObjectMetadata) { c.changed(gvr, old, obj) })
-	}
+	})
 	return c
 }
+
+// collected says whether a resource takes part: events own nothing and expire.
+func collected(gvr schema.GroupVersionResource) bool { return gvr.Resource != "events" }
 
 // Run works until ctx is done. It waits for all informers, so that no owner is
 // doubted only because its kind is not listed yet.
@@ -101,13 +96,21 @@ func (c *Controller) Run(ctx context.Context) {
 }
 
 func (c *Controller) reconcile(ctx context.Context, key item) (controller.Result, error) {
-	known, ok := c.informers[key.Resource].Get(controller.Request{Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name})
+	informer := c.Metadata.For(key.Resource)
+	if informer == nil {
+		return controller.Result{}, nil // no longer served
+	}
+	known, ok := informer.Get(controller.Request{Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name})
 	if !ok || known.UID != key.UID {
 		return controller.Result{}, nil // gone: its deletion was an event of its own
 	}
 	mapper, err := c.Mapper(ctx, key.Cluster)
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("discovering kinds: %w", err)
+	}
+	if key.served, err = c.served(key.Resource, mapper); err != nil {
+		klog.FromContext(ctx).V(4).Info("A resource is not served", "err", err)
+		return controller.Result{RequeueAfter: unknownKind}, nil
 	}
 	if known.DeletionTimestamp == nil && c.obvious(key, known.OwnerReferences, mapper) {
 		return controller.Result{}, nil
@@ -151,6 +154,15 @@ func (c *Controller) dependentsOf(key item) []dependent {
 	return found
 }
 
+// served is the resource in a version that the logical cluster of mapper serves.
+// A resource that users define is watched in one version for all of them.
+func (c *Controller) served(gvr schema.GroupVersionResource, mapper meta.RESTMapper) (schema.GroupVersionResource, error) {
+	if !c.Metadata.Added(gvr) {
+		return gvr, nil
+	}
+	return mapper.ResourceFor(gvr.GroupResource().WithVersion(""))
+}
+
 // mayOwn says whether the reference of d to the item can be true: an object in
 // a namespace owns only there.
 func mayOwn(key item, d *metav1.PartialObjectMetadata) bool {
@@ -159,7 +171,7 @@ func mayOwn(key item, d *metav1.PartialObjectMetadata) bool {
 
 // get reads an item from the server; nil if it is gone.
 func (c *Controller) get(ctx context.Context, key item) (*metav1.PartialObjectMetadata, error) {
-	o, err := c.Client.Resource(key.Resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	o, err := c.Client.Resource(key.served).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && o.UID != key.UID:
 		return nil, nil

@@ -56,7 +56,7 @@ func (c *Controller) enqueueDependents(obj *metav1.PartialObjectMetadata) {
 // enqueueWaiting enqueues the owner that ref names if it waits for dependents.
 func (c *Controller) enqueueWaiting(obj *metav1.PartialObjectMetadata, ref metav1.OwnerReference) {
 	key := controller.UIDKey(logicalcluster.From(obj), ref.UID)
-	for gvr, informer := range c.informers {
+	for gvr, informer := range c.Metadata.All() {
 		for _, o := range informer.ByIndex(controller.UIDIndex, key) {
 			if deletesDependents(o) {
 				c.enqueue(gvr, o)

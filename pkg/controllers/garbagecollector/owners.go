@@ -44,7 +44,7 @@ func (c *Controller) obvious(key item, refs []metav1.OwnerReference, mapper meta
 		if err != nil {
 			return false
 		}
-		informer := c.informers[c.resources[mapping.Resource.GroupResource()]]
+		informer := c.Metadata.ForResource(mapping.Resource.GroupResource())
 		if informer == nil {
 			return false
 		}
@@ -114,7 +114,7 @@ func mappingOf(mapper meta.RESTMapper, ref metav1.OwnerReference) (*meta.RESTMap
 // dependents calls f with every object that names the owner.
 func (c *Controller) dependents(cluster logicalcluster.Name, uid types.UID, f func(schema.GroupVersionResource, *metav1.PartialObjectMetadata)) {
 	key := controller.UIDKey(cluster, uid)
-	for gvr, informer := range c.informers {
+	for gvr, informer := range c.Metadata.All() {
 		for _, d := range informer.ByIndex(controller.OwnerIndex, key) {
 			f(gvr, d)
 		}

@@ -47,7 +47,15 @@ func Bootstrap(ctx context.Context, c Config, name logicalcluster.Name) error {
 	}
 	g, inside := errgroup.WithContext(within(ctx, name))
 	for _, namespace := range firstNamespaces(name) {
-		g.Go(func() error { return c.makeNamespace(inside, namespace) })
+		g.Go(func() error {
+			if err := c.makeNamespace(inside, namespace); err != nil || namespace != metav1.NamespaceDefault || name == scope.Root {
+				return err
+			}
+			return c.makeService(inside, c.URL(name))
+		})
+	}
+	if name != scope.Root {
+		g.Go(func() error { return c.makeServiceRange(inside) })
 	}
 	if len(lc.Spec.Owners) > 0 {
 		g.Go(func() error { return c.bindOwners(inside, lc.Spec.Owners) })

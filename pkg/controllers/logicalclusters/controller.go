@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
@@ -82,14 +83,13 @@ func New(config Config) *Controller {
 		}
 		c.queue.Enqueue(requestFor(logicalcluster.From(binding)))
 	})
-	for _, gvr := range config.Metadata.Resources() {
-		informer := config.Metadata.For(gvr)
+	config.Metadata.Follow(func(_ schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
 		informer.Handle(func(old, obj *metav1.PartialObjectMetadata) {
 			if obj == nil {
 				c.gone(informer, logicalcluster.From(old))
 			}
 		})
-	}
+	})
 	return c
 }
 

@@ -84,11 +84,11 @@ func (c *Controller) empty(ctx context.Context, name logicalcluster.Name) (remai
 
 // count adds what the informers know of, save namespaces.
 func (c *Controller) count(name logicalcluster.Name, left remains) {
-	for _, gvr := range c.Metadata.Resources() {
+	for gvr, informer := range c.Metadata.All() {
 		if gvr == namespaces && !left.empty() {
 			continue // counted from the server
 		}
-		for _, obj := range c.Metadata.For(gvr).ListCluster(name) {
+		for _, obj := range informer.ListCluster(name) {
 			left.add(gvr.GroupResource(), obj)
 		}
 	}

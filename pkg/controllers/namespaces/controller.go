@@ -62,14 +62,13 @@ func New(config Config) *Controller {
 			c.queue.EnqueueAfter(controller.RequestFor(ns), settle)
 		}
 	})
-	for _, gvr := range config.Metadata.Resources() {
-		informer := config.Metadata.For(gvr)
+	config.Metadata.Follow(func(_ schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
 		informer.Handle(func(old, obj *metav1.PartialObjectMetadata) {
 			if obj == nil && old.Namespace != "" {
 				c.gone(informer, old)
 			}
 		})
-	}
+	})
 	return c
 }
 

@@ -30,8 +30,17 @@ type heartbeat struct {
 //	fresh      anything              as reported, to be asked again
 //	silent     False by the server   as reported: the server cannot connect and says why
 //	silent     anything else         Ready and Syncing Unknown, HeartbeatLost
+//
+// What was given up is not synced, whoever lives.
 func health(pc *fleetv1alpha1.PhysicalCluster, h heartbeat, now time.Time) (conditions []metav1.Condition, holds time.Duration) {
 	conditions = append(conditions, pc.Status.Conditions...)
+	if pc.Spec.Forget {
+		meta.SetStatusCondition(&conditions, metav1.Condition{
+			Type: fleetv1alpha1.ConditionSyncing, Status: metav1.ConditionFalse, Reason: reasonForgotten,
+			Message:            "the physical cluster was given up (spec.forget is set): its syncer does nothing any more",
+			ObservedGeneration: pc.Generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
 	ready := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	last := h.seen
 	if !h.ever {
@@ -49,7 +58,9 @@ func health(pc *fleetv1alpha1.PhysicalCluster, h heartbeat, now time.Time) (cond
 	}
 	message := fmt.Sprintf("no heartbeat for %s; what runs there is left alone", Silence)
 	unknown(&conditions, pc, fleetv1alpha1.ConditionReady, fleetv1alpha1.ReasonHeartbeatLost, message, now)
-	unknown(&conditions, pc, fleetv1alpha1.ConditionSyncing, fleetv1alpha1.ReasonHeartbeatLost, message, now)
+	if !pc.Spec.Forget {
+		unknown(&conditions, pc, fleetv1alpha1.ConditionSyncing, fleetv1alpha1.ReasonHeartbeatLost, message, now)
+	}
 	return conditions, 0
 }
 

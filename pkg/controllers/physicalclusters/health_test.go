@@ -24,24 +24,27 @@ func TestSilenceIsUnknownAndNothingElse(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		connection fleetv1alpha1.ConnectionType
+		forget     bool
 		reported   []metav1.Condition
 		heartbeat  heartbeat
 		want       map[string]string
 		holds      time.Duration
 	}{
-		{"never heard of", "", nil, heartbeat{}, map[string]string{"Ready": "Unknown NoHeartbeat"}, 0},
-		{"a report before the first Lease", "", []metav1.Condition{condition("Ready", metav1.ConditionTrue, "Heartbeat", 10*time.Second)}, heartbeat{}, map[string]string{"Ready": "True Heartbeat"}, 30 * time.Second},
-		{"an old report and no Lease", "", []metav1.Condition{ready}, heartbeat{}, map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
-		{"still never heard of", "", []metav1.Condition{condition("Ready", metav1.ConditionUnknown, "NoHeartbeat", time.Hour)}, heartbeat{}, map[string]string{"Ready": "Unknown NoHeartbeat"}, 0},
-		{"fresh", "", []metav1.Condition{ready, syncing}, seen(39 * time.Second), map[string]string{"Ready": "True Heartbeat", "Syncing": "True Watching"}, time.Second},
-		{"silent", "", []metav1.Condition{ready, syncing}, seen(40 * time.Second), map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
-		{"silent after a failure", fleetv1alpha1.ConnectionPull, []metav1.Condition{broken}, seen(time.Minute), map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
-		{"the server says why", fleetv1alpha1.ConnectionPush, []metav1.Condition{broken}, seen(time.Minute), map[string]string{"Ready": "False Unreachable"}, 0},
-		{"the server cannot even begin", fleetv1alpha1.ConnectionPush, []metav1.Condition{condition("Ready", metav1.ConditionFalse, "InvalidKubeconfig", time.Hour)}, heartbeat{}, map[string]string{"Ready": "False InvalidKubeconfig"}, 0},
+		{"never heard of", "", false, nil, heartbeat{}, map[string]string{"Ready": "Unknown NoHeartbeat"}, 0},
+		{"a report before the first Lease", "", false, []metav1.Condition{condition("Ready", metav1.ConditionTrue, "Heartbeat", 10*time.Second)}, heartbeat{}, map[string]string{"Ready": "True Heartbeat"}, 30 * time.Second},
+		{"an old report and no Lease", "", false, []metav1.Condition{ready}, heartbeat{}, map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
+		{"still never heard of", "", false, []metav1.Condition{condition("Ready", metav1.ConditionUnknown, "NoHeartbeat", time.Hour)}, heartbeat{}, map[string]string{"Ready": "Unknown NoHeartbeat"}, 0},
+		{"fresh", "", false, []metav1.Condition{ready, syncing}, seen(39 * time.Second), map[string]string{"Ready": "True Heartbeat", "Syncing": "True Watching"}, time.Second},
+		{"silent", "", false, []metav1.Condition{ready, syncing}, seen(40 * time.Second), map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
+		{"silent after a failure", fleetv1alpha1.ConnectionPull, false, []metav1.Condition{broken}, seen(time.Minute), map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "Unknown HeartbeatLost"}, 0},
+		{"the server says why", fleetv1alpha1.ConnectionPush, false, []metav1.Condition{broken}, seen(time.Minute), map[string]string{"Ready": "False Unreachable"}, 0},
+		{"the server cannot even begin", fleetv1alpha1.ConnectionPush, false, []metav1.Condition{condition("Ready", metav1.ConditionFalse, "InvalidKubeconfig", time.Hour)}, heartbeat{}, map[string]string{"Ready": "False InvalidKubeconfig"}, 0},
+		{"given up, its syncer lives", "", true, []metav1.Condition{ready, syncing}, seen(39 * time.Second), map[string]string{"Ready": "True Heartbeat", "Syncing": "False Forgotten"}, time.Second},
+		{"given up and silent", "", true, []metav1.Condition{ready, syncing}, seen(time.Minute), map[string]string{"Ready": "Unknown HeartbeatLost", "Syncing": "False Forgotten"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pc := &fleetv1alpha1.PhysicalCluster{}
-			pc.Spec.Connection.Type = c.connection
+			pc.Spec.Connection.Type, pc.Spec.Forget = c.connection, c.forget
 			pc.Status.Conditions = c.reported
 			conditions, holds := health(pc, c.heartbeat, noon)
 			got := map[string]string{}

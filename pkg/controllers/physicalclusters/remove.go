@@ -54,8 +54,8 @@ func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 // will ever tell that it ended, and a Pod with a node waits for that.
 func (c *Controller) forgetObserved(ctx context.Context, target string) error {
 	var errs []error
-	for _, gvr := range c.Objects.Resources() {
-		for _, obj := range c.Objects.For(gvr).List() {
+	for gvr, informer := range c.Objects.All() {
+		for _, obj := range informer.List() {
 			entry, ok := placementv1alpha1.TargetsOf(obj.Annotations)[target]
 			if !ok || entry.State != placementv1alpha1.TargetObserved {
 				continue

@@ -32,21 +32,21 @@ const (
 type Config struct {
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
-	// Objects has the metadata of ConfigMaps and Secrets.
+	// Objects has the metadata of ConfigMaps, Secrets, Namespaces and what rules them.
 	Objects *controller.Metadata
 	// ServiceAccounts tells which Secrets pods get through their service
 	// account; nil if that shall not count.
 	ServiceAccounts *controller.Informer[*corev1.ServiceAccount]
 }
 
-// Controller gives ConfigMaps and Secrets their targets.
+// Controller gives ConfigMaps, Secrets, and what rules a namespace their targets.
 type Controller struct {
 	Config
 	holders []*controller.Informer[*holder]
 	queue   *controller.Controller[key]
 }
 
-// key names a ConfigMap or Secret.
+// key names an object that gets targets.
 type key struct {
 	controller.Request
 	resource schema.GroupResource
@@ -74,6 +74,7 @@ func New(config Config) *Controller {
 	if c.ServiceAccounts != nil {
 		c.ServiceAccounts.Handle(c.serviceAccountChanged)
 	}
+	c.handleRules()
 	return c
 }
 
@@ -184,7 +185,10 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	}
 	current := placementv1alpha1.TargetsOf(obj.Annotations)
 	var needed map[string]need
-	if !never(k.resource, obj) {
+	switch kind, _ := workload.ByResource(k.resource); {
+	case kind.Role == workload.Ruling:
+		needed = ruling(kind, c.namespaceTargets(k))
+	case !never(k.resource, obj):
 		needed = needs(c.referrers(k))
 	}
 	targets := next(current, needed)

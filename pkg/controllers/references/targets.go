@@ -30,7 +30,8 @@ func never(resource schema.GroupResource, obj metav1.Object) bool {
 type need int
 
 const (
-	// needKeep: a referrer is being removed there, what it uses goes after it.
+	// needKeep: a referrer is being removed there, what it uses goes after it; or a
+	// controller there has adopted it, and it uses what was there before.
 	needKeep need = iota + 1
 	// needCopy: a referrer keeps a copy there.
 	needCopy
@@ -46,6 +47,10 @@ func needs(referrers []placementv1alpha1.Targets) map[string]need {
 				out[name] = needCopy
 			case placementv1alpha1.TargetStateRemoving:
 				out[name] = max(out[name], needKeep)
+			case placementv1alpha1.TargetObserved:
+				if target.Adopted {
+					out[name] = max(out[name], needKeep)
+				}
 			}
 		}
 	}

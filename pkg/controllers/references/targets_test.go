@@ -43,10 +43,33 @@ func TestTargetsAreThoseOfTheReferrers(t *testing.T) {
 		{"a referrer that is being removed needs nothing new", "", []string{removing}, ""},
 		{"one is removed, another stays", "", []string{removing, `{"east":{}}`}, `{"east":{}}`},
 		{"wanted again during the removal", removing, []string{`{"east":{}}`}, removing},
+		{"what a controller below adopted keeps what it has", `{"east":{}}`, []string{`{"east":{"state":"Observed","uid":"1","adopted":true}}`}, `{"east":{}}`},
+		{"and needs nothing new", "", []string{`{"east":{"state":"Observed","uid":"1","adopted":true}}`}, ""},
 		{"observed objects below need nothing from here", "", []string{`{"east":{"state":"Observed","uid":"1"}}`}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := next(parse(t, c.current)[0], needs(parse(t, c.referrers...))).String()
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatRulesANamespaceFollowsIt(t *testing.T) {
+	for _, c := range []struct {
+		name, kind, current, namespace, want string
+	}{
+		{"a limit", "LimitRange", "", `{"east":{},"west":{}}`, `{"east":{},"west":{}}`},
+		{"a quota", "ResourceQuota", "", `{"east":{}}`, `{"east":{}}`},
+		{"a quota that would have to be divided", "ResourceQuota", "", `{"east":{},"west":{}}`, ""},
+		{"a quota that has to be divided from now on", "ResourceQuota", `{"east":{}}`, `{"east":{},"west":{}}`, `{"east":{"state":"Removing"}}`},
+		{"a limit of a namespace that is not placed", "LimitRange", "", "", ""},
+		{"a limit of a namespace that leaves", "LimitRange", `{"east":{}}`, `{"east":{"state":"Removing"}}`, `{"east":{}}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kind, _ := workload.ByKind(schema.GroupKind{Kind: c.kind})
+			got := next(parse(t, c.current)[0], ruling(kind, parse(t, c.namespace)[0])).String()
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -1,14 +1,19 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -83,29 +88,76 @@ func (s *Controller) Run(ctx context.Context) {
 		if c == nil {
 			c = old
 		}
-		if kind, ok := workload.ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource}); ok && syncer.HasStatus(kind) {
+		if kind, ok := workload.ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource}); ok && syncer.HasStatus(kind) && saysMore(old, new) {
 			s.queue.Enqueue(keyOfCopy(c))
 		}
 	})
+	var replayed atomic.Bool
 	for _, kind := range workload.Kinds() {
 		informer := s.Metadata.For(kind.GroupVersionResource())
 		if informer == nil || !syncer.HasStatus(kind) {
 			continue
 		}
 		informer.Handle(func(old, new *metav1.PartialObjectMetadata) {
-			if new != nil && targetsOf(old) != targetsOf(new) {
-				s.queue.Enqueue(key{Resource: kind.GroupResource(), Object: controller.RequestFor(new)})
+			if new == nil || targetsOf(old) == targetsOf(new) && !onlyStatus(old, new) {
+				return
 			}
+			k := key{Resource: kind.GroupResource(), Object: controller.RequestFor(new)}
+			if old == nil && replayed.Load() && len(s.Copies.ByIndex(ObjectIndex, k.String())) == 0 {
+				return // it is new, and nobody has said anything
+			}
+			s.queue.Enqueue(k)
 		})
 	}
+	replayed.Store(true)
+	s.followRevisions()
 	s.queue.Run(ctx)
 }
 
+// saysMore tells news of a Copy from what does not concern the status: a Copy that
+// has nothing to say is as good as none.
+func saysMore(old, new *placementv1alpha1.Copy) bool {
+	nothing := placementv1alpha1.CopyStatus{}
+	before, now := &nothing, &nothing
+	if old != nil {
+		before = &old.Status
+	}
+	if new != nil {
+		now = &new.Status
+	}
+	return old != nil && new != nil && old.Spec != new.Spec ||
+		before.ObservedGeneration != now.ObservedGeneration ||
+		!bytes.Equal(raw(before.Observed), raw(now.Observed)) ||
+		(before.State == placementv1alpha1.CopyRemoved) != (now.State == placementv1alpha1.CopyRemoved)
+}
+
+func raw(status *runtime.RawExtension) []byte {
+	if status == nil {
+		return nil
+	}
+	return status.Raw
+}
+
+// onlyStatus says that nothing but the status of a placed object changed: if it
+// was not us, what the copies say has to be put back.
+func onlyStatus(old, new *metav1.PartialObjectMetadata) bool {
+	return old != nil && targetsOf(new) != "" && old.UID == new.UID && old.Generation == new.Generation && old.ResourceVersion != new.ResourceVersion &&
+		new.DeletionTimestamp == nil && maps.Equal(old.Labels, new.Labels) && maps.Equal(old.Annotations, new.Annotations) && slices.Equal(old.Finalizers, new.Finalizers)
+}
+
+// targetsOf are the targets that shall keep a copy; what came up has its status
+// from the syncer.
 func targetsOf(obj *metav1.PartialObjectMetadata) string {
 	if obj == nil {
 		return ""
 	}
-	return obj.Annotations[placementv1alpha1.TargetsAnnotation]
+	targets := placementv1alpha1.TargetsOf(obj.Annotations)
+	for _, t := range targets {
+		if t.State != placementv1alpha1.TargetObserved {
+			return obj.Annotations[placementv1alpha1.TargetsAnnotation]
+		}
+	}
+	return ""
 }
 
 // reconcile writes the status of one object if it is not what its Copies say.
@@ -122,9 +174,24 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
-	status, changed := syncer.Summarize(kind, obj, s.Copies.ByIndex(ObjectIndex, k.String()))
-	if changed {
-		obj.Object["status"] = status
+	copies := s.Copies.ByIndex(ObjectIndex, k.String())
+	if node := syncer.NodeOf(obj, copies); node != "" {
+		// Before anybody sees it run.
+		obj, err = bind(ctx, client, obj, node)
+		if apierrors.IsNotFound(err) {
+			return controller.Result{}, nil
+		}
+		if err != nil {
+			return controller.Result{}, err
+		}
+	}
+	forgot, left := syncer.ForgetDisrupted(obj, s.now())
+	status, changed := syncer.Summarize(kind, obj, copies)
+	if s.number(k, obj) || changed || forgot {
+		if changed {
+			obj.Object["status"] = status
+		}
+		obj.SetManagedFields(nil) // the server keeps its own
 		updated, err := client.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 		if apierrors.IsNotFound(err) {
 			return controller.Result{}, nil
@@ -136,6 +203,9 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 		}
 		obj = updated
+	}
+	if left > 0 {
+		return controller.Result{RequeueAfter: left}, nil
 	}
 	return s.expire(ctx, client, obj)
 }

@@ -1072,11 +1072,17 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
+					"controller": {
+						SchemaProps: spec.SchemaProps{
+							Description: "controller is the logical object whose controller on the target has adopted the copy. The object is about to become one that was brought up.",
+							Ref:         ref(placementv1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			runtime.RawExtension{}.OpenAPIModelName()},
+			placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -1579,6 +1585,13 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "UID is, for an observed object, the UID that it has on the target.",
 							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"adopted": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Adopted says of an observed object that a user made it, and a controller of the target took its copy over.",
+							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
@@ -31,6 +32,11 @@ const (
 	retryAfter = time.Minute
 	// settleAfter gathers the many events of objects and copies into one look.
 	settleAfter = 200 * time.Millisecond
+	// writeAgain is the shortest time between two writes of one status: while many
+	// objects come and go, it would change with each.
+	writeAgain = time.Second
+	// maxWritten bounds what is remembered of writes.
+	maxWritten = 4096
 )
 
 // Config is what the controller works with. The clients take the logical
@@ -59,6 +65,8 @@ type Controller struct {
 	Config
 	queue *controller.Controller[controller.Request]
 	told  *told
+	// written holds when the status of a unit was written last.
+	written *utilcache.LRUExpireCache
 }
 
 // New makes the controller and subscribes it to the informers.
@@ -66,7 +74,7 @@ func New(config Config) *Controller {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
-	c := &Controller{Config: config, told: newTold(config.Clock)}
+	c := &Controller{Config: config, told: newTold(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock)}
 	c.queue = controller.New(name, workers, c.reconcile)
 	c.subscribe()
 	return c
@@ -122,7 +130,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 			return controller.Result{}, err
 		}
 	}
-	return controller.Result{}, c.writeStatus(ctx, u)
+	return c.writeStatus(ctx, u)
 }
 
 // read gathers a unit from the informers; ok is false if there is nothing to do
@@ -147,7 +155,8 @@ func (c *Controller) read(key controller.Request) (*unit, bool) {
 			continue
 		}
 		for _, o := range informer.ListNamespace(key.Cluster, key.Namespace) {
-			if !u.add(&o.ObjectMeta) && kind.Role == workload.Placed && o.DeletionTimestamp == nil {
+			if !u.add(&o.ObjectMeta) && kind.Role == workload.Placed && o.DeletionTimestamp == nil &&
+				!stamp.OfServer(kind.GroupResource(), o.Namespace, o.Name) {
 				u.pending = append(u.pending, pending{resource: kind.GroupVersionResource(), kind: kind, object: o})
 			}
 		}
@@ -218,17 +227,24 @@ func (c *Controller) stampNamespace(ctx context.Context, u *unit) error {
 	return nil
 }
 
-func (c *Controller) writeStatus(ctx context.Context, u *unit) error {
+func (c *Controller) writeStatus(ctx context.Context, u *unit) (controller.Result, error) {
+	now := c.Clock.Now()
 	progress := placement.Progresses(u.objects, c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace))
-	status := placement.Status(u.placement, progress, c.Clock.Now())
+	status := placement.Status(u.placement, progress, now)
 	if placement.EqualStatus(u.placement.Status, status) {
-		return nil
+		return controller.Result{}, nil
+	}
+	if at, ok := c.written.Get(u.key); ok {
+		if left := at.(time.Time).Add(writeAgain).Sub(now); left > 0 {
+			return controller.Result{RequeueAfter: left}, nil
+		}
 	}
 	changed := u.placement.DeepCopy()
 	changed.Status = status
 	_, err := c.Client.PlacementV1alpha1().Placements(changed.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status: %w", err)
+		return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
-	return nil
+	c.written.Add(u.key, now, writeAgain)
+	return controller.Result{}, nil
 }

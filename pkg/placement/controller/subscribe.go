@@ -17,8 +17,12 @@ import (
 // subscribe turns events into namespaces to look at.
 func (c *Controller) subscribe() {
 	c.Placements.Handle(func(_, new *placementv1alpha1.Placement) {
-		if new != nil {
+		switch {
+		case new == nil:
+		case new.Spec.Decision == nil:
 			c.queue.Enqueue(keyOf(new))
+		default: // admission, which has just decided, is still writing
+			c.queue.EnqueueAfter(keyOf(new), settleAfter)
 		}
 	})
 	c.Namespaces.Handle(func(old, new *corev1.Namespace) {

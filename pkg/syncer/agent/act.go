@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // act does one action and puts what it learned into the input of the next plan.
@@ -45,6 +47,11 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	client := p.up.atoll.PlacementV1alpha1().Copies(c.Namespace)
 	before := p.in.Copy
+	if onlyReports(before, c) {
+		if p.after = p.reports.wait(p.key, time.Now()); p.after > 0 {
+			return nil // more is likely to come
+		}
+	}
 	var written *placementv1alpha1.Copy
 	var err error
 	if before == nil {
@@ -62,10 +69,16 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	case apierrors.IsNotFound(err) && before != nil:
 		p.writtenCopies.forget(p.key, before.UID)
 		return errAgain
+	case isNamespaceGone(err):
+		return errAgain // the Namespace went since we looked: the watch is about to say so
 	case err != nil:
+		if apierrors.IsForbidden(err) {
+			p.report.poke() // we may have been given up
+		}
 		return fmt.Errorf("writing the copy: %w", err)
 	}
 	p.writtenCopies.put(p.key, written)
+	p.reports.wrote(p.key, time.Now())
 	p.in.Copy, p.in.Reverted = written, 0
 	if failedAnew(before, written) {
 		p.tell(ctx, written)
@@ -116,6 +129,11 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 		}
 	}
 	exists := a.Object.GetUID() != ""
+	if !exists && workload.Ruled(p.kind) {
+		if ruled, err := p.ruled(ctx); err != nil || !ruled {
+			return cmp.Or(err, errAgain)
+		}
+	}
 	if !exists {
 		a.Object.SetResourceVersion(neverVersion)
 	}

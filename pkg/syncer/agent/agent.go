@@ -7,12 +7,14 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -41,6 +43,7 @@ type Config struct {
 type Agent struct {
 	target string
 	resync time.Duration
+	terms  terms
 	up     upstream
 	down   physical
 	report *reporter
@@ -67,9 +70,9 @@ func New(c Config) (*Agent, error) {
 	if c.Upstream == nil || c.Physical == nil {
 		return nil, errors.New("an agent needs the way to the control plane and to the physical cluster")
 	}
-	a := &Agent{target: c.Target, resync: c.Resync}
+	a := &Agent{target: c.Target, resync: c.Resync, terms: usual()}
 	if a.resync == 0 {
-		a.resync = heartbeat
+		a.resync = surveying
 	}
 	var err error
 	if a.up, err = newUpstream(c.Upstream); err != nil {
@@ -78,7 +81,6 @@ func New(c Config) (*Agent, error) {
 	if a.down, err = newPhysical(c.Physical); err != nil {
 		return nil, fmt.Errorf("making clients of the physical cluster: %w", err)
 	}
-	a.report = newReporter(a.target, a.resync, a.up, a.down)
 	return a, nil
 }
 
@@ -105,6 +107,7 @@ func newPhysical(config *rest.Config) (p physical, err error) {
 
 func tuned(c *rest.Config) *rest.Config {
 	c.QPS, c.Burst, c.RateLimiter = clientQPS, clientBurst, nil
+	c.WarningHandler = rest.NoWarnings{} // they are meant for who wrote the object, not for our log
 	if c.UserAgent == "" {
 		c.UserAgent = "atoll-syncer"
 	}
@@ -116,24 +119,71 @@ func tuned(c *rest.Config) *rest.Config {
 func (a *Agent) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("target", a.target)
 	ctx = scope.WithTarget(klog.NewContext(ctx, logger), a.target)
+	for ctx.Err() == nil {
+		controlPlane, ok := a.registered(ctx)
+		if !ok {
+			break
+		}
+		me, free := identify(controlPlane, a.target)
+		err := a.lead(ctx, me, a.work)
+		free()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
+// registered waits until the control plane knows the physical cluster, and returns
+// its id; ok is false if ctx is done before.
+func (a *Agent) registered(ctx context.Context) (controlPlane string, ok bool) {
+	ctx = scope.WithCluster(ctx, scope.Root)
+	said := ""
+	for ctx.Err() == nil {
+		pc, err := a.readRegistration(ctx)
+		switch {
+		case err == nil && pc.Status.ControlPlane != "":
+			return pc.Status.ControlPlane, true
+		case err != nil && err.Error() != said && ctx.Err() == nil:
+			said = err.Error()
+			klog.FromContext(ctx).Info("The control plane does not show the PhysicalCluster, will ask until it does", "err", err)
+		}
+		sleep(ctx, 5*soon)
+	}
+	return "", false
+}
+
+func (a *Agent) readRegistration(ctx context.Context) (*fleetv1alpha1.PhysicalCluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	return a.up.atoll.FleetV1alpha1().PhysicalClusters().Get(ctx, a.target, metav1.GetOptions{})
+}
+
+// work reports and syncs until ctx is done or the physical cluster is not
+// registered any more.
+func (a *Agent) work(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	a.report = newReporter(a.target, a.resync, a.up, a.down)
 	var reports sync.WaitGroup
 	defer reports.Wait()
-	reports.Go(func() { a.report.run(ctx) })
+	defer cancel()
+	reports.Go(func() {
+		defer cancel()
+		a.report.run(ctx)
+	})
 
 	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 7, Cap: 15 * time.Second}
 	retry := backoff
 	for ctx.Err() == nil {
 		started := time.Now()
 		if err := a.session(ctx); err != nil && ctx.Err() == nil {
-			logger.Error(err, "Syncing stopped, will start again")
+			klog.FromContext(ctx).Error(err, "Syncing stopped, will start again")
 		}
 		if time.Since(started) > time.Minute {
 			retry = backoff
 		}
 		sleep(ctx, retry.Step())
 	}
-	return nil
 }
 
 // session learns who the control plane is and what the physical cluster serves,

@@ -12,9 +12,10 @@
 // everything as it is. Only an answer changes the record of a copy, and before
 // anything is deleted the server has been asked for it by UID.
 //
-// An Agent runs sessions: a session lasts as long as the identity of the control
-// plane and the resources that the physical cluster serves stay the same. Reports
-// (the Lease, the status of the PhysicalCluster) go on between sessions.
+// Of several Agents for one physical cluster the one that holds its Lease works
+// (lead.go). An Agent runs sessions: a session lasts as long as the identity of the
+// control plane and the resources that the physical cluster serves stay the same.
+// Reports (the Lease, the status of the PhysicalCluster) go on between sessions.
 //
 // Read next: Agent.Run, session.reconcile, session.observe.
 package agent

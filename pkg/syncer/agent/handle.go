@@ -44,16 +44,40 @@ func (s *session) logicalChanged(kind workload.Kind, old, new *unstructured.Unst
 	if obj == nil {
 		obj = old
 	}
-	if len(s.entryUID(obj)) > 0 || (old != nil && new != nil && onlyStatus(old, new)) {
+	if s.broughtUp(obj) || (old != nil && new != nil && onlyStatus(old, new)) {
 		return
 	}
 	key := keyOf(kind, obj)
 	s.objectQueue.Enqueue(key)
-	if kind.Role == workload.Container && new != nil && (old == nil || len(physicalName(old)) == 0) {
+	if came(old, new) {
+		s.ownerCame(key)
+	}
+	if kind.Role == workload.Container && new != nil && (came(old, new) || len(physicalName(old)) == 0) {
 		s.namespaceNamed(key, new)
 	}
 	if kind.Kind == "HorizontalPodAutoscaler" {
 		s.scalerChanged(obj)
+	}
+}
+
+// broughtUp says that an object never had a copy here.
+func (s *session) broughtUp(obj *unstructured.Unstructured) bool {
+	entry := placementv1alpha1.TargetsOf(obj.GetAnnotations())[s.target]
+	return entry.State == placementv1alpha1.TargetObserved && !entry.Adopted
+}
+
+// came says that an object is new to us, or back to life after a backup was
+// restored.
+func came(old, new *unstructured.Unstructured) bool {
+	return new != nil && (old == nil || old.GetDeletionTimestamp() != nil && new.GetDeletionTimestamp() == nil)
+}
+
+// ownerCame: what the copies of an object own below may have waited for it.
+func (s *session) ownerCame(key objectKey) {
+	if below := s.below[key.Resource]; below != nil {
+		for _, copied := range below.ByIndex(byMark, key.Request.String()) {
+			s.dependentsOf(copied.GetUID())
+		}
 	}
 }
 
@@ -124,13 +148,36 @@ func (s *session) counterpartChanged(gvr schema.GroupVersionResource, old, new *
 }
 
 // dependentsOf enqueues what an object below owns: it may have waited for the
-// stand-in of its owner.
+// stand-in of its owner, or is a copy that the owner adopted.
 func (s *session) dependentsOf(uid types.UID) {
 	for gvr := range s.observed {
 		for _, obj := range s.below[gvr].ByIndex(byOwner, string(uid)) {
+			if kind := s.placed[gvr]; s.isCopy(gvr, obj) {
+				mark, _ := syncer.MarkOf(gvr.GroupResource(), obj)
+				s.objectQueue.Enqueue(keyOfMark(kind, mark))
+				continue
+			}
 			s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: obj.GetUID()})
 		}
 	}
+}
+
+// isCopy says that an object below is the copy of one above, and is not to come up:
+// what carries a mark was made as a copy, but a controller may have adopted it, or
+// nothing above knows of it any more.
+func (s *session) isCopy(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) bool {
+	kind, isPlaced := s.placed[gvr]
+	mark, marked := syncer.MarkOf(gvr.GroupResource(), obj)
+	if !isPlaced || !marked || first(s.logical[gvr].ByIndex(byEntryUID, string(obj.GetUID()))) != nil {
+		return false
+	}
+	key := keyOfMark(kind, mark)
+	informed, found := s.copies.Get(copyRequest(key, s.target))
+	if _, recorded := s.writtenCopies.pick(key, informed, found); recorded {
+		return true
+	}
+	logical, ok := s.logical[gvr].Get(key.Request)
+	return ok && logical.GetUID() == mark.UID && len(s.entryUID(logical)) == 0
 }
 
 // belowChanged: a copy, or what controllers below made.
@@ -151,10 +198,9 @@ func (s *session) belowChanged(gvr schema.GroupVersionResource, old, new *unstru
 				break
 			}
 			s.objectQueue.Enqueue(key)
-		default:
-			if _, ok := s.observed[gvr]; ok {
-				s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: obj.GetUID()})
-			}
+		}
+		if _, ok := s.observed[gvr]; ok && !s.isCopy(gvr, obj) {
+			s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: obj.GetUID()})
 		}
 		if old == nil {
 			s.dependentsOf(obj.GetUID())
@@ -173,6 +219,7 @@ func (s *session) copyChanged(old, new *placementv1alpha1.Copy) {
 	}
 	if new == nil {
 		s.writtenCopies.forget(key, old.UID)
+		s.noCopy(key)
 	}
 	if new == nil || !s.writtenCopies.arrived(key, new) || old == nil && new.Status.State != placementv1alpha1.CopyPending {
 		s.objectQueue.Enqueue(key)
@@ -180,6 +227,16 @@ func (s *session) copyChanged(old, new *placementv1alpha1.Copy) {
 	if new == nil || new.Status.State == placementv1alpha1.CopyRemoved {
 		// A Namespace goes after everything in it.
 		s.objectQueue.Enqueue(keyOfNamespace(key.Request.Cluster, c.Namespace))
+	}
+}
+
+// noCopy: what is below is nobody's copy any more, so it may come up.
+func (s *session) noCopy(key objectKey) {
+	if _, ok := s.observed[key.Resource]; !ok {
+		return
+	}
+	for _, obj := range s.below[key.Resource].ByIndex(byMark, key.Request.String()) {
+		s.sightingQueue.Enqueue(sightingKey{Resource: key.Resource, UID: obj.GetUID()})
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
@@ -29,6 +31,8 @@ const (
 	binding = 2 * time.Second
 	// soon is when something is looked at again that no event announces.
 	soon = 100 * time.Millisecond
+	// wantedManager owns below what users changed on what came up.
+	wantedManager = "atoll-wanted"
 )
 
 // observe brings one object that controllers below made up to date in its
@@ -38,6 +42,9 @@ func (s *session) observe(ctx context.Context, key sightingKey) (controller.Resu
 	if err == nil && v != nil {
 		ctx = scope.WithCluster(ctx, v.cluster)
 		after, err = s.respond(ctx, v, syncer.Observe(v.Sighting))
+		if v.unwatched {
+			after = max(after, 5*time.Second)
+		}
 	}
 	switch {
 	case isSilence(err):
@@ -58,6 +65,8 @@ type viewed struct {
 	key     sightingKey
 	cluster logicalcluster.Name
 	client  dynamic.ResourceInterface
+	// unwatched: the informer lacks what is below, as if its label was taken off.
+	unwatched bool
 }
 
 // sight reads what is known of an object; nil if there is nothing to respond to.
@@ -72,14 +81,19 @@ func (s *session) sight(ctx context.Context, key sightingKey) (*viewed, time.Dur
 	v.Logical, _ = s.writtenLogical.pick(key, informed, informed != nil)
 
 	if v.Physical != nil {
+		if v.Logical == nil && s.isCopy(key.Resource, v.Physical) {
+			return nil, 0, nil
+		}
 		if after := unbound(v.Physical); after > 0 && v.Logical == nil {
 			return nil, after, nil
 		}
 		namespace := first(s.logical[namespaces].ByIndex(byPhysicalName, v.Physical.GetNamespace()))
-		if namespace == nil || (namespace.GetDeletionTimestamp() != nil && v.Logical == nil) {
+		switch {
+		case v.Logical == nil && (namespace == nil || namespace.GetDeletionTimestamp() != nil):
 			return nil, 0, nil // a namespace that is not, or no more, there takes nothing up
+		case namespace != nil:
+			v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
 		}
-		v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
 	}
 	if v.Logical != nil {
 		v.cluster, v.Namespace = logicalcluster.From(v.Logical), v.Logical.GetNamespace()
@@ -89,10 +103,11 @@ func (s *session) sight(ctx context.Context, key sightingKey) (*viewed, time.Dur
 	}
 	v.client = s.up.dynamic.Resource(key.Resource).Namespace(v.Namespace)
 	if v.Physical == nil && v.Logical != nil {
-		gone, err := s.isGoneBelow(ctx, v)
-		if err != nil || !gone {
-			return nil, 5 * time.Second, err
+		physical, err := s.findBelow(ctx, v)
+		if err != nil {
+			return nil, 0, err
 		}
+		v.Physical, v.unwatched = physical, physical != nil
 	}
 	return v, 0, nil
 }
@@ -114,29 +129,48 @@ func unbound(obj *unstructured.Unstructured) time.Duration {
 	return max(0, binding-time.Since(obj.GetCreationTimestamp().Time))
 }
 
-// isGoneBelow asks the physical cluster whether the UID is gone: an informer
-// that lost an object, or its label, is no witness.
-func (s *session) isGoneBelow(ctx context.Context, v *viewed) (bool, error) {
-	namespace, ok := s.logical[namespaces].Get(controller.Request{Cluster: v.cluster, Name: v.Namespace})
-	if !ok || len(physicalName(namespace)) == 0 {
-		return false, nil
-	}
-	client := s.down.dynamic.Resource(v.key.Resource).Namespace(physicalName(namespace)[0])
+// findBelow asks the physical cluster for the UID: an informer that lost an object,
+// or its label, is no witness. nil is gone.
+func (s *session) findBelow(ctx context.Context, v *viewed) (*unstructured.Unstructured, error) {
 	names := []string{v.Logical.GetName()}
 	if name, ok := strings.CutSuffix(v.Logical.GetName(), "."+s.target); ok {
 		names = append(names, name)
 	}
+	namespace, ok := s.logical[namespaces].Get(controller.Request{Cluster: v.cluster, Name: v.Namespace})
+	if !ok || len(physicalName(namespace)) == 0 {
+		return s.findEverywhere(ctx, v, names)
+	}
+	client := s.down.dynamic.Resource(v.key.Resource).Namespace(physicalName(namespace)[0])
 	for _, name := range names {
 		obj, err := client.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
-			return false, fmt.Errorf("looking for %s: %w", name, err)
+			return nil, fmt.Errorf("looking for %s: %w", name, err)
 		case obj.GetUID() == v.key.UID:
-			return false, nil
+			return obj, nil
 		}
 	}
-	return true, nil
+	return nil, nil
+}
+
+// findEverywhere asks for the names in all namespaces of the physical cluster:
+// nothing that we see says in which one the object was.
+func (s *session) findEverywhere(ctx context.Context, v *viewed, names []string) (*unstructured.Unstructured, error) {
+	for _, name := range names {
+		list, err := s.down.dynamic.Resource(v.key.Resource).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("looking everywhere for %s: %w", name, err)
+		}
+		for i := range list.Items {
+			if list.Items[i].GetUID() == v.key.UID {
+				return &list.Items[i], nil
+			}
+		}
+	}
+	return nil, nil
 }
 
 // respond does what syncer.Observe says.
@@ -150,18 +184,60 @@ func (s *session) respond(ctx context.Context, v *viewed, r syncer.Response) (ti
 		return 0, s.updateUp(ctx, v, r)
 	case syncer.DeleteUp:
 		return 0, s.deleteUp(ctx, v, r.Grace)
+	case syncer.Release:
+		return 0, s.release(ctx, v, r.Object)
 	case syncer.DeleteBelow:
-		o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Physical.GetUID()))}
-		if r.Grace >= 0 {
-			o.GracePeriodSeconds = &r.Grace
-		}
-		err := s.down.dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).Delete(ctx, v.Physical.GetName(), o)
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return soon, nil // the watch is about to say so
-		}
-		return 0, err
+		return s.deleteBelow(ctx, v, r)
+	case syncer.PatchBelow:
+		return s.patchBelow(ctx, v, r.Object)
 	}
 	return 0, nil
+}
+
+// patchBelow carries out what somebody changed in the logical cluster; what the
+// physical cluster refuses is put back.
+func (s *session) patchBelow(ctx context.Context, v *viewed, patch *unstructured.Unstructured) (time.Duration, error) {
+	data, err := json.Marshal(patch.Object)
+	if err != nil {
+		return 0, fmt.Errorf("encoding a patch: %w", err)
+	}
+	_, err = s.down.dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).
+		Patch(ctx, v.Physical.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: wantedManager})
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return soon, nil // the watch is about to say so
+	case isSilence(err):
+		return 0, err
+	}
+	klog.FromContext(ctx).Info("Changing what was brought up failed", "kind", v.Kind.Kind, "cluster", v.cluster, "namespace", v.Namespace,
+		"name", v.Physical.GetName(), "err", err)
+	return s.respond(ctx, v, syncer.Decline(v.Sighting))
+}
+
+// release lets go of what is being deleted.
+func (s *session) release(ctx context.Context, v *viewed, obj *unstructured.Unstructured) error {
+	_, err := v.client.Update(ctx, obj, metav1.UpdateOptions{})
+	s.writtenLogical.forget(v.key, v.Logical.GetUID())
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("letting go of what was brought up: %w", err)
+}
+
+// deleteBelow carries out what somebody did in the logical cluster.
+func (s *session) deleteBelow(ctx context.Context, v *viewed, r syncer.Response) (time.Duration, error) {
+	o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Physical.GetUID()))}
+	if r.Grace >= 0 {
+		o.GracePeriodSeconds = &r.Grace
+	}
+	if r.Propagation != "" {
+		o.PropagationPolicy = &r.Propagation
+	}
+	err := s.down.dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).Delete(ctx, v.Physical.GetName(), o)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return soon, nil // the watch is about to say so
+	}
+	return 0, err
 }
 
 func (s *session) createUp(ctx context.Context, v *viewed, obj *unstructured.Unstructured) (time.Duration, error) {
@@ -171,6 +247,8 @@ func (s *session) createUp(ctx context.Context, v *viewed, obj *unstructured.Uns
 		switch {
 		case getErr == nil && len(s.entryUID(existing)) > 0:
 			return soon, nil // ours, of a predecessor that is on its way out, or of this one
+		case getErr == nil && isCopyOf(v.Kind, v.Physical, existing):
+			return time.Second, nil // not known to be a copy when we looked
 		case getErr != nil && !apierrors.IsNotFound(getErr):
 			return 0, getErr
 		}
@@ -182,7 +260,7 @@ func (s *session) createUp(ctx context.Context, v *viewed, obj *unstructured.Uns
 		}
 	}
 	switch {
-	case apierrors.IsAlreadyExists(err):
+	case apierrors.IsAlreadyExists(err), isNamespaceGone(err):
 		return time.Second, nil
 	case err != nil:
 		return s.unwelcome(ctx, v, "Bringing up failed", err)
@@ -285,9 +363,23 @@ func (s *session) deleteUp(ctx context.Context, v *viewed, grace int64) error {
 	return fmt.Errorf("removing what was brought up: %w", err)
 }
 
-// owner finds the logical object that stands for an owner below: the object of a
-// copy, or one that was brought up itself.
+func isCopyOf(kind workload.Kind, physical, logical *unstructured.Unstructured) bool {
+	mark, ok := syncer.MarkOf(kind.GroupResource(), physical)
+	return ok && mark.UID == logical.GetUID()
+}
+
+// owner names the logical object that stands for an owner below.
 func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
+	obj, ok := s.standIn(uid)
+	if !ok {
+		return syncer.Owner{}, false
+	}
+	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}, true
+}
+
+// standIn finds the logical object that stands for one below: the object of a
+// copy, or one that was brought up itself.
+func (s *session) standIn(uid types.UID) (*unstructured.Unstructured, bool) {
 	for gvr, kind := range s.placed {
 		if s.below[gvr] == nil {
 			continue
@@ -298,24 +390,19 @@ func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
 		}
 		if mark, ok := syncer.MarkOf(gvr.GroupResource(), obj); ok {
 			logical, found := s.logical[gvr].Get(keyOfMark(kind, mark).Request)
-			if !found || logical.GetUID() != mark.UID {
-				return syncer.Owner{}, false
+			if found && logical.GetUID() == mark.UID {
+				return logical, true
 			}
-			return ownerFrom(logical), true
 		}
 		break
 	}
 	for gvr := range s.observed {
 		informed := first(s.logical[gvr].ByIndex(byEntryUID, string(uid)))
 		if obj, ok := s.writtenLogical.pick(sightingKey{Resource: gvr, UID: uid}, informed, informed != nil); ok {
-			return ownerFrom(obj), true
+			return obj, true
 		}
 	}
-	return syncer.Owner{}, false
-}
-
-func ownerFrom(obj *unstructured.Unstructured) syncer.Owner {
-	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}
+	return nil, false
 }
 
 func (s *session) refers(uid types.UID) (types.UID, bool) {

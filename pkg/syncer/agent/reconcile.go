@@ -22,6 +22,9 @@ import (
 // made again in a new namespace) takes seven.
 const maxSteps = 12
 
+// unwatched is how often a copy is looked at that is there, but not in our cache.
+const unwatched = time.Minute
+
 // patience is how long a request to the physical cluster may take.
 const patience = 20 * time.Second
 
@@ -61,10 +64,17 @@ type pass struct {
 	kind  workload.Kind
 	in    syncer.Input
 	after time.Duration
+	// stray: the physical cluster has something in the place of the copy that the
+	// informer lacks, as after a list that came back short. It will say nothing
+	// when that changes or goes.
+	stray bool
 }
 
 func (p *pass) run(ctx context.Context) error {
 	p.read()
+	if err := p.readRuntimeClasses(ctx); err != nil {
+		return err
+	}
 	for range maxSteps {
 		actions := syncer.Plan(p.in)
 		if len(actions) == 0 {
@@ -94,9 +104,15 @@ func (p *pass) done() {
 	}
 	p.refused.Forget(p.key)
 	p.after = max(p.writtenCopies.outstanding(p.key), p.writtenBelow.outstanding(p.key))
-	if p.in.Logical == nil && p.in.Copy == nil {
+	if p.after == 0 && p.stray {
+		p.after = unwatched
+	}
+	stands := p.in.Logical != nil && len(p.entryUID(p.in.Logical)) > 0
+	if (stands || p.in.Logical == nil) && p.in.Copy == nil {
 		p.settled.drop(p.key)
-		if p.in.Physical == nil && p.orphans.drop(p.key) {
+		p.asked.drop(p.key)
+		p.uncounted.drop(p.key)
+		if (stands || p.in.Physical == nil) && p.orphans.drop(p.key) {
 			p.report.orphans(p.orphans.len())
 		}
 	}
@@ -112,7 +128,7 @@ var unfinished = map[placementv1alpha1.CopyState]bool{
 func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref: p.key.ref(p.kind), Target: p.target, ControlPlane: p.controlPlane,
-		Settled: p.settled.get(p.key),
+		Settled: p.settled.get(p.key), Owner: p.standIn,
 	}
 	if obj, ok := p.logical[p.key.Resource].Get(p.key.Request); ok {
 		p.in.Logical = obj
@@ -183,7 +199,7 @@ func (p *pass) look(ctx context.Context) error {
 	default:
 		p.in.Physical = obj
 	}
-	p.in.Unseen = false
+	p.in.Unseen, p.stray = false, p.in.Physical != nil
 	return nil
 }
 

@@ -62,9 +62,19 @@ func healsSoon(status metav1.Status) bool {
 		return strings.Contains(status.Message, "error looking up service account") ||
 			strings.Contains(status.Message, "because it is being terminated")
 	case metav1.StatusReasonNotFound:
-		return status.Details != nil && status.Details.Kind == "namespaces"
+		return aboutNamespace(status)
 	}
 	return false
+}
+
+// isNamespaceGone says that there is no namespace to write into.
+func isNamespaceGone(err error) bool {
+	var answer apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &answer) && aboutNamespace(answer.Status())
+}
+
+func aboutNamespace(status metav1.Status) bool {
+	return status.Details != nil && status.Details.Group == "" && status.Details.Kind == "namespaces"
 }
 
 func isImmutable(status metav1.Status) bool {

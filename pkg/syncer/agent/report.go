@@ -2,18 +2,17 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -21,10 +20,8 @@ import (
 )
 
 const (
-	// heartbeat is how often the Lease is renewed.
-	heartbeat = 10 * time.Second
-	// leaseSeconds is how long a renewal is good for.
-	leaseSeconds = 40
+	// surveying is how often the status is compared with what there is, by default.
+	surveying = 10 * time.Second
 	// settle bounds how often a change below is reported.
 	settle = time.Second
 	// asking bounds one question to the physical cluster about itself.
@@ -35,6 +32,9 @@ const (
 type world struct {
 	controlPlane string
 	apis         []string // sorted
+	// forgotten: an admin gave the physical cluster up. Its copies count as gone,
+	// and nothing that is said about it is heard.
+	forgotten bool
 }
 
 func (w world) serves(k workload.Kind) bool {
@@ -42,8 +42,8 @@ func (w world) serves(k workload.Kind) bool {
 	return ok
 }
 
-// reporter tells the control plane that the syncer lives, how the physical
-// cluster is, and learns from it which control plane it is. It is the only one
+// reporter tells the control plane how the physical cluster is, and learns from
+// it which control plane it is. Of the agent it is the only one
 // that writes the status of the PhysicalCluster, save for what the server
 // concludes.
 type reporter struct {
@@ -73,13 +73,16 @@ func newReporter(target string, resync time.Duration, up upstream, down physical
 	}
 }
 
-// run reports until ctx is done.
+// errUnregistered: there is no PhysicalCluster any more.
+var errUnregistered = errors.New("the physical cluster is not registered")
+
+// run reports until ctx is done, or there is nothing to report on.
 func (r *reporter) run(ctx context.Context) {
-	ctx = scope.WithCluster(ctx, scope.Root)
+	ctx, cancel := context.WithCancel(scope.WithCluster(ctx, scope.Root))
 	var running sync.WaitGroup
 	defer running.Wait()
+	defer cancel()
 	running.Go(func() { r.inv.run(ctx, r.poke) })
-	running.Go(func() { r.beat(ctx) })
 
 	logger := klog.FromContext(ctx)
 	timer := time.NewTimer(0)
@@ -93,7 +96,10 @@ func (r *reporter) run(ctx context.Context) {
 			sleep(ctx, settle)
 		}
 		next := r.resync
-		if done, err := r.once(ctx); err != nil {
+		if done, err := r.once(ctx); errors.Is(err, errUnregistered) {
+			logger.Info("The physical cluster is not registered any more, what is on it is left alone")
+			return
+		} else if err != nil {
 			logger.V(2).Info("Reporting failed, will try again", "err", err)
 			next = 2 * time.Second
 		} else if !done {
@@ -127,13 +133,13 @@ func (r *reporter) orphans(n int) {
 	r.poke()
 }
 
-// await returns the world as soon as it is known.
+// await returns the world as soon as it is known and there is something to do.
 func (r *reporter) await(ctx context.Context) (world, error) {
 	for {
 		r.mu.Lock()
 		w, known := r.world, r.known
 		r.mu.Unlock()
-		if w.controlPlane != "" && len(w.apis) > 0 {
+		if w.controlPlane != "" && len(w.apis) > 0 && !w.forgotten {
 			return w, nil
 		}
 		select {
@@ -150,7 +156,7 @@ func (r *reporter) changed(ctx context.Context, before world) {
 		r.mu.Lock()
 		w, known := r.world, r.known
 		r.mu.Unlock()
-		if w.controlPlane != before.controlPlane || !sameKinds(w, before) {
+		if w.controlPlane != before.controlPlane || w.forgotten != before.forgotten || !sameKinds(w, before) {
 			return
 		}
 		select {
@@ -172,36 +178,40 @@ func sameKinds(a, b world) bool {
 	return true
 }
 
-// learn keeps what is known and wakes who waits for it.
-func (r *reporter) learn(w world, failure *reportFailure) {
+// learn keeps what is known, wakes who waits for it and reports whether it is news.
+func (r *reporter) learn(w world, failure *reportFailure) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failure = failure
 	if len(w.apis) == 0 {
 		w.apis = r.world.apis // silence changes nothing
 	}
-	if w.controlPlane == r.world.controlPlane && slices.Equal(w.apis, r.world.apis) {
-		return
+	if w.controlPlane == r.world.controlPlane && w.forgotten == r.world.forgotten && slices.Equal(w.apis, r.world.apis) {
+		return false
 	}
 	r.world = w
 	close(r.known)
 	r.known = make(chan struct{})
+	return true
 }
 
 // once looks at the physical cluster and writes the status of the PhysicalCluster
-// if it differs. done is false as long as there is none, or it has not been given
-// the control plane's id.
+// if it differs. done is false as long as it has not been given the control plane's
+// id or the physical cluster cannot be asked.
 func (r *reporter) once(ctx context.Context) (done bool, err error) {
 	client := r.up.atoll.FleetV1alpha1().PhysicalClusters()
 	pc, err := client.Get(ctx, r.target, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return false, errUnregistered
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
 	}
 	seen, failure := r.inv.look(ctx)
-	r.learn(world{controlPlane: pc.Status.ControlPlane, apis: seen.apis}, failure)
+	news := r.learn(world{controlPlane: pc.Status.ControlPlane, apis: seen.apis, forgotten: pc.Spec.Forget}, failure)
+	if news && pc.Spec.Forget {
+		klog.FromContext(ctx).Info("The physical cluster was given up (spec.forget is set): nothing is synced, and its copies stay as they are")
+	}
 
 	wanted := pc.DeepCopy()
 	if failure == nil {
@@ -228,6 +238,9 @@ func (r *reporter) conditions(generation int64) []metav1.Condition {
 	if r.failure != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, r.failure.reason, r.failure.message
 	}
+	if r.world.forgotten {
+		return []metav1.Condition{ready} // the server says that nothing is synced
+	}
 	syncing := metav1.Condition{
 		Type: fleetv1alpha1.ConditionSyncing, Status: metav1.ConditionFalse, ObservedGeneration: generation,
 		Reason: "Starting", Message: "the watches are not complete yet",
@@ -239,41 +252,4 @@ func (r *reporter) conditions(generation int64) []metav1.Condition {
 		syncing.Message += fmt.Sprintf("; %d copies have neither an object nor a record in the control plane and are left alone", r.strays)
 	}
 	return []metav1.Condition{ready, syncing}
-}
-
-// beat renews the Lease until ctx is done.
-func (r *reporter) beat(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	for ctx.Err() == nil {
-		pause := heartbeat
-		if err := r.renew(ctx); err != nil {
-			logger.V(2).Info("Renewing the heartbeat failed, will try again", "err", err)
-			pause = 2 * time.Second
-		}
-		sleep(ctx, pause)
-	}
-}
-
-func (r *reporter) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, asking)
-	defer cancel()
-	leases := r.up.kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace)
-	now := metav1.NowMicro()
-	lease, err := leases.Get(ctx, r.target, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = leases.Create(ctx, &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: r.target, Namespace: fleetv1alpha1.LeaseNamespace},
-			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: ptr.To("atoll-syncer"), LeaseDurationSeconds: ptr.To[int32](leaseSeconds),
-				AcquireTime: &now, RenewTime: &now,
-			},
-		}, metav1.CreateOptions{})
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, ptr.To[int32](leaseSeconds)
-	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
-	return err
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -60,11 +61,15 @@ type session struct {
 
 	settled *notes[string]
 	orphans *notes[string]
-	refused workqueue.TypedRateLimiter[objectKey]
-	silent  workqueue.TypedRateLimiter[objectKey]
-	reverts damper
-	making  keyedMutex
-	started time.Time
+	asked   *notes[types.UID]
+	// uncounted is since when objects have waited for a quota to be enforced below.
+	uncounted *notes[time.Time]
+	refused   workqueue.TypedRateLimiter[objectKey]
+	silent    workqueue.TypedRateLimiter[objectKey]
+	reverts   damper
+	reports   pacer
+	making    keyedMutex
+	started   time.Time
 }
 
 func newSession(a *Agent, w world) *session {
@@ -77,6 +82,8 @@ func newSession(a *Agent, w world) *session {
 		writtenLogical: newRecent[sightingKey, *unstructured.Unstructured](),
 		settled:        newNotes[string](),
 		orphans:        newNotes[string](),
+		asked:          newNotes[types.UID](),
+		uncounted:      newNotes[time.Time](),
 		refused:        workqueue.NewTypedItemExponentialFailureRateLimiter[objectKey](time.Second, 2*time.Minute),
 		silent:         workqueue.NewTypedItemExponentialFailureRateLimiter[objectKey](50*time.Millisecond, 15*time.Second),
 		started:        time.Now(),

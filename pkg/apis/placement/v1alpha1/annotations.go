@@ -20,6 +20,13 @@ const (
 	// CopiesFinalizer keeps an object until every target acknowledged that its
 	// copy is gone.
 	CopiesFinalizer = "placement.atoll.dev/copies"
+	// WantedAnnotation is on an object that came up: which labels and annotations a
+	// user changed, until its syncer has changed them below, too. JSON: "labels" and
+	// "annotations", each by key the value, or null for one that was taken off.
+	WantedAnnotation = "placement.atoll.dev/wanted"
+	// RuntimeHandlerAnnotation is on an object with pods: the handler of the
+	// RuntimeClass of the logical cluster that it names.
+	RuntimeHandlerAnnotation = "placement.atoll.dev/runtime-handler"
 )
 
 // ClusterAnnotation is the one key of the domain that users may set: on a
@@ -71,6 +78,9 @@ type Target struct {
 	State TargetState `json:"state,omitempty"`
 	// UID is, for an observed object, the UID that it has on the target.
 	UID types.UID `json:"uid,omitempty"`
+	// Adopted says of an observed object that a user made it, and a controller of
+	// the target took its copy over.
+	Adopted bool `json:"adopted,omitempty"`
 }
 
 // Targets maps the names of physical clusters to what they do with an object.

@@ -280,6 +280,10 @@ type CopyStatus struct {
 	// observed is the raw status of the copy.
 	// +optional
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
+	// controller is the logical object whose controller on the target has adopted
+	// the copy. The object is about to become one that was brought up.
+	// +optional
+	Controller *ObjectReference `json:"controller,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -157,6 +157,11 @@ func (in *CopyStatus) DeepCopyInto(out *CopyStatus) {
 		*out = new(runtime.RawExtension)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Controller != nil {
+		in, out := &in.Controller, &out.Controller
+		*out = new(ObjectReference)
+		**out = **in
+	}
 	return
 }
 

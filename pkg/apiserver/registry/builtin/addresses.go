@@ -59,30 +59,23 @@ func newAddresses(services lister) *addresses {
 // hook puts the allocation behind what upstream does when a Service is created
 // or updated: upstream decides what has to be allocated, its allocators (at the
 // end of this file) leave marks, and the marks are replaced by free addresses.
+// How it ends is nothing to upstream: those allocators hold nothing to give back,
+// and it would log the marks as addresses.
 func (a *addresses) hook(store *genericregistry.Store) {
 	create, update := store.BeginCreate, store.BeginUpdate
+	ended := func(context.Context, bool) {}
 	store.BeginCreate = func(ctx context.Context, obj runtime.Object, o *metav1.CreateOptions) (genericregistry.FinishFunc, error) {
-		finish, err := create(ctx, obj, o)
-		if err != nil {
+		if _, err := create(ctx, obj, o); err != nil {
 			return nil, err
 		}
-		return a.finish(ctx, finish, obj.(*api.Service), &api.Service{}, dryrun.IsDryRun(o.DryRun))
+		return ended, a.allocate(ctx, obj.(*api.Service), &api.Service{}, dryrun.IsDryRun(o.DryRun))
 	}
 	store.BeginUpdate = func(ctx context.Context, obj, old runtime.Object, o *metav1.UpdateOptions) (genericregistry.FinishFunc, error) {
-		finish, err := update(ctx, obj, old, o)
-		if err != nil {
+		if _, err := update(ctx, obj, old, o); err != nil {
 			return nil, err
 		}
-		return a.finish(ctx, finish, obj.(*api.Service), old.(*api.Service), dryrun.IsDryRun(o.DryRun))
+		return ended, a.allocate(ctx, obj.(*api.Service), old.(*api.Service), dryrun.IsDryRun(o.DryRun))
 	}
-}
-
-func (a *addresses) finish(ctx context.Context, finish genericregistry.FinishFunc, s, old *api.Service, dryRun bool) (genericregistry.FinishFunc, error) {
-	if err := a.allocate(ctx, s, old, dryRun); err != nil {
-		finish(ctx, false)
-		return nil, err
-	}
-	return finish, nil
 }
 
 // use is what is taken in one logical cluster.

@@ -17,18 +17,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/client-go/kubernetes"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	admissionregistrationrest "k8s.io/kubernetes/pkg/registry/admissionregistration/rest"
 	appsrest "k8s.io/kubernetes/pkg/registry/apps/rest"
 	authenticationrest "k8s.io/kubernetes/pkg/registry/authentication/rest"
@@ -39,13 +46,19 @@ import (
 	coordinationrest "k8s.io/kubernetes/pkg/registry/coordination/rest"
 	discoveryrest "k8s.io/kubernetes/pkg/registry/discovery/rest"
 	eventsrest "k8s.io/kubernetes/pkg/registry/events/rest"
+	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
 	networkingrest "k8s.io/kubernetes/pkg/registry/networking/rest"
 	noderest "k8s.io/kubernetes/pkg/registry/node/rest"
 	policyrest "k8s.io/kubernetes/pkg/registry/policy/rest"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+	resourcerest "k8s.io/kubernetes/pkg/registry/resource/rest"
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
+	storagemigrationrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
 	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/apiservices"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 )
 
 // eventTTL is how long events live, as upstream.
@@ -63,7 +76,18 @@ func GroupVersions() []schema.GroupVersion {
 		schedulingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion,
 		eventsv1.SchemeGroupVersion, admissionregistrationv1.SchemeGroupVersion, authenticationv1.SchemeGroupVersion,
 		authorizationv1.SchemeGroupVersion, certificatesv1.SchemeGroupVersion, nodev1.SchemeGroupVersion,
+		apiregistrationv1.SchemeGroupVersion, flowcontrolv1.SchemeGroupVersion, resourcev1.SchemeGroupVersion, storagemigrationv1.SchemeGroupVersion,
 	}
+}
+
+// Reserved are the groups that no server of a user's may serve: those that have a
+// version in resources, and that of CustomResourceDefinitions.
+func Reserved(resources *serverstorage.ResourceConfig) sets.Set[string] {
+	groups := sets.New(apiextensionsv1.GroupName)
+	for gv := range resources.GroupVersionConfigs {
+		groups.Insert(gv.Group)
+	}
+	return groups
 }
 
 // Config is what the registries need from the server.
@@ -72,8 +96,13 @@ type Config struct {
 	Audiences     authenticator.Audiences
 	Authorizer    authorizer.Authorizer
 	RuleResolver  authorizer.RuleResolver
+	// PhysicalClusters is asked, once requests come, for what is shown as Nodes.
+	PhysicalClusters func() nodes.Source
 	// Tokens signs service account tokens for the logical cluster of its context.
 	Tokens serviceaccount.TokenGenerator
+	// Kube acts in the logical cluster of its context; registries read other
+	// objects with it.
+	Kube kubernetes.Interface
 }
 
 type provider interface {
@@ -85,19 +114,23 @@ type provider interface {
 func Groups(config Config, resources *serverstorage.ResourceConfig, getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
 	providers := []provider{
 		core{config: config},
-		authenticationrest.RESTStorageProvider{Authenticator: config.Authenticator, APIAudiences: config.Audiences},
+		authentication{authenticationrest.RESTStorageProvider{Authenticator: config.Authenticator, APIAudiences: config.Audiences}},
 		authorizationrest.RESTStorageProvider{Authorizer: config.Authorizer, RuleResolver: config.RuleResolver},
 		autoscalingrest.RESTStorageProvider{},
 		batchrest.RESTStorageProvider{},
 		certificatesrest.RESTStorageProvider{Authorizer: config.Authorizer},
 		coordinationrest.RESTStorageProvider{},
 		discoveryrest.StorageProvider{},
+		apiservices.Provider{Reserved: Reserved(resources)},
+		flowcontrolrest.RESTStorageProvider{},
 		networkingrest.RESTStorageProvider{},
 		noderest.RESTStorageProvider{},
 		policyrest.RESTStorageProvider{},
 		rbacrest.RESTStorageProvider{Authorizer: config.Authorizer},
+		resourcerest.RESTStorageProvider{NamespaceClient: config.Kube.CoreV1().Namespaces(), Authorizer: config.Authorizer},
 		schedulingrest.RESTStorageProvider{},
 		storagerest.RESTStorageProvider{},
+		storagemigrationrest.RESTStorageProvider{},
 		// apps before admissionregistration: kubectl resolves short names in
 		// the order of discovery.
 		appsrest.StorageProvider{},

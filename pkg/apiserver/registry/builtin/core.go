@@ -16,13 +16,11 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
-	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	configmapstore "k8s.io/kubernetes/pkg/registry/core/configmap/storage"
 	endpointstore "k8s.io/kubernetes/pkg/registry/core/endpoint/storage"
 	eventstore "k8s.io/kubernetes/pkg/registry/core/event/storage"
 	limitrangestore "k8s.io/kubernetes/pkg/registry/core/limitrange/storage"
 	namespacestore "k8s.io/kubernetes/pkg/registry/core/namespace/storage"
-	nodestore "k8s.io/kubernetes/pkg/registry/core/node/storage"
 	volumestore "k8s.io/kubernetes/pkg/registry/core/persistentvolume/storage"
 	claimstore "k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim/storage"
 	podstore "k8s.io/kubernetes/pkg/registry/core/pod/storage"
@@ -33,6 +31,9 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
 	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/evictions"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 )
 
 // core is the core group. Upstream builds it in two halves, one of which brings
@@ -81,21 +82,19 @@ func (c core) objects(getter generic.RESTOptionsGetter, m map[string]rest.Storag
 }
 
 func (c core) pods(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
-	pods, err := podstore.NewStorage(getter, nil, http.DefaultTransport, nil, c.config.Authorizer)
+	pods, err := podstore.NewStorage(getter, nil, http.DefaultTransport, c.config.Kube.PolicyV1(), c.config.Authorizer)
 	if err != nil {
 		return fmt.Errorf("pods: %w", err)
 	}
 	m["pods"], m["pods/status"] = pods.Pod, pods.Status
 	m["pods/ephemeralcontainers"], m["pods/resize"] = pods.EphemeralContainers, pods.Resize
+	m["pods/binding"], m["bindings"] = pods.Binding, pods.LegacyBinding
+	m["pods/eviction"] = evictions.NewREST(pods.Pod, pods.Status, c.config.Kube.PolicyV1())
 	return nil
 }
 
-func (c core) nodes(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
-	nodes, err := nodestore.NewStorage(getter, kubeletclient.KubeletClientConfig{PreferredAddressTypes: []string{"InternalIP"}}, http.DefaultTransport)
-	if err != nil {
-		return fmt.Errorf("nodes: %w", err)
-	}
-	m["nodes"], m["nodes/status"] = nodes.Node, nodes.Status
+func (c core) nodes(_ generic.RESTOptionsGetter, m map[string]rest.Storage) error {
+	m["nodes"] = nodes.NewREST(c.config.PhysicalClusters)
 	return nil
 }
 

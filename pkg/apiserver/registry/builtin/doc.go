@@ -7,6 +7,6 @@
 // what upstream allocates from one cluster-wide pool (cluster IPs, node ports)
 // is allocated for each logical cluster in addresses.go.
 //
-// What needs a node behind it (logs, exec, attach, port-forward, proxy,
-// eviction, binding) is not served by this package.
+// Evictions are those of package evictions. What needs a node behind it (logs,
+// exec, attach, port-forward, proxy) is not served by this package.
 package builtin

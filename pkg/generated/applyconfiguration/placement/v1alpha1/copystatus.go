@@ -33,6 +33,9 @@ type CopyStatusApplyConfiguration struct {
 	Drifts *int64 `json:"drifts,omitempty"`
 	// observed is the raw status of the copy.
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
+	// controller is the logical object whose controller on the target has adopted
+	// the copy. The object is about to become one that was brought up.
+	Controller *ObjectReferenceApplyConfiguration `json:"controller,omitempty"`
 }
 
 // CopyStatusApplyConfiguration constructs a declarative configuration of the CopyStatus type for use with
@@ -118,5 +121,13 @@ func (b *CopyStatusApplyConfiguration) WithDrifts(value int64) *CopyStatusApplyC
 // If called multiple times, the Observed field is set to the value of the last call.
 func (b *CopyStatusApplyConfiguration) WithObserved(value runtime.RawExtension) *CopyStatusApplyConfiguration {
 	b.Observed = &value
+	return b
+}
+
+// WithController sets the Controller field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Controller field is set to the value of the last call.
+func (b *CopyStatusApplyConfiguration) WithController(value *ObjectReferenceApplyConfiguration) *CopyStatusApplyConfiguration {
+	b.Controller = value
 	return b
 }

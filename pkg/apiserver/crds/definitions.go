@@ -1,0 +1,236 @@
+package crds
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"weak"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/atoll-dev/atoll/pkg/controller"
+)
+
+// Shape identifies what a definition serves: equal shapes share everything.
+type Shape [sha256.Size]byte
+
+// Definition is a CustomResourceDefinition and the shape of it. Its spec is
+// shared with equal ones: it must not be changed.
+type Definition struct {
+	*apiextensionsv1.CustomResourceDefinition
+	Shape Shape
+	// schema is the shape without whether the definition is being deleted.
+	schema Shape
+	// spec keeps the shared spec alive.
+	spec *sharedSpec
+}
+
+// Resource is what the definition defines.
+func (d *Definition) Resource() schema.GroupResource {
+	return schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
+}
+
+// Served reports whether requests are answered: from the acceptance of the names
+// on, as upstream, until the definition is gone.
+func (d *Definition) Served() bool {
+	return apihelpers.IsCRDConditionTrue(d.CustomResourceDefinition, apiextensionsv1.Established) ||
+		apihelpers.IsCRDConditionTrue(d.CustomResourceDefinition, apiextensionsv1.NamesAccepted)
+}
+
+// Established reports whether discovery shows the definition.
+func (d *Definition) Established() bool {
+	return apihelpers.IsCRDConditionTrue(d.CustomResourceDefinition, apiextensionsv1.Established)
+}
+
+// Indexes of Definitions.
+const (
+	byGroup    = "group"    // cluster|group
+	byResource = "resource" // resource.group, over all logical clusters
+	byShape    = "shape"
+)
+
+// Definitions knows what every logical cluster defines.
+type Definitions struct {
+	*controller.Informer[*Definition]
+	specs specs
+
+	mu      sync.Mutex
+	waiters map[controller.Request]map[*waiter]struct{}
+}
+
+// NewDefinitions makes the informer; client is scoped by context.
+func NewDefinitions(client clientset.Interface) *Definitions {
+	d := &Definitions{specs: specs{shared: map[Shape]weak.Pointer[sharedSpec]{}}, waiters: map[controller.Request]map[*waiter]struct{}{}}
+	d.Informer = controller.NewInformer("customresourcedefinitions", &apiextensionsv1.CustomResourceDefinition{},
+		controller.Lists(client.ApiextensionsV1().CustomResourceDefinitions()), controller.InformerOptions[*Definition]{
+			Transform: d.transform,
+			Indexers: map[string]func(*Definition) []string{
+				byGroup:    func(d *Definition) []string { return []string{groupKey(logicalcluster.From(d), d.Spec.Group)} },
+				byResource: func(d *Definition) []string { return []string{d.Name} },
+				byShape:    func(d *Definition) []string { return []string{string(d.Shape[:])} },
+			},
+		})
+	d.Handle(d.wake)
+	return d
+}
+
+// Find returns the definition of a resource in a logical cluster.
+func (d *Definitions) Find(c logicalcluster.Name, gr schema.GroupResource) (*Definition, bool) {
+	return d.Get(controller.Request{Cluster: c, Name: gr.String()})
+}
+
+// InGroup returns the definitions of a group in a logical cluster.
+func (d *Definitions) InGroup(c logicalcluster.Name, group string) []*Definition {
+	return d.ByIndex(byGroup, groupKey(c, group))
+}
+
+// Everywhere returns the definitions of a resource in all logical clusters.
+func (d *Definitions) Everywhere(gr schema.GroupResource) []*Definition {
+	return d.ByIndex(byResource, gr.String())
+}
+
+func groupKey(c logicalcluster.Name, group string) string { return c.String() + "|" + group }
+
+// transform keeps what serving needs.
+func (d *Definitions) transform(obj apiruntime.Object) (*Definition, error) {
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return nil, fmt.Errorf("%T is no CustomResourceDefinition", obj)
+	}
+	crd.ManagedFields = nil
+	delete(crd.Annotations, corev1.LastAppliedConfigAnnotation)
+	return d.specs.share(crd)
+}
+
+// specs keeps equal specs once: many logical clusters install the same operators,
+// and their schemas are most of what a definition weighs. It holds them weakly:
+// the last definition that has a spec takes it along.
+type specs struct {
+	mu     sync.Mutex
+	shared map[Shape]weak.Pointer[sharedSpec]
+}
+
+type sharedSpec struct {
+	apiextensionsv1.CustomResourceDefinitionSpec
+}
+
+func (s *specs) share(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, error) {
+	shape, schema, err := shapeOf(crd)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.shared[schema].Value()
+	if known == nil {
+		known = &sharedSpec{crd.Spec}
+		s.shared[schema] = weak.Make(known)
+		runtime.AddCleanup(known, s.forget, schema)
+	}
+	crd.Spec = known.CustomResourceDefinitionSpec
+	return &Definition{CustomResourceDefinition: crd, Shape: shape, schema: schema, spec: known}, nil
+}
+
+// forget removes what nobody holds any more, if it was not shared again since.
+func (s *specs) forget(shape Shape) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared[shape].Value() == nil {
+		delete(s.shared, shape)
+	}
+}
+
+// shapeOf is a hash of all that the stock handler reads of a definition, and one of
+// what does not change when the definition is deleted. A webhook that is a service
+// is one of its logical cluster, and so is its handler.
+func shapeOf(crd *apiextensionsv1.CustomResourceDefinition) (shape, schema Shape, err error) {
+	cluster := ""
+	if c := crd.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && c.Webhook.ClientConfig.Service != nil {
+		cluster = logicalcluster.From(crd).String()
+	}
+	data, err := json.Marshal([]any{crd.Spec, crd.Status.AcceptedNames, cluster})
+	if err != nil {
+		return shape, schema, fmt.Errorf("encoding CustomResourceDefinition %s: %w", crd.Name, err)
+	}
+	schema = sha256.Sum256(data)
+	state := "serving"
+	if !crd.DeletionTimestamp.IsZero() || apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Terminating) {
+		state = "terminating"
+	}
+	return sha256.Sum256(append(schema[:], state...)), schema, nil
+}
+
+// waiter is called once, when the informer holds what satisfies it; nil is "gone".
+type waiter struct {
+	satisfied func(*Definition) bool
+	call      func()
+}
+
+// Wait returns when the definition named by r satisfies f, or ctx ends. Absence
+// is a nil definition.
+func (d *Definitions) Wait(ctx context.Context, r controller.Request, f func(*Definition) bool) {
+	done := make(chan struct{})
+	defer d.when(r, f, func() { close(done) })()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// when calls call, once, when the definition named by r satisfies f, which may be
+// at once. The result ends it. It costs no goroutine.
+func (d *Definitions) when(r controller.Request, f func(*Definition) bool, call func()) (stop func()) {
+	w := &waiter{satisfied: f, call: sync.OnceFunc(call)}
+	d.mu.Lock()
+	if d.waiters[r] == nil {
+		d.waiters[r] = map[*waiter]struct{}{}
+	}
+	d.waiters[r][w] = struct{}{}
+	d.mu.Unlock()
+	if now, _ := d.Get(r); f(now) { // after it was registered: nothing is missed
+		w.call()
+	}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.waiters[r], w)
+		if len(d.waiters[r]) == 0 {
+			delete(d.waiters, r)
+		}
+	}
+}
+
+func (d *Definitions) wake(old, now *Definition) {
+	obj := now
+	if obj == nil {
+		obj = old
+	}
+	r := controller.RequestFor(obj)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for w := range d.waiters[r] {
+		if w.satisfied(now) {
+			w.call()
+			delete(d.waiters[r], w)
+		}
+	}
+}
+
+// version is the resource version as the number that it is in etcd.
+func version(rv string) uint64 {
+	n, err := strconv.ParseUint(rv, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,164 @@
+package crds
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	crdlisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/utils/lru"
+)
+
+// maxHandlers bounds the handlers that are kept ready. One that is dropped is
+// made again when it is asked for; that takes some milliseconds.
+const maxHandlers = 2000
+
+// ServingConfig is what the stock handlers are made with.
+type ServingConfig struct {
+	// Delegate answers what no definition serves.
+	Delegate http.Handler
+	// RESTOptions is that of custom resources.
+	RESTOptions generic.RESTOptionsGetter
+	Admission   admission.Interface
+	Authorizer  authorizer.UnconditionalAuthorizer
+	// Services resolves the service references of conversion webhooks.
+	Services func(logicalcluster.Name) webhook.ServiceResolver
+	// Authentication says how to authenticate to conversion webhooks.
+	Authentication    webhook.AuthenticationInfoResolverWrapper
+	RequestTimeout    time.Duration
+	MinRequestTimeout time.Duration
+	MaxRequestBytes   int64
+	// OpenAPI holds the definitions of built-in types, from which those of
+	// TypeMeta and ObjectMeta are taken.
+	OpenAPI map[string]*spec.Schema
+}
+
+// stockHandler is upstream's handler, whose type is not exported.
+type stockHandler interface {
+	http.Handler
+	GetCustomResourceListerCollectionDeleter(*apiextensionsv1.CustomResourceDefinition) (finalizer.ListerCollectionDeleter, error)
+}
+
+// handlers has one stock handler for each shape.
+type handlers struct {
+	config ServingConfig
+	mu     sync.Mutex
+	ready  *lru.Cache
+}
+
+// entry makes its handler once, outside of the lock of handlers.
+type entry struct {
+	once      sync.Once
+	canonical *apiextensionsv1.CustomResourceDefinition
+	// cluster is that of a definition whose webhook is a Service: no other shares it.
+	cluster logicalcluster.Name
+	handler stockHandler
+	err     error
+}
+
+func newHandlers(config ServingConfig) *handlers {
+	return &handlers{config: config, ready: lru.New(maxHandlers)}
+}
+
+func (h *handlers) get(d *Definition) (*entry, error) {
+	h.mu.Lock()
+	var e *entry
+	if known, ok := h.ready.Get(d.Shape); ok {
+		e = known.(*entry)
+	} else {
+		e = &entry{canonical: canonical(d), cluster: logicalcluster.From(d)}
+		h.ready.Add(d.Shape, e)
+	}
+	h.mu.Unlock()
+	e.once.Do(func() { e.handler, e.err = h.make(e.canonical, e.cluster) })
+	if e.err != nil {
+		h.mu.Lock()
+		h.ready.Remove(d.Shape) // the next request tries again
+		h.mu.Unlock()
+		return nil, e.err
+	}
+	return e, nil
+}
+
+func (h *handlers) forget(s Shape) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ready.Remove(s)
+}
+
+func (h *handlers) make(crd *apiextensionsv1.CustomResourceDefinition, cluster logicalcluster.Name) (stockHandler, error) {
+	c := h.config
+	only, err := newOnly(crd)
+	if err != nil {
+		return nil, err
+	}
+	handler, err := apiextensionsapiserver.NewCustomResourceDefinitionHandler(
+		nil, nil, // discovery does not come here
+		only, c.Delegate, c.RESTOptions, c.Admission,
+		nil, // its informer never has an event
+		c.Services(cluster), c.Authentication, 1, c.Authorizer, c.RequestTimeout, c.MinRequestTimeout, c.OpenAPI, c.MaxRequestBytes)
+	if err != nil {
+		return nil, fmt.Errorf("serving %s: %w", crd.Name, err)
+	}
+	return handler, nil
+}
+
+// canonical is the definition that the handler of a shape knows. Its UID is that
+// of no object, and it was established long ago: the stock handler makes creations
+// wait for two seconds after that, for other servers to see it, too.
+func canonical(d *Definition) *apiextensionsv1.CustomResourceDefinition {
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: d.Name, UID: types.UID(fmt.Sprintf("%x", d.Shape[:16])),
+			DeletionTimestamp: d.DeletionTimestamp,
+		},
+		Spec:   d.Spec,
+		Status: *d.Status.DeepCopy(),
+	}
+	if established := apihelpers.FindCRDCondition(crd, apiextensionsv1.Established); established != nil {
+		established.LastTransitionTime = metav1.Time{}
+	}
+	return crd
+}
+
+// only is an informer of one definition that never changes.
+type only struct{ indexer cache.Indexer }
+
+func newOnly(crd *apiextensionsv1.CustomResourceDefinition) (only, error) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	if err := indexer.Add(crd); err != nil {
+		return only{}, fmt.Errorf("indexing %s: %w", crd.Name, err)
+	}
+	return only{indexer}, nil
+}
+
+// Informer implements the generated interface.
+func (o only) Informer() cache.SharedIndexInformer { return eventless{} }
+
+// Lister implements the generated interface.
+func (o only) Lister() crdlisters.CustomResourceDefinitionLister {
+	return crdlisters.NewCustomResourceDefinitionLister(o.indexer)
+}
+
+// eventless takes handlers and never calls them. Upstream's handler asks its
+// informer for nothing else.
+type eventless struct{ cache.SharedIndexInformer }
+
+// AddEventHandler implements cache.SharedIndexInformer.
+func (eventless) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return nil, nil
+}

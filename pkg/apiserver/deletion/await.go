@@ -1,0 +1,164 @@
+package deletion
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"k8s.io/client-go/metadata"
+	restclient "k8s.io/client-go/rest"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
+	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	// patience bounds how long an answer waits.
+	patience = 2 * time.Second
+	// interval is how often it looks.
+	interval = 10 * time.Millisecond
+)
+
+// Waiter holds answers back.
+type Waiter struct {
+	client metadata.Interface
+}
+
+// New makes a Waiter from the configuration of the loopback client, which acts
+// in the logical cluster of the context.
+func New(loopback *restclient.Config) (*Waiter, error) {
+	client, err := metadata.NewForConfig(loopback)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &Waiter{client: client}, nil
+}
+
+// With serves with next. It belongs behind authorization: it looks at what the
+// requester may delete.
+func (w *Waiter) With(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		d, ok := deletionOf(req)
+		if !ok {
+			next.ServeHTTP(rw, req)
+			return
+		}
+		req = req.WithContext(storage.WithRemoved(req.Context()))
+		answer := &answer{ResponseWriter: rw, before: func() {
+			if d.name == "" || !storage.Removed(req.Context()) {
+				w.await(req.Context(), d)
+			}
+		}}
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), req)
+	})
+}
+
+// deletion is what a request deletes.
+type deletion struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
+	// selection is which objects of a collection.
+	selection metav1.ListOptions
+}
+
+// deletionOf is what a user deletes of the objects that may have copies.
+func deletionOf(req *http.Request) (deletion, bool) {
+	ctx := req.Context()
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok || !info.IsResourceRequest || info.Subresource != "" || info.Verb != "delete" && info.Verb != "deletecollection" {
+		return deletion{}, false
+	}
+	kind, ok := workload.ByResource(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
+	if !ok || kind.Role == workload.Container {
+		return deletion{}, false
+	}
+	u, ok := request.UserFrom(ctx)
+	if !ok || auth.IsSystem(u) {
+		return deletion{}, false
+	}
+	if _, ok := auth.SyncerOf(u); ok {
+		return deletion{}, false
+	}
+	d := deletion{resource: kind.GroupVersionResource(), namespace: info.Namespace, name: info.Name}
+	if info.Verb == "deletecollection" {
+		query := req.URL.Query()
+		d.name, d.selection = "", metav1.ListOptions{LabelSelector: query.Get("labelSelector"), FieldSelector: query.Get("fieldSelector")}
+	}
+	return d, true
+}
+
+// await returns when nothing of d is held by us alone, or when patience ends:
+// the answer is right in either case.
+func (w *Waiter) await(ctx context.Context, d deletion) {
+	cluster, ok := scope.ClusterFrom(ctx)
+	if !ok {
+		return
+	}
+	defer fairness.Away(ctx)()
+	ctx = scope.With(ctx, scope.Scope{Cluster: cluster})
+	_ = wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		held, err := w.holds(ctx, d)
+		return !held, err
+	})
+}
+
+// holds reports whether there are objects of d that we alone keep.
+func (w *Waiter) holds(ctx context.Context, d deletion) (bool, error) {
+	client := w.client.Resource(d.resource).Namespace(d.namespace)
+	if d.name != "" {
+		obj, err := client.Get(ctx, d.name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return held(obj), nil
+	}
+	list, err := client.List(ctx, d.selection)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.Items, func(obj metav1.PartialObjectMetadata) bool { return held(&obj) }), nil
+}
+
+// held says that a deleted object is there for our finalizer only.
+func held(obj *metav1.PartialObjectMetadata) bool {
+	graceful := obj.DeletionGracePeriodSeconds != nil && *obj.DeletionGracePeriodSeconds > 0
+	return obj.DeletionTimestamp != nil && !graceful && len(obj.Finalizers) == 1 && obj.Finalizers[0] == placementv1alpha1.CopiesFinalizer
+}
+
+// answer calls before once, ahead of a success.
+type answer struct {
+	http.ResponseWriter
+	before func()
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) {
+	if code < http.StatusMultipleChoices && a.before != nil {
+		a.before()
+	}
+	a.before = nil
+	a.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(data []byte) (int, error) {
+	if a.before != nil {
+		a.before()
+		a.before = nil
+	}
+	return a.ResponseWriter.Write(data)
+}

@@ -1,0 +1,134 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// UnlocatedError says why a Service leads nowhere, in upstream's words for APIServices.
+type UnlocatedError struct{ Reason, Message string }
+
+// Error implements error.
+func (e *UnlocatedError) Error() string { return e.Message }
+
+// Reasons of an UnlocatedError.
+const (
+	ServicePortError  = "ServicePortError"
+	EndpointsNotFound = "EndpointsNotFound"
+	MissingEndpoints  = "MissingEndpoints"
+)
+
+// Locate returns where a port of a Service is for a caller outside of the physical
+// clusters, as host:port. The cluster IP leads nowhere, and so do pods:
+//
+//	the Service has               it is at
+//	type ExternalName             that name
+//	an address in its status      the first such address
+//	no selector                   its ready endpoints, which a user wrote
+//	a selector                    nowhere: it runs on a physical cluster
+func Locate(s *corev1.Service, endpoints []discoveryv1.EndpointSlice, port int32) ([]string, error) {
+	at := func(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
+	if s.Spec.Type == corev1.ServiceTypeExternalName && s.Spec.ExternalName != "" {
+		return []string{at(s.Spec.ExternalName, port)}, nil
+	}
+	for _, ingress := range s.Status.LoadBalancer.Ingress {
+		switch {
+		case ingress.Hostname != "":
+			return []string{at(ingress.Hostname, port)}, nil
+		case ingress.IP != "":
+			return []string{at(ingress.IP, port)}, nil
+		}
+	}
+	unlocated := func(reason, format string, args ...any) error {
+		return &UnlocatedError{Reason: reason, Message: fmt.Sprintf("service %s/%s has no address that the control plane could call: ", s.Namespace, s.Name) + fmt.Sprintf(format, args...)}
+	}
+	if len(s.Spec.Selector) > 0 {
+		return nil, unlocated(EndpointsNotFound, "it runs on a physical cluster. Give it the type LoadBalancer or ExternalName, or endpoints of your own in place of the selector; a webhook may have a url instead")
+	}
+	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
+	if i < 0 {
+		return nil, unlocated(ServicePortError, "it has no port %d", port)
+	}
+	if len(endpoints) == 0 {
+		return nil, unlocated(EndpointsNotFound, "it has no selector and no endpoints. Give it endpoints, or the type LoadBalancer or ExternalName; a webhook may have a url instead")
+	}
+	var hosts []string
+	for _, slice := range endpoints {
+		for _, p := range slice.Ports {
+			if p.Port == nil || p.Name == nil || *p.Name != s.Spec.Ports[i].Name {
+				continue
+			}
+			for _, e := range slice.Endpoints {
+				if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+					hosts = append(hosts, at(e.Addresses[0], *p.Port))
+				}
+			}
+		}
+	}
+	if len(hosts) == 0 {
+		return nil, unlocated(MissingEndpoints, "none of its endpoints is ready at port %d", port)
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts), nil
+}
+
+// Services locates the Services of a logical cluster.
+type Services struct {
+	Kube kubernetes.Interface
+	// Cluster is put into contexts for Kube, if Kube needs that.
+	Cluster logicalcluster.Name
+}
+
+var _ webhookutil.ServiceResolver = Services{}
+
+// resolveTimeout bounds the look at a Service; upstream's interface has no context.
+const resolveTimeout = 5 * time.Second
+
+// ResolveEndpoint implements webhookutil.ServiceResolver.
+func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout) //nolint:forbidigo // upstream's interface has no context
+	defer cancel()
+	if s.Cluster != "" {
+		ctx = scope.WithCluster(ctx, s.Cluster)
+	}
+	hosts, err := s.Locate(ctx, namespace, name, port)
+	if err != nil {
+		return nil, err
+	}
+	return &url.URL{Scheme: "https", Host: hosts[rand.N(len(hosts))]}, nil
+}
+
+// Locate reads a Service and returns where it is.
+func (s Services) Locate(ctx context.Context, namespace, name string, port int32) ([]string, error) {
+	service, err := s.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("looking up service %s/%s: %w", namespace, name, err)
+	}
+	var endpoints []discoveryv1.EndpointSlice
+	if len(service.Spec.Selector) == 0 {
+		list, err := s.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{
+			ResourceVersion: "0", LabelSelector: labels.Set{discoveryv1.LabelServiceName: name}.String(),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("looking up the endpoints of service %s/%s: %w", namespace, name, err)
+		}
+		endpoints = list.Items
+	}
+	return Locate(service, endpoints, port)
+}

@@ -1,0 +1,46 @@
+package fairness
+
+import (
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+)
+
+type level struct {
+	priority *flowcontrolv1.PriorityLevelConfiguration
+	schema   *flowcontrolv1.FlowSchema
+}
+
+// levels: syncers before tenants, so that a flood of tenants does not make
+// physical clusters look silent.
+func levels() []level {
+	return []level{
+		newLevel("atoll-syncers", 1000, 50, flowcontrolv1.FlowDistinguisherMethodByUserType, auth.SyncersGroup),
+		newLevel("atoll-logical-clusters", 5000, 200, flowcontrolv1.FlowDistinguisherMethodByNamespaceType, user.AllAuthenticated, user.AllUnauthenticated),
+	}
+}
+
+func newLevel(name string, precedence, shares int32, by flowcontrolv1.FlowDistinguisherMethodType, groups ...string) level {
+	everything := flowcontrolv1.PolicyRulesWithSubjects{
+		ResourceRules: []flowcontrolv1.ResourcePolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"},
+			ClusterScope: true, Namespaces: []string{flowcontrolv1.NamespaceEvery}}},
+		NonResourceRules: []flowcontrolv1.NonResourcePolicyRule{{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
+	}
+	for _, group := range groups {
+		everything.Subjects = append(everything.Subjects, flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindGroup, Group: &flowcontrolv1.GroupSubject{Name: group}})
+	}
+	return level{
+		priority: &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: flowcontrolv1.PriorityLevelConfigurationSpec{
+			Type: flowcontrolv1.PriorityLevelEnablementLimited,
+			Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{NominalConcurrencyShares: &shares, LimitResponse: flowcontrolv1.LimitResponse{
+				Type: flowcontrolv1.LimitResponseTypeQueue, Queuing: &flowcontrolv1.QueuingConfiguration{Queues: 256, HandSize: 4, QueueLengthLimit: 100}}},
+		}},
+		schema: &flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: flowcontrolv1.FlowSchemaSpec{
+			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: name},
+			MatchingPrecedence:         precedence, DistinguisherMethod: &flowcontrolv1.FlowDistinguisherMethod{Type: by},
+			Rules: []flowcontrolv1.PolicyRulesWithSubjects{everything},
+		}},
+	}
+}

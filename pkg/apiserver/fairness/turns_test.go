@@ -1,0 +1,187 @@
+package fairness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+func testTurns(most, longest int) *Turns {
+	return &Turns{most: most, longest: longest, lines: map[string]*line{}}
+}
+
+// request is the context in which Handle sees a request.
+func asked(t *testing.T, turns *Turns, cluster string, bound bool, headers ...string) context.Context {
+	t.Helper()
+	var ctx context.Context
+	req := httptest.NewRequestWithContext(scope.WithCluster(t.Context(), "x"), http.MethodGet, "/api", nil)
+	req = req.WithContext(scope.With(req.Context(), scope.Scope{Cluster: scope.Root}))
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	turns.With(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() }),
+		func(*http.Request) bool { return bound }).ServeHTTP(httptest.NewRecorder(), req)
+	return scope.WithCluster(ctx, clusterNamed(cluster))
+}
+
+func clusterNamed(name string) logicalcluster.Name { return logicalcluster.Name(name) }
+
+func TestWithWhomARequestSharesTurns(t *testing.T) {
+	t.Parallel()
+	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}
+	admin := &user.DefaultInfo{Name: "ann", Groups: []string{user.SystemPrivilegedGroup}}
+	syncer := &user.DefaultInfo{Name: "system:atoll:syncer:east", Groups: []string{auth.SyncersGroup}}
+	for name, c := range map[string]struct {
+		t    *turn
+		u    user.Info
+		want string
+	}{
+		"an admin":                          {&turn{}, admin, ""},
+		"an admin with other credentials":   {&turn{alone: true}, admin, ""},
+		"a syncer":                          {&turn{}, syncer, ""},
+		"credentials of a logical cluster":  {&turn{alone: true}, ann, "shop"},
+		"the same, impersonating":           {&turn{alone: true, borrowed: true}, ann, "shop"},
+		"an identity provider's":            {&turn{}, ann, "shop ann"},
+		"an identity provider's, as others": {&turn{borrowed: true}, ann, "shop impersonated"},
+	} {
+		if got, needed := lineOf(c.t, "shop", c.u); got != c.want || needed != (c.want != "") {
+			t.Errorf("%s: %q, %v, want %q", name, got, needed, c.want)
+		}
+	}
+}
+
+func TestNoMoreThanItsTurnsAreServedForALogicalCluster(t *testing.T) {
+	t.Parallel()
+	const most, requests = 3, 200
+	turns := testTurns(most, requests)
+	var now, peak atomic.Int32
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			end, ok := begin(asked(t, turns, "noisy", true), &user.DefaultInfo{Name: "ann"})
+			if !ok {
+				t.Error("refused")
+				return
+			}
+			defer end()
+			if n := now.Add(1); n > peak.Load() {
+				peak.Store(n)
+			}
+			time.Sleep(time.Millisecond)
+			now.Add(-1)
+		})
+	}
+	all.Wait()
+	if peak.Load() > most || peak.Load() < 2 {
+		t.Errorf("%d were served at a time, want at most %d", peak.Load(), most)
+	}
+	if len(turns.lines) != 0 {
+		t.Errorf("%d lines are left", len(turns.lines))
+	}
+}
+
+func TestOthersDoNotWaitForALongLine(t *testing.T) {
+	t.Parallel()
+	turns := testTurns(1, 2)
+	ann := &user.DefaultInfo{Name: "ann"}
+	end, _ := begin(asked(t, turns, "noisy", true), ann)
+	gone, leave := context.WithCancel(asked(t, turns, "noisy", true))
+	answers := make(chan bool)
+	for _, ctx := range []context.Context{gone, asked(t, turns, "noisy", true)} {
+		go func() {
+			end, ok := begin(ctx, ann)
+			if ok {
+				end()
+			}
+			answers <- ok
+		}()
+	}
+	for waiting := 0; waiting < 2; time.Sleep(time.Millisecond) {
+		turns.mu.Lock()
+		waiting = turns.lines["noisy"].waiting.Len()
+		turns.mu.Unlock()
+	}
+	if _, ok := begin(asked(t, turns, "noisy", true), ann); ok {
+		t.Error("a third one waits")
+	}
+	if end, ok := begin(asked(t, turns, "quiet", true), ann); !ok {
+		t.Error("another logical cluster is refused")
+	} else {
+		end()
+	}
+	leave()
+	if <-answers {
+		t.Error("who went away got a turn")
+	}
+	end()
+	if !<-answers {
+		t.Error("who waited got none")
+	}
+	if len(turns.lines) != 0 {
+		t.Errorf("%d lines are left", len(turns.lines))
+	}
+}
+
+// A webhook may ask the logical cluster whose request it is asked about.
+func TestWhoWaitsForAWebhookHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	turns := testTurns(1, 10)
+	ann := &user.DefaultInfo{Name: "ann"}
+	outer := asked(t, turns, "shop", true)
+	end, _ := begin(outer, ann)
+	back, alsoBack := Away(outer), Away(outer)
+	inner, ok := begin(asked(t, turns, "shop", true), ann)
+	if !ok {
+		t.Fatal("refused")
+	}
+	back()
+	alsoBack()
+	if taken := turns.lines["shop"].taken; taken != 2 {
+		t.Errorf("%d turns are taken, want that of the webhook and the one taken back", taken)
+	}
+	inner()
+	waits := make(chan bool)
+	go func() {
+		end, ok := begin(asked(t, turns, "shop", true), ann)
+		if ok {
+			end()
+		}
+		waits <- ok
+	}()
+	select {
+	case <-waits:
+		t.Error("a turn was given although one is taken")
+	case <-time.After(20 * time.Millisecond):
+	}
+	end()
+	if !<-waits {
+		t.Error("refused")
+	}
+	if len(turns.lines) != 0 {
+		t.Errorf("%s is left", fmt.Sprint(turns.lines))
+	}
+}
+
+func TestARequestThatEndsWhileItIsAwayGivesNothingTwice(t *testing.T) {
+	t.Parallel()
+	turns := testTurns(1, 10)
+	ctx := asked(t, turns, "shop", true)
+	end, _ := begin(ctx, &user.DefaultInfo{Name: "ann"})
+	back := Away(ctx)
+	end()
+	back()
+	if len(turns.lines) != 0 {
+		t.Errorf("%s is left", fmt.Sprint(turns.lines))
+	}
+}

@@ -1,0 +1,105 @@
+package endpoints
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+
+	"github.com/atoll-dev/atoll/pkg/controller"
+)
+
+func in(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{logicalcluster.AnnotationKey: "a"}}
+}
+
+// start runs the controller until the test ends; of the objects it is told of
+// the Services.
+func start(t *testing.T, objects ...runtime.Object) *fake.Clientset {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var known []runtime.Object
+	for _, o := range objects {
+		if s, ok := o.(*corev1.Service); ok {
+			known = append(known, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: s.ObjectMeta})
+		}
+		if e, ok := o.(*corev1.Endpoints); ok {
+			known = append(known, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Endpoints"}, ObjectMeta: e.ObjectMeta})
+		}
+	}
+	kube := fake.NewClientset(objects...)
+	m := controller.NewMetadata(metadatafake.NewSimpleMetadataClient(scheme, known...), []schema.GroupVersionResource{services, endpoints, endpointSlices}, nil)
+	c := New(Config{Kube: kube, Metadata: m})
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { m.Run(ctx) })
+	all.Go(func() { c.Run(ctx) })
+	t.Cleanup(func() { cancel(); all.Wait() })
+	return kube
+}
+
+func eventually(t *testing.T, what string, ok func(context.Context) bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) { return ok(ctx), nil })
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func TestAServiceThatSelectsHasEndpointsEvenWithoutPods(t *testing.T) {
+	t.Parallel()
+	kube := start(t, &corev1.Service{ObjectMeta: in("shop", "web"), Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}})
+	eventually(t, "no Endpoints", func(ctx context.Context) bool {
+		e, err := kube.CoreV1().Endpoints("shop").Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && e.Labels[managedBy] == manager
+	})
+}
+
+func TestEndpointsWithoutServiceGoIfTheyWereMadeHere(t *testing.T) {
+	t.Parallel()
+	made, users := in("shop", "made"), in("shop", "users")
+	made.Labels = map[string]string{managedBy: manager}
+	kube := start(t, &corev1.Endpoints{ObjectMeta: made}, &corev1.Endpoints{ObjectMeta: users})
+	eventually(t, "something else is left", func(ctx context.Context) bool {
+		list, err := kube.CoreV1().Endpoints("shop").List(ctx, metav1.ListOptions{})
+		return err == nil && len(list.Items) == 1 && list.Items[0].Name == "users"
+	})
+}
+
+func TestEndpointsOfAUserAreMirroredAndUnwantedMirrorsGo(t *testing.T) {
+	t.Parallel()
+	stale := slice(mirrorer, endpoint("10.0.0.7", true, false))
+	stale.ObjectMeta = in("shop", "db-00000000")
+	stale.Labels = map[string]string{discoveryv1.LabelServiceName: "db", discoveryv1.LabelManagedBy: mirrorer}
+	kube := start(t,
+		&corev1.Service{ObjectMeta: in("shop", "db")},
+		&corev1.Endpoints{ObjectMeta: in("shop", "db"), Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: "10.1.2.3"}}, Ports: []corev1.EndpointPort{{Port: 5432}},
+		}}}, &stale)
+	var addresses []string
+	eventually(t, "not mirrored", func(ctx context.Context) bool {
+		list, err := kube.DiscoveryV1().EndpointSlices("shop").List(ctx, metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 {
+			return false
+		}
+		addresses = list.Items[0].Endpoints[0].Addresses
+		return addresses[0] != "10.0.0.7"
+	})
+	if diff := cmp.Diff([]string{"10.1.2.3"}, addresses); diff != "" {
+		t.Error(diff)
+	}
+}

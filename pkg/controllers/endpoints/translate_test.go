@@ -1,0 +1,87 @@
+package endpoints
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func slice(managedBy string, endpoints ...discoveryv1.Endpoint) discoveryv1.EndpointSlice {
+	return discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: managedBy}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
+		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To(int32(80)), Protocol: ptr.To(corev1.ProtocolTCP)}},
+	}
+}
+
+func endpoint(ip string, ready, terminating bool) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready, Terminating: &terminating}}
+}
+
+func TestSlicesOfAllPhysicalClustersMakeOneSetOfAddresses(t *testing.T) {
+	t.Parallel()
+	const below = "endpointslice-controller.k8s.io"
+	leaving := slice(below, endpoint("10.0.0.9", true, false))
+	leaving.DeletionTimestamp = &metav1.Time{}
+	got := subsets([]discoveryv1.EndpointSlice{
+		slice(below, endpoint("10.0.0.2", true, false), endpoint("10.0.0.3", false, false), endpoint("10.0.0.4", false, true)),
+		slice(below, endpoint("10.0.0.1", true, false), endpoint("10.0.0.2", true, false)),
+		slice(mirrorer, endpoint("10.0.0.8", true, false)),
+		leaving,
+	})
+	want := []corev1.EndpointSubset{{
+		Addresses:         []corev1.EndpointAddress{{IP: "10.0.0.1"}, {IP: "10.0.0.2"}},
+		NotReadyAddresses: []corev1.EndpointAddress{{IP: "10.0.0.3"}},
+		Ports:             []corev1.EndpointPort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNoSlicesMakeNoSubsets(t *testing.T) {
+	t.Parallel()
+	if got := subsets(nil); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestEndpointsOfAUserAreMirroredByFamilyAndPorts(t *testing.T) {
+	t.Parallel()
+	e := &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop", UID: "u", Labels: map[string]string{"app": "db"}, Annotations: map[string]string{
+			corev1.LastAppliedConfigAnnotation: "{}", "note": "x",
+		}},
+		Subsets: []corev1.EndpointSubset{{
+			Addresses:         []corev1.EndpointAddress{{IP: "10.1.2.4"}, {IP: "10.1.2.3", Hostname: "a"}, {IP: "2001:db8::1"}},
+			NotReadyAddresses: []corev1.EndpointAddress{{IP: "10.1.2.2"}},
+			Ports:             []corev1.EndpointPort{{Port: 5432}},
+		}},
+	}
+	got := mirrors(e)
+	if len(got) != 2 {
+		t.Fatalf("%d slices", len(got))
+	}
+	want := discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: mirrorName("db", discoveryv1.AddressTypeIPv4, e.Subsets[0].Ports), Namespace: "shop",
+			Labels:          map[string]string{"app": "db", discoveryv1.LabelServiceName: "db", discoveryv1.LabelManagedBy: mirrorer},
+			Annotations:     map[string]string{"note": "x"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Endpoints", Name: "db", UID: "u", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"10.1.2.2"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}},
+			{Addresses: []string{"10.1.2.3"}, Hostname: ptr.To("a"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}},
+			{Addresses: []string{"10.1.2.4"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}},
+		},
+		Ports: []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(5432)), Protocol: ptr.To(corev1.ProtocolTCP)}},
+	}
+	if diff := cmp.Diff(want, *got[want.Name]); diff != "" {
+		t.Error(diff)
+	}
+}

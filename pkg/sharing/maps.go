@@ -1,0 +1,101 @@
+package sharing
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+const (
+	// mostEntries and mostBytes are up to which size a map is shared: larger ones
+	// are seldom equal.
+	mostEntries = 4
+	mostBytes   = 512
+	// generation bounds how many maps are remembered for a while: twice as many.
+	generation = 1 << 15
+)
+
+// Maps has one of each of the maps that were seen lately. The zero value is ready.
+type Maps struct {
+	mu sync.Mutex
+	// recent and older are by content. When recent is full it becomes older, and
+	// what was older is forgotten: whoever holds such a map keeps it.
+	recent, older map[string]map[string]string
+	limit         int // generation, but in tests
+}
+
+// One returns a map equal to m: the one that all others get who ask with an equal
+// one. Neither m nor the result may be changed afterwards.
+func (s *Maps) One(m map[string]string) map[string]string {
+	if len(m) == 0 || len(m) > mostEntries || size(m) > mostBytes {
+		return m
+	}
+	var buffer [mostBytes + 4*mostEntries]byte
+	key := content(buffer[:0], m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.recent[string(key)]; ok {
+		return known
+	}
+	known, ok := s.older[string(key)]
+	if !ok {
+		known = m
+	}
+	s.remember(string(key), known)
+	return known
+}
+
+func (s *Maps) remember(key string, m map[string]string) {
+	if s.limit == 0 {
+		s.limit = generation
+	}
+	if s.recent == nil || len(s.recent) >= s.limit {
+		s.older, s.recent = s.recent, map[string]map[string]string{}
+	}
+	s.recent[key] = m
+}
+
+// size is how many bytes of text m has.
+func size(m map[string]string) int {
+	n := 0
+	for name, value := range m {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
+// content appends what m says to buffer, the same for equal maps only: each
+// text is preceded by its length.
+func content(buffer []byte, m map[string]string) []byte {
+	var names [mostEntries]string
+	sorted := names[:0]
+	for name := range maps.Keys(m) {
+		sorted = append(sorted, name)
+	}
+	slices.Sort(sorted)
+	for _, name := range sorted {
+		for _, text := range [...]string{name, m[name]} {
+			buffer = binary.AppendUvarint(buffer, uint64(len(text)))
+			buffer = append(buffer, text...)
+		}
+	}
+	return buffer
+}
+
+// Check reports maps that somebody changed although they are shared.
+func (s *Maps) Check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, known := range []map[string]map[string]string{s.older, s.recent} {
+		for key, m := range known {
+			if len(m) > mostEntries || size(m) > mostBytes || string(content(nil, m)) != key {
+				errs = append(errs, fmt.Errorf("a shared map was changed: %q is now %v", key, m))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,119 @@
+package syncer
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// adopters are, by what they take over, the kinds whose controllers adopt an object
+// that nobody controls and that their selector matches.
+var adopters = map[schema.GroupKind][]schema.GroupKind{
+	{Group: "apps", Kind: "ReplicaSet"}: {{Group: "apps", Kind: "Deployment"}},
+	{Kind: "Pod"}: {
+		{Group: "apps", Kind: "ReplicaSet"}, {Kind: "ReplicationController"}, {Group: "apps", Kind: "StatefulSet"},
+		{Group: "apps", Kind: "DaemonSet"}, {Group: "batch", Kind: "Job"},
+	},
+}
+
+// MayAdopt says that controllers of a kind adopt objects of another one.
+func MayAdopt(controller schema.GroupKind, kind workload.Kind) bool {
+	return slices.Contains(adopters[kind.GroupKind()], controller)
+}
+
+// Adopts says whether an object of the logical cluster gets controller as its
+// owner because the controller below has made the copy its own. Syncer and server
+// ask this with what each of them knows: the syncer stops putting the copy back,
+// and the server, which need not believe it, makes sure that this is what the
+// controller would do in a single cluster too.
+//
+//	obj         is not being deleted, nobody controls it, and the target is the only
+//	            one that keeps a copy of it
+//	controller  of a kind that adopts such objects, in the same namespace, on the
+//	            target, not being deleted; its selector matches obj
+//
+// With several targets each has a controller of its own to adopt and to scale:
+// nothing comes up that all of them would agree on, so the copies stay copies.
+func Adopts(controller *unstructured.Unstructured, kind workload.Kind, obj metav1.Object, target string) bool {
+	targets := placementv1alpha1.TargetsOf(obj.GetAnnotations())
+	entry, ok := targets[target]
+	if !ok || len(targets) != 1 || entry.State != placementv1alpha1.TargetSync ||
+		obj.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(obj) != nil {
+		return false
+	}
+	there, ok := placementv1alpha1.TargetsOf(controller.GetAnnotations())[target]
+	if !ok || there.State == placementv1alpha1.TargetStateRemoving || controller.GetDeletionTimestamp() != nil ||
+		controller.GetNamespace() != obj.GetNamespace() || !MayAdopt(controller.GroupVersionKind().GroupKind(), kind) {
+		return false
+	}
+	selector, ok := selectorOf(controller)
+	return ok && selector.Matches(labels.Set(obj.GetLabels()))
+}
+
+// selectorOf reads the selector of a controller; one that is empty or broken
+// matches nothing.
+func selectorOf(controller *unstructured.Unstructured) (labels.Selector, bool) {
+	content := field(field(controller.Object, "spec"), "selector")
+	if len(content) == 0 {
+		return nil, false
+	}
+	if controller.GetKind() == "ReplicationController" {
+		set, _, err := unstructured.NestedStringMap(controller.Object, "spec", "selector")
+		return labels.SelectorFromSet(set), err == nil
+	}
+	var s metav1.LabelSelector
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &s) != nil {
+		return nil, false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&s)
+	return selector, err == nil && !selector.Empty()
+}
+
+// controlled says that a controller of ours has the copy, adopted or not: how many
+// replicas it has is then the controller's business.
+func (p planner) controlled() bool {
+	if p.Physical == nil || p.Owner == nil {
+		return false
+	}
+	ref := metav1.GetControllerOfNoCopy(p.Physical)
+	if ref == nil {
+		return false
+	}
+	_, ok := p.Owner(ref.UID)
+	return ok
+}
+
+// adopter is the logical object whose controller below has taken the copy over;
+// nil if none has, or if that changes nothing above.
+func (p planner) adopter() *unstructured.Unstructured {
+	if p.physical != physicalOurs || p.Owner == nil {
+		return nil
+	}
+	ref := metav1.GetControllerOfNoCopy(p.Physical)
+	if ref == nil {
+		return nil
+	}
+	if owner, ok := p.Owner(ref.UID); ok && Adopts(owner, p.Ref.Kind, p.Logical, p.Target) {
+		return owner
+	}
+	return nil
+}
+
+// adopted asks the server to note the adoption. What is below stays as it is: from
+// now on it is the controller's.
+func (p planner) adopted(by *unstructured.Unstructured) []Action {
+	s := p.status(placementv1alpha1.CopyPending, "Adopted", "a controller of the physical cluster has taken it over: "+by.GetKind()+" "+by.GetName())
+	gvk := by.GroupVersionKind()
+	kind, _ := workload.ByKind(gvk.GroupKind())
+	s.Controller = &placementv1alpha1.ObjectReference{
+		Group: gvk.Group, Version: gvk.Version, Resource: kind.Resource, Kind: gvk.Kind, Name: by.GetName(), UID: by.GetUID(),
+	}
+	return p.write(s, p.Logical.GetUID())
+}

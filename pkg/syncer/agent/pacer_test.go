@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+)
+
+func TestAReportWaitsForTheOneBefore(t *testing.T) {
+	var p pacer
+	now := time.Unix(1000, 0)
+	key := objectKey{Request: controller.Request{Name: "a"}}
+	if d := p.wait(key, now); d != 0 {
+		t.Errorf("the first waits %s", d)
+	}
+	p.wrote(key, now)
+	if d := p.wait(key, now.Add(pace/3)); d != pace-pace/3 {
+		t.Errorf("a quick one waits %s", d)
+	}
+	if d := p.wait(key, now.Add(pace)); d != 0 {
+		t.Errorf("a later one waits %s", d)
+	}
+	for i := range 3 * remembered {
+		p.wrote(objectKey{Request: controller.Request{Name: fmt.Sprint(i)}}, now.Add(time.Duration(i)*pace))
+	}
+	if len(p.last) > remembered {
+		t.Errorf("%d copies are remembered", len(p.last))
+	}
+}
+
+func TestOnlyAnotherStatusFromBelowWaits(t *testing.T) {
+	made := func(change func(*placementv1alpha1.Copy)) *placementv1alpha1.Copy {
+		c := &placementv1alpha1.Copy{
+			Spec:   placementv1alpha1.CopySpec{Cluster: "east"},
+			Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, PhysicalUID: "p", AppliedGeneration: 1},
+		}
+		change(c)
+		return c
+	}
+	synced := made(func(*placementv1alpha1.Copy) {})
+	for name, tc := range map[string]struct {
+		before *placementv1alpha1.Copy
+		change func(*placementv1alpha1.Copy)
+		want   bool
+	}{
+		"the record itself": {nil, func(*placementv1alpha1.Copy) {}, false},
+		"the first apply": {made(func(c *placementv1alpha1.Copy) { c.Status.State = placementv1alpha1.CopyPending }),
+			func(*placementv1alpha1.Copy) {}, false},
+		"a status":             {synced, func(c *placementv1alpha1.Copy) { c.Status.Observed = &runtime.RawExtension{Raw: []byte(`{}`)} }, true},
+		"a generation seen":    {synced, func(c *placementv1alpha1.Copy) { c.Status.ObservedGeneration = 1 }, true},
+		"a generation applied": {synced, func(c *placementv1alpha1.Copy) { c.Status.AppliedGeneration = 2 }, false},
+		"a removal":            {synced, func(c *placementv1alpha1.Copy) { c.Status.State = placementv1alpha1.CopyRemoving }, false},
+		"another copy below":   {synced, func(c *placementv1alpha1.Copy) { c.Status.PhysicalUID = "q" }, false},
+		"a drift":              {synced, func(c *placementv1alpha1.Copy) { c.Status.Drifts++ }, false},
+	} {
+		if got := onlyReports(tc.before, made(tc.change)); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}

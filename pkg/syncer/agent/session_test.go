@@ -1,0 +1,355 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	controlPlane  = "cp-1"
+	physicalSpace = "shop-web-1234"
+)
+
+// fixture is a session between two servers that are stores of objects. Its queues
+// do not run: tests call what they would call.
+type fixture struct {
+	*session
+	above, below *dynamicfake.FakeDynamicClient
+	ctx          context.Context
+	sightings    *recorder[sightingKey]
+}
+
+func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.Object) *fixture {
+	t.Helper()
+	lists, w := map[schema.GroupVersionResource]string{}, world{controlPlane: controlPlane}
+	for _, k := range append(slices.Clone(workload.Kinds()), syncer.ObservedKinds()...) {
+		lists[k.GroupVersionResource()] = k.Kind + "List"
+		w.apis = append(w.apis, k.API())
+	}
+	slices.Sort(w.apis)
+	f := &fixture{
+		above:     dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, above...),
+		below:     dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, below...),
+		sightings: &recorder[sightingKey]{},
+	}
+	records := atollfake.NewSimpleClientset(copies...)
+	records.PrependReactor("create", "copies", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		created := a.(clienttesting.CreateAction).GetObject().(*placementv1alpha1.Copy)
+		created.Annotations = map[string]string{logicalcluster.AnnotationKey: "shop"} // as the server does
+		return false, nil, nil
+	})
+	a := &Agent{
+		target: "east",
+		up:     upstream{dynamic: f.above, atoll: records, kube: kubefake.NewClientset()},
+		down:   physical{dynamic: f.below, kube: kubefake.NewClientset()},
+	}
+	a.report = newReporter(a.target, surveying, a.up, a.down)
+	f.session = newSession(a, w)
+	f.sightingQueue = controller.New("sightings", 1, f.sightings.note)
+	f.ctx = scope.WithTarget(t.Context(), a.target)
+	return f
+}
+
+// watch fills the informers.
+func (f *fixture) watch(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(f.ctx, 10*time.Second)
+	t.Cleanup(cancel)
+	go f.session.copies.Run(ctx) // all end with ctx
+	waits := []func(context.Context) error{f.session.copies.WaitForSync}
+	for _, i := range f.informers() {
+		go i.Run(ctx)
+		waits = append(waits, i.WaitForSync)
+	}
+	for _, wait := range waits {
+		if err := wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// recorder takes note of the keys of a queue.
+type recorder[K comparable] struct {
+	mu   sync.Mutex
+	keys []K
+}
+
+func (r *recorder[K]) note(_ context.Context, key K) (controller.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys = append(r.keys, key)
+	return controller.Result{}, nil
+}
+
+// enqueued are the keys in the queue of sightings, in no order.
+func (f *fixture) enqueued(t *testing.T) []sightingKey {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for f.sightingQueue.Len() > 0 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	f.sightingQueue.Run(ctx)
+	cancel()
+	f.sightings.mu.Lock()
+	defer f.sightings.mu.Unlock()
+	return f.sightings.keys
+}
+
+func kindNamed(kind string) workload.Kind {
+	for _, k := range append(slices.Clone(workload.Kinds()), syncer.ObservedKinds()...) {
+		if k.Kind == kind {
+			return k
+		}
+	}
+	panic("no kind " + kind)
+}
+
+func newObject(kind, namespace, name string, uid types.UID) *unstructured.Unstructured {
+	obj := example(kindNamed(kind).GroupVersionKind)
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	obj.SetUID(uid)
+	return obj
+}
+
+// logicalObject is an object of logical cluster shop with its targets.
+func logicalObject(kind, namespace, name string, uid types.UID, targets string) *unstructured.Unstructured {
+	obj := newObject(kind, namespace, name, uid)
+	obj.SetAnnotations(map[string]string{
+		logicalcluster.AnnotationKey: "shop", placementv1alpha1.TargetsAnnotation: targets,
+	})
+	return obj
+}
+
+// logicalNamespace is the Namespace web, which has its name below.
+func logicalNamespace() *unstructured.Unstructured {
+	obj := logicalObject("Namespace", "", "web", "n", `{"east":{}}`)
+	annotations := obj.GetAnnotations()
+	annotations[placementv1alpha1.PhysicalNamespaceAnnotation] = physicalSpace
+	obj.SetAnnotations(annotations)
+	return obj
+}
+
+// copyBelow is what is applied for a logical object, with a UID.
+func copyBelow(logical *unstructured.Unstructured, uid types.UID) *unstructured.Unstructured {
+	obj := syncer.Transform(logical, syncer.Placing{
+		Ref: syncer.Ref{
+			Kind: kindNamed(logical.GetKind()), Cluster: "shop", Namespace: logical.GetNamespace(), Name: logical.GetName(),
+		},
+		ControlPlane: controlPlane, Namespace: physicalSpace,
+	})
+	obj.SetUID(uid)
+	return obj
+}
+
+// ownedBelow is what a controller below made.
+func ownedBelow(kind, name string, uid, owner types.UID) *unstructured.Unstructured {
+	obj := newObject(kind, physicalSpace, name, uid)
+	obj.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: controlPlane})
+	isController := true
+	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Owner", Name: "owner", UID: owner, Controller: &isController}})
+	return obj
+}
+
+func TestWhatWaitsForItsOwnerIsLookedAtWhenTheOwnerAppears(t *testing.T) {
+	deployment := logicalObject("Deployment", "web", "app", "d", `{"east":{}}`)
+	f := newFixture(t, nil, []runtime.Object{
+		copyBelow(deployment, "below-d"), ownedBelow("ReplicaSet", "app-1", "below-r", "below-d"), ownedBelow("ReplicaSet", "other", "below-o", "below-x"),
+	})
+	f.watch(t)
+	f.logicalChanged(kindNamed("Deployment"), nil, deployment)
+	want := []sightingKey{{Resource: kindNamed("ReplicaSet").GroupVersionResource(), UID: "below-r"}}
+	if diff := cmp.Diff(want, f.enqueued(t)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestACopyThatTheWatchDoesNotKnowIsLookedAtAgain(t *testing.T) {
+	namespace, config := logicalNamespace(), logicalObject("ConfigMap", "web", "conf", "c", `{"east":{}}`)
+	physicalConfig := copyBelow(config, "below-c")
+	f := newFixture(t, []runtime.Object{namespace, config}, []runtime.Object{copyBelow(namespace, "below-n"), physicalConfig})
+	key := objectKey{
+		Resource: kindNamed("ConfigMap").GroupVersionResource(), Request: controller.Request{Cluster: "shop", Namespace: "web", Name: "conf"},
+	}
+	f.settled.put(key, syncer.Fingerprint(physicalConfig))
+	f.below.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		short := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMapList"}}
+		short.SetResourceVersion("1000")
+		return true, short, nil
+	})
+	f.watch(t)
+	look := func() time.Duration {
+		t.Helper()
+		result, err := f.reconcile(scope.WithCluster(f.ctx, "shop"), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.RequeueAfter
+	}
+	if after := look(); after > 2*recentTTL {
+		t.Errorf("while the Copy has not come back, it is looked at again after %s", after)
+	}
+	if state := f.copyOf(t, key).Status.State; state != placementv1alpha1.CopySynced {
+		t.Fatalf("the Copy is %s", state)
+	}
+	f.writtenCopies = newRecent[objectKey, *placementv1alpha1.Copy]() // it came back
+	if err := wait.PollUntilContextTimeout(f.ctx, time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		c, ok := f.session.copies.Get(copyRequest(key, f.target))
+		return ok && c.Status.State == placementv1alpha1.CopySynced, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if after := look(); after != unwatched {
+		t.Errorf("looked at again after %s, not %s", after, unwatched)
+	}
+}
+
+// copyOf is the Copy of an object.
+func (f *fixture) copyOf(t *testing.T, key objectKey) *placementv1alpha1.Copy {
+	t.Helper()
+	r := copyRequest(key, f.target)
+	c, err := f.up.atoll.PlacementV1alpha1().Copies(r.Namespace).Get(f.ctx, r.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// standIn is a Pod in the logical cluster for one below.
+func standIn(name string, uid, below types.UID, deleting bool) *unstructured.Unstructured {
+	pod := logicalObject("Pod", "web", name, uid, `{"east":{"state":"Observed","uid":"`+string(below)+`"}}`)
+	if deleting {
+		now := metav1.Unix(1, 0)
+		pod.SetDeletionTimestamp(&now)
+	}
+	return pod
+}
+
+func TestAStandInThatIsBeingDeletedGoesThoughItsNamespaceIsNotSeen(t *testing.T) {
+	f := newFixture(t, []runtime.Object{standIn("app-1", "p", "below-p", true)},
+		[]runtime.Object{ownedBelow("Pod", "app-1", "below-p", "below-r")})
+	f.watch(t)
+	key := sightingKey{Resource: kindNamed("Pod").GroupVersionResource(), UID: "below-p"}
+	if _, err := f.observe(f.ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if n := deletions(f.above); n != 1 {
+		t.Errorf("%d deletions in the control plane", n)
+	}
+	if n := deletions(f.below); n != 0 {
+		t.Errorf("%d deletions on the physical cluster", n)
+	}
+}
+
+func TestWithoutTheNameOfItsNamespaceAPodIsLookedForEverywhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		below []runtime.Object
+		want  int
+	}{
+		"it is gone":               {nil, 1},
+		"it runs, without a mark":  {[]runtime.Object{newObject("Pod", "somewhere", "app-1", "below-p")}, 0},
+		"another one has the name": {[]runtime.Object{newObject("Pod", "somewhere", "app-1", "below-q")}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, []runtime.Object{standIn("app-1", "p", "below-p", false)}, c.below)
+			f.watch(t)
+			if _, err := f.observe(f.ctx, sightingKey{Resource: kindNamed("Pod").GroupVersionResource(), UID: "below-p"}); err != nil {
+				t.Fatal(err)
+			}
+			if n := deletions(f.above); n != c.want {
+				t.Errorf("%d deletions in the control plane, not %d", n, c.want)
+			}
+		})
+	}
+}
+
+func deletions(c *dynamicfake.FakeDynamicClient) int {
+	n := 0
+	for _, a := range c.Actions() {
+		if a.GetVerb() == "delete" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTheDeletionOfAClaimIsCarriedOutBelowAndThenLetGo(t *testing.T) {
+	claim := logicalObject("PersistentVolumeClaim", "web", "data-db-0", "c", `{"east":{"state":"Observed","uid":"below-c"}}`)
+	claim.SetFinalizers([]string{"example.com/mine", placementv1alpha1.CopiesFinalizer})
+	now := metav1.Unix(1, 0)
+	claim.SetDeletionTimestamp(&now)
+	physicalClaim := newObject("PersistentVolumeClaim", physicalSpace, "data-db-0", "below-c")
+	physicalClaim.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: controlPlane})
+	key := sightingKey{Resource: kindNamed("PersistentVolumeClaim").GroupVersionResource(), UID: "below-c"}
+
+	f := newFixture(t, []runtime.Object{logicalNamespace(), claim}, []runtime.Object{physicalClaim})
+	f.watch(t)
+	if _, err := f.observe(f.ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if above, below := deletions(f.above), deletions(f.below); above != 0 || below != 1 {
+		t.Errorf("%d deletions in the control plane, %d on the physical cluster", above, below)
+	}
+
+	f = newFixture(t, []runtime.Object{logicalNamespace(), claim}, nil) // it is gone below
+	f.watch(t)
+	if _, err := f.observe(f.ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	left, err := f.above.Resource(key.Resource).Namespace("web").Get(f.ctx, "data-db-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"example.com/mine"}, left.GetFinalizers()); diff != "" {
+		t.Errorf("finalizers (-want +got)\n%s", diff)
+	}
+}
+
+func TestANamespaceThatVanishesMeanwhileIsNoError(t *testing.T) {
+	namespace, config := logicalNamespace(), logicalObject("ConfigMap", "web", "conf", "c", `{"east":{}}`)
+	f := newFixture(t, []runtime.Object{namespace, config}, nil)
+	gone := func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "web")
+	}
+	f.up.atoll.(*atollfake.Clientset).PrependReactor("create", "copies", gone)
+	f.watch(t)
+	ctx := scope.WithCluster(f.ctx, "shop")
+	for _, key := range []objectKey{keyOf(kindNamed("Namespace"), namespace), keyOf(kindNamed("ConfigMap"), config)} {
+		if result, err := f.reconcile(ctx, key); err != nil || result.RequeueAfter == 0 {
+			t.Errorf("%s: %v %v", key, result, err)
+		}
+	}
+}
+
+func TestWarningsOfServersStayOutOfTheLog(t *testing.T) {
+	if c := tuned(&rest.Config{}); c.WarningHandler != (rest.NoWarnings{}) {
+		t.Errorf("they go to %T", c.WarningHandler)
+	}
+}
