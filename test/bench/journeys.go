@@ -117,9 +117,11 @@ func (s *server) awaitReady(ctx context.Context, name string) error {
 // way is where Deployments are made and where they arrive.
 type way struct {
 	// name distinguishes the objects of one way from those of another.
-	name       string
-	from       kubernetes.Interface
-	server     *server
+	name   string
+	from   kubernetes.Interface
+	server *server
+	// below are the physical clusters behind the server.
+	below      []*server
 	namespaces []string
 	down, up   *observer
 }
@@ -141,7 +143,7 @@ func compareJourneys(ctx context.Context, ours *server, physical []*server, o op
 	if err != nil {
 		return err
 	}
-	through := way{name: "atoll", from: above, server: ours}
+	through := way{name: "atoll", from: above, server: ours, below: physical}
 	direct := way{name: "direct", from: below[0], server: physical[0]}
 	for _, w := range []*way{&through, &direct} {
 		if err := w.makeNamespaces(ctx); err != nil {
@@ -165,7 +167,7 @@ func compareJourneys(ctx context.Context, ours *server, physical []*server, o op
 
 // printBeside prints what happened on the way w beside the same on base.
 func (w *way) printBeside(ctx context.Context, base *way, o options) error {
-	t := newTable("what", "side", "objects", "p50 ms", "p99 ms", "all, ms")
+	t := newTable("what", "side", "objects", "p50 ms", "p99 ms", "all, ms", "CPU ms each", "below")
 	first, err := w.firstObjects(ctx)
 	if err != nil {
 		return err
@@ -192,9 +194,15 @@ func (w *way) printBeside(ctx context.Context, base *way, o options) error {
 				return err
 			}
 			down = append(down, created.row("apply, to the physical cluster", side.name))
+			if side.way == w && o.requests {
+				created.requests.print("apply, " + size.batch)
+			}
 			reported, err := side.each(ctx, size.batch, size.objects, size.writers, side.up, side.report)
 			if err != nil {
 				return err
+			}
+			if side.way == w && o.requests {
+				reported.requests.print("status, " + size.batch)
 			}
 			up = append(up, reported.row("status there, to the status above", side.name))
 		}
@@ -240,10 +248,13 @@ func (w *way) firstObjects(ctx context.Context) (journey, error) {
 	})
 }
 
-// journey is how long each object took, and all of them together.
+// journey is how long each object took, and all of them together, and what one
+// cost.
 type journey struct {
-	times []time.Duration
-	all   time.Duration
+	times      []time.Duration
+	all        time.Duration
+	cpu, below time.Duration
+	requests   requests
 }
 
 // each sends n objects on their way and notes how long after the beginning of
@@ -252,6 +263,10 @@ type journey struct {
 func (w *way) each(ctx context.Context, batch string, n, writers int, o *observer, send func(ctx context.Context, name string, i int) error) (j journey, err error) {
 	names, began := make([]string, n), make([]time.Time, n)
 	if err := w.server.rest(ctx); err != nil {
+		return j, err
+	}
+	finish, err := w.account(ctx, n)
+	if err != nil {
 		return j, err
 	}
 	start := time.Now()
@@ -267,7 +282,7 @@ func (w *way) each(ctx context.Context, batch string, n, writers int, o *observe
 			if _, err := o.await(inside, names[i]); err != nil {
 				return err
 			}
-			return w.server.settle(inside)
+			return w.server.settle(inside, briefly)
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -281,7 +296,58 @@ func (w *way) each(ctx context.Context, batch string, n, writers int, o *observe
 		j.times = append(j.times, s.at.Sub(began[i]))
 		j.all = max(j.all, s.at.Sub(start))
 	}
-	return j, nil
+	return j, finish(&j)
+}
+
+// account notes what n objects cost from now until the servers have come to rest.
+func (w *way) account(ctx context.Context, n int) (finish func(*journey) error, err error) {
+	used := func() (cpu, below time.Duration, err error) {
+		for _, s := range append([]*server{w.server}, w.below...) {
+			t, err := cpuTime(s.PID())
+			if err != nil {
+				return 0, 0, err
+			}
+			if s == w.server {
+				cpu = t
+			} else {
+				below += t
+			}
+		}
+		return cpu, below, nil
+	}
+	count := func() (requests, error) {
+		if len(w.below) == 0 { // not one of ours
+			return nil, nil
+		}
+		return w.server.requests(ctx)
+	}
+	asked, err := count()
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	cpu, below, err := used()
+	if err != nil {
+		return nil, err
+	}
+	return func(j *journey) error {
+		if err := w.server.settle(ctx, gathered); err != nil {
+			return err
+		}
+		cpuNow, belowNow, err := used()
+		if err != nil {
+			return err
+		}
+		idle := func(s *server) time.Duration { return time.Duration(s.idle * float64(time.Since(start))) }
+		j.cpu, j.below = cpuNow-cpu-idle(w.server), belowNow-below
+		for _, s := range w.below {
+			j.below -= idle(s)
+		}
+		j.cpu, j.below = max(0, j.cpu)/time.Duration(n), max(0, j.below)/time.Duration(n)
+		askedNow, err := count()
+		j.requests = askedNow.since(asked, n)
+		return err
+	}, nil
 }
 
 // create makes a Deployment in one of the namespaces of the way.
@@ -316,7 +382,11 @@ func (j journey) row(what, side string) []string {
 	if len(j.times) > 0 {
 		all = ms(j.all)
 	}
-	return []string{what, side, fmt.Sprint(len(j.times)), ms(median(j.times)), ms(percentile(j.times, 99)), all}
+	below := ""
+	if j.below > 0 {
+		below = ms(j.below)
+	}
+	return []string{what, side, fmt.Sprint(len(j.times)), ms(median(j.times)), ms(percentile(j.times, 99)), all, ms(j.cpu), below}
 }
 
 // comparePlaced compares with a stock server where objects are placed: what the
@@ -345,10 +415,26 @@ func comparePlaced(ctx context.Context, l *lab, ours *server, o options) error {
 		}
 		sides = append(sides, s)
 	}
-	t := newOperationsTable()
-	if err := compareOperations(ctx, t, deploymentKind, sides, max(1, o.rounds/2), o.made); err != nil {
-		return err
+	for _, run := range []struct {
+		title string
+		rest  time.Duration
+		made  int
+	}{
+		{"Without a pause: what was written before is still being synced.", 0, o.made},
+		{fmt.Sprintf("One operation in %s: as an idle fleet answers.", rested), rested, max(1, o.made/5)},
+	} {
+		for _, s := range sides {
+			s.rest = run.rest
+		}
+		t := newOperationsTable()
+		if err := compareOperations(ctx, t, deploymentKind, sides, max(1, o.rounds/2), run.made); err != nil {
+			return err
+		}
+		fmt.Printf("%s\n\n", run.title)
+		t.print()
 	}
-	t.print()
 	return nil
 }
+
+// rested is longer than it takes to sync an object and its status.
+const rested = 150 * time.Millisecond

@@ -31,7 +31,7 @@ type options struct {
 	rounds, made   int
 	sizes          []int
 	single, burst  int
-	keep           bool
+	keep, requests bool
 	profiles       string
 	idleFor        time.Duration
 	latencySamples int
@@ -52,8 +52,8 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	parts := fs.String("parts", "operations,clusters,journeys", "parts to run")
-	sizes := fs.String("sizes", "10,1000,10000", "numbers of logical clusters of the part clusters, rising")
+	parts := fs.String("parts", "operations,clusters,journeys,definitions,noise,tenants", "parts to run")
+	sizes := fs.String("sizes", "10,1000,10000", "numbers of logical clusters of the part clusters, rising; the last is that of the part tenants")
 	fs.StringVar(&o.bin, "bin", filepath.Join(process.Root(), "bin"), "directory of the binaries atoll and localcluster")
 	fs.IntVar(&o.rounds, "rounds", 10, "rounds of the part operations")
 	fs.IntVar(&o.made, "objects", 50, "objects made in a round")
@@ -62,6 +62,7 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.burst, "burst", 1000, "objects that go at once in the part journeys")
 	fs.DurationVar(&o.idleFor, "idle", 10*time.Second, "how long to watch an idle server for the CPU that it takes by itself")
 	fs.StringVar(&o.profiles, "profiles", "", "directory for pprof profiles of the Atoll server; profiling costs some of what is measured")
+	fs.BoolVar(&o.requests, "requests", false, "print what requests an object takes in the part journeys")
 	fs.BoolVar(&o.keep, "keep", false, "keep data and logs, and say where")
 	if err := fs.Parse(args); err != nil {
 		return o, flag.ErrHelp
@@ -82,9 +83,12 @@ func parse(args []string) (o options, err error) {
 
 // parts by name.
 var parts = map[string]func(context.Context, *lab, options) error{
-	"operations": operationsPart,
-	"clusters":   clustersPart,
-	"journeys":   journeysPart,
+	"operations":  operationsPart,
+	"clusters":    clustersPart,
+	"journeys":    journeysPart,
+	"definitions": definitionsPart,
+	"tenants":     tenantsPart,
+	"noise":       noisePart,
 }
 
 func run(ctx context.Context, o options) error {

@@ -17,6 +17,8 @@ type side struct {
 	server    *server
 	client    kubernetes.Interface
 	namespace string
+	// rest is how long it does nothing between two operations.
+	rest time.Duration
 }
 
 // newSide makes the namespace and returns the side. cluster is empty for a stock
@@ -119,8 +121,13 @@ func (s *side) block(ctx context.Context, n int, do func(int) error) (b block, e
 			return b, err
 		}
 		b.latencies = append(b.latencies, time.Since(start))
+		if s.rest > 0 {
+			if err := pause(ctx, s.rest); err != nil {
+				return b, err
+			}
+		}
 	}
-	if err := s.server.settle(ctx); err != nil {
+	if err := s.server.settle(ctx, gathered); err != nil {
 		return b, err
 	}
 	ended, after, err := s.clocks()

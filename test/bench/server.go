@@ -142,10 +142,19 @@ func (s *server) measureIdle(ctx context.Context, d time.Duration) error {
 	return err
 }
 
+// How long a server must have little to do until it counts as settled.
+const (
+	// briefly is for one object of many.
+	briefly = 20 * time.Millisecond
+	// gathered is longer than controllers wait for more of the same.
+	gathered = 240 * time.Millisecond
+)
+
 // settle waits until s has little left to do: what controllers do after a write
 // belongs to the write. It gives up after a while.
-func (s *server) settle(ctx context.Context) error {
+func (s *server) settle(ctx context.Context, quiet time.Duration) error {
 	const step, tries = 20 * time.Millisecond, 500
+	calm := time.Duration(0)
 	for range tries {
 		before, err := cpuTime(s.PID())
 		if err != nil {
@@ -158,7 +167,10 @@ func (s *server) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if after-before < time.Duration(2*s.idle*float64(step))+time.Millisecond {
+		if calm += step; after-before >= time.Duration(2*s.idle*float64(step))+time.Millisecond {
+			calm = 0
+		}
+		if calm >= quiet {
 			return nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,66 +23,110 @@ var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
 // TestEveryCommandOfTheReadmeWorks types what README.md shows, in its order. The
 // first block starts the quickstart in a terminal of its own.
 func TestEveryCommandOfTheReadmeWorks(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(process.Root(), ".quickstart")); !errors.Is(err, os.ErrNotExist) {
-		t.Skip("there is a quickstart in .quickstart already: remove it with make quickstart-down")
-	}
 	readme, err := os.ReadFile(filepath.Join(process.Root(), "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := shellBlock.FindAllSubmatch(readme, -1)
-	if len(blocks) < 3 || !bytes.Contains(blocks[0][1], []byte("make quickstart")) {
+	if len(blocks) < 3 || string(blocks[0][1]) != "make quickstart\n" {
 		t.Fatal("README.md does not begin with make quickstart in a block of ```sh")
 	}
-
-	first := shell(context.Background(), string(blocks[0][1]))
-	output := &syncBuffer{}
-	first.Stdout, first.Stderr = output, output
-	first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- first.Wait() }()
-	defer func() {
-		down := shell(context.Background(), "make quickstart-down")
-		if out, err := down.CombinedOutput(); err != nil {
-			t.Errorf("make quickstart-down: %v\n%s", err, out)
-		}
-	}()
-	eventually(t, 10*time.Minute, func() error {
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("make quickstart ended: %v\n%s", err, output.String())
-		default:
-		}
-		if !strings.Contains(output.String(), "Ready after ") {
-			return errors.New("the quickstart is not ready:\n" + output.String())
-		}
-		return nil
-	})
+	removeQuickstart(t)
+	q := startQuickstart(t, string(blocks[0][1]))
 	var rest strings.Builder // one shell: an export of one block holds in the next
 	for _, block := range blocks[1:] {
 		rest.Write(block[1])
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	typed := shell(ctx, "set -x\n"+rest.String())
-	typed.WaitDelay = time.Second
-	if out, err := typed.CombinedOutput(); err != nil {
+	if out, err := shell(ctx, "set -x\n"+rest.String()).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("make quickstart did not end well: %v\n%s", err, output.String())
-		}
-	case <-time.After(30 * time.Second):
-		t.Error("make quickstart still runs after make quickstart-down")
-	}
-	if _, err := os.Stat(filepath.Join(process.Root(), ".quickstart")); !errors.Is(err, os.ErrNotExist) {
+	q.wantEnd(t) // the last command is make quickstart-down
+	if _, err := os.Stat(quickstartDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Error("make quickstart-down left .quickstart")
+	}
+}
+
+func TestTheQuickstartStopsOnCtrlCAndResumes(t *testing.T) {
+	ctx := context.Background()
+	removeQuickstart(t)
+	demo := process.Kubectl{Kubeconfig: filepath.Join(quickstartDir(), "demo.kubeconfig"), Namespace: "hello"}
+
+	q := startQuickstart(t, "exec hack/quickstart.sh")
+	uid := uidOf(t, demo, "hello")
+	must(t)(demo.Run(ctx, "scale", "deployment/hello", "--replicas=2"))
+	must(t)(demo.Run(ctx, "rollout", "status", "deployment/hello", "--timeout=60s"))
+	if err := syscall.Kill(-q.cmd.Process.Pid, syscall.SIGINT); err != nil { // the terminal asks the whole group
+		t.Fatal(err)
+	}
+	q.wantEnd(t)
+	if out, err := demo.Run(ctx, "get", "deployments", "--request-timeout=5s"); err == nil {
+		t.Errorf("the server still answers:\n%s", out)
+	}
+
+	q = startQuickstart(t, "exec hack/quickstart.sh")
+	if err := want("UID of the deployment after the second start", uidOf(t, demo, "hello"), uid); err != nil {
+		t.Error(err)
+	}
+	eventually(t, 20*time.Second, func() error { return available(demo, "hello", 2) })
+	must(t)(shellOutput("make quickstart-down"))
+	q.wantEnd(t)
+}
+
+// quickstart is `make quickstart` in a terminal of its own.
+type quickstart struct {
+	cmd    *exec.Cmd
+	output *syncBuffer
+	ended  chan error
+}
+
+func quickstartDir() string { return filepath.Join(process.Root(), ".quickstart") }
+
+// removeQuickstart sees to it that there is none after the test; the test is
+// skipped if somebody has one.
+func removeQuickstart(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(quickstartDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Skip("there is a quickstart in .quickstart already: remove it with make quickstart-down")
+	}
+	t.Cleanup(func() { must(t)(shellOutput("make quickstart-down")) })
+}
+
+// startQuickstart runs a command and returns when it says that it is ready.
+func startQuickstart(t *testing.T, command string) *quickstart {
+	t.Helper()
+	q := &quickstart{cmd: shell(context.Background(), command), output: &syncBuffer{}, ended: make(chan error, 1)}
+	q.cmd.Stdout, q.cmd.Stderr = q.output, q.output
+	q.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := q.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { q.ended <- q.cmd.Wait() }()
+	eventually(t, 10*time.Minute, func() error {
+		select {
+		case err := <-q.ended:
+			t.Fatalf("make quickstart ended: %v\n%s", err, q.output)
+		default:
+		}
+		if !strings.Contains(q.output.String(), "Ready after ") {
+			return fmt.Errorf("the quickstart is not ready:\n%s", q.output)
+		}
+		return nil
+	})
+	return q
+}
+
+// wantEnd wants the quickstart to end soon, and well.
+func (q *quickstart) wantEnd(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-q.ended:
+		if err != nil {
+			t.Errorf("make quickstart did not end well: %v\n%s", err, q.output)
+		}
+	case <-time.After(time.Minute):
+		t.Errorf("make quickstart still runs:\n%s", q.output)
 	}
 }
 
@@ -103,8 +148,18 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
+// shell runs a script at the root of the repository.
 func shell(ctx context.Context, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = process.Root()
+	cmd.WaitDelay = time.Second
 	return cmd
+}
+
+func shellOutput(script string) (string, error) {
+	out, err := shell(context.Background(), script).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", script, err, out)
+	}
+	return string(out), err
 }

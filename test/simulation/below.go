@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
@@ -68,9 +70,11 @@ func (p *physical) changed(e kube.Event) {
 	if e.Key.Namespace != "" {
 		p.work.add(kube.Key{Resource: namespaces, Name: e.Key.Namespace})
 	}
-	if e.Key.Resource == replicaSets && e.New == nil { // its name is free
-		for _, d := range p.api.ListNamespace(deployments, "", e.Key.Namespace) {
-			p.work.add(p.api.KeyOf(deployments, d))
+	for controlled, controlling := range map[schema.GroupResource]schema.GroupResource{replicaSets: deployments, pods: replicaSets} {
+		if e.Key.Resource == controlled && (e.New == nil || len(e.New.GetOwnerReferences()) == 0) { // its name is free, or it is
+			for _, c := range p.api.ListNamespace(controlling, "", e.Key.Namespace) {
+				p.work.add(p.api.KeyOf(controlling, c))
+			}
 		}
 	}
 }
@@ -228,6 +232,11 @@ func (p *physical) rollout(d *unstructured.Unstructured) (done bool, err error) 
 	template := part(d, "spec", "template")
 	name := d.GetName() + "-" + revisionOf(template)
 	found := false
+	for _, gr := range p.api.ListNamespace(replicaSets, "", d.GetNamespace()) {
+		if rs := cast(gr); p.adoptable(rs, d) {
+			return false, p.adopt(replicaSets, rs, d)
+		}
+	}
 	for _, rs := range p.owned(d) {
 		want := int64(0)
 		if rs.GetName() == name {
@@ -236,7 +245,7 @@ func (p *physical) rollout(d *unstructured.Unstructured) (done bool, err error) 
 		if rs.GetDeletionTimestamp() == nil && number(rs, "spec", "replicas") != want {
 			scaled := rs.DeepCopy()
 			_ = unstructured.SetNestedField(scaled.Object, want, "spec", "replicas") // a path of maps
-			_, err := p.api.Update(controllers, replicaSets, scaled)
+			_, err := p.api.Edit(controllers, replicaSets, scaled, "controllers")
 			return false, err
 		}
 	}
@@ -244,24 +253,39 @@ func (p *physical) rollout(d *unstructured.Unstructured) (done bool, err error) 
 		return true, nil
 	}
 	if left := cast(p.api.Find(kube.Key{Resource: replicaSets, Namespace: d.GetNamespace(), Name: name})); left != nil {
-		return false, p.adopt(left, d)
+		return false, nil // somebody's; its going will bring us back
 	}
 	rs := newObject(replicaSets, d.GetNamespace(), name)
 	rs.SetOwnerReferences([]metav1.OwnerReference{kube.OwnerOf(d)})
 	rs.SetAnnotations(d.GetAnnotations()) // as the real one does: our mark, too
 	rs.SetLabels(labelsOf(template))
-	rs.Object["spec"] = map[string]any{"replicas": number(d, "spec", "replicas"), "template": template}
+	rs.Object["spec"] = map[string]any{
+		"replicas": number(d, "spec", "replicas"), "template": template, "selector": part(d, "spec", "selector"),
+	}
 	return false, tolerate(p.api.Create(controllers, replicaSets, rs.DeepCopy()))
 }
 
-// adopt gives a ReplicaSet that a deleted Deployment orphaned to the next one.
-func (p *physical) adopt(rs, d *unstructured.Unstructured) error {
-	if len(rs.GetOwnerReferences()) > 0 || rs.GetDeletionTimestamp() != nil {
-		return nil // its going will bring us back
+// adoptable says that a controller takes an object over: nobody controls it, and it
+// has the labels. Where it has several copies, their controllers and the syncers
+// would each want another number of pods for ever; so would one that nothing above
+// knows of any more. Here they let it be.
+func (p *physical) adoptable(obj, controller *unstructured.Unstructured) bool {
+	if metav1.GetControllerOfNoCopy(obj) != nil || obj.GetDeletionTimestamp() != nil || !p.world.livesAbove(p, controller) {
+		return false
 	}
-	u := rs.DeepCopy()
-	u.SetOwnerReferences([]metav1.OwnerReference{kube.OwnerOf(d)})
-	_, err := p.api.Update(controllers, replicaSets, u)
+	if m, ok := syncer.MarkOf(resourceOf(obj), obj); ok {
+		if logical := p.world.api.Find(keyOfMark(resourceOf(obj), m)); logical != nil && len(targetsOf(logical)) != 1 {
+			return false
+		}
+	}
+	app, _, _ := unstructured.NestedString(controller.Object, "spec", "selector", "matchLabels", "app")
+	return app != "" && obj.GetLabels()["app"] == app
+}
+
+func (p *physical) adopt(gr schema.GroupResource, obj, controller *unstructured.Unstructured) error {
+	u := obj.DeepCopy()
+	u.SetOwnerReferences([]metav1.OwnerReference{kube.OwnerOf(controller)})
+	_, err := p.api.Update(controllers, gr, u)
 	return err
 }
 
@@ -297,8 +321,11 @@ func (p *physical) replicaSet(key kube.Key, rs *unstructured.Unstructured) error
 		}
 	}
 	want := int(number(rs, "spec", "replicas"))
+	orphan := p.orphanFor(rs)
 	switch {
 	case rs.GetDeletionTimestamp() != nil:
+	case orphan != nil:
+		return p.adopt(pods, orphan, rs)
 	case len(live) < want:
 		template := part(rs, "spec", "template")
 		pod := newObject(pods, rs.GetNamespace(), p.freeName(rs))
@@ -314,6 +341,16 @@ func (p *physical) replicaSet(key kube.Key, rs *unstructured.Unstructured) error
 	return p.status(key, rs, map[string]any{
 		"observedGeneration": rs.GetGeneration(), "replicas": int64(len(live)), "readyReplicas": ready,
 	})
+}
+
+// orphanFor is a pod that a ReplicaSet may adopt; nil if there is none.
+func (p *physical) orphanFor(rs *unstructured.Unstructured) *unstructured.Unstructured {
+	for _, obj := range p.api.ListNamespace(pods, "", rs.GetNamespace()) {
+		if pod := cast(obj); p.adoptable(pod, rs) {
+			return pod
+		}
+	}
+	return nil
 }
 
 // freeName of a pod: real ones are random, these come back at times.

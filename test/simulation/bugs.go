@@ -1,14 +1,15 @@
 package simulation
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	copiescontroller "github.com/atoll-dev/atoll/pkg/controllers/copies"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
-	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
 // Bugs replace parts of the code by wrong ones; nil is the real one.
@@ -17,8 +18,7 @@ type Bugs struct {
 	observe      func(syncer.Sighting) syncer.Response
 	summarize    func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
 	decide       func(placement.Snapshot, placement.Unit) placement.Decision
-	release      func(kube.Object, []*placementv1alpha1.Copy, func(string) bool) Verdict
-	store        func(*placementv1alpha1.Placement) *placementv1alpha1.Placement
+	release      func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
 	precondition func(types.UID) types.UID
 	force        func(exists bool) bool
 	// trusting syncers take a missing object for gone, hasty ones do not come
@@ -27,6 +27,8 @@ type Bugs struct {
 	// adopts: a copy is made by an apply that may meet what somebody else has made
 	// a moment ago.
 	adopts bool
+	// redecides: a stored decision is no reason not to decide.
+	redecides bool
 	// recordsAnything: the server takes Copies of objects that it does not know.
 	recordsAnything bool
 }
@@ -64,19 +66,11 @@ func (b Bugs) Decide(s placement.Snapshot, u placement.Unit) placement.Decision 
 }
 
 // Release what was acknowledged.
-func (b Bugs) Release(obj kube.Object, list []*placementv1alpha1.Copy, gone func(string) bool) Verdict {
+func (b Bugs) Release(obj metav1.Object, list []*placementv1alpha1.Copy, gone func(string) bool) copiescontroller.Verdict {
 	if b.release != nil {
 		return b.release(obj, list, gone)
 	}
-	return Release(obj, list, gone)
-}
-
-// Store a decision.
-func (b Bugs) Store(p *placementv1alpha1.Placement) *placementv1alpha1.Placement {
-	if b.store != nil {
-		return b.store(p)
-	}
-	return p
+	return copiescontroller.Decide(obj, list, gone)
 }
 
 // Precondition of a deletion below.

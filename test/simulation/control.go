@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -219,7 +220,7 @@ func targetsText(obj kube.Object) string {
 	return obj.GetAnnotations()[placementv1alpha1.TargetsAnnotation]
 }
 
-func targetsOf(obj kube.Object) placementv1alpha1.Targets {
+func targetsOf(obj metav1.Object) placementv1alpha1.Targets {
 	return placementv1alpha1.TargetsOf(obj.GetAnnotations())
 }
 
@@ -228,7 +229,7 @@ func targetsOf(obj kube.Object) placementv1alpha1.Targets {
 func (c *control) empty(key kube.Key, pause func()) (time.Duration, error) {
 	pause()
 	namespace := cast(c.world.api.Find(key))
-	if namespace == nil || namespace.GetDeletionTimestamp() == nil || len(strings_(namespace, "spec", "finalizers")) == 0 {
+	if namespace == nil || namespace.GetDeletionTimestamp() == nil || len(stringsIn(namespace, "spec", "finalizers")) == 0 {
 		return 0, nil
 	}
 	remaining := false
@@ -265,6 +266,16 @@ func (c *control) summarize(key kube.Key, pause func()) (time.Duration, error) {
 	var list []*placementv1alpha1.Copy
 	for _, o := range c.informers[copies].By(byObject, key.String()) {
 		list = append(list, o.(*placementv1alpha1.Copy))
+	}
+	if node := syncer.NodeOf(obj, list); node != "" {
+		bound := obj.DeepCopy()
+		_ = unstructured.SetNestedField(bound.Object, node, "spec", "nodeName") // a path of maps
+		written, err := c.world.api.Update(system, key.Resource, bound)
+		if err != nil {
+			return 0, err
+		}
+		obj = cast(written)
+		pause()
 	}
 	status, differs := c.world.bugs.Summarize(kindOf(key.Resource), obj, list)
 	if !differs {

@@ -1,15 +1,17 @@
 package simulation
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	copiescontroller "github.com/atoll-dev/atoll/pkg/controllers/copies"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
@@ -23,12 +25,26 @@ func (c *control) release(key kube.Key, pause func()) (time.Duration, error) {
 		list = append(list, o.(*placementv1alpha1.Copy))
 	}
 	obj := c.world.api.Find(key)
-	v := c.world.bugs.Release(obj, list, c.givenUp)
+	var object metav1.Object // nil if there is none
+	if obj != nil {
+		object = obj
+	}
+	if obj != nil {
+		pause()
+		if err := c.adopt(key, cast(obj), list); err != nil {
+			return 0, err
+		}
+	}
+	v := c.world.bugs.Release(object, list, c.givenUp)
 	if key.Resource == namespaces && (obj == nil || v.Finalizer && obj.GetDeletionTimestamp() != nil) {
 		pause()
 		if err := c.sweep(key, obj); err != nil {
 			return 0, err
 		}
+	}
+	if obj != nil && v.Finish {
+		pause()
+		return 0, c.finish(key, obj)
 	}
 	if obj != nil && (v.Finalizer || v.Drop) {
 		pause()
@@ -45,8 +61,48 @@ func (c *control) release(key kube.Key, pause func()) (time.Duration, error) {
 	return 0, nil
 }
 
+// adopt notes what a Copy says that a controller below has adopted.
+func (c *control) adopt(key kube.Key, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy) error {
+	claim := copiescontroller.Claim(obj, list)
+	if claim == nil {
+		return nil
+	}
+	ref := claim.Status.Controller
+	controller := cast(c.world.api.Find(kube.Key{
+		Resource: schema.GroupResource{Group: ref.Group, Resource: ref.Resource}, Cluster: key.Cluster, Namespace: key.Namespace, Name: ref.Name,
+	}))
+	if controller == nil {
+		return nil
+	}
+	a, ok := copiescontroller.Adopt(kindOf(key.Resource), obj, claim, controller)
+	if !ok {
+		return nil
+	}
+	u := changed(obj)
+	annotations := u.GetAnnotations()
+	annotations[placementv1alpha1.TargetsAnnotation] = a.Targets.String()
+	u.SetAnnotations(annotations)
+	u.SetOwnerReferences(a.Owners)
+	c.world.say("copies: %s is adopted by %s", key, controller.GetName())
+	_, err := c.world.api.Update(system, key.Resource, u)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// finish ends the time that a Pod has to stop in.
+func (c *control) finish(key kube.Key, obj kube.Object) error {
+	zero := int64(0)
+	err := c.world.api.Delete(system, key, kube.DeleteOptions{UID: obj.GetUID(), Grace: &zero})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // takeNote writes the object as it was read without finalizer or entry.
-func (c *control) takeNote(key kube.Key, obj kube.Object, v Verdict) error {
+func (c *control) takeNote(key kube.Key, obj kube.Object, v copiescontroller.Verdict) error {
 	u := changed(obj)
 	if v.Finalizer {
 		u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == placementv1alpha1.CopiesFinalizer }))
@@ -104,60 +160,6 @@ func (c *control) sweep(key kube.Key, namespace kube.Object) error {
 func (c *control) givenUp(target string) bool {
 	obj := c.informers[physicalClusters].Get(kube.Key{Resource: physicalClusters, Cluster: "root", Name: target})
 	return obj == nil || obj.(*fleetv1alpha1.PhysicalCluster).Spec.Forget
-}
-
-// Verdict is what to do about one object and its Copies.
-type Verdict struct {
-	Finalizer, Drop bool
-	Targets         placementv1alpha1.Targets
-	Delete          []*placementv1alpha1.Copy
-}
-
-// Release follows the table of decide in pkg/controllers/copies.
-func Release(obj kube.Object, list []*placementv1alpha1.Copy, gone func(string) bool) Verdict {
-	var v Verdict
-	current := map[string]*placementv1alpha1.Copy{}
-	for _, c := range list {
-		if obj != nil && c.Spec.Object.UID == obj.GetUID() {
-			current[c.Spec.Cluster] = c
-		} else if c.Status.State == placementv1alpha1.CopyRemoved {
-			v.Delete = append(v.Delete, c)
-		}
-	}
-	if obj == nil {
-		return v
-	}
-	targets := targetsOf(obj)
-	hasFinalizer := slices.Contains(obj.GetFinalizers(), placementv1alpha1.CopiesFinalizer)
-	done := func(name string) bool {
-		c, ok := current[name]
-		return ok && c.Status.State == placementv1alpha1.CopyRemoved || !ok && gone(name)
-	}
-	if obj.GetDeletionTimestamp() != nil {
-		v.Finalizer = hasFinalizer
-		for name, t := range targets {
-			v.Finalizer = v.Finalizer && (t.State == placementv1alpha1.TargetObserved || done(name))
-		}
-		return v
-	}
-	v.Targets = maps.Clone(targets)
-	keeps := false
-	for name, t := range targets {
-		switch {
-		case t.State == placementv1alpha1.TargetStateRemoving && done(name):
-			delete(v.Targets, name)
-			v.Drop = true
-		case t.State != placementv1alpha1.TargetObserved:
-			keeps = true
-		}
-	}
-	v.Finalizer = v.Drop && hasFinalizer && !keeps
-	for _, name := range slices.Sorted(maps.Keys(current)) {
-		if current[name].Status.State == placementv1alpha1.CopyRemoved {
-			v.Delete = append(v.Delete, current[name])
-		}
-	}
-	return v
 }
 
 // forget re-enacts pkg/controllers/physicalclusters: the copies of a physical

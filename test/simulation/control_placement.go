@@ -127,7 +127,7 @@ func (c *control) try(key kube.Key, namespace, u *unstructured.Unstructured, pau
 		}
 		stored = nil
 	}
-	if clusters := decided(stored); clusters != nil {
+	if clusters := decided(stored); clusters != nil && !c.world.bugs.redecides {
 		return clusters, c.stampNamespace(namespace, clusters, pause)
 	}
 	snapshot, unit, err := c.read(key, namespace, u)
@@ -183,7 +183,7 @@ func (c *control) store(key kube.Key, namespace *unstructured.Unstructured, stor
 		}
 		stored = stored.DeepCopy()
 		stored.Spec.Decision = d.API()
-		_, err := c.world.api.Update(system, placements, c.world.bugs.Store(stored))
+		_, err := c.world.api.Update(system, placements, stored)
 		return err
 	}
 	owner := kube.OwnerOf(namespace)

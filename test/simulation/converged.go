@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -93,7 +94,7 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 		taken = !w.ledger.recognizable(below, physical, obj.GetUID())
 	}
 	if taken {
-		if c.Status.State != placementv1alpha1.CopyFailed {
+		if c.Status.State != placementv1alpha1.CopyFailed && c.Status.Reason != "Finished" {
 			w.fail(Converges, "the place of %s on %s is taken, but its Copy is %s", key, p.name, c.Status.State)
 		}
 		return false
@@ -108,6 +109,16 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 			w.fail(Converges, "%s has no copy on %s", key, p.name)
 		}
 		return false
+	}
+	if ref := metav1.GetControllerOfNoCopy(physical); ref != nil {
+		_, controller := p.api.ByUID(ref.UID)
+		if m, ok := syncer.MarkOf(resourceOf(cast(controller)), controller); ok {
+			if above := cast(w.api.Find(keyOfMark(resourceOf(cast(controller)), m))); above != nil && above.GetUID() == m.UID &&
+				syncer.Adopts(above, kindOf(key.Resource), obj, p.name) {
+				w.fail(Converges, "%s was adopted on %s by %s, and nothing above says so", key, p.name, m.Name)
+			}
+		}
+		return true // with several targets, what it has of the controllers stays below
 	}
 	w.contentConverged(key, obj, p, physical)
 	return true
@@ -176,9 +187,9 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 		equal("observedGeneration", obj.GetGeneration())
 		equal("replicas", sum("replicas"))
 		equal("readyReplicas", sum("readyReplicas"))
-	case jobs:
-		if !w.recreated(obj) {
-			equal("succeeded", sum("succeeded"))
+	case jobs: // what was counted stays, also of copies that went
+		if have := number(obj, "status", "succeeded"); have < sum("succeeded") {
+			w.fail(Converges, "%s has succeeded %d times, below %d times", key, have, sum("succeeded"))
 		}
 	case services:
 		list, _, _ := unstructured.NestedSlice(obj.Object, "status", "loadBalancer", "ingress")
@@ -186,11 +197,6 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 			w.fail(Converges, "%s has the addresses %v on %d targets", key, list, len(statuses))
 		}
 	}
-}
-
-// recreated Jobs keep what the first one counted.
-func (w *World) recreated(obj *unstructured.Unstructured) bool {
-	return w.ledger.remade(kube.Event{Key: kube.Key{Resource: jobs}}, obj.GetUID())
 }
 
 // standInConverged: what was brought up still is below, and looks like this.
@@ -218,8 +224,8 @@ func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.Cluster, c.Status.State)
 		return
 	}
-	if _, ok := targetsOf(obj)[c.Spec.Cluster]; !ok {
-		w.fail(Converges, "the Copy of %s on %s (%s) is left, which is no target", objectOf(c), c.Spec.Cluster, c.Status.State)
+	if t, ok := targetsOf(obj)[c.Spec.Cluster]; !ok || t.State == placementv1alpha1.TargetObserved {
+		w.fail(Converges, "the Copy of %s on %s (%s) is left, where it is nobody's copy", objectOf(c), c.Spec.Cluster, c.Status.State)
 	}
 }
 
@@ -239,12 +245,12 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 	}
 	if isMade && w.ledger.recognizable(key, obj, made.uid) {
 		logicalKey, logical := w.api.ByUID(made.uid)
-		if logical == nil && w.ledger.lost[made.uid] {
+		if logical == nil && (w.ledger.lost[made.uid] || w.ledger.turnedBack > 0) {
 			return
 		}
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
-		} else if t, ok := targetsOf(logical)[p.name]; !ok || t.State != placementv1alpha1.TargetSync {
+		} else if t, ok := targetsOf(logical)[p.name]; !ok || t.State != placementv1alpha1.TargetSync && t.UID != obj.GetUID() {
 			w.fail(Converges, "%s %s on %s is left of %s, which shall not be there", key, obj.GetUID(), p.name, logicalKey)
 		}
 		return
@@ -255,6 +261,21 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 	if _, standIn := w.ledger.standIn(p, obj.GetUID()); standIn == nil {
 		w.fail(Converges, "%s %s runs on %s and has not come up", key, obj.GetUID(), p.name)
 	}
+}
+
+// livesAbove says that an object below is the copy of one that exists, or belongs
+// to such a copy.
+func (w *World) livesAbove(p *physical, obj *unstructured.Unstructured) bool {
+	if m, ok := syncer.MarkOf(resourceOf(obj), obj); ok {
+		_, logical := w.api.ByUID(m.UID)
+		return logical != nil
+	}
+	for _, r := range obj.GetOwnerReferences() {
+		if _, owner := p.api.ByUID(r.UID); owner != nil {
+			return w.livesAbove(p, cast(owner))
+		}
+	}
+	return false
 }
 
 // runsOurs follows the owners of an object to a copy whose object exists.

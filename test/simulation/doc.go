@@ -18,11 +18,12 @@
 //	go test ./test/simulation -run TestWorlds -seeds 5000  many
 //
 // What is real: placement.Decide, the stamps of admission, protect and
-// syncerguard, syncer.Plan, Transform, Observe and Summarize. The shells are
-// re-enacted (session*.go for pkg/syncer/agent, control*.go for the controllers
-// of the server), request by request: they have to follow when the shells change.
-// What is not there: two syncers for one physical cluster at a time, and requests
-// that take effect after the process which sent them has died and been replaced.
+// syncerguard, syncer.Plan, Transform, Observe and Summarize, and what
+// pkg/controllers/copies decides. The shells are re-enacted (session*.go for
+// pkg/syncer/agent, control*.go for the controllers of the server), request by
+// request: they have to follow when the shells change. What is not there: two
+// syncers for one physical cluster at a time, and requests that take effect after
+// the process which sent them has died and been replaced.
 //
 // Every invariant is shown to bite: planted_test.go breaks the cores and shells
 // on purpose and expects the worlds to find it.

@@ -1,7 +1,10 @@
 package simulation
 
 import (
+	"errors"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -85,7 +88,7 @@ func (w *World) cutDown(h Happening) {
 // not told one by one.
 func (w *World) breakWatch(h Happening) {
 	if s := w.cluster(h.Physical).session; s != nil {
-		all := s.informers()
+		all := s.informers
 		all[h.N%len(all)].Lose()
 	}
 }
@@ -97,7 +100,7 @@ func (w *World) shortList(h Happening) {
 	if s == nil {
 		return
 	}
-	all := s.informers()
+	all := s.informers
 	i := all[h.N%len(all)]
 	if !s.reaches(i) {
 		return
@@ -121,16 +124,34 @@ func (w *World) registerLate(Happening) {
 	p.startSyncer()
 }
 
-// forget: "north" burns down, for good, and its admin says so.
-func (w *World) forget(Happening) {
+// forget: an admin gives "north" up. Mostly it has burnt down, for good; else its
+// syncer works on until it hears of that.
+func (w *World) forget(h Happening) {
 	p := w.cluster("north")
 	if !p.registered || p.dead {
 		return
 	}
-	p.dead = true
-	p.stopSyncer()
-	p.work.stop()
 	p.edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Forget = true })
+	gone := func() {
+		p.dead = true
+		p.stopSyncer()
+		p.work.stop()
+	}
+	if h.N%3 == 0 {
+		w.after(downtime(h.N), gone)
+		return
+	}
+	gone()
+}
+
+// mayWrite: what the syncer of a physical cluster that was given up says is not
+// heard.
+func (p *physical) mayWrite() error {
+	pc, ok := p.world.control.informers[physicalClusters].Get(p.key()).(*fleetv1alpha1.PhysicalCluster)
+	if ok && pc.Spec.Forget {
+		return apierrors.NewForbidden(copies, p.name, errors.New("the physical cluster was given up"))
+	}
+	return nil
 }
 
 // force: an admin loses patience with an object that is being deleted, and takes

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -170,7 +171,7 @@ func (w *World) audit(e kube.Event) {
 	}
 }
 
-func isObserved(obj kube.Object) bool {
+func isObserved(obj metav1.Object) bool {
 	for _, t := range targetsOf(obj) {
 		if t.State == placementv1alpha1.TargetObserved {
 			return true
@@ -313,7 +314,7 @@ func (l *ledger) copyWritten(e kube.Event) {
 func (l *ledger) copiesOf(p *physical, gr schema.GroupResource, uid types.UID) []kube.Object {
 	var out []kube.Object
 	for _, obj := range p.api.List(gr) {
-		if isClone(obj) || l.born[obj.GetUID()] > l.looked[place{p.name, p.api.KeyOf(gr, obj)}] {
+		if isClone(obj) || l.born[obj.GetUID()] >= max(1, l.looked[place{p.name, p.api.KeyOf(gr, obj)}]) {
 			continue
 		}
 		m, marked := syncer.MarkOf(gr, obj)

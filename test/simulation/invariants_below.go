@@ -94,10 +94,10 @@ func (l *ledger) changes(p *physical, e kube.Event) {
 
 func (l *ledger) removes(p *physical, e kube.Event) {
 	uid := e.Old.GetUID()
+	if l.deletedUp[uid] {
+		return // somebody deleted what stands for it
+	}
 	if !l.ours(e.Key, e.Old) {
-		if l.deletedUp[uid] {
-			return // somebody deleted what stands for it
-		}
 		if _, counterpart := l.standIn(p, uid); counterpart != nil {
 			l.world.fail(AbsenceIsNoDelete, "%s %s on %s was deleted, and nobody deleted what stands for it", e.Key, uid, p.name)
 			return
@@ -129,7 +129,12 @@ func (l *ledger) remade(e kube.Event, of types.UID) bool {
 // removesNamespace: what is in it goes along.
 func (l *ledger) removesNamespace(p *physical, e kube.Event, of types.UID) {
 	_, logical := l.world.api.ByUID(of)
-	if logical != nil && len(strings_(logical, "spec", "finalizers")) > 0 && logical.GetDeletionTimestamp() != nil {
+	emptied := func(v *unstructured.Unstructured) bool {
+		return v.GetDeletionTimestamp() != nil && len(stringsIn(v, "spec", "finalizers")) == 0
+	}
+	if logical != nil && len(stringsIn(logical, "spec", "finalizers")) > 0 && logical.GetDeletionTimestamp() != nil &&
+		// What was said before a backup was restored may still be carried out.
+		!(l.turnedBack > 0 && slices.ContainsFunc(l.versions[of], emptied)) {
 		l.world.fail(AbsenceIsNoDelete, "%s on %s was deleted before the content of %s", e.Key, p.name, of)
 	}
 	for _, gr := range content {

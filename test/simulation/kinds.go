@@ -94,6 +94,13 @@ func vary(gr schema.GroupResource, u *unstructured.Unstructured, n int) {
 		set(int64(n%3), "spec", "replicas")
 		set(map[string]any{"app": u.GetName()}, "spec", "selector", "matchLabels")
 		set(template(u.GetName(), version, n), "spec", "template")
+	case replicaSets:
+		set(int64(n%3), "spec", "replicas")
+		set(map[string]any{"app": u.GetName()}, "spec", "selector", "matchLabels")
+		set(map[string]any{"app": u.GetName()}, "metadata", "labels")
+		if u.GetUID() == "" {
+			set(template(u.GetName(), version, n), "spec", "template")
+		}
 	case jobs:
 		set(template(u.GetName(), version, n), "spec", "template")
 		set(int64(n), "spec", "ttlSecondsAfterFinished") // stays above
@@ -101,6 +108,9 @@ func vary(gr schema.GroupResource, u *unstructured.Unstructured, n int) {
 		set(template(u.GetName(), version, 0)["spec"], "spec")
 		if n%2 == 0 {
 			set("Never", "spec", "restartPolicy")
+		}
+		if n%3 == 0 {
+			set(map[string]any{"app": u.GetName()}, "metadata", "labels")
 		}
 	}
 }
@@ -134,7 +144,7 @@ func part(obj kube.Object, path ...string) map[string]any {
 	return m
 }
 
-func strings_(obj kube.Object, path ...string) []string {
+func stringsIn(obj kube.Object, path ...string) []string {
 	s, _, _ := unstructured.NestedStringSlice(obj.(*unstructured.Unstructured).Object, path...)
 	return s
 }

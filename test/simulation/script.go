@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -78,16 +79,24 @@ var verbs = []struct {
 // happenings in a world.
 const happenings = 60
 
-// Script is what happens in the world of a seed.
-func Script(seed uint64) []Happening {
+// Script is what happens in the world of a seed. What is to be provoked happens in
+// any case, and often.
+func Script(seed uint64, provoked ...string) []Happening {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
 	var bag []string
+	if len(provoked) == 0 && rng.IntN(2) == 0 { // a world with favourites
+		provoked = []string{verbs[rng.IntN(len(verbs))].name, verbs[rng.IntN(len(verbs))].name}
+	}
 	for _, v := range verbs {
-		if !v.always && rng.IntN(2) == 0 {
+		weight := v.weight
+		switch chosen := rng.IntN(2) == 0; {
+		case slices.Contains(provoked, v.name):
+			weight = 30
+		case !v.always && !chosen:
 			continue
 		}
-		for range v.weight {
+		for range weight {
 			bag = append(bag, v.name)
 		}
 	}

@@ -24,6 +24,8 @@ type session struct {
 	logical map[schema.GroupResource]*kube.Informer
 	beneath map[schema.GroupResource]*kube.Informer
 	copies  *kube.Informer
+	// informers are all of them.
+	informers []*kube.Informer
 
 	objects   *queue[kube.Key]
 	sightings *queue[sightingKey]
@@ -85,6 +87,10 @@ func (p *physical) startSyncer() {
 		})
 	}
 	s.copies = kube.NewInformer(w.api, copies, s.sees, nil)
+	for _, gr := range copied {
+		s.informers = append(s.informers, s.logical[gr], s.beneath[gr])
+	}
+	s.informers = append(s.informers, s.copies)
 	s.actors = []actor{
 		{weight: 2, ready: s.canList, step: s.list},
 		s.follower(),
@@ -162,14 +168,6 @@ func keyOfMark(gr schema.GroupResource, m syncer.Mark) kube.Key {
 func (s *session) canUp() bool   { return !s.upCut && s.world.control != nil }
 func (s *session) canDown() bool { return !s.downCut && !s.dead }
 
-func (s *session) informers() []*kube.Informer {
-	var all []*kube.Informer
-	for _, gr := range copied {
-		all = append(all, s.logical[gr], s.beneath[gr])
-	}
-	return append(all, s.copies)
-}
-
 func (s *session) reaches(i *kube.Informer) bool {
 	if i == s.copies || s.logical[i.Resource()] == i {
 		return s.canUp()
@@ -179,14 +177,14 @@ func (s *session) reaches(i *kube.Informer) bool {
 
 // canList: some informer has no watch and could have one.
 func (s *session) canList() bool {
-	return slices.ContainsFunc(s.informers(), func(i *kube.Informer) bool { return !i.Watching() && s.reaches(i) })
+	return slices.ContainsFunc(s.informers, func(i *kube.Informer) bool { return !i.Watching() && s.reaches(i) })
 }
 
 // list lists one informer; when all have been, the queues start.
 func (s *session) list() {
 	complete := true
 	listed := false
-	for _, i := range s.informers() {
+	for _, i := range s.informers {
 		if !i.Watching() && s.reaches(i) && !listed {
 			listed = true
 			i.List(nil)
@@ -208,7 +206,7 @@ func (s *session) follower() actor {
 		weight: 6,
 		ready: func() bool {
 			pending = pending[:0]
-			for _, i := range s.informers() {
+			for _, i := range s.informers {
 				if s.reaches(i) && i.Pending() {
 					pending = append(pending, i)
 				}
@@ -363,7 +361,7 @@ func (s *session) logicalChanged(gr schema.GroupResource, old, new kube.Object) 
 	if obj == nil {
 		obj = old
 	}
-	if len(s.entryUID(obj)) > 0 || old != nil && new != nil && onlyStatus(old, new) {
+	if entry := targetsOf(obj)[s.name]; entry.State == placementv1alpha1.TargetObserved && !entry.Adopted || old != nil && new != nil && onlyStatus(old, new) {
 		return
 	}
 	key := s.world.api.KeyOf(gr, obj)
@@ -434,9 +432,28 @@ func (s *session) counterpartChanged(gr schema.GroupResource, old, new kube.Obje
 func (s *session) dependentsOf(uid types.UID) {
 	for _, gr := range observed {
 		for _, obj := range s.beneath[gr].By(byOwner, string(uid)) {
+			if s.isCopy(gr, obj) {
+				mark, _ := syncer.MarkOf(gr, obj)
+				s.objects.add(keyOfMark(gr, mark))
+				continue
+			}
 			s.sightings.add(sightingKey{gr, obj.GetUID()})
 		}
 	}
+}
+
+// isCopy says that an object below is the copy of one above, and is not to come up.
+func (s *session) isCopy(gr schema.GroupResource, obj kube.Object) bool {
+	mark, marked := syncer.MarkOf(gr, obj)
+	if !marked || first(s.logical[gr].By(byEntryUID, string(obj.GetUID()))) != nil {
+		return false
+	}
+	key := keyOfMark(gr, mark)
+	if s.copyOf(key) != nil {
+		return true
+	}
+	logical := s.logical[gr].Get(key)
+	return logical != nil && logical.GetUID() == mark.UID && len(s.entryUID(logical)) == 0
 }
 
 func (s *session) belowChanged(gr schema.GroupResource, old, new kube.Object) {
@@ -455,7 +472,8 @@ func (s *session) belowChanged(gr schema.GroupResource, old, new kube.Object) {
 				break
 			}
 			s.objects.add(key)
-		case slices.Contains(observed, gr):
+		}
+		if slices.Contains(observed, gr) && !s.isCopy(gr, obj) {
 			s.sightings.add(sightingKey{gr, obj.GetUID()})
 		}
 		if old == nil {
@@ -473,6 +491,11 @@ func (s *session) copyChanged(old, new kube.Object) {
 	key := objectOf(c)
 	if new == nil {
 		s.writtenCopies.forget(key, old.GetUID())
+		if slices.Contains(observed, key.Resource) {
+			for _, marked := range s.beneath[key.Resource].By(byMark, key.String()) {
+				s.sightings.add(sightingKey{key.Resource, marked.GetUID()})
+			}
+		}
 	}
 	if new == nil || !s.writtenCopies.arrived(key, new) || old == nil && c.Status.State != placementv1alpha1.CopyPending {
 		s.objects.add(key)

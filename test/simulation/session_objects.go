@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-dev/atoll/pkg/admission/syncerguard"
@@ -40,6 +41,9 @@ func (s *session) reconcile(key kube.Key, pause func()) (time.Duration, error) {
 	if p.after == 0 && (s.writtenCopies.holds(key) || s.writtenBelow.holds(key)) {
 		return doubt, nil // should the caches never have it, it is gone again
 	}
+	if p.after == 0 && p.unwatched {
+		return time.Minute, nil // nobody will tell when it changes
+	}
 	return p.after, nil
 }
 
@@ -50,6 +54,8 @@ type pass struct {
 	pause func()
 	in    syncer.Input
 	after time.Duration
+	// unwatched: there is something of which the cache does not know.
+	unwatched bool
 }
 
 func (p *pass) run() error {
@@ -86,9 +92,10 @@ func (p *pass) done() {
 		return
 	}
 	delete(p.refused, p.key)
-	if p.in.Logical == nil && p.in.Copy == nil {
+	stands := p.in.Logical != nil && len(p.entryUID(p.in.Logical)) > 0
+	if (stands || p.in.Logical == nil) && p.in.Copy == nil {
 		delete(p.settled, p.key)
-		if p.in.Physical == nil {
+		if stands || p.in.Physical == nil {
 			delete(p.orphans, p.key)
 		}
 	}
@@ -98,6 +105,10 @@ func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref:    syncer.Ref{Kind: kindOf(p.key.Resource), Cluster: p.key.Cluster, Namespace: p.key.Namespace, Name: p.key.Name},
 		Target: p.name, ControlPlane: controlPlane, Settled: p.settled[p.key],
+		Owner: func(uid types.UID) (*unstructured.Unstructured, bool) {
+			obj := p.standIn(uid)
+			return cast(obj), obj != nil
+		},
 	}
 	p.in.Logical = cast(p.logical[p.key.Resource].Get(p.key))
 	p.in.Copy = p.copyOf(p.key)
@@ -149,6 +160,7 @@ func (p *pass) look() error {
 	return p.down("look for "+p.physicalKey().String(), func() error {
 		p.world.ledger.looked[place{p.name, p.physicalKey()}] = p.world.step
 		p.in.Physical, p.in.Unseen = cast(p.api.Find(p.physicalKey())), false
+		p.unwatched = p.in.Physical != nil
 		return nil
 	})
 }
@@ -241,6 +253,9 @@ func (p *pass) writeCopy(c *placementv1alpha1.Copy) error {
 	})
 	var written kube.Object
 	err := p.up(fmt.Sprintf("copy %s %s %s of %s", p.key, c.Status.State, c.Status.Reason, c.Spec.Object.UID), func() (err error) {
+		if err := p.mayWrite(); err != nil {
+			return err
+		}
 		if before == nil {
 			if !p.world.bugs.recordsAnything && !p.world.wants(p.key, c) {
 				return apierrors.NewConflict(copies, c.Name, errors.New("no such object is targeted at it"))

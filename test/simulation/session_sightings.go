@@ -26,6 +26,8 @@ type viewed struct {
 	key     sightingKey
 	cluster logicalcluster.Name
 	pause   func()
+	// unwatched: the cache lacks what is below.
+	unwatched bool
 }
 
 const soon = 100 * time.Millisecond
@@ -40,6 +42,9 @@ func (s *session) observe(key sightingKey, pause func()) (time.Duration, error) 
 			pause()
 		}
 		after, err = v.respond(response)
+		if v.unwatched {
+			after = max(after, 5*time.Second)
+		}
 	}
 	if isSilence(err) {
 		return 5 * time.Second, nil
@@ -55,16 +60,21 @@ func (s *session) sight(key sightingKey, pause func()) (*viewed, time.Duration, 
 	v.Physical = cast(first(s.beneath[key.Resource].By(byUID, string(key.UID))))
 	v.Logical = cast(s.writtenLogical.pick(key, first(s.logical[key.Resource].By(byEntryUID, string(key.UID)))))
 	if v.Physical != nil {
+		if v.Logical == nil && s.isCopy(key.Resource, v.Physical) {
+			return nil, 0, nil
+		}
 		if v.Logical == nil && key.Resource == pods && text(v.Physical, "spec", "nodeName") == "" {
 			if left := 2*time.Second - s.world.now.Sub(v.Physical.GetCreationTimestamp().Time); left > 0 {
 				return nil, left, nil
 			}
 		}
 		namespace := first(s.logical[namespaces].By(byPhysicalName, v.Physical.GetNamespace()))
-		if namespace == nil || namespace.GetDeletionTimestamp() != nil && v.Logical == nil {
+		switch {
+		case v.Logical == nil && (namespace == nil || namespace.GetDeletionTimestamp() != nil):
 			return nil, 0, nil
+		case namespace != nil:
+			v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
 		}
-		v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
 	}
 	if v.Logical != nil {
 		v.cluster, v.Namespace = logicalcluster.From(v.Logical), v.Logical.GetNamespace()
@@ -73,65 +83,77 @@ func (s *session) sight(key sightingKey, pause func()) (*viewed, time.Duration, 
 		return nil, 0, nil
 	}
 	if v.Physical == nil && v.Logical != nil {
-		gone, err := v.isGoneBelow()
-		if err != nil || !gone {
-			return nil, 5 * time.Second, err
+		var err error
+		if v.Physical, err = v.findBelow(); err != nil {
+			return nil, 0, err
 		}
+		v.unwatched = v.Physical != nil
 	}
 	return v, 0, nil
 }
 
-// isGoneBelow asks the physical cluster whether the UID is gone.
-func (v *viewed) isGoneBelow() (bool, error) {
+// findBelow asks the physical cluster for the UID; nil is gone.
+func (v *viewed) findBelow() (found *unstructured.Unstructured, err error) {
 	namespace := v.logical[namespaces].Get(kube.Key{Resource: namespaces, Cluster: v.cluster, Name: v.Namespace})
 	if namespace == nil || len(physicalName(namespace)) == 0 {
-		return false, nil
+		// The backup does not know where it was: ask for the name everywhere.
+		v.pause()
+		err = v.down("look everywhere for "+v.Logical.GetName(), func() error {
+			_, obj := v.api.ByUID(v.key.UID)
+			found = cast(obj)
+			return nil
+		})
+		return found, err
 	}
 	candidates := []string{v.Logical.GetName()}
 	if name, ok := strings.CutSuffix(v.Logical.GetName(), "."+v.name); ok {
 		candidates = append(candidates, name)
 	}
-	gone := true
 	for _, name := range candidates {
 		v.pause()
 		if err := v.down("look for "+name, func() error {
 			obj := v.api.Find(kube.Key{Resource: v.key.Resource, Namespace: physicalName(namespace)[0], Name: name})
-			gone = gone && (obj == nil || obj.GetUID() != v.key.UID)
+			if obj != nil && obj.GetUID() == v.key.UID {
+				found = cast(obj)
+			}
 			return nil
 		}); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
-	return gone, nil
+	return found, nil
 }
 
-// owner finds the logical object that stands for an owner below.
+// owner names the logical object that stands for an owner below.
 func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
+	obj := s.standIn(uid)
+	if obj == nil {
+		return syncer.Owner{}, false
+	}
+	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}, true
+}
+
+// standIn finds the logical object that stands for one below.
+func (s *session) standIn(uid types.UID) kube.Object {
 	for _, gr := range copied {
 		obj := first(s.beneath[gr].By(byUID, string(uid)))
 		if obj == nil {
 			continue
 		}
 		if mark, ok := syncer.MarkOf(gr, obj); ok {
-			logical := s.logical[gr].Get(keyOfMark(gr, mark))
-			if logical == nil || logical.GetUID() != mark.UID {
-				return syncer.Owner{}, false
+			if logical := s.logical[gr].Get(keyOfMark(gr, mark)); logical != nil && logical.GetUID() == mark.UID {
+				return logical
 			}
-			return ownerFrom(logical), true
 		}
 		break
 	}
 	for _, gr := range observed {
 		informed := first(s.logical[gr].By(byEntryUID, string(uid)))
 		if obj := s.writtenLogical.pick(sightingKey{gr, uid}, informed); obj != nil {
-			return ownerFrom(obj), true
+			return obj
 		}
 	}
-	return syncer.Owner{}, false
-}
-
-func ownerFrom(obj kube.Object) syncer.Owner {
-	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}
+	return nil
 }
 
 func (s *session) refers(uid types.UID) (types.UID, bool) {
@@ -156,8 +178,10 @@ func (v *viewed) respond(r syncer.Response) (time.Duration, error) {
 		return 0, v.updateUp(r)
 	case syncer.DeleteUp:
 		return 0, v.deleteUp(r.Grace)
+	case syncer.Release:
+		return 0, v.release(r.Object)
 	case syncer.DeleteBelow:
-		return v.deleteBelow(r.Grace)
+		return v.deleteBelow(r)
 	}
 	return 0, nil
 }
@@ -170,19 +194,26 @@ func (v *viewed) write(verb syncerguard.Verb, sub string, u *unstructured.Unstru
 			Target: v.name, Cluster: v.cluster, Verb: verb, Resource: v.key.Resource, Subresource: sub,
 			Namespace: v.Namespace, Name: u.GetName(), Object: u,
 		}
+		if err := v.mayWrite(); err != nil {
+			return err
+		}
 		old := v.world.api.Find(v.world.api.KeyOf(v.key.Resource, u))
 		if verb == syncerguard.Create {
 			uid := types.UID(u.GetAnnotations()[placementv1alpha1.UIDAnnotation])
 			v.world.ledger.guard(w)
 			protect.Create(u)
-			stamp.Observed(u, v.name, uid)
+			stamp.Observed(v.key.Resource, u, v.name, uid)
 			in(v.cluster, u)
 		} else if old != nil {
 			w.Old = old
 			if err := syncerguard.Check(w); err != nil {
 				return apierrors.NewForbidden(v.key.Resource, u.GetName(), err)
 			}
-			protect.Update(u, old)
+			if sub == "" {
+				protect.UpdateObserved(u, old)
+			} else {
+				protect.Update(u, old)
+			}
 		}
 		written, err = do(u)
 		return err
@@ -201,9 +232,17 @@ func (v *viewed) createUp(u *unstructured.Unstructured) (time.Duration, error) {
 		if existing != nil && v.sees(existing) && len(v.entryUID(existing)) > 0 {
 			return soon, nil
 		}
-		u = u.DeepCopy()
-		u.SetName(u.GetName() + "." + v.name)
+		if mark, ok := syncer.MarkOf(v.key.Resource, v.Physical); ok && existing != nil && v.sees(existing) && existing.GetUID() == mark.UID {
+			return time.Second, nil
+		}
+		v.pause()
 		created, err = v.write(syncerguard.Create, "", u, create)
+		if apierrors.IsAlreadyExists(err) {
+			v.pause()
+			u = u.DeepCopy()
+			u.SetName(u.GetName() + "." + v.name)
+			created, err = v.write(syncerguard.Create, "", u, create)
+		}
 	}
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -277,6 +316,9 @@ func (v *viewed) outdated(err error) error {
 
 func (v *viewed) bindUp(desired *unstructured.Unstructured) error {
 	err := v.up("bind "+v.Logical.GetName(), func() error {
+		if err := v.mayWrite(); err != nil {
+			return err
+		}
 		live := v.world.api.Find(v.world.api.KeyOf(pods, v.Logical))
 		if live == nil || live.GetUID() != v.Logical.GetUID() || live.GetDeletionTimestamp() != nil {
 			return apierrors.NewConflict(pods, v.Logical.GetName(), fmt.Errorf("another pod"))
@@ -299,6 +341,9 @@ func (v *viewed) bindUp(desired *unstructured.Unstructured) error {
 func (v *viewed) deleteUp(grace int64) error {
 	uid := v.Logical.GetUID()
 	err := v.up(fmt.Sprintf("delete %s %s with grace %d", v.key.Resource.Resource, v.Logical.GetName(), grace), func() error {
+		if err := v.mayWrite(); err != nil {
+			return err
+		}
 		key := v.world.api.KeyOf(v.key.Resource, v.Logical)
 		v.world.ledger.deletesUp(v, key)
 		return v.world.api.Delete(syncerOf(v.name), key, kube.DeleteOptions{UID: uid, Grace: &grace, Propagation: metav1.DeletePropagationBackground})
@@ -310,10 +355,23 @@ func (v *viewed) deleteUp(grace int64) error {
 	return err
 }
 
-func (v *viewed) deleteBelow(grace int64) (time.Duration, error) {
-	o := kube.DeleteOptions{UID: v.world.bugs.Precondition(v.Physical.GetUID())}
-	if grace >= 0 {
-		o.Grace = &grace
+// release lets go of what is being deleted.
+func (v *viewed) release(obj *unstructured.Unstructured) error {
+	_, err := v.write(syncerguard.Update, "", obj, func(u *unstructured.Unstructured) (kube.Object, error) {
+		v.world.ledger.deletesUp(v, v.world.api.KeyOf(v.key.Resource, u))
+		return v.world.api.Update(syncerOf(v.name), v.key.Resource, u)
+	})
+	v.writtenLogical.forget(v.key, v.Logical.GetUID())
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (v *viewed) deleteBelow(r syncer.Response) (time.Duration, error) {
+	o := kube.DeleteOptions{UID: v.world.bugs.Precondition(v.Physical.GetUID()), Propagation: r.Propagation}
+	if r.Grace >= 0 {
+		o.Grace = &r.Grace
 	}
 	err := v.down("pass on the deletion of "+v.Physical.GetName(), func() error {
 		return v.api.Delete(syncerOf(v.name), v.api.KeyOf(v.key.Resource, v.Physical), o)

@@ -94,6 +94,9 @@ func (q *queue[K]) ready() bool { return len(q.running) > 0 || len(q.waiting) > 
 
 // step starts something that waits or goes on with something that runs.
 func (q *queue[K]) step() {
+	if !q.ready() {
+		return // stopped a moment ago
+	}
 	i := q.world.rng.IntN(len(q.running) + 1)
 	if len(q.waiting) > 0 && len(q.running) < q.workers && (i == len(q.running)) || len(q.running) == 0 {
 		q.start()

@@ -45,11 +45,7 @@ func (w *World) ask(do func(pause func()) error) {
 	w.control.requests.add(request{w.timed, &do})
 }
 
-// createObject makes the object; ReplicaSets are left to Deployments.
 func (w *World) createObject(h Happening) {
-	if h.Resource == replicaSets {
-		h.Resource = deployments
-	}
 	u := in(h.Cluster, example(h.Resource, h.Namespace, h.Name, h.N))
 	w.ask(func(pause func()) error { return w.control.create(user, u, pause) })
 }
@@ -128,7 +124,7 @@ func (w *World) remove(key kube.Key, n int) {
 // replaceObject deletes an object and makes another one of the name as soon as
 // the name is free.
 func (w *World) replaceObject(h Happening) {
-	if w.api.Find(h.key()) == nil || h.Resource == replicaSets {
+	if w.api.Find(h.key()) == nil {
 		return
 	}
 	w.remove(h.key(), h.N)

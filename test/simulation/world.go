@@ -68,7 +68,7 @@ const controlPlane = "cp-1"
 // maxSettling bounds the steps that a world takes to come to rest, calm is how
 // long it has to be at rest: longer than anybody waits before looking again.
 const (
-	maxSettling = 40000
+	maxSettling = 20000
 	calm        = 15 * time.Minute
 )
 

@@ -59,14 +59,23 @@ func StartOn(t testing.TB, dir string, endpoints ...string) *Server {
 	return start(t, dir, endpoints...)
 }
 
-// StartShared runs a server for a whole package, until Shutdown.
-func StartShared(t testing.TB) *Server {
+// StartSharedWith runs a server with other options for a whole package, until
+// Shutdown.
+func StartSharedWith(t testing.TB, change func(*app.Options)) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "atoll-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, dir)
+	return startWith(t, dir, change)
+}
+
+// StartWith is Start with other options.
+func StartWith(t testing.TB, change func(*app.Options)) *Server {
+	t.Helper()
+	s := startWith(t, t.TempDir(), change)
+	t.Cleanup(func() { s.Stop(t) })
+	return s
 }
 
 // Shutdown ends a shared server and removes its data.
@@ -74,14 +83,23 @@ func (s *Server) Shutdown() {
 	s.stop()
 	_ = s.Wait()
 	_ = os.RemoveAll(s.Dir)
+	if err := s.Check(); err != nil {
+		panic("the server is damaged: " + err.Error())
+	}
 }
 
 func start(t testing.TB, dir string, etcd ...string) *Server {
 	t.Helper()
+	return startWith(t, dir, func(o *app.Options) { o.EtcdServers = etcd })
+}
+
+func startWith(t testing.TB, dir string, change func(*app.Options)) *Server {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	o := app.NewOptions()
 	o.DataDir, o.Listen, o.UnsafeNoSync = dir, "127.0.0.1:0", true
-	o.EtcdServers = etcd
+	o.Egress.Allow = []string{"127.0.0.0/8"} // webhooks of tests are on this machine
+	change(o)
 	running, err := app.Start(ctx, *o)
 	if err != nil {
 		cancel()
@@ -106,6 +124,9 @@ func (s *Server) Stop(t testing.TB) {
 	s.stop()
 	if err := s.Wait(); err != nil {
 		t.Errorf("the server ended with: %v", err)
+	}
+	if err := s.Check(); err != nil {
+		t.Errorf("the server is damaged: %v", err)
 	}
 }
 

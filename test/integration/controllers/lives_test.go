@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,7 +117,7 @@ func testDeath(t *testing.T, s *server.Server) {
 	}); err != nil {
 		t.Errorf("namespace of the predecessor: %v", err)
 	}
-	roles, err := s.Kube.RbacV1().ClusterRoles().List(again, metav1.ListOptions{})
+	roles, err := s.Kube.RbacV1().ClusterRoles().List(again, metav1.ListOptions{LabelSelector: "kubernetes.io/bootstrapping!=rbac-defaults"})
 	if err != nil || len(roles.Items) != 0 {
 		t.Errorf("cluster roles of the predecessor: %v, %v", roles.Items, err)
 	}
@@ -130,8 +129,8 @@ func testDeath(t *testing.T, s *server.Server) {
 
 func testHeldDeath(t *testing.T, s *server.Server) {
 	ctx := cluster(t, s, "held")
-	node, err := s.Kube.CoreV1().Nodes().Create(ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Finalizers: []string{"example.org/hold"}},
+	held, err := s.Kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.org/hold"}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -143,12 +142,12 @@ func testHeldDeath(t *testing.T, s *server.Server) {
 			return err
 		}
 		c := meta.FindStatusCondition(lc.Status.Conditions, "ContentRemoved")
-		if c == nil || c.Message != "Left: nodes (1). Held by finalizers: example.org/hold (1)." || lc.Status.Phase != tenancyv1alpha1.LogicalClusterTerminating {
+		if c == nil || c.Message != "Left: clusterroles.rbac.authorization.k8s.io (1). Held by finalizers: example.org/hold (1)." || lc.Status.Phase != tenancyv1alpha1.LogicalClusterTerminating {
 			return fmt.Errorf("status %+v", lc.Status)
 		}
 		return nil
 	})
-	_, err = s.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = s.Kube.RbacV1().ClusterRoles().Patch(ctx, held.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

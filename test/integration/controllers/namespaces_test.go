@@ -73,8 +73,8 @@ func testHeldNamespace(t *testing.T, s *server.Server) {
 	})
 }
 
-// testWorkloadsFirst has a pod that nobody ends, as pods of a physical cluster
-// are until their workload is gone there.
+// testWorkloadsFirst has a pod that is kept, as pods of a physical cluster are until
+// their workload is gone there.
 func testWorkloadsFirst(t *testing.T, s *server.Server) {
 	ctx := cluster(t, s, "workloads-first")
 	makeNamespace(t, s, ctx, "web")
@@ -89,7 +89,7 @@ func testWorkloadsFirst(t *testing.T, s *server.Server) {
 	if _, err := s.Kube.AppsV1().Deployments("web").Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: template.Labels}, Spec: template.Spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: template.Labels, Finalizers: []string{"example.com/kept"}}, Spec: template.Spec}
 	if _, err := s.Kube.CoreV1().Pods("web").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func testWorkloadsFirst(t *testing.T, s *server.Server) {
 	if err := configMapThere(s, ctx, config); err != nil {
 		t.Errorf("while the pod runs its config is needed: %v", err)
 	}
-	if err := s.Kube.CoreV1().Pods("web").Delete(ctx, "web", *metav1.NewDeleteOptions(0)); err != nil {
+	if _, err := s.Kube.CoreV1().Pods("web").Patch(ctx, "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	server.Eventually(t, patience, "the namespace is gone", func() error {

@@ -69,13 +69,16 @@ func testStatus(t *testing.T) {
 		t.Helper()
 		c := aCopy("east", name)
 		c.Spec.Object.UID, c.Status.State, c.Status.Message = uid, state, "because"
+		if uid == ns.UID {
+			c.Spec.Object = placementv1alpha1.ObjectReference{Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: name, UID: uid}
+		}
 		created, err := atoll.PlacementV1alpha1().Copies("web").Create(east, c, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return created
 	}
-	write("the-namespace", ns.UID, placementv1alpha1.CopySynced)
+	write("web", ns.UID, placementv1alpha1.CopySynced)
 	record := write("a", d.UID, placementv1alpha1.CopyFailed)
 	phase(placementv1alpha1.TargetStarting, metav1.ConditionFalse, "CopiesFailed")
 	record.Status.State = placementv1alpha1.CopySynced

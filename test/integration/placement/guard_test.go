@@ -90,15 +90,21 @@ func testSyncer(t *testing.T) {
 	policy(t, "syncer", func(s *placementv1alpha1.PolicySpec) { s.Terms = only("region", "eu") })
 	namespace(t, ctx, "web")
 	namespace(t, ctx, "other")
-	create(t, ctx, "web", deployment("a"))
+	a := create(t, ctx, "web", deployment("a"))
 	kube, atoll := syncerClients(t, "east")
 	east := scope.WithTarget(ctx, "east")
 
 	copies := atoll.PlacementV1alpha1().Copies("web")
-	if _, err := copies.Create(east, aCopy("east", "a"), metav1.CreateOptions{}); err != nil {
+	_, err := copies.Create(east, aCopy("east", "a"), metav1.CreateOptions{})
+	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "Deployment a with UID 1 is not here") {
+		t.Errorf("the Copy of an object that nobody knows: %v", err)
+	}
+	record := aCopy("east", "a")
+	record.Spec.Object.UID = a.UID
+	if _, err := copies.Create(east, record, metav1.CreateOptions{}); err != nil {
 		t.Errorf("its own Copy: %v", err)
 	}
-	_, err := copies.Create(east, aCopy("west", "a"), metav1.CreateOptions{})
+	_, err = copies.Create(east, aCopy("west", "a"), metav1.CreateOptions{})
 	forbidden(t, "the Copy of another", err, "may not write a Copy of west")
 	_, err = atoll.PlacementV1alpha1().Copies("other").Create(east, aCopy("east", "a"), metav1.CreateOptions{})
 	forbidden(t, "a Copy in a namespace that is not placed there", err, "namespace other is not placed on east")

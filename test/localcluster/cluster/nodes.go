@@ -31,7 +31,7 @@ func (c *Cluster) startNodes(ctx context.Context, client kubernetes.Interface, o
 	if o.Nodes < 1 {
 		return fmt.Errorf("--nodes %d: a cluster needs at least one node", o.Nodes)
 	}
-	simulation, err := newSimulation(c.Kubeconfig)
+	simulation, err := newSimulation(c.Kubeconfig, o.Name)
 	if err != nil {
 		return fmt.Errorf("preparing the simulation of nodes: %w", err)
 	}
@@ -83,7 +83,9 @@ func usable(ctx context.Context, client kubernetes.Interface, nodes int) error {
 	return nil
 }
 
-func newSimulation(kubeconfig string) (*controllers.Controller, error) {
+// newSimulation acts as the holder of the nodes' Leases that is called name: always
+// the same, so that after a kill it need not wait for the Leases of the one before.
+func newSimulation(kubeconfig, name string) (*controllers.Controller, error) {
 	stages, err := loadStages()
 	if err != nil {
 		return nil, err
@@ -116,13 +118,9 @@ func newSimulation(kubeconfig string) (*controllers.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := controllers.Identity()
-	if err != nil {
-		return nil, err
-	}
 	return controllers.NewController(controllers.Config{
 		Clock:                      clock.RealClock{},
-		ID:                         id,
+		ID:                         "localcluster-" + name,
 		RESTClient:                 restClient,
 		RESTMapper:                 mapper,
 		DynamicClient:              dynamicClient,

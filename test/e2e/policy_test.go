@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/atoll-dev/atoll/test/framework/process"
+)
+
+func TestAPolicySaysWhereANamespaceGoes(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, name := range []string{"east", "west"} {
+		must(t)(theLab.root.Apply(ctx, `
+apiVersion: placement.atoll.dev/v1alpha1
+kind: ClusterPlacementPolicy
+metadata: {name: only-`+name+`}
+spec:
+  namespaceSelector: {matchLabels: {e2e-region: `+name+`}}
+  terms: [{matchLabels: {topology.kubernetes.io/region: `+name+`}}]
+`))
+		t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "only-"+name)) })
+	}
+	k := theLab.newCluster(t)
+	for _, name := range []string{"east", "west"} {
+		must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: to-"+name+", labels: {e2e-region: "+name+"}}}"))
+		must(t)(k.In("to-"+name).Apply(ctx, deployment("app", 1)))
+		if err := want("target of to-"+name, theLab.homeOf(t, k, "to-"+name).name, name); err != nil {
+			t.Error(err)
+		}
+	}
+	must(t)(k.Run(ctx, "delete", "namespaces", "to-east", "to-west", "--timeout=60s"))
+}
+
+func TestWhatNoPhysicalClusterFitsWaitsAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	policy := `
+apiVersion: placement.atoll.dev/v1alpha1
+kind: ClusterPlacementPolicy
+metadata: {name: nowhere}
+spec:
+  namespaceSelector: {matchLabels: {e2e-nowhere: "true"}}
+  terms: [{matchLabels: {topology.kubernetes.io/region: atlantis}}]
+`
+	must(t)(theLab.root.Apply(ctx, policy))
+	t.Cleanup(func() {
+		must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "nowhere", "--ignore-not-found"))
+	})
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: web, labels: {e2e-nowhere: "true"}}}`))
+	web := k.In("web")
+	must(t)(web.Apply(ctx, deployment("app", 1)))
+	reason := must(t)(web.Run(ctx, "get", "placement/namespace", "-o", `jsonpath={.status.conditions[?(@.type=="Scheduled")].status} {.status.rejected[*].cluster}`))
+	if err := want("condition Scheduled and the rejected", reason, "False east west"); err != nil {
+		t.Error(err)
+	}
+	eventually(t, 10*time.Second, func() error {
+		about, err := web.Run(ctx, "get", "events", "-o", `jsonpath={range .items[*]}{.reason} {.involvedObject.kind} {.involvedObject.name};{end}`)
+		if err == nil {
+			err = want("events", about, "Unplaceable Deployment app;")
+		}
+		return err
+	})
+
+	must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "nowhere"))
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=60s"))
+}
+
+func TestSamplesAreAccepted(t *testing.T) {
+	t.Parallel()
+	sample := func(name string) string { return filepath.Join(process.Root(), "config", "samples", name) }
+	must(t)(theLab.root.Run(context.Background(), "apply", "--dry-run=server", "-f", sample("clusterplacementpolicy.yaml")))
+}

@@ -1,0 +1,174 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+	"github.com/atoll-dev/atoll/test/framework/server"
+)
+
+func quota(name string) *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}},
+	}
+}
+
+func limit(name string) *corev1.LimitRange {
+	return &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// rule makes a quota and a limit, and says where they go.
+func rule(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	if _, err := shared.Kube.CoreV1().ResourceQuotas("web").Create(ctx, quota(name), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shared.Kube.CoreV1().LimitRanges("web").Create(ctx, limit(name), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ruledOn(t *testing.T, ctx context.Context, name string) [2]string {
+	t.Helper()
+	q, err := shared.Kube.CoreV1().ResourceQuotas("web").Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := shared.Kube.CoreV1().LimitRanges("web").Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []metav1.Object{q, l} {
+		if (targetsOf(o) != "") != slices.Contains(o.GetFinalizers(), placementv1alpha1.CopiesFinalizer) {
+			t.Errorf("%s: targets %q, finalizers %v", o.GetName(), targetsOf(o), o.GetFinalizers())
+		}
+	}
+	return [2]string{targetsOf(q), targetsOf(l)}
+}
+
+func testRules(t *testing.T) {
+	ctx := newCluster(t, "rules")
+	policy(t, "rules", func(s *placementv1alpha1.PolicySpec) { s.Terms = only("region", "us") })
+	namespace(t, ctx, "web")
+	rule(t, ctx, "before")
+	if diff := cmp.Diff([2]string{}, ruledOn(t, ctx, "before")); diff != "" {
+		t.Errorf("before anything is placed (-want +got):\n%s", diff)
+	}
+	create(t, ctx, "web", deployment("a"))
+	// At once: nobody has to wait for a controller.
+	if diff := cmp.Diff([2]string{"west", "west"}, ruledOn(t, ctx, "before")); diff != "" {
+		t.Errorf("with the first object (-want +got):\n%s", diff)
+	}
+	rule(t, ctx, "after")
+	server.Eventually(t, patience, "placing new rules", func() error {
+		if got := ruledOn(t, ctx, "after"); got != [2]string{"west", "west"} {
+			return fmt.Errorf("they are on %q", got)
+		}
+		return nil
+	})
+}
+
+func testRulesOnTwo(t *testing.T) {
+	ctx := newCluster(t, "rules2")
+	two := int32(2)
+	policy(t, "rules2", func(s *placementv1alpha1.PolicySpec) { s.Count = &two })
+	namespace(t, ctx, "web")
+	rule(t, ctx, "before")
+	targets := placementv1alpha1.TargetsOf(create(t, ctx, "web", deployment("a")).Annotations).Names()
+	got := ruledOn(t, ctx, "before")
+	limits, err := shared.Kube.CoreV1().LimitRanges("web").Get(ctx, "before", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind := workload.Kinds()[1]; kind.Kind != "LimitRange" {
+		t.Errorf("%s comes before what rules it", kind.Kind)
+	}
+	if diff := cmp.Diff(targets, placementv1alpha1.TargetsOf(limits.Annotations).Names()); diff != "" || got[0] != "" {
+		t.Errorf("the quota is on %q, the limit (-want +got):\n%s", got[0], diff)
+	}
+}
+
+func testRuntimeHandler(t *testing.T) {
+	ctx := newCluster(t, "handlers")
+	namespace(t, ctx, "web")
+	classes := shared.Kube.NodeV1().RuntimeClasses()
+	for name, handler := range map[string]string{"safe": "runsc", "vm": "kata"} {
+		if _, err := classes.Create(ctx, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := deployment("a")
+	d.Annotations = map[string]string{placementv1alpha1.RuntimeHandlerAnnotation: "forged"}
+	d = create(t, ctx, "web", d)
+	deployments := shared.Kube.AppsV1().Deployments("web")
+	for _, c := range []struct{ class, want string }{{"safe", "runsc"}, {"vm", "kata"}, {"unknown", ""}, {"safe", "runsc"}, {"", ""}} {
+		if got := d.Annotations[placementv1alpha1.RuntimeHandlerAnnotation]; c.class == "safe" && got != "" {
+			t.Errorf("without a class there is the handler %q", got)
+		}
+		server.Eventually(t, patience, "naming the class "+c.class, func() error {
+			current, err := deployments.Get(ctx, "a", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			current.Spec.Template.Spec.RuntimeClassName = &c.class
+			if c.class == "" {
+				current.Spec.Template.Spec.RuntimeClassName = nil
+			}
+			d, err = deployments.Update(ctx, current, metav1.UpdateOptions{})
+			return err
+		})
+		if got := d.Annotations[placementv1alpha1.RuntimeHandlerAnnotation]; got != c.want {
+			t.Errorf("with the class %q there is the handler %q, not %q", c.class, got, c.want)
+		}
+	}
+}
+
+func testAStampIsNoConflict(t *testing.T) {
+	ctx := newCluster(t, "stamped")
+	policy(t, "stamped", func(s *placementv1alpha1.PolicySpec) { s.Terms = only("region", "us") })
+	namespace(t, ctx, "web")
+	limits := shared.Kube.CoreV1().LimitRanges("web")
+	read, err := limits.Create(ctx, limit("read"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web, err := shared.Kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, ctx, "web", deployment("a"))
+
+	max := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	read.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: max}}
+	written, err := limits.Update(ctx, read, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatalf("nothing but the stamp came between: %v", err)
+	}
+	if targetsOf(written) != "west" || len(written.Spec.Limits) != 1 {
+		t.Errorf("after the update: on %q, limits %v", targetsOf(written), written.Spec.Limits)
+	}
+	web.Labels["team"] = "a"
+	if _, err := shared.Kube.CoreV1().Namespaces().Update(ctx, web, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("nothing but the stamp came between: %v", err)
+	}
+	read.Spec.Limits = nil
+	if _, err := limits.Update(ctx, read, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("somebody else's update came between: %v", err)
+	}
+	read.ResourceVersion = "999999999"
+	if _, err := limits.Update(ctx, read, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("a version to come: %v", err)
+	}
+}
