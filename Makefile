@@ -41,6 +41,18 @@ test-integration: ## run the tests against the server in process
 test-e2e: ## run the tests with real processes and kubectl
 	@hack/test.sh e2e
 
+.PHONY: conformance
+conformance: ## judge a logical cluster by upstream's conformance tests (ARGS="-tiers api -shards 3")
+	@hack/conformance.sh $(ARGS)
+
+.PHONY: conformance-crds
+conformance-crds: ## run upstream's integration tests of custom resources against logical clusters
+	@hack/crd-suite.sh $(ARGS)
+
+.PHONY: operators
+operators: ## run real operators from the module proxy against logical clusters
+	@hack/operators.sh
+
 .PHONY: bench
 bench: ## compare with a stock kube-apiserver, side by side (ARGS="-parts operations")
 	@hack/bench.sh $(ARGS)

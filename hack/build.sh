@@ -36,15 +36,16 @@ report() {
   [ -t 1 ] && printf '\r%*s\r' "$width" '' || true
 }
 
-# build NAME DIRECTORY PACKAGE
+# build NAME DIRECTORY PACKAGE [test]: the binary of a command, or of the tests of a package.
 build() {
-  local name=$1 dir=$2 package=$3 began=$SECONDS old new total import pid
+  local name=$1 dir=$2 package=$3 began=$SECONDS old new total import pid how=(build)
+  [ -z "${4:-}" ] || how=(test -c -vet=off)
   local out=$root/bin/$name
   old=$(go tool buildid "$out" 2>/dev/null || true)
   : >"$log"
   total=$(cd "$dir" && go list -deps "$package" 2>"$log" | wc -l) || explain_go "$log"
   import=$(cd "$dir" && go list "$package")
-  (cd "$dir" && exec go build -v -buildvcs=false -ldflags "$flags" -o "$out" "$package") >"$log" 2>&1 &
+  (cd "$dir" && exec go "${how[@]}" -v -buildvcs=false -ldflags "$flags" -o "$out" "$package") >"$log" 2>&1 &
   pid=$!
   report "$pid" "$began" "$name" "$import" "$total"
   wait "$pid" || explain_go "$log"
@@ -58,6 +59,7 @@ for binary in "${binaries[@]}"; do
     atoll | atoll-syncer) build "$binary" . "./cmd/$binary" ;;
     localcluster) build localcluster test/localcluster . ;;
     kubectl) build kubectl test/localcluster k8s.io/kubernetes/cmd/kubectl ;;
+    e2e.test) build e2e.test test/conformance/e2e k8s.io/kubernetes/test/e2e test ;;
     *) fail "no binary is called $binary" ;;
   esac
 done

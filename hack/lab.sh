@@ -5,7 +5,9 @@
 #   $lab/atoll            data directory of the server
 #   $lab/run              process numbers, logs and the server's port
 #   $lab/demo.kubeconfig  the way into the logical cluster "demo"
+# The server listens at 127.0.0.1, or at $lab_host.
 physical_clusters=(east west)
+export KUBECACHEDIR=$lab/run/cache # kubectl leaves nothing in the home directory
 command -v ps >/dev/null || fail "ps is needed (Debian package procps)"
 
 pid_of() { cat "$lab/run/$1.pid" 2>/dev/null || true; }
@@ -82,15 +84,19 @@ on() { local name=$1; shift; "$kubectl" --kubeconfig "$lab/$name/admin.kubeconfi
 
 server_ready() { grep -q '^atoll serves at ' "$lab/run/atoll.log"; }
 
-# lab_start runs everything that is not running, resuming from $lab.
-lab_start() {
+# lab_prepare makes $lab and finds out early what would stop lab_start.
+lab_prepare() {
   mkdir -p "$lab/run"
   enough_disk
   choose_port
+}
+
+# lab_start runs everything, resuming from $lab.
+lab_start() {
   for name in "${physical_clusters[@]}"; do
-    start "$name" "$root/bin/localcluster" up --name "$name" --data-dir "$lab/$name"
+    start "$name" "$root/bin/localcluster" up --name "$name" --data-dir "$lab/$name" --nodes 5 # some applications spread over four
   done
-  start atoll "$root/bin/atoll" start --data-dir "$lab/atoll" --listen "127.0.0.1:$port" --logical-cluster demo
+  start atoll "$root/bin/atoll" start --data-dir "$lab/atoll" --listen "${lab_host:-127.0.0.1}:$port" --logical-cluster demo
   for name in "${physical_clusters[@]}"; do
     await "$name" 120 grep -q ' is ready ' "$lab/run/$name.log"
   done

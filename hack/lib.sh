@@ -25,12 +25,13 @@ until_true() {
 # explain_go LOG: ends the script with a sentence for what stopped the go
 # command whose output is in LOG.
 explain_go() {
-  local log=$1
+  local log=$1 unreachable='dial tcp|no such host|connection refused|i/o timeout|TLS handshake|proxyconnect|50[234] '
   if grep -q 'no space left on device' "$log"; then
     fail "the disk is full: a first build needs about 8 GiB in $(go env GOCACHE) and $(go env GOMODCACHE)"
-  elif grep -qE 'dial tcp|no such host|connection refused|i/o timeout|TLS handshake|proxyconnect|50[234] ' "$log"; then
-    grep -E 'dial tcp|no such host|connection refused|i/o timeout|TLS handshake|proxyconnect|50[234] ' "$log" | head -2 >&2
+  elif grep -m 2 -E "$unreachable" "$log" >&2; then
     fail "the module registry $(go env GOPROXY) cannot be reached; check the network, or set GOPROXY"
+  elif grep -q 'disabled by GOPROXY=off' "$log"; then
+    fail "GOPROXY=off forbids to fetch the modules that $(go env GOMODCACHE) does not hold; unset GOPROXY"
   fi
   tail -30 "$log" >&2
   fail "go failed as shown above"

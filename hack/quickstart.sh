@@ -19,6 +19,8 @@ fi
   fail "the quickstart is running already; stop it with Ctrl-C there, or with: make quickstart-down"
 
 began=$SECONDS
+[ ! -d "$lab/atoll" ] || say "Resuming from $lab"
+lab_prepare
 hack/build.sh
 
 stopping() {
@@ -36,9 +38,13 @@ say "and the server with the logical cluster demo ..."
 lab_start
 say "Registering the physical clusters ..."
 lab_register
-say "Applying config/samples/hello.yaml with kubectl ..."
-as_user apply -f config/samples/hello.yaml
-as_user -n hello rollout status deployment/hello --timeout=120s
+if as_user -n hello get deployment hello >/dev/null 2>&1; then
+  say "The sample is there already, as it was left."
+else
+  say "Applying config/samples/hello.yaml with kubectl ..."
+  as_user apply -f config/samples/hello.yaml
+  as_user -n hello rollout status deployment/hello --timeout=120s
+fi
 
 say
 say "It runs here:"
@@ -47,6 +53,7 @@ for name in "${physical_clusters[@]}"; do
   say; say "On the physical cluster $name:"
   on "$name" get deployments,pods --all-namespaces -l atoll.dev/managed-by
 done
+home=$(as_user -n hello get placement namespace -o jsonpath='{.spec.decision.clusters[0].name}')
 cat <<END
 
 Ready after $(since "$began"). In another terminal, in this folder, type:
@@ -59,7 +66,7 @@ Ready after $(since "$began"). In another terminal, in this folder, type:
   kubectl -n web rollout status deployment/nginx
 
 What the admin sees:  kubectl --kubeconfig .quickstart/atoll/admin.kubeconfig --context root get physicalclusters
-What really runs:     kubectl --kubeconfig .quickstart/east/admin.kubeconfig get pods -A
+What really runs:     kubectl --kubeconfig .quickstart/$home/admin.kubeconfig get pods -A
 Logs:                 .quickstart/run/*.log
 
 Ctrl-C stops everything and keeps the state; make quickstart-down removes it.

@@ -87,6 +87,7 @@ remove() {
 end() { lab_stop; for n in atoll east west; do ! running "$n" || fail "$n still runs"; done; }
 
 began=$SECONDS
+lab_prepare
 hack/build.sh
 say "Smoke test (physical clusters with simulated nodes):"
 step "start two physical clusters and the server" lab_start

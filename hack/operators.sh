@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Builds the operators of test/e2e/operators from the module proxy into
+# bin/operators, and runs them against logical clusters. With arguments, builds
+# and runs only the operators named.
+source "$(dirname "$0")/lib.sh"
+need_go
+modules=test/e2e/operators/modules
+operators=("$@"); [ $# -gt 0 ] || operators=(sample-controller sample-apiserver prometheus-operator sealed-secrets argo-rollouts)
+
+# build NAME DIRECTORY PACKAGE
+build() {
+  local began=$SECONDS log; log=$(mktemp)
+  (cd "$2" && go build -buildvcs=false -ldflags "-s -w" -o "$root/bin/operators/$1" "$3") >"$log" 2>&1 || explain_go "$log"
+  rm -f "$log"
+  say "  bin/operators/$1 built in $(since "$began")"
+}
+
+hack/build.sh atoll localcluster kubectl
+mkdir -p bin/operators
+say "Building the operators (the first build takes minutes):"
+for operator in "${operators[@]}"; do
+  case $operator in
+    sample-controller) build sample-controller $modules k8s.io/sample-controller ;;
+    sample-apiserver) build sample-apiserver $modules/sample-apiserver k8s.io/sample-apiserver ;;
+    prometheus-operator) build prometheus-operator $modules github.com/prometheus-operator/prometheus-operator/cmd/operator ;;
+    sealed-secrets)
+      build sealed-secrets $modules github.com/bitnami-labs/sealed-secrets/cmd/controller
+      build kubeseal $modules github.com/bitnami-labs/sealed-secrets/cmd/kubeseal
+      ;;
+    argo-rollouts) build argo-rollouts $modules/argo-rollouts github.com/argoproj/argo-rollouts/cmd/rollouts-controller ;;
+    *) fail "no operator is called $operator" ;;
+  esac
+done
+go test -vet=off -count=1 -timeout 30m ./test/e2e/operators -v
