@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/lru"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -69,11 +70,17 @@ type Controller struct {
 	Config
 	queue *controller.Controller[key]
 	now   func() time.Time
+	// written has the resource version of the status that was written last, by key.
+	written *lru.Cache
 }
+
+// remembered is how many own writes are told from those of others when they come
+// back; one that is not is read once more.
+const remembered = 4096
 
 // New makes a Controller.
 func New(c Config) *Controller {
-	s := &Controller{Config: c, now: time.Now}
+	s := &Controller{Config: c, now: time.Now, written: lru.New(remembered)}
 	s.queue = controller.New("status", workers, s.reconcile)
 	return s
 }
@@ -103,6 +110,9 @@ func (s *Controller) Run(ctx context.Context) {
 				return
 			}
 			k := key{Resource: kind.GroupResource(), Object: controller.RequestFor(new)}
+			if targetsOf(old) == targetsOf(new) && s.wrote(k, new.ResourceVersion) {
+				return
+			}
 			if old == nil && replayed.Load() && len(s.Copies.ByIndex(ObjectIndex, k.String())) == 0 {
 				return // it is new, and nobody has said anything
 			}
@@ -112,6 +122,12 @@ func (s *Controller) Run(ctx context.Context) {
 	replayed.Store(true)
 	s.followRevisions()
 	s.queue.Run(ctx)
+}
+
+// wrote reports whether an object is as this controller left it.
+func (s *Controller) wrote(k key, version string) bool {
+	last, ok := s.written.Get(k)
+	return ok && last == version
 }
 
 // saysMore tells news of a Copy from what does not concern the status: a Copy that
@@ -203,6 +219,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 		}
 		obj = updated
+		s.written.Add(k, obj.GetResourceVersion())
 	}
 	if left > 0 {
 		return controller.Result{RequeueAfter: left}, nil
