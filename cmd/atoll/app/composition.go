@@ -202,7 +202,8 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		return err
 	}
 	for _, r := range []runner{
-		namespaces.New(namespaces.Config{Kube: c.kube, Client: c.metadata, Metadata: all, Discover: s.resources}),
+		namespaces.New(namespaces.Config{Kube: c.kube, Client: c.metadata, Metadata: all, Discover: s.resources,
+			Elsewhere: server.Aggregation, Clusters: c.logicalClusters}),
 		clusterroles.New(clusterroles.Config{Kube: c.kube, Roles: server.RBAC.ClusterRoles(), Defaults: server.RBAC.Defaults().ClusterRoles}),
 		serviceaccounts.New(serviceaccounts.Config{Kube: c.kube, Metadata: all, RootCA: c.keys.CAPEM}),
 		tokens.New(tokens.Config{Kube: c.kube, Metadata: all, Sign: server.Tokens.ForSecret, RootCA: c.keys.CAPEM}),

@@ -50,6 +50,10 @@ type Aggregation struct {
 	states    map[controller.Request]*state
 	checking  map[logicalcluster.Name]sets.Set[controller.Request]
 	delegated map[logicalcluster.Name]int
+	sweeps    map[logicalcluster.Name]*sweeps
+	listener  func(logicalcluster.Name, string)
+	// stopped says that nothing new may begin.
+	stopped bool
 }
 
 // state is what is known of an APIService beside the object. What it points to
@@ -94,6 +98,7 @@ func New(config Config) (*Aggregation, error) {
 		states:    map[controller.Request]*state{},
 		checking:  map[logicalcluster.Name]sets.Set[controller.Request]{},
 		delegated: map[logicalcluster.Name]int{},
+		sweeps:    map[logicalcluster.Name]*sweeps{},
 	}
 	a.informer = controller.NewInformer("apiservices", &apiregistrationv1.APIService{},
 		controller.Lists(client.ApiregistrationV1().APIServices()), controller.InformerOptions[*apiregistrationv1.APIService]{
@@ -129,6 +134,7 @@ func (a *Aggregation) changed(old, now *apiregistrationv1.APIService) {
 	switch {
 	case now == nil:
 		a.queue.Enqueue(controller.RequestFor(old))
+		a.tell(logicalcluster.From(old), "")
 	case old == nil || old.Generation != now.Generation || old.UID != now.UID || !sameSpec(old, now):
 		a.queue.Enqueue(controller.RequestFor(now))
 	}
@@ -157,6 +163,9 @@ func (a *Aggregation) Run(ctx context.Context) {
 	var informer sync.WaitGroup
 	informer.Go(func() { a.informer.Run(ctx) })
 	a.queue.Run(ctx)
+	a.mu.Lock()
+	a.stopped = true
+	a.mu.Unlock()
 	a.checks.Wait()
 	informer.Wait()
 	a.mu.Lock()

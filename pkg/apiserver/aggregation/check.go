@@ -101,6 +101,7 @@ func (a *Aggregation) check(ctx context.Context, s *apiregistrationv1.APIService
 		}
 		failed = true
 	}
+	before := a.state(s)
 	saw := a.look(ctx, s)
 	if ctx.Err() != nil {
 		return period
@@ -125,6 +126,9 @@ func (a *Aggregation) check(ctx context.Context, s *apiregistrationv1.APIService
 			known.failures = 0
 		}
 	})
+	if now := a.state(s); now != nil && (before == nil || before.fresh != now.fresh || before.digest != now.digest) {
+		a.tell(c, "")
+	}
 	return delay
 }
 

@@ -8,6 +8,8 @@
 //	proxy         hands requests over, as the user who asks (proxy.go)
 //	frontProxy    by what aggregated servers know who speaks (frontproxy.go)
 //	Served        what discovery shows (source.go)
+//	Sweep         has the servers empty a namespace that goes (content.go is pure),
+//	              and says how far that is (sweeps.go, sweep.go)
 //
 // Invariants: everything that is kept has the logical cluster and the UID of the
 // APIService in its key. No credentials of a user, and none of the control plane

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -11,11 +12,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/kubernetes/pkg/controller/namespace/deletion"
 
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 const (
@@ -26,7 +31,10 @@ const (
 	gather = 100 * time.Millisecond
 )
 
-var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+var (
+	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+	pods       = corev1.SchemeGroupVersion.WithResource("pods")
+)
 
 // Config is what the controller needs.
 type Config struct {
@@ -39,6 +47,10 @@ type Config struct {
 	// Discover lists the resources of a logical cluster, each group in its
 	// preferred version.
 	Discover func(context.Context, logicalcluster.Name) ([]*metav1.APIResourceList, error)
+	// Elsewhere is what other servers keep; its informer has synced when Run is called.
+	Elsewhere Elsewhere
+	// Clusters are the LogicalClusters. Whoever composes runs it.
+	Clusters *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 	// Workers defaults to 4.
 	Workers int
 }
@@ -47,7 +59,12 @@ type Config struct {
 type Controller struct {
 	Config
 	live  *controller.Informer[*metav1.PartialObjectMetadata]
+	pods  *controller.Informer[*metav1.PartialObjectMetadata]
 	queue *controller.Controller[controller.Request]
+
+	mu sync.Mutex
+	// holds are the namespaces that only other servers hold.
+	holds map[controller.Request]*hold
 }
 
 // New makes the controller.
@@ -55,11 +72,26 @@ func New(config Config) *Controller {
 	if config.Workers == 0 {
 		config.Workers = 4
 	}
-	c := &Controller{Config: config, live: config.Metadata.For(namespaces)}
+	c := &Controller{Config: config, live: config.Metadata.For(namespaces), pods: config.Metadata.For(pods), holds: map[controller.Request]*hold{}}
 	c.queue = controller.New("namespaces", config.Workers, c.reconcile)
-	c.live.Handle(func(_, ns *metav1.PartialObjectMetadata) {
-		if ns != nil && ns.DeletionTimestamp != nil {
+	c.live.Handle(func(old, ns *metav1.PartialObjectMetadata) {
+		switch {
+		case ns == nil && old.DeletionTimestamp != nil:
+			c.queue.Enqueue(controller.RequestFor(old)) // to forget it
+		case ns != nil && ns.DeletionTimestamp != nil:
 			c.queue.EnqueueAfter(controller.RequestFor(ns), settle)
+		}
+	})
+	config.Elsewhere.Tell(func(cluster logicalcluster.Name, namespace string) {
+		if namespace != "" {
+			c.queue.Enqueue(controller.Request{Cluster: cluster, Name: namespace})
+			return
+		}
+		c.all(cluster)
+	})
+	config.Clusters.Handle(func(_, lc *tenancyv1alpha1.LogicalCluster) {
+		if lc != nil && lc.DeletionTimestamp != nil {
+			c.all(logicalcluster.Name(lc.Name))
 		}
 	})
 	config.Metadata.Follow(func(_ schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
@@ -83,10 +115,21 @@ func (c *Controller) gone(informer *controller.Informer[*metav1.PartialObjectMet
 	}
 }
 
+// all looks again at the terminating namespaces of a logical cluster.
+func (c *Controller) all(cluster logicalcluster.Name) {
+	for _, ns := range c.live.ListCluster(cluster) {
+		if ns.DeletionTimestamp != nil {
+			c.queue.EnqueueAfter(controller.RequestFor(ns), gather)
+		}
+	}
+}
+
 // Run works until ctx is done.
 func (c *Controller) Run(ctx context.Context) {
-	if err := c.live.WaitForSync(ctx); err != nil {
-		return
+	for _, wait := range []func(context.Context) error{c.live.WaitForSync, c.pods.WaitForSync, c.Clusters.WaitForSync} {
+		if wait(ctx) != nil {
+			return
+		}
 	}
 	c.queue.Run(ctx)
 }
@@ -94,30 +137,113 @@ func (c *Controller) Run(ctx context.Context) {
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
 	ns, ok := c.live.Get(key)
 	if !ok || ns.DeletionTimestamp == nil {
+		c.forget(key)
 		return controller.Result{}, nil
+	}
+	saw := c.look(ctx, key, ns.UID)
+	plan := saw.plan()
+	if plan.wait {
+		return controller.Result{RequeueAfter: overdue}, nil
+	}
+	if pause := c.pause(key, plan.held); pause > 0 {
+		return controller.Result{RequeueAfter: pause}, nil
 	}
 	all, err := c.Discover(ctx, key.Cluster)
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("discovering resources: %w", err)
 	}
 	resources := content(all)
-	if len(resources) == 0 { // the stock deleter ends the process for this
-		return controller.Result{}, errors.New("discovering resources: there are none")
-	}
 	if err := c.deleteWorkloads(ctx, key.Name, workloads(resources)); err != nil {
 		return controller.Result{}, err
 	}
-	err = deletion.NewNamespacedResourcesDeleter(ctx, c.Kube.CoreV1().Namespaces(), c.Client, c.Kube.CoreV1(),
-		func() ([]*metav1.APIResourceList, error) { return resources, nil },
-		corev1.FinalizerKubernetes).Delete(ctx, key.Name)
+	return c.pass(ctx, key, ns.UID, resources, saw, plan)
+}
+
+// look reads what other servers keep in a namespace.
+func (c *Controller) look(ctx context.Context, key controller.Request, uid types.UID) (saw sight) {
+	lc, ok := c.Clusters.Get(controller.Request{Cluster: scope.Root, Name: key.Cluster.String()})
+	saw.others = ok && lc.DeletionTimestamp == nil && c.Elsewhere.Has(key.Cluster)
+	if !saw.others {
+		c.forget(key)
+		return saw
+	}
+	saw.unknown, saw.pods = c.Elsewhere.Unknown(key.Cluster), c.pods.CountNamespace(key.Cluster, key.Name)
+	if saw.pods == 0 {
+		saw.left, saw.failed, saw.swept = c.Elsewhere.Sweep(ctx, key.Cluster, key.Name, uid)
+	}
+	return saw
+}
+
+func (c *Controller) forget(key controller.Request) {
+	c.Elsewhere.Forget(key.Cluster, key.Name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.holds, key)
+}
+
+func (c *Controller) pause(key controller.Request, held string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.holds[key].pause(held, time.Now())
+}
+
+// pass has the stock deleter go over a namespace once.
+func (c *Controller) pass(ctx context.Context, key controller.Request, uid types.UID, resources []*metav1.APIResourceList, saw sight, plan plan) (controller.Result, error) {
+	client := &joint{Interface: c.Client, own: gvrs(resources), sight: saw, remaining: map[schema.GroupVersionResource]int{}}
+	open := gate{NamespaceInterface: c.Kube.CoreV1().Namespaces()}
+	if plan.finalize {
+		open.uid = uid
+	}
+	if plan.pods {
+		resources = only(pods, resources)
+	}
+	if resources = append(resources, saw.lists()...); len(resources) == 0 { // the stock deleter ends the process for this
+		return controller.Result{}, errors.New("discovering resources: there are none")
+	}
+	begun := false
+	err := deletion.NewNamespacedResourcesDeleter(ctx, open, client, c.Kube.CoreV1(), func() ([]*metav1.APIResourceList, error) {
+		if !begun { // it asks for the verbs, and would log what the condition says
+			begun = true
+			return resources, nil
+		}
+		return resources, saw.unknown
+	}, corev1.FinalizerKubernetes).Delete(ctx, key.Name)
+
+	alone := plan.held != "" && !client.ours()
+	c.remember(key, plan.held, alone)
 	var remaining *deletion.ResourcesRemainingError
-	if errors.As(err, &remaining) {
+	var several utilerrors.Aggregate
+	switch {
+	case err == nil:
+		return controller.Result{}, nil
+	case errors.Is(err, errHeld):
+		return controller.Result{RequeueAfter: gather}, nil
+	case alone && errors.As(err, &remaining):
+		return controller.Result{RequeueAfter: recheck}, nil
+	case errors.As(err, &remaining):
 		return controller.Result{RequeueAfter: time.Duration(remaining.Estimate/2+1) * time.Second}, nil
+	case client.failure == nil && (plan.held != "" || saw.unknown != nil) && errors.As(err, &several): // the conditions say it
+		if alone {
+			return controller.Result{RequeueAfter: recheck}, nil
+		}
+		return controller.Result{RequeueAfter: seldom}, nil
 	}
-	if err != nil {
-		return controller.Result{}, fmt.Errorf("deleting content: %w", err)
+	return controller.Result{}, fmt.Errorf("deleting content: %w", err)
+}
+
+// remember keeps why only other servers hold a namespace.
+func (c *Controller) remember(key controller.Request, why string, alone bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !alone {
+		delete(c.holds, key)
+		return
 	}
-	return controller.Result{}, nil
+	tries := 0
+	if before := c.holds[key]; before != nil {
+		tries = before.tries
+	}
+	c.holds[key] = &hold{why: why, since: time.Now(), tries: tries}
 }
 
 // deleteWorkloads deletes all objects that make pods. The namespace is checked

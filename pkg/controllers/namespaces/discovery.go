@@ -62,3 +62,18 @@ func workloads(lists []*metav1.APIResourceList) []schema.GroupVersionResource {
 	}
 	return out
 }
+
+// gvrs are the resources of lists.
+func gvrs(lists []*metav1.APIResourceList) map[schema.GroupVersionResource]bool {
+	out := map[schema.GroupVersionResource]bool{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			out[gv.WithResource(r.Name)] = true
+		}
+	}
+	return out
+}

@@ -11,9 +11,12 @@
 //   - Workloads are deleted before it runs. It waits for the pods to go before
 //     it touches anything else; but pods of a placed workload live on a
 //     physical cluster, and go when the workload does.
+//   - What other servers keep (aggregated APIs) is deleted by whoever knows them,
+//     in their own time; the deleter is told what came of it.
 //
 // Invariant: a namespace is finalized only by the stock deleter, after it has
-// listed every resource and found nothing.
+// listed every resource and found nothing. No worker waits for a server that a
+// tenant has chosen.
 //
-// discovery.go is pure; controller.go does the I/O.
+// discovery.go and decide.go are pure; controller.go and elsewhere.go do the I/O.
 package namespaces

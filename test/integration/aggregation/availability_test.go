@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -92,19 +91,6 @@ func TestAnUnavailableServerIsReportedHarmsNobodyAndComesBack(t *testing.T) {
 	if _, err := s.Dynamic.Resource(fine.resource()).List(own, metav1.ListOptions{}); err != nil {
 		t.Errorf("another aggregated API: %v", err)
 	}
-	namespace := "web"
-	if _, err := s.Kube.CoreV1().Namespaces().Create(own, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Kube.CoreV1().Namespaces().Delete(own, namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the namespace goes", func() error {
-		if _, err := s.Kube.CoreV1().Namespaces().Get(own, namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
-		}
-		return nil
-	})
 
 	e.answers(nil)
 	awaitAvailable(own, t, s, e.group, "True", "Passed") // by itself
