@@ -187,7 +187,7 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	var needed map[string]need
 	switch kind, _ := workload.ByResource(k.resource); {
 	case kind.Role == workload.Ruling:
-		needed = ruling(kind, c.namespaceTargets(k))
+		needed = ruling(kind, current, c.namespaceTargets(k))
 	case !never(k.resource, obj):
 		needed = needs(c.referrers(k))
 	}

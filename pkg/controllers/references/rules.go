@@ -59,9 +59,29 @@ func (c *Controller) namespaceTargets(k key) placementv1alpha1.Targets {
 }
 
 // ruling are the needs of what rules a namespace with these targets.
-func ruling(kind workload.Kind, namespace placementv1alpha1.Targets) map[string]need {
-	if !workload.Rules(kind, len(namespace)) {
-		return nil
+//
+//	the Namespace says  then
+//	sync                copy, if such a rule holds on so many
+//	Removing            nothing: it goes with the Namespace
+//	nothing             keep: rules are stamped ahead of their Namespace, and what is
+//	                    known of that may be older
+func ruling(kind workload.Kind, current, namespace placementv1alpha1.Targets) map[string]need {
+	needed := map[string]need{}
+	for name := range current {
+		if _, said := namespace[name]; !said {
+			needed[name] = needKeep
+		}
 	}
-	return needs([]placementv1alpha1.Targets{namespace})
+	var synced []string
+	for name, target := range namespace {
+		if target.State == placementv1alpha1.TargetSync {
+			synced = append(synced, name)
+		}
+	}
+	if workload.Rules(kind, len(synced)) {
+		for _, name := range synced {
+			needed[name] = needCopy
+		}
+	}
+	return needed
 }

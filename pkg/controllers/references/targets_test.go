@@ -65,11 +65,16 @@ func TestWhatRulesANamespaceFollowsIt(t *testing.T) {
 		{"a quota that would have to be divided", "ResourceQuota", "", `{"east":{},"west":{}}`, ""},
 		{"a quota that has to be divided from now on", "ResourceQuota", `{"east":{}}`, `{"east":{},"west":{}}`, `{"east":{"state":"Removing"}}`},
 		{"a limit of a namespace that is not placed", "LimitRange", "", "", ""},
-		{"a limit of a namespace that leaves", "LimitRange", `{"east":{}}`, `{"east":{"state":"Removing"}}`, `{"east":{}}`},
+		{"a limit goes with the namespace", "LimitRange", `{"east":{}}`, `{"east":{"state":"Removing"}}`, `{"east":{"state":"Removing"}}`},
+		{"a quota moves with the namespace", "ResourceQuota", "", `{"east":{"state":"Removing"},"west":{}}`, `{"west":{}}`},
+		{"a limit that was stamped before its namespace", "LimitRange", `{"east":{}}`, "", `{"east":{}}`},
+		{"a quota that was stamped before its namespace", "ResourceQuota", `{"east":{}}`, "", `{"east":{}}`},
+		{"a limit with a target that the namespace gets next", "LimitRange", `{"east":{},"west":{}}`, `{"east":{}}`, `{"east":{},"west":{}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kind, _ := workload.ByKind(schema.GroupKind{Kind: c.kind})
-			got := next(parse(t, c.current)[0], ruling(kind, parse(t, c.namespace)[0])).String()
+			current := parse(t, c.current)[0]
+			got := next(current, ruling(kind, current, parse(t, c.namespace)[0])).String()
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -43,7 +43,8 @@ func (p *pass) ruled(ctx context.Context) (bool, error) {
 			}
 		}
 		for _, rule := range p.logical[gvr].ListNamespace(p.key.Request.Cluster, p.key.Request.Namespace) {
-			if !p.applies(kind, rule.GetName()) {
+			if stays := placementv1alpha1.TargetsOf(rule.GetAnnotations())[p.target].State == placementv1alpha1.TargetSync; stays &&
+				rule.GetDeletionTimestamp() == nil && !p.applies(kind, rule.GetName()) {
 				return false, nil
 			}
 		}
@@ -58,10 +59,10 @@ func (p *pass) applies(kind workload.Kind, name string) bool {
 	key.Request.Name = name
 	informed, found := p.copies.Get(copyRequest(key, p.target))
 	c, ok := p.writtenCopies.pick(key, informed, found)
-	if !ok || c.Status.State == placementv1alpha1.CopyPending {
-		return false
+	if !ok || c.Status.State != placementv1alpha1.CopySynced && c.Status.State != placementv1alpha1.CopyFailed {
+		return false // or one that is being made again
 	}
-	return c.Status.State != placementv1alpha1.CopySynced || kind.Kind != "ResourceQuota" || p.counted(key)
+	return c.Status.State == placementv1alpha1.CopyFailed || kind.Kind != "ResourceQuota" || p.counted(key)
 }
 
 // counting is how long what a quota rules waits for the physical cluster to begin to
