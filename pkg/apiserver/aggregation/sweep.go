@@ -35,8 +35,9 @@ var sweeper = &user.DefaultInfo{
 	Groups: append(serviceaccount.MakeGroupNames(metav1.NamespaceSystem), user.AllAuthenticated, user.SystemPrivilegedGroup),
 }
 
-// errMoved says that a namespace is not the one that was to be emptied.
-var errMoved = errors.New("the namespace is not being deleted")
+// errMoved says that a namespace is not the one that was to be emptied, or is
+// finalized.
+var errMoved = errors.New("the namespace is not being emptied")
 
 // errUnanswered is about the server, not about one resource of it.
 var errUnanswered = errors.New("no answer")
@@ -55,7 +56,7 @@ func (a *Aggregation) sweepVersion(ctx context.Context, v version, namespace str
 	defer cancel()
 	// Whoever asks may know one that is gone and made again.
 	ns, err := a.Kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-	if err == nil && (ns.UID != uid || ns.DeletionTimestamp == nil) {
+	if err == nil && (ns.UID != uid || ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0) {
 		err = errMoved
 	}
 	visit := visit{host: pick(v.hosts)}

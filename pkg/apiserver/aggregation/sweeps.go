@@ -17,6 +17,9 @@ const (
 	// maxSweeps is how many namespaces of a logical cluster are swept at a time; the
 	// others wait for their turn.
 	maxSweeps = 4
+	// maxCrowd is how many APIServices of a logical cluster are looked through for
+	// each namespace; it is more than are ever available.
+	maxCrowd = 4 * maxServices
 	// sweptFor is how long what a sweep saw may be acted on.
 	sweptFor = 5 * time.Second
 )
@@ -63,6 +66,9 @@ func (a *Aggregation) Has(c logicalcluster.Name) bool { return a.informer.CountC
 // Unknown fails with what upstream's discovery does if it is not known what the
 // servers of some versions keep.
 func (a *Aggregation) Unknown(c logicalcluster.Name) error {
+	if n := a.informer.CountCluster(c); n > maxCrowd {
+		return fmt.Errorf("there are %d APIServices that name a Service, and %d are served", n, maxServices)
+	}
 	groups := map[schema.GroupVersion]error{}
 	for _, s := range a.list(c) {
 		known := a.state(s)
@@ -81,8 +87,12 @@ func (a *Aggregation) Unknown(c logicalcluster.Name) error {
 }
 
 // available are the versions of a logical cluster whose servers may keep something
-// in namespaces, and a key of them.
+// in namespaces, and a key of them; none of those of a crowd, which holds all
+// namespaces anyway.
 func (a *Aggregation) available(c logicalcluster.Name) (out []version, key string) {
+	if a.informer.CountCluster(c) > maxCrowd {
+		return nil, ""
+	}
 	var covers strings.Builder
 	for _, s := range a.list(c) {
 		known := a.state(s)

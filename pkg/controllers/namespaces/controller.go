@@ -61,6 +61,8 @@ type Controller struct {
 	live  *controller.Informer[*metav1.PartialObjectMetadata]
 	pods  *controller.Informer[*metav1.PartialObjectMetadata]
 	queue *controller.Controller[controller.Request]
+	// again are the logical clusters whose terminating namespaces to look at again.
+	again *controller.Controller[logicalcluster.Name]
 
 	mu sync.Mutex
 	// holds are the namespaces that only other servers hold.
@@ -74,6 +76,7 @@ func New(config Config) *Controller {
 	}
 	c := &Controller{Config: config, live: config.Metadata.For(namespaces), pods: config.Metadata.For(pods), holds: map[controller.Request]*hold{}}
 	c.queue = controller.New("namespaces", config.Workers, c.reconcile)
+	c.again = controller.New("namespaces/again", 1, c.all)
 	c.live.Handle(func(old, ns *metav1.PartialObjectMetadata) {
 		switch {
 		case ns == nil && old.DeletionTimestamp != nil:
@@ -87,11 +90,11 @@ func New(config Config) *Controller {
 			c.queue.Enqueue(controller.Request{Cluster: cluster, Name: namespace})
 			return
 		}
-		c.all(cluster)
+		c.again.EnqueueAfter(cluster, gather)
 	})
-	config.Clusters.Handle(func(_, lc *tenancyv1alpha1.LogicalCluster) {
-		if lc != nil && lc.DeletionTimestamp != nil {
-			c.all(logicalcluster.Name(lc.Name))
+	config.Clusters.Handle(func(old, lc *tenancyv1alpha1.LogicalCluster) {
+		if lc != nil && lc.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
+			c.again.Enqueue(logicalcluster.Name(lc.Name))
 		}
 	})
 	config.Metadata.Follow(func(_ schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
@@ -116,12 +119,13 @@ func (c *Controller) gone(informer *controller.Informer[*metav1.PartialObjectMet
 }
 
 // all looks again at the terminating namespaces of a logical cluster.
-func (c *Controller) all(cluster logicalcluster.Name) {
+func (c *Controller) all(_ context.Context, cluster logicalcluster.Name) (controller.Result, error) {
 	for _, ns := range c.live.ListCluster(cluster) {
 		if ns.DeletionTimestamp != nil {
-			c.queue.EnqueueAfter(controller.RequestFor(ns), gather)
+			c.queue.Enqueue(controller.RequestFor(ns))
 		}
 	}
+	return controller.Result{}, nil
 }
 
 // Run works until ctx is done.
@@ -131,6 +135,9 @@ func (c *Controller) Run(ctx context.Context) {
 			return
 		}
 	}
+	var again sync.WaitGroup
+	defer again.Wait()
+	again.Go(func() { c.again.Run(ctx) })
 	c.queue.Run(ctx)
 }
 

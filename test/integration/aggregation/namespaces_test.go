@@ -226,6 +226,46 @@ func TestANamespaceSaysWhatAnAggregatedServerDoesNotLetGo(t *testing.T) {
 	awaitNoNamespace(own, t, s, "web", time.Minute)
 }
 
+func TestAnAggregatedServerIsAskedWhenThePodsAreGone(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	own := s.NewCluster(t, "order")
+	makeNamespace(own, t, s, "web")
+	l := startLarder(own, t, s, "order.example.org", "deletecollection")
+	l.set(func() { l.baskets["web"] = []string{"a"} })
+	pod, err := s.Kube.CoreV1().Pods("web").Create(own, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"example.org/wait"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleteNamespace(own, t, s, "web")
+	eventually(t, "the pod is deleted", func() error {
+		if pod, err = s.Kube.CoreV1().Pods("web").Get(own, "a", metav1.GetOptions{}); err != nil || pod.DeletionTimestamp == nil {
+			return fmt.Errorf("it is not: %v", err)
+		}
+		return nil
+	})
+	if n := len(l.requests(sweeper)); n != 0 {
+		t.Errorf("%d requests came while there was a pod", n)
+	}
+	l.set(func() {
+		if diff := cmp.Diff([]string{"a"}, l.baskets["web"]); diff != "" {
+			t.Error(diff)
+		}
+	})
+	if _, err := s.Kube.CoreV1().Pods("web").Patch(own, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitNoNamespace(own, t, s, "web", time.Minute)
+	l.set(func() {
+		if diff := cmp.Diff([]string{}, l.baskets["web"]); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestANamespaceWithTheServiceOfItsOwnServerGoes(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
