@@ -181,7 +181,10 @@ func (v visit) ask(ctx context.Context, method, path string, query url.Values, b
 	if err != nil {
 		return fmt.Errorf("making a request: %w", err)
 	}
-	req.Header.Set("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
+	req.Header.Set("Accept", "application/json")
+	if method == http.MethodGet {
+		req.Header.Set("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
+	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}

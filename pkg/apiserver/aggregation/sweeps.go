@@ -31,8 +31,8 @@ type sweeps struct {
 	of      map[string]*sweeping
 }
 
-// sweeping is the sweep of one namespace: waiting until covers is set, then running
-// until ended is.
+// sweeping is the sweep of one namespace: it waits until it has begun, and runs until
+// it has ended.
 type sweeping struct {
 	uid types.UID
 	run func()
@@ -66,61 +66,51 @@ func (a *Aggregation) Has(c logicalcluster.Name) bool { return a.informer.CountC
 // Unknown fails with what upstream's discovery does if it is not known what the
 // servers of some versions keep.
 func (a *Aggregation) Unknown(c logicalcluster.Name) error {
-	if n := a.informer.CountCluster(c); n > maxCrowd {
-		return fmt.Errorf("there are %d APIServices that name a Service, and %d are served", n, maxServices)
-	}
-	groups := map[schema.GroupVersion]error{}
-	for _, s := range a.list(c) {
-		known := a.state(s)
-		if known != nil && known.fresh {
-			continue
-		}
-		gv := schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version}
-		if groups[gv] = fmt.Errorf("stale GroupVersion discovery: %s", gv); len(groups) == maxTold {
-			break
-		}
-	}
-	if len(groups) == 0 {
-		return nil
-	}
-	return &discovery.ErrGroupDiscoveryFailed{Groups: groups}
+	_, _, unknown := a.available(c)
+	return unknown
 }
 
 // available are the versions of a logical cluster whose servers may keep something
-// in namespaces, and a key of them; none of those of a crowd, which holds all
-// namespaces anyway.
-func (a *Aggregation) available(c logicalcluster.Name) (out []version, key string) {
-	if a.informer.CountCluster(c) > maxCrowd {
-		return nil, ""
+// in namespaces, and a key of them; unknown is about the others. Of a crowd, which
+// holds all namespaces anyway, there are none.
+func (a *Aggregation) available(c logicalcluster.Name) (out []version, key string, unknown error) {
+	if n := a.informer.CountCluster(c); n > maxCrowd {
+		return nil, "", fmt.Errorf("there are %d APIServices that name a Service, and %d are served", n, maxServices)
 	}
+	groups := map[schema.GroupVersion]error{}
 	var covers strings.Builder
 	for _, s := range a.list(c) {
-		known := a.state(s)
+		known, gv := a.state(s), schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version}
 		if known == nil || !known.fresh || len(known.hosts) == 0 {
+			if len(groups) < maxTold {
+				groups[gv] = fmt.Errorf("stale GroupVersion discovery: %s", gv)
+			}
 			continue
 		}
-		gv := schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version}
 		if targets := targets(gv, known.resources); len(targets) > 0 {
 			out = append(out, version{service: s, hosts: known.hosts, targets: targets})
 			fmt.Fprintf(&covers, "%s/%s ", s.UID, known.digest)
 		}
 	}
-	return out, covers.String()
+	if len(groups) > 0 {
+		unknown = &discovery.ErrGroupDiscoveryFailed{Groups: groups}
+	}
+	return out, covers.String(), unknown
 }
 
 // Sweep has the available servers of a logical cluster delete what they keep in a
-// namespace that is being deleted, and says what was left then and what failed. It
-// waits for none: done says that it has been done since it was last asked for, just
-// now. Whoever asks hears of it, and asks again, or forgets it.
+// namespace that is being deleted, and says what was left then and what failed, and of
+// whom it is not known. It waits for none: done says that it has been done since it
+// was last asked for, just now. Whoever asks hears of it, and asks again, or forgets it.
 func (a *Aggregation) Sweep(ctx context.Context, c logicalcluster.Name, namespace string, uid types.UID) (
-	left map[schema.GroupVersionResource][]metav1.PartialObjectMetadata, failed map[schema.GroupVersionResource]error, done bool,
+	left map[schema.GroupVersionResource][]metav1.PartialObjectMetadata, failed map[schema.GroupVersionResource]error, unknown error, done bool,
 ) {
-	versions, covers := a.available(c)
+	versions, covers, unknown := a.available(c)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.sweeps[c]
 	if len(versions) == 0 && (all == nil || all.of[namespace] == nil) {
-		return nil, nil, true
+		return nil, nil, unknown, true
 	}
 	if all == nil {
 		all = &sweeps{of: map[string]*sweeping{}}
@@ -128,13 +118,13 @@ func (a *Aggregation) Sweep(ctx context.Context, c logicalcluster.Name, namespac
 	}
 	if s := all.of[namespace]; s != nil {
 		if s.begun && s.ended.IsZero() {
-			return nil, nil, false
+			return nil, nil, nil, false
 		}
 		if s.begun {
 			delete(all.of, namespace)
 			if s.uid == uid && s.covers == covers && time.Since(s.ended) < sweptFor {
 				a.tidy(c)
-				return s.left, s.failed, true
+				return s.left, s.failed, unknown, true
 			}
 		}
 	}
@@ -148,7 +138,7 @@ func (a *Aggregation) Sweep(ctx context.Context, c logicalcluster.Name, namespac
 		all.running++
 		a.checks.Go(func() { a.work(c) })
 	}
-	return nil, nil, false
+	return nil, nil, nil, false
 }
 
 // Forget drops what is known of a namespace that nobody asks for any more.
@@ -197,7 +187,7 @@ func (a *Aggregation) next(c logicalcluster.Name) *sweeping {
 }
 
 func (a *Aggregation) run(ctx context.Context, c logicalcluster.Name, namespace string, s *sweeping) {
-	versions, covers := a.available(c)
+	versions, covers, _ := a.available(c)
 	saw := a.sweep(ctx, versions, namespace, s.uid)
 	a.mu.Lock()
 	s.covers, s.swept, s.ended, s.run = covers, saw, time.Now(), nil

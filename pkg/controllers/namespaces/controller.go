@@ -174,10 +174,11 @@ func (c *Controller) look(ctx context.Context, key controller.Request, uid types
 		c.forget(key)
 		return saw
 	}
-	saw.unknown, saw.pods = c.Elsewhere.Unknown(key.Cluster), c.pods.CountNamespace(key.Cluster, key.Name)
-	if saw.pods == 0 {
-		saw.left, saw.failed, saw.swept = c.Elsewhere.Sweep(ctx, key.Cluster, key.Name, uid)
+	if saw.pods = c.pods.CountNamespace(key.Cluster, key.Name); saw.pods > 0 {
+		saw.unknown = c.Elsewhere.Unknown(key.Cluster)
+		return saw
 	}
+	saw.left, saw.failed, saw.unknown, saw.swept = c.Elsewhere.Sweep(ctx, key.Cluster, key.Name, uid)
 	return saw
 }
 

@@ -20,12 +20,12 @@ import (
 type Elsewhere interface {
 	// Has says whether a logical cluster has such servers.
 	Has(logicalcluster.Name) bool
-	// Unknown fails for those of which it is not known what they keep.
+	// Unknown fails if it is not known of some what they keep.
 	Unknown(logicalcluster.Name) error
 	// Sweep has the others delete what they keep in a namespace with this UID; done
-	// says that they just did, or did not: left and failed.
+	// says that they just did, or did not: left and failed. Unknown is about the rest.
 	Sweep(ctx context.Context, c logicalcluster.Name, namespace string, uid types.UID) (
-		left map[schema.GroupVersionResource][]metav1.PartialObjectMetadata, failed map[schema.GroupVersionResource]error, done bool)
+		left map[schema.GroupVersionResource][]metav1.PartialObjectMetadata, failed map[schema.GroupVersionResource]error, unknown error, done bool)
 	// Forget says that nobody will ask again.
 	Forget(c logicalcluster.Name, namespace string)
 	// Tell calls back when there is something new about a namespace or, if it is

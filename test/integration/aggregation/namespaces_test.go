@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -13,9 +15,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/test/framework/server"
@@ -192,6 +199,81 @@ func TestWhatAnAggregatedServerKeepsGoesWithItsNamespace(t *testing.T) {
 			}
 			if want := map[bool]int{true: 1, false: 5}[len(verbs) > 0]; deletions != want {
 				t.Errorf("%d deletions were asked for, want %d", deletions, want)
+			}
+		})
+	}
+}
+
+// What Kubernetes itself answers to a sweep: the server is a logical cluster with a
+// definition.
+func TestAServerOfKubernetesIsEmptied(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	backing := s.NewCluster(t, "backing")
+	client, err := rest.HTTPClientFor(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, verbs := range map[string]metav1.Verbs{"together": {"list", "delete", "deletecollection"}, "singly": {"list", "delete"}} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			own, group := s.NewCluster(t, "front-"+title), title+".example.org"
+			makeNamespace(own, t, s, title)
+			makeNamespace(backing, t, s, title)
+			keep := true
+			definitions := clientset.NewForConfigOrDie(scope.ScopedConfig(s.Config)).ApiextensionsV1().CustomResourceDefinitions()
+			if _, err := definitions.Create(backing, &apiextensionsv1.CustomResourceDefinition{
+				ObjectMeta: metav1.ObjectMeta{Name: "baskets." + group},
+				Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+					Group: group, Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "baskets", Kind: "Basket"},
+					Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+						OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}}}},
+				},
+			}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			e := startExtension(t, group)
+			baskets := s.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "baskets"}).Namespace(title)
+			for i := range 250 {
+				obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Basket", "metadata": map[string]any{"name": fmt.Sprintf("b%03d", i)}}}
+				if i == 200 {
+					obj.SetFinalizers([]string{"example.org/wait"})
+				}
+				if _, err := baskets.Create(backing, obj, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			proxy := &httputil.ReverseProxy{Transport: client.Transport, Rewrite: func(r *httputil.ProxyRequest) {
+				r.SetURL(at)
+				r.Out.URL.Path = "/clusters/backing" + r.In.URL.Path
+				for name := range r.Out.Header {
+					if strings.HasPrefix(name, "X-Remote-") {
+						r.Out.Header.Del(name)
+					}
+				}
+			}}
+			e.answers(func(w http.ResponseWriter, req *http.Request) {
+				if req.URL.Path == "/apis/"+group+"/v1" {
+					answer(w, metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "baskets", Kind: "Basket", Namespaced: true, Verbs: verbs}}})
+					return
+				}
+				proxy.ServeHTTP(w, req)
+			})
+			e.register(own, t, s, "127.0.0.1")
+			awaitAvailable(own, t, s, group, "True", "Passed")
+			deleteNamespace(own, t, s, title)
+			awaitHeld(own, t, s, title, corev1.NamespaceFinalizersRemaining, "example.org/wait in 1 resource instances")
+			awaitHeld(own, t, s, title, corev1.NamespaceContentRemaining, "baskets."+group+" has 1 resource instances")
+			if _, err := baskets.Patch(backing, "b200", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			awaitNoNamespace(own, t, s, title, time.Minute)
+			if list, err := baskets.List(backing, metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+				t.Errorf("%d are left, %v", len(list.Items), err)
 			}
 		})
 	}
