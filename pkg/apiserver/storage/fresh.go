@@ -7,15 +7,18 @@ import (
 	"strconv"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"google.golang.org/grpc/metadata"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// smallList is up to how many objects a consistent list may be read from etcd.
-const smallList = 500
+// smallList is up to how many objects are sooner read from etcd and decoded than the
+// watch cache is brought up to date.
+const smallList = 5
 
 // listFresh answers a list that has to show all writes before it (no resource
 // version), without the wait that upstream's watch cache needs for it. The cache
@@ -25,8 +28,10 @@ const smallList = 500
 // anywhere makes every quiet resource look old.
 //
 //	the cache has reached etcd's revision     answer from the cache
-//	it has not, the list is small             answer from etcd: one prefix
-//	it has not, the list is large             upstream's way: wait, then the cache
+//	it has not, the list is small or a page   answer from etcd: one prefix
+//	it has not                                ask etcd for the notification now, wait
+//	                                          for it, answer from the cache
+//	and it does not come                      upstream's way
 //
 // done is false if the answer is to be given in upstream's way.
 func (s *store) listFresh(ctx context.Context, c logicalcluster.Name, key string, o storage.ListOptions, list runtime.Object) (done bool, err error) {
@@ -55,11 +60,23 @@ func (s *store) listFresh(ctx context.Context, c logicalcluster.Name, key string
 	kind := list.GetObjectKind().GroupVersionKind() // an unstructured list has it
 	reflect.ValueOf(list).Elem().SetZero()
 	list.GetObjectKind().SetGroupVersionKind(kind)
-	if length > smallList {
+	if length <= smallList || o.Predicate.Limit != 0 {
+		return true, s.raw.GetList(ctx, key, o, list)
+	}
+	if err := s.raw.RequestWatchProgress(metadata.NewOutgoingContext(ctx, watchOfCache)); err != nil {
+		return false, nil //nolint:nilerror // the cache asks, too, only later
+	}
+	cached.ResourceVersion, cached.ResourceVersionMatch = strconv.FormatUint(now, 10), metav1.ResourceVersionMatchNotOlderThan
+	err = s.Interface.GetList(ctx, key, cached, list)
+	if storage.IsTooLargeResourceVersion(err) {
 		return false, nil
 	}
-	return true, s.raw.GetList(ctx, key, o, list)
+	return true, err
 }
+
+// watchOfCache names the stream on which upstream's cache watches etcd: a progress
+// notification comes for the watches of a stream.
+var watchOfCache = metadata.New(map[string]string{"source": "cache"})
 
 func versionOf(list runtime.Object) (uint64, error) {
 	m, err := meta.ListAccessor(list)
