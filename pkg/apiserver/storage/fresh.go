@@ -63,7 +63,8 @@ func (s *store) listFresh(ctx context.Context, c logicalcluster.Name, key string
 	if length <= smallList || o.Predicate.Limit != 0 {
 		return true, s.raw.GetList(ctx, key, o, list)
 	}
-	if err := s.raw.RequestWatchProgress(metadata.NewOutgoingContext(ctx, watchOfCache)); err != nil {
+	// Of the watches with this metadata: upstream's cache has none.
+	if err := s.raw.RequestWatchProgress(metadata.NewOutgoingContext(ctx, nil)); err != nil {
 		return false, nil //nolint:nilerror // the cache asks, too, only later
 	}
 	cached.ResourceVersion, cached.ResourceVersionMatch = strconv.FormatUint(now, 10), metav1.ResourceVersionMatchNotOlderThan
@@ -73,10 +74,6 @@ func (s *store) listFresh(ctx context.Context, c logicalcluster.Name, key string
 	}
 	return true, err
 }
-
-// watchOfCache names the stream on which upstream's cache watches etcd: a progress
-// notification comes for the watches of a stream.
-var watchOfCache = metadata.New(map[string]string{"source": "cache"})
 
 func versionOf(list runtime.Object) (uint64, error) {
 	m, err := meta.ListAccessor(list)

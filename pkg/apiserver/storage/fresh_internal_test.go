@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 
@@ -30,8 +31,10 @@ func (s *side) GetCurrentResourceVersion(context.Context) (uint64, error) {
 }
 
 func (s *side) RequestWatchProgress(ctx context.Context) error {
-	md, _ := metadata.FromOutgoingContext(ctx)
-	*s.asked = append(*s.asked, "progress of "+md.Get("source")[0])
+	if md, _ := metadata.FromOutgoingContext(ctx); len(md) > 0 {
+		return errors.New("that is another stream than the one of the cache")
+	}
+	*s.asked = append(*s.asked, "progress")
 	return nil
 }
 
@@ -62,9 +65,9 @@ func TestWhereAConsistentListIsReadFrom(t *testing.T) {
 	}{
 		{name: "the cache is up to date", length: 50, cache: 9, want: []string{"cache 0"}, done: true},
 		{name: "few objects", length: smallList, cache: 7, want: []string{"cache 0", "etcd "}, done: true},
-		{name: "many objects", length: smallList + 1, cache: 7, want: []string{"cache 0", "progress of cache", "cache 9"}, done: true},
+		{name: "many objects", length: smallList + 1, cache: 7, want: []string{"cache 0", "progress", "cache 9"}, done: true},
 		{name: "a page", length: 50, cache: 7, limit: 10, want: []string{"cache 0", "etcd "}, done: true},
-		{name: "etcd does not say how far it is", length: 50, cache: 7, neverMore: true, want: []string{"cache 0", "progress of cache", "cache 9"}},
+		{name: "etcd does not say how far it is", length: 50, cache: 7, neverMore: true, want: []string{"cache 0", "progress", "cache 9"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked []string
@@ -75,7 +78,8 @@ func TestWhereAConsistentListIsReadFrom(t *testing.T) {
 			list := &metav1.PartialObjectMetadataList{}
 			predicate := storage.Everything
 			predicate.Limit = c.limit
-			done, err := s.listFresh(t.Context(), "shop", "/pods/shop/", storage.ListOptions{Recursive: true, Predicate: predicate}, list)
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "of", "the request")
+			done, err := s.listFresh(ctx, "shop", "/pods/shop/", storage.ListOptions{Recursive: true, Predicate: predicate}, list)
 			if err != nil || done != c.done {
 				t.Errorf("done %v, %v", done, err)
 			}
@@ -87,7 +91,7 @@ func TestWhereAConsistentListIsReadFrom(t *testing.T) {
 			}
 		})
 	}
-	if !utilfeature.DefaultFeatureGate.Enabled(features.SeparateCacheWatchRPC) {
-		t.Error("upstream's cache does not watch etcd on a stream of its own any more: see watchOfCache")
+	if utilfeature.DefaultFeatureGate.Enabled(features.SeparateCacheWatchRPC) {
+		t.Error("upstream's cache watches etcd with other metadata")
 	}
 }
