@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	apicontent "k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -232,5 +232,5 @@ var errNoList = errors.New("the answer is no list")
 
 // segment says whether a name of a server's choice is one step of a path.
 func segment(name string) bool {
-	return name != "" && len(name) <= validation.DNS1123SubdomainMaxLength && len(path.IsValidPathSegmentName(name)) == 0
+	return name != "" && len(name) <= validation.DNS1123SubdomainMaxLength && len(apicontent.IsPathSegmentName(name)) == 0
 }
