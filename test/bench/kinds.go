@@ -23,6 +23,8 @@ type kind struct {
 type objects struct {
 	create, get, update, remove func(ctx context.Context, name string) error
 	list                        func(ctx context.Context) error
+	// elsewhere writes an object of another kind.
+	elsewhere func(ctx context.Context) error
 }
 
 // stock is what upstream's typed clients offer.

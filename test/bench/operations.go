@@ -35,23 +35,29 @@ func newSide(ctx context.Context, name string, s *server, cluster logicalcluster
 	return &side{name: name, server: s, client: client, namespace: namespace}, nil
 }
 
-// operation is one of the five; perRound says how often it happens in a round
-// in which perRound objects are made.
+// operation is one of those that are compared; perRound says how often it happens in
+// a round in which so many objects are made. What first does counts as CPU only.
 type operation struct {
 	name     string
 	do       func(o objects, ctx context.Context, name string) error
 	perRound func(made int) int
+	first    func(o objects, ctx context.Context) error
 }
 
 var operations = []operation{
-	{"create", func(o objects, ctx context.Context, name string) error { return o.create(ctx, name) }, every},
-	{"get", func(o objects, ctx context.Context, name string) error { return o.get(ctx, name) }, every},
-	{"list", func(o objects, ctx context.Context, _ string) error { return o.list(ctx) }, func(made int) int { return max(1, made/3) }},
-	{"update", func(o objects, ctx context.Context, name string) error { return o.update(ctx, name) }, every},
-	{"delete", func(o objects, ctx context.Context, name string) error { return o.remove(ctx, name) }, every},
+	{name: "create", do: func(o objects, ctx context.Context, name string) error { return o.create(ctx, name) }, perRound: every},
+	{name: "get", do: func(o objects, ctx context.Context, name string) error { return o.get(ctx, name) }, perRound: every},
+	{name: "list", do: func(o objects, ctx context.Context, _ string) error { return o.list(ctx) }, perRound: some},
+	// The watch cache of what is listed is behind etcd then.
+	{name: "list after a write elsewhere", do: func(o objects, ctx context.Context, _ string) error { return o.list(ctx) }, perRound: some,
+		first: func(o objects, ctx context.Context) error { return o.elsewhere(ctx) }},
+	{name: "update", do: func(o objects, ctx context.Context, name string) error { return o.update(ctx, name) }, perRound: every},
+	{name: "delete", do: func(o objects, ctx context.Context, name string) error { return o.remove(ctx, name) }, perRound: every},
 }
 
 func every(made int) int { return made }
+
+func some(made int) int { return max(1, made/3) }
 
 func newOperationsTable() *table {
 	return newTable("kind", "operation", "side", "p50 ms", "ratio", "p99 ms", "ratio", "CPU ms", "ratio")
@@ -84,6 +90,11 @@ func takeTurns(ctx context.Context, k kind, sides []*side, rounds, made int) (ma
 	bound := make([]objects, len(sides))
 	for i, s := range sides {
 		bound[i] = k.in(s.client, s.namespace)
+		secrets := s.client.CoreV1().Secrets(s.namespace)
+		bound[i].elsewhere = func(ctx context.Context) error {
+			_, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "elsewhere-"}}, metav1.CreateOptions{})
+			return err
+		}
 	}
 	for round := range rounds + 1 {
 		for _, op := range operations {
@@ -92,7 +103,12 @@ func takeTurns(ctx context.Context, k kind, sides []*side, rounds, made int) (ma
 			}
 			for turn := range sides {
 				i := (turn + round) % len(sides)
-				b, err := sides[i].block(ctx, op.perRound(made), func(n int) error {
+				b, err := sides[i].block(ctx, op.perRound(made), func() error {
+					if op.first == nil {
+						return nil
+					}
+					return op.first(bound[i], ctx)
+				}, func(n int) error {
 					return op.do(bound[i], ctx, fmt.Sprintf("bench-%d-%d", round, n))
 				})
 				if err != nil {
@@ -107,15 +123,19 @@ func takeTurns(ctx context.Context, k kind, sides []*side, rounds, made int) (ma
 	return results, nil
 }
 
-// block does an operation n times, one after the other. The CPU that the server
+// block does an operation n times, one after the other, each after first, which is
+// not timed. The CPU that the server
 // takes by itself does not count; what it does afterwards, such as telling
 // controllers, does.
-func (s *side) block(ctx context.Context, n int, do func(int) error) (b block, err error) {
+func (s *side) block(ctx context.Context, n int, first func() error, do func(int) error) (b block, err error) {
 	began, before, err := s.clocks()
 	if err != nil {
 		return b, err
 	}
 	for i := range n {
+		if err := first(); err != nil {
+			return b, err
+		}
 		start := time.Now()
 		if err := do(i); err != nil {
 			return b, err
