@@ -2,9 +2,9 @@ package admission
 
 import (
 	"context"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/admission/protect"
@@ -24,7 +24,8 @@ func (p *plugin) freshen(ctx context.Context, r *request) {
 		return
 	}
 	sent, now := r.obj.GetResourceVersion(), r.old.GetResourceVersion()
-	if !older(sent, now) {
+	// A version that is still to come would be waited for.
+	if order, err := resourceversion.CompareResourceVersion(sent, now); err != nil || order >= 0 {
 		return
 	}
 	states := make([]*unstructured.Unstructured, 0, 2)
@@ -39,15 +40,4 @@ func (p *plugin) freshen(ctx context.Context, r *request) {
 	if protect.Restamped(states[0], states[1]) {
 		r.obj.SetResourceVersion(now)
 	}
-}
-
-// older reports whether a is a resource version before b. One that is still to come
-// would be waited for.
-func older(a, b string) bool {
-	first, err := strconv.ParseUint(a, 10, 64)
-	if err != nil || first == 0 {
-		return false
-	}
-	second, err := strconv.ParseUint(b, 10, 64)
-	return err == nil && first < second
 }
