@@ -183,7 +183,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		return controller.Result{}, nil
 	}
 	client := s.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Object.Namespace)
-	obj, err := read(ctx, client, k.Object.Name)
+	obj, err := s.read(ctx, client, k)
 	if apierrors.IsNotFound(err) {
 		return controller.Result{}, nil
 	}
@@ -228,12 +228,17 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 }
 
 // read asks the watch cache of the server, and etcd for what is not there (yet).
-// An object that is a little old does no harm: the write has its version as
-// precondition.
-func read(ctx context.Context, client dynamic.ResourceInterface, name string) (*unstructured.Unstructured, error) {
-	obj, err := client.Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+// What others wrote since then does no harm: a write has the version as
+// precondition, and they make us look again. Our own writes do not, so the object is
+// not older than the last of them.
+func (s *Controller) read(ctx context.Context, client dynamic.ResourceInterface, k key) (*unstructured.Unstructured, error) {
+	notOlderThan := "0"
+	if last, ok := s.written.Get(k); ok {
+		notOlderThan = last.(string)
+	}
+	obj, err := client.Get(ctx, k.Object.Name, metav1.GetOptions{ResourceVersion: notOlderThan})
 	if apierrors.IsNotFound(err) {
-		return client.Get(ctx, name, metav1.GetOptions{})
+		return client.Get(ctx, k.Object.Name, metav1.GetOptions{})
 	}
 	return obj, err
 }

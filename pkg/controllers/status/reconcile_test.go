@@ -124,6 +124,31 @@ func TestWhatTheWatchCacheLacksIsReadAnew(t *testing.T) {
 	}
 }
 
+// The watch cache may be behind our last write. If the copies then say what it has,
+// nothing would be written, and nobody would look again: the echo is skipped.
+func TestWhatIsReadIsNotOlderThanTheLastOwnWrite(t *testing.T) {
+	app := object(deployments, "Deployment", "app")
+	s, client := start(t, app, copyOf(app, deployments, `{"replicas":3}`))
+	client.PrependReactor("update", "deployments", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		written := a.(clienttesting.UpdateAction).GetObject().DeepCopyObject().(*unstructured.Unstructured)
+		written.SetResourceVersion("8")
+		return true, written, nil
+	})
+	var asked []string
+	client.PrependReactor("get", "deployments", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		asked = append(asked, a.(clienttesting.GetActionImpl).GetOptions.ResourceVersion)
+		return false, nil, nil
+	})
+	for range 2 {
+		if _, err := s.reconcile(t.Context(), keyFor(deployments, "app")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"0", "8"}, asked); diff != "" {
+		t.Errorf("read at (-want +got)\n%s", diff)
+	}
+}
+
 func TestWhatIsGoneOrUnknownHasNoStatus(t *testing.T) {
 	s, client := start(t, object(deployments, "Deployment", "app"))
 	for _, k := range []key{keyFor(deployments, "gone"), keyFor(schema.GroupVersionResource{Group: "example.com", Resource: "things"}, "app")} {
