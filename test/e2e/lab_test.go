@@ -155,12 +155,30 @@ func (l *lab) newCluster(t *testing.T) process.Kubectl {
 	must(t)(l.root.Apply(ctx, "apiVersion: tenancy.atoll.dev/v1alpha1\nkind: LogicalCluster\nmetadata: {name: "+name+"}\n"))
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("end of the server's log:\n%s", l.server.LogTail())
+			l.tell(t, name)
 			return
 		}
 		must(t)(l.root.Run(ctx, "delete", "logicalcluster", name, "--timeout=120s"))
 	})
 	return process.Kubectl{Kubeconfig: l.kubeconfig(t, name)}
+}
+
+// tell logs what both sides have of a logical cluster when a test failed.
+func (l *lab) tell(t *testing.T, name string) {
+	ctx := context.Background()
+	const workloads = "deployments,statefulsets,daemonsets,jobs,pods,persistentvolumeclaims,events"
+	above, err := process.Kubectl{Kubeconfig: l.path(name+".kubeconfig")}.Run(ctx, "get", workloads+",copies", "-A", "-o", "wide")
+	t.Logf("above (error %v):\n%s", err, above)
+	for _, p := range []*physicalCluster{l.east, l.west} {
+		below, err := p.Run(ctx, "get", workloads, "-A", "-o", "wide")
+		t.Logf("on %s (error %v):", p.name, err)
+		for line := range strings.Lines(below) {
+			if strings.HasPrefix(line, name+"-") || strings.HasPrefix(line, "NAMESPACE") {
+				t.Log(strings.TrimSpace(line))
+			}
+		}
+	}
+	t.Logf("end of the server's log:\n%s", l.server.LogTail())
 }
 
 // kubeconfig issues a kubeconfig: for a logical cluster, or with --syncer for a
