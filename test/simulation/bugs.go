@@ -21,6 +21,8 @@ type Bugs struct {
 	release      func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
 	precondition func(types.UID) types.UID
 	force        func(exists bool) bool
+	// forgetful: the server takes its cache for newer than what it wrote itself.
+	forgetful bool
 	// trusting syncers take a missing object for gone, hasty ones do not come
 	// back to what failed.
 	trusting, hasty bool

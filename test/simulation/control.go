@@ -24,6 +24,8 @@ type control struct {
 	order     []schema.GroupResource
 	// leaving holds until when a namespace counts as deleted lately.
 	leaving map[kube.Key]time.Time
+	// written are the objects as their status was written last.
+	written map[kube.Key]kube.Object
 
 	placement  *queue[kube.Key] // Namespaces
 	references *queue[kube.Key] // ConfigMaps
@@ -51,7 +53,7 @@ const settle = 500 * time.Millisecond
 const byObject = "object"
 
 func (w *World) startServer() {
-	c := &control{world: w, informers: map[schema.GroupResource]*kube.Informer{}, leaving: map[kube.Key]time.Time{}}
+	c := &control{world: w, informers: map[schema.GroupResource]*kube.Informer{}, leaving: map[kube.Key]time.Time{}, written: map[kube.Key]kube.Object{}}
 	c.placement = newQueue(w, "placement", 1, c.place)
 	c.references = newQueue(w, "references", 1, c.refer)
 	c.copies = newQueue(w, "copies", 2, c.release)
@@ -110,7 +112,7 @@ func (c *control) follower() actor {
 		ready: func() bool {
 			pending = pending[:0]
 			for _, gr := range c.order {
-				if c.informers[gr].Pending() {
+				if c.world.arrives(c.informers[gr]) {
 					pending = append(pending, c.informers[gr])
 				}
 			}
@@ -259,7 +261,7 @@ func (c *control) empty(key kube.Key, pause func()) (time.Duration, error) {
 // summarize writes the status of an object.
 func (c *control) summarize(key kube.Key, pause func()) (time.Duration, error) {
 	pause()
-	obj := cast(c.world.api.Find(key))
+	obj := c.cached(key)
 	if obj == nil {
 		return 0, nil
 	}
@@ -289,7 +291,18 @@ func (c *control) summarize(key kube.Key, pause func()) (time.Duration, error) {
 		return 0, nil
 	}
 	if err == nil {
+		c.written[key] = updated
 		c.world.say("status of %s: %v", key, cast(updated).Object["status"])
 	}
 	return 0, err
+}
+
+// cached asks the watch cache for something not older than what was written last, and
+// the store for what it lacks.
+func (c *control) cached(key kube.Key) *unstructured.Unstructured {
+	cached := c.world.api.Cached(key, c.world.rng.IntN)
+	if cached == nil || !c.world.bugs.forgetful && kube.Older(cached, c.written[key]) {
+		cached = c.world.api.Find(key)
+	}
+	return cast(cached)
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +64,25 @@ func (w *World) editBelow(h Happening) {
 			_ = unstructured.SetNestedField(u.Object, int64(h.N%4), "spec", "replicas") // a path of maps
 		}
 	})
+}
+
+// flapBelow has a controller below say something else for a moment, as that of
+// StatefulSets does.
+func (w *World) flapBelow(h Happening) {
+	p, key, obj := w.below(h)
+	if obj == nil || key.Resource != deployments || obj.Object["status"] == nil {
+		return
+	}
+	status := part(obj, "status")
+	other := maps.Clone(status)
+	other["readyReplicas"] = int64(0)
+	for range 1 + h.N%10 {
+		for _, s := range []map[string]any{other, status} {
+			if err := p.status(key, obj, s); err != nil {
+				w.say("flapping: %v", err)
+			}
+		}
+	}
 }
 
 // stripBelow takes marks of ours off.

@@ -49,6 +49,7 @@ var verbs = []struct {
 	{"delete what came up", 4, false, (*World).deleteObserved},
 
 	{"edit below", 3, false, (*World).editBelow},
+	{"flap below", 3, false, (*World).flapBelow},
 	{"strip below", 2, false, (*World).stripBelow},
 	{"delete below", 4, false, (*World).deleteBelow},
 	{"restore below", 2, false, (*World).restoreBelow},

@@ -207,7 +207,7 @@ func (s *session) follower() actor {
 		ready: func() bool {
 			pending = pending[:0]
 			for _, i := range s.informers {
-				if s.reaches(i) && i.Pending() {
+				if s.reaches(i) && s.world.arrives(i) {
 					pending = append(pending, i)
 				}
 			}

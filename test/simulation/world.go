@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
@@ -53,6 +55,9 @@ type World struct {
 
 	timers timers
 	timed  int
+	// slow is what the watches of lag behind; hurry, that nothing else happens.
+	slow  schema.GroupResource
+	hurry bool
 	// troubled says that requests and replies get lost.
 	troubled bool
 
@@ -97,6 +102,9 @@ func newWorld(o Options) *World {
 	w := &World{
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
 		bugs: o.Bugs, record: o.Record, troubled: true, digest: 14695981039346656037,
+	}
+	if w.rng.IntN(2) == 0 {
+		w.slow = content[w.rng.IntN(len(content))]
 	}
 	w.api = kube.New("up", func() time.Time { return w.now })
 	w.api.Logical = true
@@ -167,13 +175,11 @@ func (w *World) writes() int64 {
 // advance lets somebody who has something to do take one step; false means that
 // nobody has.
 func (w *World) advance() bool {
-	var ready []actor
-	total := 0
-	for _, a := range w.actors() {
-		if a.ready() {
-			ready = append(ready, a)
-			total += a.weight
-		}
+	ready, total := w.ready()
+	if total == 0 {
+		w.hurry = true
+		ready, total = w.ready()
+		w.hurry = false
 	}
 	if total == 0 {
 		return false
@@ -188,6 +194,23 @@ func (w *World) advance() bool {
 		}
 	}
 	return true
+}
+
+// ready are the actors that have something to do, and the sum of their weights.
+func (w *World) ready() (ready []actor, total int) {
+	for _, a := range w.actors() {
+		if a.ready() {
+			ready = append(ready, a)
+			total += a.weight
+		}
+	}
+	return ready, total
+}
+
+// arrives says that a change may be delivered now: what is watched slowly comes when
+// nothing else happens, and now and then.
+func (w *World) arrives(i *kube.Informer) bool {
+	return i.Pending() && (i.Resource() != w.slow || w.hurry || w.rng.IntN(20) == 0)
 }
 
 // actor is somebody who may take a step.

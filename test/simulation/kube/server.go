@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // Object is anything that a Server stores.
@@ -76,17 +77,19 @@ type Server struct {
 	revision int64
 	uids     int64
 	objects  map[Key]Object
-	keys     map[schema.GroupResource][]Key
-	logs     map[schema.GroupResource][]Event
-	byUID    map[types.UID]Key
-	fields   fieldManagers
+	// told is up to where somebody was told of the changes of a resource.
+	told   map[schema.GroupResource]int
+	keys   map[schema.GroupResource][]Key
+	logs   map[schema.GroupResource][]Event
+	byUID  map[types.UID]Key
+	fields fieldManagers
 }
 
 // New makes an empty server.
 func New(name string, now func() time.Time) *Server {
 	return &Server{
 		Name: name, Now: now, revision: 100, objects: map[Key]Object{}, keys: map[schema.GroupResource][]Key{},
-		logs: map[schema.GroupResource][]Event{}, byUID: map[types.UID]Key{}, fields: fieldManagers{},
+		logs: map[schema.GroupResource][]Event{}, told: map[schema.GroupResource]int{}, byUID: map[types.UID]Key{}, fields: fieldManagers{},
 	}
 }
 
@@ -104,6 +107,28 @@ func (s *Server) Writes() int64 { return s.revision - 100 }
 
 // Find returns an object, nil if there is none.
 func (s *Server) Find(key Key) Object { return s.objects[key] }
+
+// Cached returns an object as the watch cache of the server has it, which may be
+// behind what is stored, but not behind what it told somebody. pick chooses one of n
+// states.
+func (s *Server) Cached(key Key, pick func(n int) int) Object {
+	log, told := s.logs[key.Resource], s.told[key.Resource]
+	for _, e := range log[told+pick(len(log)-told+1):] {
+		if e.Key == key {
+			return e.Old
+		}
+	}
+	return s.objects[key]
+}
+
+// Older says that a was stored before b; nothing is older than nothing.
+func Older(a, b Object) bool {
+	if b == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err == nil && order < 0
+}
 
 // ByUID finds an object by its UID; nil if there is none.
 func (s *Server) ByUID(uid types.UID) (Key, Object) {
