@@ -18,12 +18,13 @@ run() {
 
 # run_twice SENTENCE PATTERN...: as run, but tests that fail run once more, alone,
 # and what they said is shown: real processes on a machine that does other things,
-# too, are late now and then. A test that fails twice fails.
+# too, are late now and then. A test that fails twice fails. The tests mostly wait,
+# so more of them run at a time than there are processors.
 run_twice() {
   local sentence=$1 began=$SECONDS log failed; shift
   say "== $sentence"
   log=$(mktemp)
-  if go test -vet=off -timeout 30m "$@" 2>&1 | { grep -v 'no test files' || true; } | tee "$log"; then
+  if go test -vet=off -timeout 30m -parallel 6 "$@" 2>&1 | { grep -v 'no test files' || true; } | tee "$log"; then
     say "== passed in $(since "$began")"
     return 0
   fi

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -17,12 +16,12 @@ func TestWhatAdmissionAddsRunsBelowAndQuotasTellTheTruth(t *testing.T) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, limited))
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, func() error {
 		_, err := k.Apply(ctx, limitedWork)
 		return err
 	})
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/web", "--timeout=60s"))
-	must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/single", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
+	must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/single", "--timeout=3m"))
 
 	h := theLab.homeOf(t, k, "default")
 	var below corev1.Pod
@@ -47,19 +46,19 @@ func TestWhatAdmissionAddsRunsBelowAndQuotasTellTheTruth(t *testing.T) {
 			return nil
 		}
 	}
-	eventually(t, 30*time.Second, usage("3", "250m"))
+	eventually(t, usage("3", "250m"))
 
 	// A webhook that refuses everything does not keep the syncer from telling.
 	must(t)(k.Apply(ctx, refuseAll))
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, func() error {
 		if _, err := k.Run(ctx, "create", "configmap", "probe", "--dry-run=server"); err == nil {
 			return fmt.Errorf("the webhook is not asked yet")
 		}
 		return nil
 	})
 	must(t)(h.below().Run(ctx, "delete", "pod", "-l", "app=web", "--wait=false"))
-	must(t)(h.below().Run(ctx, "rollout", "status", "deployment/web", "--timeout=60s"))
-	eventually(t, 60*time.Second, func() error {
+	must(t)(h.below().Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
+	eventually(t, func() error {
 		names := must(t)(h.below().Run(ctx, "get", "pods", "-l", "app=web", "-o", "name"))
 		above, err := k.Run(ctx, "get", "pods", "-l", "app=web", "-o", "name")
 		if err != nil {
@@ -68,8 +67,8 @@ func TestWhatAdmissionAddsRunsBelowAndQuotasTellTheTruth(t *testing.T) {
 		return want("pods above", lines(above), lines(names))
 	})
 	must(t)(k.Run(ctx, "delete", "validatingwebhookconfiguration", "refuse"))
-	must(t)(k.Run(ctx, "delete", "deployment/web", "pod/single", "--timeout=60s"))
-	eventually(t, 30*time.Second, usage("0", "0"))
+	must(t)(k.Run(ctx, "delete", "deployment/web", "pod/single", "--timeout=3m"))
+	eventually(t, usage("0", "0"))
 }
 
 func lines(s string) []string {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +22,7 @@ func TestADeploymentRunsOnOnePhysicalClusterAndItsStatusComesBack(t *testing.T) 
 	web := k.In("web")
 
 	must(t)(web.Apply(ctx, deployment("app", 3)))
-	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "web")
 	if err := available(web, "app", 3); err != nil {
 		t.Error(err)
@@ -55,13 +54,13 @@ func TestPodsAndReplicaSetsComeUpWithTheirOwners(t *testing.T) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, deployment("app", 2)))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 
 	var d appsv1.Deployment
 	get(t, k, &d, "deployment", "app")
 	var sets appsv1.ReplicaSetList
 	var pods corev1.PodList
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, func() error {
 		if _, err := k.Get(ctx, &sets, "replicasets", "-l", "app=app"); err != nil {
 			return err
 		}
@@ -86,7 +85,7 @@ func TestPodsAndReplicaSetsComeUpWithTheirOwners(t *testing.T) {
 			t.Errorf("pod %s is owned by %v, want the ReplicaSet %s", pod.Name, owner, sets.Items[0].UID)
 		}
 	}
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, func() error {
 		described, err := k.Run(ctx, "describe", "deployment", "app")
 		if err == nil && !strings.Contains(described, "ScalingReplicaSet") {
 			err = fmt.Errorf("kubectl describe shows no event ScalingReplicaSet:\n%s", described)
@@ -102,7 +101,7 @@ func TestEditScaleAndRestartActBelow(t *testing.T) {
 	must(t)(k.Apply(ctx, deployment("app", 1)))
 	rolledOut := func() {
 		t.Helper()
-		must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+		must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	}
 	rolledOut()
 	h := theLab.homeOf(t, k, "default")
@@ -137,14 +136,14 @@ func TestDeletingWaitsUntilTheCopiesAreGone(t *testing.T) {
 	web := k.In("web")
 	must(t)(web.Run(ctx, "create", "configmap", "settings", "--from-literal=a=1"))
 	must(t)(web.Apply(ctx, deployment("app", 2)))
-	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "web")
 
-	must(t)(web.Run(ctx, "delete", "deployment", "app", "--timeout=60s"))
+	must(t)(web.Run(ctx, "delete", "deployment", "app", "--timeout=3m"))
 	if err := gone(h.below(), "deployment", "app"); err != nil {
 		t.Error(err)
 	}
-	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=3m"))
 	if err := gone(h.Kubectl, "namespace", h.namespace); err != nil {
 		t.Error(err)
 	}
@@ -156,13 +155,13 @@ func TestEqualNamesInTwoLogicalClustersAreTwoCopies(t *testing.T) {
 	a, b := theLab.newCluster(t), theLab.newCluster(t)
 	must(t)(a.Apply(ctx, deployment("app", 1)))
 	must(t)(b.Apply(ctx, deployment("app", 2)))
-	must(t)(a.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
-	must(t)(b.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(a.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
+	must(t)(b.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	ha, hb := theLab.homeOf(t, a, "default"), theLab.homeOf(t, b, "default")
 	if ha.namespace == hb.namespace {
 		t.Fatalf("both are in the physical namespace %s", ha.namespace)
 	}
-	must(t)(a.Run(ctx, "delete", "deployment", "app", "--timeout=60s"))
+	must(t)(a.Run(ctx, "delete", "deployment", "app", "--timeout=3m"))
 	if err := available(hb.below(), "app", 2); err != nil {
 		t.Error(err)
 	}
@@ -176,11 +175,11 @@ func TestEveryKindOfWorkloadReportsWhatItDoes(t *testing.T) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, manyKinds))
-	must(t)(k.Run(ctx, "rollout", "status", "statefulset/db", "--timeout=60s"))
-	must(t)(k.Run(ctx, "rollout", "status", "daemonset/agent", "--timeout=60s"))
-	must(t)(k.Run(ctx, "wait", "--for=condition=complete", "job/once", "--timeout=60s"))
-	must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/single", "--timeout=60s"))
-	must(t)(k.Run(ctx, "wait", "--for=jsonpath={.status.phase}=Bound", "persistentvolumeclaim/own", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "statefulset/db", "--timeout=3m"))
+	must(t)(k.Run(ctx, "rollout", "status", "daemonset/agent", "--timeout=3m"))
+	must(t)(k.Run(ctx, "wait", "--for=condition=complete", "job/once", "--timeout=3m"))
+	must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/single", "--timeout=3m"))
+	must(t)(k.Run(ctx, "wait", "--for=jsonpath={.status.phase}=Bound", "persistentvolumeclaim/own", "--timeout=3m"))
 
 	h := theLab.homeOf(t, k, "default")
 	names := strings.Fields(must(t)(h.below().Run(ctx, "get", "services,ingresses,poddisruptionbudgets,horizontalpodautoscalers,networkpolicies,cronjobs,persistentvolumeclaims",
@@ -193,8 +192,8 @@ func TestEveryKindOfWorkloadReportsWhatItDoes(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	must(t)(k.Run(ctx, "delete", "all,ingresses,poddisruptionbudgets,networkpolicies,persistentvolumeclaims", "--all", "--timeout=60s"))
-	eventually(t, 30*time.Second, func() error {
+	must(t)(k.Run(ctx, "delete", "all,ingresses,poddisruptionbudgets,networkpolicies,persistentvolumeclaims", "--all", "--timeout=3m"))
+	eventually(t, func() error {
 		left, err := ours(h.physicalCluster, h.namespace)
 		if err == nil {
 			err = want("left below", slices.DeleteFunc(left, func(o string) bool {

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -96,7 +95,7 @@ func runApplication(t *testing.T, dir string, objects []unstructured.Unstructure
 		if !workloads.Has(o.GetKind()) || o.GetName() == "" {
 			continue
 		}
-		eventually(t, 60*time.Second, func() error { return finished(k, o) })
+		eventually(t, func() error { return finished(k, o) })
 	}
 	all := must(t)(k.Run(ctx, "get", "deployments,statefulsets,daemonsets,pods", "-A", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name} {.metadata.annotations.placement\.atoll\.dev/targets}{"\n"}{end}`))
 	for line := range strings.Lines(all) {
@@ -105,9 +104,9 @@ func runApplication(t *testing.T, dir string, objects []unstructured.Unstructure
 		}
 	}
 
-	must(t)(k.Run(ctx, "delete", "--ignore-not-found", "--timeout=90s", "-f", dir))
+	must(t)(k.Run(ctx, "delete", "--ignore-not-found", "--timeout=3m", "-f", dir))
 	for ns := range named.Union(own).Delete("default", "kube-system") {
-		must(t)(k.Run(ctx, "delete", "namespace", "--ignore-not-found", "--timeout=90s", ns))
+		must(t)(k.Run(ctx, "delete", "namespace", "--ignore-not-found", "--timeout=3m", ns))
 	}
 }
 

@@ -46,12 +46,12 @@ func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 		if t.Failed() {
 			t.Logf("end of the syncer's log:\n%s", syncer.LogTail())
 		}
-		must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/north", "--timeout=60s"))
+		must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/north", "--timeout=3m"))
 		if err := syncer.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/north", "--timeout=60s"))
+	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/north", "--timeout=3m"))
 	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/north", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
 
 	k := theLab.newCluster(t)
@@ -59,7 +59,7 @@ func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 	must(t)(k.Apply(ctx, deployment("first", 1)))
 	h := theLab.homeOf(t, k, "default", north)
 	surviveKills(t, k, h, syncer)
-	must(t)(k.Run(ctx, "delete", "deployments", "--all", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "deployments", "--all", "--timeout=3m"))
 	converges(t, k, h, map[string]int32{})
 }
 
@@ -133,7 +133,7 @@ func TestAPhysicalClusterKilledAndRestartedIsTakenUpAgain(t *testing.T) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, deployment("app", 2)))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "default")
 
 	h.Kill()
@@ -147,8 +147,8 @@ func TestAnUnreachablePhysicalClusterKeepsItsCopiesAndStatus(t *testing.T) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, deployment("app", 2)+deployment("doomed", 1)))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/doomed", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/doomed", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "default")
 	uid := uidOf(t, h.below(), "app")
 
@@ -162,7 +162,7 @@ func TestAnUnreachablePhysicalClusterKeepsItsCopiesAndStatus(t *testing.T) {
 		}
 	}()
 	// It is said that it does not answer; what was last known stays.
-	eventually(t, 90*time.Second, func() error {
+	eventually(t, func() error {
 		ready, err := theLab.root.Run(ctx, "get", "physicalcluster/"+h.name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		if err == nil && ready == "True" {
 			err = fmt.Errorf("%s is frozen and still Ready", h.name)
@@ -186,7 +186,7 @@ func TestAnUnreachablePhysicalClusterKeepsItsCopiesAndStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	thawed = true
-	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/"+h.name, "--timeout=90s"))
+	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/"+h.name, "--timeout=3m"))
 	converges(t, k, h, map[string]int32{"app": 4})
 	if err := want("UID of the copy", uidOf(t, h.below(), "app"), uid); err != nil {
 		t.Errorf("the copy was made anew: %v", err)
@@ -211,7 +211,7 @@ func converges(t *testing.T, k process.Kubectl, h home, expected map[string]int3
 		}
 		return found, nil
 	}
-	eventually(t, 90*time.Second, func() error {
+	eventually(t, func() error {
 		above, err := names(k)
 		if err != nil {
 			return err

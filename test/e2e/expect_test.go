@@ -29,17 +29,22 @@ func must(t *testing.T) func(string, error) string {
 	}
 }
 
-// eventually repeats f until it returns nil; after the timeout the last error fails the test.
-func eventually(t *testing.T, timeout time.Duration, f func() error) {
+// patience is how long tests wait for what takes a moment: it bounds what will never
+// come and says nothing about how fast something is.
+const patience = 3 * time.Minute
+
+// eventually repeats f until it returns nil; when patience is over, the last error
+// fails the test.
+func eventually(t *testing.T, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(timeout)
+	deadline := time.Now().Add(patience)
 	for {
 		err := f()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %v", timeout, err)
+			t.Fatalf("not within %s: %v", patience, err)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

@@ -62,5 +62,5 @@ func TestASecondSyncerTakesOverFromOneThatStopsOrDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes(two, 10*time.Second, "stopped")
-	must(t)(theLab.root.Run(ctx, "delete", "physicalcluster", "south", "--timeout=60s"))
+	must(t)(theLab.root.Run(ctx, "delete", "physicalcluster", "south", "--timeout=3m"))
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
@@ -70,8 +69,8 @@ func TestABrokenKubeconfigIsSaidAndHarmsNobody(t *testing.T) {
 	if err := theLab.register(ctx, "broken", broken); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/broken", "--timeout=60s")) }()
-	eventually(t, 30*time.Second, func() error {
+	defer func() { must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/broken", "--timeout=3m")) }()
+	eventually(t, func() error {
 		reason, err := theLab.root.Run(ctx, "get", "physicalcluster/broken", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].reason}`)
 		if err == nil {
 			err = want("reason of the condition Ready", reason, "InvalidKubeconfig")
@@ -80,7 +79,7 @@ func TestABrokenKubeconfigIsSaidAndHarmsNobody(t *testing.T) {
 	})
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, deployment("app", 1)))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 }
 
 func TestUsersCannotForgeOrLoseSystemMetadata(t *testing.T) {
@@ -88,7 +87,7 @@ func TestUsersCannotForgeOrLoseSystemMetadata(t *testing.T) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, deployment("app", 1)))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "default")
 	stamp := `jsonpath={.metadata.annotations.placement\.atoll\.dev/targets} {.metadata.finalizers}`
 	before := must(t)(k.Run(ctx, "get", "deployment/app", "-o", stamp))

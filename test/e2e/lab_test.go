@@ -86,7 +86,7 @@ func (l *lab) start(ctx context.Context) error {
 		}
 	}
 	for _, p := range []*physicalCluster{l.east, l.west} {
-		if _, err := l.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=60s", "physicalcluster/"+p.name); err != nil {
+		if _, err := l.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/"+p.name); err != nil {
 			return fmt.Errorf("%w\n%s", err, l.server.LogTail())
 		}
 	}
@@ -158,7 +158,7 @@ func (l *lab) newCluster(t *testing.T) process.Kubectl {
 			l.tell(t, name)
 			return
 		}
-		must(t)(l.root.Run(ctx, "delete", "logicalcluster", name, "--timeout=120s"))
+		must(t)(l.root.Run(ctx, "delete", "logicalcluster", name, "--timeout=3m"))
 	})
 	return process.Kubectl{Kubeconfig: l.kubeconfig(t, name)}
 }
@@ -167,7 +167,7 @@ func (l *lab) newCluster(t *testing.T) process.Kubectl {
 func (l *lab) tell(t *testing.T, name string) {
 	ctx := context.Background()
 	const workloads = "deployments,statefulsets,daemonsets,jobs,pods,persistentvolumeclaims,events"
-	above, err := process.Kubectl{Kubeconfig: l.path(name+".kubeconfig")}.Run(ctx, "get", workloads+",copies", "-A", "-o", "wide")
+	above, err := process.Kubectl{Kubeconfig: l.path(name + ".kubeconfig")}.Run(ctx, "get", workloads+",copies", "-A", "-o", "wide")
 	t.Logf("above (error %v):\n%s", err, above)
 	for _, p := range []*physicalCluster{l.east, l.west} {
 		below, err := p.Run(ctx, "get", workloads, "-A", "-o", "wide")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 )
 
 func TestDeletingWhatControllersBelowMadeActsThere(t *testing.T) {
@@ -34,27 +33,27 @@ spec:
   jobTemplate:
     spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
 `))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
-	must(t)(k.Run(ctx, "rollout", "status", "statefulset/db", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
+	must(t)(k.Run(ctx, "rollout", "status", "statefulset/db", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "default")
 
 	replicaSet := func() (string, error) {
 		return h.below().Run(ctx, "get", "replicasets", "-o", "jsonpath={.items[*].metadata.uid}")
 	}
 	before := must(t)(replicaSet())
-	must(t)(k.Run(ctx, "delete", "replicasets", "--all", "--timeout=60s"))
-	eventually(t, 30*time.Second, func() error {
+	must(t)(k.Run(ctx, "delete", "replicasets", "--all", "--timeout=3m"))
+	eventually(t, func() error {
 		now, err := replicaSet()
 		if err == nil && (now == before || now == "") {
 			err = errors.New("the ReplicaSet below is still " + now)
 		}
 		return err
 	})
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 
-	must(t)(k.Run(ctx, "delete", "statefulset", "db", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "statefulset", "db", "--timeout=3m"))
 	must(t)(k.Run(ctx, "get", "persistentvolumeclaim", "data-db-0"))
-	must(t)(k.Run(ctx, "delete", "persistentvolumeclaim", "data-db-0", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "persistentvolumeclaim", "data-db-0", "--timeout=3m"))
 	gone := func(what string) {
 		t.Helper()
 		if out := must(t)(h.below().Run(ctx, "get", what, "-o", "name")); out != "" {
@@ -63,8 +62,8 @@ spec:
 	}
 	gone("persistentvolumeclaims")
 
-	must(t)(k.Run(ctx, "wait", "--for=create", "jobs", "--all", "--timeout=90s"))
+	must(t)(k.Run(ctx, "wait", "--for=create", "jobs", "--all", "--timeout=3m"))
 	must(t)(k.Run(ctx, "patch", "cronjob", "often", "-p", `{"spec":{"suspend":true}}`))
-	must(t)(k.Run(ctx, "delete", "jobs", "--all", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "jobs", "--all", "--timeout=3m"))
 	gone("jobs")
 }

@@ -14,12 +14,12 @@ func TestDeletedAndRecreatedUnderTheSameNameTheNewOneLives(t *testing.T) {
 	must(t)(k.Run(ctx, "create", "namespace", "web"))
 	web := k.In("web")
 	must(t)(web.Apply(ctx, deployment("app", 1)))
-	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "web")
 	for round := range 5 {
 		old := uidOf(t, web, "app")
 		must(t)(web.Run(ctx, "delete", "deployment", "app", "--wait=false"))
-		eventually(t, 30*time.Second, func() error {
+		eventually(t, func() error {
 			_, err := web.Apply(ctx, deployment("app", round+2))
 			if err != nil {
 				return err
@@ -29,7 +29,7 @@ func TestDeletedAndRecreatedUnderTheSameNameTheNewOneLives(t *testing.T) {
 			}
 			return nil
 		})
-		eventually(t, 30*time.Second, func() error { return available(web, "app", int32(round+2)) })
+		eventually(t, func() error { return available(web, "app", int32(round+2)) })
 		if err := available(h.below(), "app", int32(round+2)); err != nil {
 			t.Fatal(err)
 		}
@@ -39,10 +39,10 @@ func TestDeletedAndRecreatedUnderTheSameNameTheNewOneLives(t *testing.T) {
 		return want("UID of the copy", uidOf(t, h.below(), "app"), before)
 	})
 
-	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=3m"))
 	must(t)(k.Run(ctx, "create", "namespace", "web"))
 	must(t)(web.Apply(ctx, deployment("app", 1)))
-	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	again := theLab.homeOf(t, k, "web")
 	if again.namespace == h.namespace {
 		t.Errorf("the new namespace has the physical namespace %s of the old one", h.namespace)
@@ -57,21 +57,21 @@ func TestWhatIsNotOursIsNotTouched(t *testing.T) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, deployment("app", 1)))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "default")
 	must(t)(h.below().Apply(ctx, deployment("theirs", 2)))
-	must(t)(h.below().Run(ctx, "rollout", "status", "deployment/theirs", "--timeout=60s"))
+	must(t)(h.below().Run(ctx, "rollout", "status", "deployment/theirs", "--timeout=3m"))
 	uid := uidOf(t, h.below(), "theirs")
 
 	must(t)(k.Apply(ctx, deployment("theirs", 5)))
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, func() error {
 		reason, err := k.Run(ctx, "get", "copies", "-o", `jsonpath={.items[?(@.spec.object.name=="theirs")].status.state}/{.items[?(@.spec.object.name=="theirs")].status.reason}`)
 		if err == nil {
 			err = want("state and reason of the copy", reason, "Failed/NotOurs")
 		}
 		return err
 	})
-	must(t)(k.Run(ctx, "delete", "deployment", "theirs", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "deployment", "theirs", "--timeout=3m"))
 	if err := want("UID of their deployment", uidOf(t, h.below(), "theirs"), uid); err != nil {
 		t.Error(err)
 	}
@@ -86,11 +86,11 @@ func TestWhatIsDeletedOrChangedBelowIsMended(t *testing.T) {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Apply(ctx, deployment("app", 2)))
-	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
+	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "default")
 
 	must(t)(h.below().Run(ctx, "scale", "deployment/app", "--replicas=0"))
-	eventually(t, 30*time.Second, func() error { return available(h.below(), "app", 2) })
+	eventually(t, func() error { return available(h.below(), "app", 2) })
 	must(t)(h.below().Run(ctx, "delete", "deployment", "app"))
 	converges(t, k, h, map[string]int32{"app": 2})
 }
@@ -111,12 +111,12 @@ spec:
     spec: {containers: [{name: db, image: postgres}]}
 `))
 	for range 3 {
-		must(t)(k.Run(ctx, "wait", "--for=create", "pod/db-0", "--timeout=30s"))
-		must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/db-0", "--timeout=30s"))
-		must(t)(k.Run(ctx, "delete", "pod", "db-0", "--timeout=30s"))
+		must(t)(k.Run(ctx, "wait", "--for=create", "pod/db-0", "--timeout=3m"))
+		must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/db-0", "--timeout=3m"))
+		must(t)(k.Run(ctx, "delete", "pod", "db-0", "--timeout=3m"))
 	}
-	must(t)(k.Run(ctx, "wait", "--for=create", "pod/db-0", "--timeout=30s"))
-	eventually(t, 10*time.Second, func() error {
+	must(t)(k.Run(ctx, "wait", "--for=create", "pod/db-0", "--timeout=3m"))
+	eventually(t, func() error {
 		pods, err := k.Run(ctx, "get", "pods", "-o", "jsonpath={.items[*].metadata.name}")
 		if err == nil {
 			err = want("pods", pods, "db-0")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
@@ -31,7 +30,7 @@ spec:
 			t.Error(err)
 		}
 	}
-	must(t)(k.Run(ctx, "delete", "namespaces", "to-east", "to-west", "--timeout=60s"))
+	must(t)(k.Run(ctx, "delete", "namespaces", "to-east", "to-west", "--timeout=3m"))
 }
 
 func TestWhatNoPhysicalClusterFitsWaitsAndSaysWhy(t *testing.T) {
@@ -57,7 +56,7 @@ spec:
 	if err := want("condition Scheduled and the rejected", reason, "False east west"); err != nil {
 		t.Error(err)
 	}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, func() error {
 		about, err := web.Run(ctx, "get", "events", "-o", `jsonpath={range .items[*]}{.reason} {.involvedObject.kind} {.involvedObject.name};{end}`)
 		if err == nil {
 			err = want("events", about, "Unplaceable Deployment app;")
@@ -66,8 +65,8 @@ spec:
 	})
 
 	must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "nowhere"))
-	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=60s"))
-	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=60s"))
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
+	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=3m"))
 }
 
 func TestSamplesAreAccepted(t *testing.T) {

@@ -56,7 +56,7 @@ func TestTheQuickstartStopsOnCtrlCAndResumes(t *testing.T) {
 	q := startQuickstart(t, "exec hack/quickstart.sh")
 	uid := uidOf(t, demo, "hello")
 	must(t)(demo.Run(ctx, "scale", "deployment/hello", "--replicas=2"))
-	must(t)(demo.Run(ctx, "rollout", "status", "deployment/hello", "--timeout=60s"))
+	must(t)(demo.Run(ctx, "rollout", "status", "deployment/hello", "--timeout=3m"))
 	if err := syscall.Kill(-q.cmd.Process.Pid, syscall.SIGINT); err != nil { // the terminal asks the whole group
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestTheQuickstartStopsOnCtrlCAndResumes(t *testing.T) {
 	if err := want("UID of the deployment after the second start", uidOf(t, demo, "hello"), uid); err != nil {
 		t.Error(err)
 	}
-	eventually(t, 20*time.Second, func() error { return available(demo, "hello", 2) })
+	eventually(t, func() error { return available(demo, "hello", 2) })
 	must(t)(shellOutput("make quickstart-down"))
 	q.wantEnd(t)
 }
@@ -103,7 +103,7 @@ func startQuickstart(t *testing.T, command string) *quickstart {
 		t.Fatal(err)
 	}
 	go func() { q.ended <- q.cmd.Wait() }()
-	eventually(t, 10*time.Minute, func() error {
+	eventually(t, func() error {
 		select {
 		case err := <-q.ended:
 			t.Fatalf("make quickstart ended: %v\n%s", err, q.output)
