@@ -175,6 +175,9 @@ func (c *control) changed(gr schema.GroupResource, old, new kube.Object) {
 		for _, p := range c.informers[placements].All() {
 			c.placement.add(namespaceOf(c.world.api.KeyOf(placements, p)))
 		}
+		if c.givenUp(key.Name) {
+			c.waiting(key.Name)
+		}
 		return
 	}
 	c.placement.add(namespaceOf(key))
@@ -210,6 +213,17 @@ func (c *control) changed(gr schema.GroupResource, old, new kube.Object) {
 		for _, r := range workload.References(kindOf(gr), cast(o).Object) {
 			if r.Resource == configMaps {
 				c.references.add(kube.Key{Resource: configMaps, Cluster: key.Cluster, Namespace: key.Namespace, Name: r.Name})
+			}
+		}
+	}
+}
+
+// waiting wakes what waits for a target that was given up.
+func (c *control) waiting(target string) {
+	for _, gr := range copied {
+		for _, obj := range c.informers[gr].All() {
+			if _, ok := targetsOf(obj)[target]; ok && obj.GetDeletionTimestamp() != nil {
+				c.copies.add(c.world.api.KeyOf(gr, obj))
 			}
 		}
 	}

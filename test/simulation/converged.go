@@ -278,7 +278,8 @@ func (w *World) livesAbove(p *physical, obj *unstructured.Unstructured) bool {
 	return false
 }
 
-// runsOurs follows the owners of an object to a copy whose object exists.
+// runsOurs follows the owners of an object to a copy whose object exists and is to
+// be here: what people bring back below is none.
 func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
 	if len(obj.GetOwnerReferences()) == 0 {
 		return false
@@ -289,7 +290,11 @@ func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
 	}
 	if m, ok := syncer.MarkOf(key.Resource, owner); ok {
 		_, logical := w.api.ByUID(m.UID)
-		return logical != nil && labelled(owner) && !isClone(owner)
+		if logical == nil || !labelled(owner) || isClone(owner) {
+			return false
+		}
+		_, here := targetsOf(logical)[p.name]
+		return here
 	}
 	return w.runsOurs(p, cast(owner))
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -345,8 +346,15 @@ func (v *viewed) deleteUp(grace int64) error {
 			return err
 		}
 		key := v.world.api.KeyOf(v.key.Resource, v.Logical)
+		o := kube.DeleteOptions{UID: uid, Grace: &grace, Propagation: metav1.DeletePropagationBackground}
+		if v.Physical != nil {
+			o.Version = v.Logical.GetResourceVersion()
+		}
+		if now := v.world.api.Find(key); now != nil && o.Version != "" && now.GetResourceVersion() != o.Version {
+			return apierrors.NewConflict(key.Resource, key.Name, errors.New("the object has been modified"))
+		}
 		v.world.ledger.deletesUp(v, key)
-		return v.world.api.Delete(syncerOf(v.name), key, kube.DeleteOptions{UID: uid, Grace: &grace, Propagation: metav1.DeletePropagationBackground})
+		return v.world.api.Delete(syncerOf(v.name), key, o)
 	})
 	v.writtenLogical.forget(v.key, uid)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

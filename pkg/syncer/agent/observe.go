@@ -349,16 +349,22 @@ func (s *session) bindUp(ctx context.Context, v *viewed, desired *unstructured.U
 	return s.deleteUp(ctx, v, 0)
 }
 
+// deleteUp removes what stands for an object below; for one that is still there only
+// as it was seen: a backup may have been restored meanwhile.
 func (s *session) deleteUp(ctx context.Context, v *viewed, grace int64) error {
 	uid := v.Logical.GetUID()
+	as := &metav1.Preconditions{UID: &uid}
+	if v.Physical != nil {
+		as.ResourceVersion = ptr.To(v.Logical.GetResourceVersion())
+	}
 	err := v.client.Delete(ctx, v.Logical.GetName(), metav1.DeleteOptions{
-		Preconditions:      &metav1.Preconditions{UID: &uid},
+		Preconditions:      as,
 		GracePeriodSeconds: ptr.To(grace),
 		PropagationPolicy:  ptr.To(metav1.DeletePropagationBackground),
 	})
 	s.writtenLogical.forget(v.key, uid)
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+		return nil // what it is now is on its way to us
 	}
 	return fmt.Errorf("removing what was brought up: %w", err)
 }
