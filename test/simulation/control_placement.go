@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-dev/atoll/pkg/admission/protect"
@@ -294,21 +295,12 @@ func (c *control) refer(key kube.Key, pause func()) (time.Duration, error) {
 	if obj == nil || obj.GetDeletionTimestamp() != nil {
 		return 0, nil
 	}
-	wanted, kept := map[string]bool{}, map[string]bool{}
-	for _, gr := range []workload.Kind{kindOf(deployments), kindOf(jobs), kindOf(pods)} {
-		for _, holder := range c.informers[gr.GroupResource()].All() {
-			if namespaceOf(c.world.api.KeyOf(gr.GroupResource(), holder)) != namespaceOf(key) ||
-				!slices.Contains(workload.References(gr, cast(holder).Object), workload.Reference{Resource: configMaps, Name: key.Name}) {
-				continue
-			}
-			for name, t := range targetsOf(holder) {
-				switch t.State {
-				case placementv1alpha1.TargetSync:
-					wanted[name] = true
-				case placementv1alpha1.TargetStateRemoving:
-					kept[name] = true
-				}
-			}
+	wanted, kept := c.needs(key, func(schema.GroupResource, kube.Object) bool { return true })
+	for name := range wanted {
+		if _, ok := targetsOf(obj)[name]; !ok {
+			pause()
+			wanted, kept = c.needs(key, c.present)
+			break
 		}
 	}
 	targets := placementv1alpha1.Targets{}
@@ -329,6 +321,36 @@ func (c *control) refer(key kube.Key, pause func()) (time.Duration, error) {
 	pause()
 	c.world.say("references: %s -> %s", key, targets)
 	return 0, c.retarget(changed(obj), targets)
+}
+
+// needs are the targets on which a ConfigMap is needed, and those where it is for a
+// while, by what refers to it and counts.
+func (c *control) needs(key kube.Key, counts func(schema.GroupResource, kube.Object) bool) (wanted, kept map[string]bool) {
+	wanted, kept = map[string]bool{}, map[string]bool{}
+	for _, kind := range []workload.Kind{kindOf(deployments), kindOf(jobs), kindOf(pods)} {
+		gr := kind.GroupResource()
+		for _, holder := range c.informers[gr].All() {
+			if namespaceOf(c.world.api.KeyOf(gr, holder)) != namespaceOf(key) || !counts(gr, holder) ||
+				!slices.Contains(workload.References(kind, cast(holder).Object), workload.Reference{Resource: configMaps, Name: key.Name}) {
+				continue
+			}
+			for name, t := range targetsOf(holder) {
+				switch t.State {
+				case placementv1alpha1.TargetSync:
+					wanted[name] = true
+				case placementv1alpha1.TargetStateRemoving:
+					kept[name] = true
+				}
+			}
+		}
+	}
+	return wanted, kept
+}
+
+// present asks the store whether what refers to something is there now.
+func (c *control) present(gr schema.GroupResource, holder kube.Object) bool {
+	live := c.world.api.Find(c.world.api.KeyOf(gr, holder))
+	return live != nil && live.GetUID() == holder.GetUID()
 }
 
 // retarget writes targets and finalizer on the version that was read.

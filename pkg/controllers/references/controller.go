@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -189,7 +190,15 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	case kind.Role == workload.Ruling:
 		needed = ruling(kind, current, c.namespaceTargets(k))
 	case !never(k.resource, obj):
-		needed = needs(c.referrers(k))
+		referrers := c.referrers(k)
+		needed = needs(referrers)
+		if adds(current, needed) {
+			present, err := c.present(ctx, current, referrers)
+			if err != nil {
+				return controller.Result{}, err
+			}
+			needed = needs(present)
+		}
 	}
 	targets := next(current, needed)
 	if targets.String() == current.String() {
@@ -201,9 +210,8 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	return controller.Result{}, nil
 }
 
-// referrers are the targets of everything that refers to k, directly or through
-// a service account.
-func (c *Controller) referrers(k key) []placementv1alpha1.Targets {
+// referrers are everything that refers to k, directly or through a service account.
+func (c *Controller) referrers(k key) []*holder {
 	keys := []string{referenceKey(k.Cluster, k.Namespace, workload.Reference{Resource: k.resource, Name: k.Name})}
 	if k.resource == workload.Secrets && c.ServiceAccounts != nil {
 		for _, account := range c.ServiceAccounts.ListNamespace(k.Cluster, k.Namespace) {
@@ -212,15 +220,39 @@ func (c *Controller) referrers(k key) []placementv1alpha1.Targets {
 			}
 		}
 	}
-	var all []placementv1alpha1.Targets
+	var all []*holder
 	for _, h := range c.holders {
 		for _, value := range keys {
-			for _, found := range h.ByIndex(referenceIndex, value) {
-				all = append(all, found.targets)
-			}
+			all = append(all, h.ByIndex(referenceIndex, value)...)
 		}
 	}
 	return all
+}
+
+// present leaves out the referrers that ask for more than current and are not there
+// now. Watches of different resources do not wait for each other: a namespace may have
+// been deleted and made again while what was in it is still known, and its targets
+// are those of another decision. No Secret goes where only such a one asks for it.
+func (c *Controller) present(ctx context.Context, current placementv1alpha1.Targets, referrers []*holder) ([]*holder, error) {
+	known := maps.Clone(current)
+	if known == nil {
+		known = placementv1alpha1.Targets{}
+	}
+	var there []*holder
+	for _, h := range referrers {
+		if adds(known, needs([]*holder{h})) {
+			live, err := c.Metadata.Resource(h.resource).Namespace(h.Namespace).Get(ctx, h.Name, metav1.GetOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return nil, fmt.Errorf("reading what refers to it: %w", err)
+			}
+			if err != nil || live.UID != h.UID {
+				continue
+			}
+			maps.Copy(known, h.targets) // one is enough
+		}
+		there = append(there, h)
+	}
+	return there, nil
 }
 
 // write patches targets and finalizer together, on the version that was read.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -20,6 +21,7 @@ import (
 // refers to.
 type holder struct {
 	metav1.PartialObjectMetadata
+	resource   schema.GroupVersionResource
 	targets    placementv1alpha1.Targets
 	references []workload.Reference
 }
@@ -28,6 +30,7 @@ type holder struct {
 func (h *holder) DeepCopyObject() runtime.Object {
 	return &holder{
 		PartialObjectMetadata: *h.PartialObjectMetadata.DeepCopy(),
+		resource:              h.resource,
 		targets:               maps.Clone(h.targets), references: slices.Clone(h.references),
 	}
 }
@@ -52,14 +55,14 @@ func (h *holder) keys() []string {
 // anywhere is not kept.
 func hold(kind workload.Kind, obj *unstructured.Unstructured) *holder {
 	targets := placementv1alpha1.TargetsOf(obj.GetAnnotations())
-	if len(needs([]placementv1alpha1.Targets{targets})) == 0 {
+	if len(needs([]*holder{{targets: targets}})) == 0 {
 		return nil
 	}
 	references := workload.References(kind, obj.Object)
 	if len(references) == 0 {
 		return nil
 	}
-	h := &holder{targets: targets, references: references}
+	h := &holder{resource: kind.GroupVersionResource(), targets: targets, references: references}
 	h.Name, h.Namespace, h.UID, h.ResourceVersion = obj.GetName(), obj.GetNamespace(), obj.GetUID(), obj.GetResourceVersion()
 	h.Annotations = map[string]string{logicalcluster.AnnotationKey: logicalcluster.From(obj).String()}
 	return h

@@ -38,10 +38,10 @@ const (
 )
 
 // needs of all referrers by target.
-func needs(referrers []placementv1alpha1.Targets) map[string]need {
+func needs(referrers []*holder) map[string]need {
 	out := map[string]need{}
-	for _, targets := range referrers {
-		for name, target := range targets {
+	for _, h := range referrers {
+		for name, target := range h.targets {
 			switch target.State {
 			case placementv1alpha1.TargetSync:
 				out[name] = needCopy
@@ -55,6 +55,16 @@ func needs(referrers []placementv1alpha1.Targets) map[string]need {
 		}
 	}
 	return out
+}
+
+// adds says that a copy is needed where none is yet.
+func adds(current placementv1alpha1.Targets, needed map[string]need) bool {
+	for name, n := range needed {
+		if _, ok := current[name]; !ok && n == needCopy {
+			return true
+		}
+	}
+	return false
 }
 
 // next are the targets that an object should have.

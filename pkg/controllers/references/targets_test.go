@@ -48,7 +48,11 @@ func TestTargetsAreThoseOfTheReferrers(t *testing.T) {
 		{"observed objects below need nothing from here", "", []string{`{"east":{"state":"Observed","uid":"1"}}`}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := next(parse(t, c.current)[0], needs(parse(t, c.referrers...))).String()
+			var referrers []*holder
+			for _, targets := range parse(t, c.referrers...) {
+				referrers = append(referrers, &holder{targets: targets})
+			}
+			got := next(parse(t, c.current)[0], needs(referrers)).String()
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
