@@ -6,9 +6,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -43,8 +43,7 @@ func (p *pass) ruled(ctx context.Context) (bool, error) {
 			}
 		}
 		for _, rule := range p.logical[gvr].ListNamespace(p.key.Request.Cluster, p.key.Request.Namespace) {
-			if stays := placementv1alpha1.TargetsOf(rule.GetAnnotations())[p.target].State == placementv1alpha1.TargetSync; stays &&
-				rule.GetDeletionTimestamp() == nil && !p.applies(kind, rule.GetName()) {
+			if !p.holds(kind, rule) {
 				return false, nil
 			}
 		}
@@ -53,33 +52,28 @@ func (p *pass) ruled(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// applies says that a rule has come as far as it will for now.
-func (p *pass) applies(kind workload.Kind, name string) bool {
-	key := objectKey{Resource: kind.GroupVersionResource(), Request: p.key.Request}
-	key.Request.Name = name
+// holds says that nothing has to wait for a rule, and remembers since when something
+// waits for it to be counted.
+func (p *pass) holds(kind workload.Kind, rule *unstructured.Unstructured) bool {
+	key := keyOf(kind, rule)
+	r := syncer.Rule{Kind: kind, Logical: rule}
 	informed, found := p.copies.Get(copyRequest(key, p.target))
-	c, ok := p.writtenCopies.pick(key, informed, found)
-	if !ok || c.Status.State != placementv1alpha1.CopySynced && c.Status.State != placementv1alpha1.CopyFailed {
-		return false // or one that is being made again
+	if c, ok := p.writtenCopies.pick(key, informed, found); ok {
+		r.Copy = c
 	}
-	return c.Status.State == placementv1alpha1.CopyFailed || kind.Kind != "ResourceQuota" || p.counted(key)
-}
-
-// counting is how long what a quota rules waits for the physical cluster to begin to
-// count. A cluster whose quota controller does not run never does.
-const counting = 10 * time.Second
-
-// counted says that the physical cluster enforces a quota: one without a status lets
-// everything in.
-func (p *pass) counted(key objectKey) bool {
-	obj, ok := p.below[key.Resource].Get(controller.Request{Namespace: p.in.Namespace.Name, Name: key.Request.Name})
-	if ok && syncer.Enforced(obj) {
+	if obj, ok := p.below[key.Resource].Get(controller.Request{Namespace: p.in.Namespace.Name, Name: key.Request.Name}); ok {
+		r.Physical = obj
+	}
+	if r.Standing(p.target) == syncer.RuleHolds {
 		p.uncounted.drop(key)
 		return true
 	}
 	if since := p.uncounted.get(key); !since.IsZero() {
-		return time.Since(since) > counting
+		r.Waited = time.Since(since)
 	}
-	p.uncounted.put(key, time.Now())
-	return false
+	standing := r.Standing(p.target)
+	if standing == syncer.RuleCounts && r.Waited == 0 {
+		p.uncounted.put(key, time.Now())
+	}
+	return standing == syncer.RuleHolds
 }

@@ -348,6 +348,50 @@ func TestANamespaceThatVanishesMeanwhileIsNoError(t *testing.T) {
 	}
 }
 
+// A quota without a status lets everything in: what a controller below would make at
+// once waits until the physical cluster has counted.
+func TestWhatAQuotaRulesWaitsUntilItIsCounted(t *testing.T) {
+	quota := logicalObject("ResourceQuota", "web", "small", "up-quota", `{"east":{}}`)
+	app := logicalObject("Deployment", "web", "app", "up-app", `{"east":{}}`)
+	space := newObject("Namespace", "", physicalSpace, "down-space")
+	space.SetAnnotations(map[string]string{placementv1alpha1.UIDAnnotation: string(logicalNamespace().GetUID())})
+	below := copyBelow(quota, "down-quota")
+	hard := map[string]any{"hard": map[string]any{"pods": "2"}}
+	below.Object["spec"] = hard
+	record := &placementv1alpha1.Copy{}
+	key := keyOf(kindNamed("ResourceQuota"), quota)
+	record.Namespace, record.Name = "web", key.ref(kindNamed("ResourceQuota")).CopyName("east")
+	record.Annotations = map[string]string{logicalcluster.AnnotationKey: "shop"}
+	record.Spec.Cluster = "east"
+	record.Spec.Object = placementv1alpha1.ObjectReference{Version: "v1", Resource: "resourcequotas", Kind: "ResourceQuota", Name: "small", UID: "up-quota"}
+	record.Status.State = placementv1alpha1.CopySynced
+
+	f := newFixture(t, []runtime.Object{logicalNamespace(), quota, app}, []runtime.Object{space, below}, record)
+	f.watch(t)
+	deployments := kindNamed("Deployment")
+	p := &pass{session: f.session, key: keyOf(deployments, app), kind: deployments}
+	p.read()
+	ruled := func() bool {
+		t.Helper()
+		is, err := p.ruled(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if ruled() {
+		t.Fatal("nothing has been counted, but the Deployment does not wait")
+	}
+	counted := below.DeepCopy()
+	counted.Object["status"] = hard
+	if _, err := f.below.Resource(key.Resource).Namespace(physicalSpace).Update(f.ctx, counted, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.PollUntilContextTimeout(f.ctx, 10*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) { return ruled(), nil }); err != nil {
+		t.Error("the quota has been counted, but the Deployment still waits")
+	}
+}
+
 func TestWarningsOfServersStayOutOfTheLog(t *testing.T) {
 	if c := tuned(&rest.Config{}); c.WarningHandler != (rest.NoWarnings{}) {
 		t.Errorf("they go to %T", c.WarningHandler)
