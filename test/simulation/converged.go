@@ -248,6 +248,9 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		if logical == nil && (w.ledger.lost[made.uid] || w.ledger.turnedBack > 0) {
 			return
 		}
+		if _, anew := w.ledger.standIn(p, obj.GetUID()); logical == nil && anew != nil {
+			return // a controller below keeps it, so it came up
+		}
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
 		} else if t, ok := targetsOf(logical)[p.name]; !ok || t.State != placementv1alpha1.TargetSync && t.UID != obj.GetUID() {
