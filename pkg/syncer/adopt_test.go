@@ -92,6 +92,9 @@ func TestWhatAControllerBelowAdoptedIsReportedAndLeftAlone(t *testing.T) {
 		{"8a what it changed is not put back", situation{logical: "live", copy: "Synced", physical: "old~", edit: adopted}, "WriteCopy Pending/Adopted"},
 		{"8a without the mark, by the record", situation{logical: "live", copy: "Synced", physical: "unmarked", edit: adopted}, "WriteCopy Pending/Adopted"},
 		{"8a and deleted", situation{logical: "live", copy: "Synced", physical: "old-", edit: adopted}, "WriteCopy Pending/Adopted"},
+		{"7a gone before the server took note", situation{logical: "live", copy: "Pending", edit: func(in *Input) {
+			in.Copy.Status.Controller = &placementv1alpha1.ObjectReference{Kind: "Deployment", Name: "web"}
+		}}, "WriteCopy Pending/New"},
 		{"1 not before there is a record", situation{logical: "live", physical: "old", edit: adopted}, "WriteCopy Pending/New"},
 		{"10 nor while it is being deleted", situation{logical: "deleting", copy: "Synced", physical: "old", edit: adopted}, "WriteCopy Removing/Removing, Delete p1 Removing"},
 		{"8 nor by a stranger below", situation{logical: "live", copy: "Synced", physical: "old~", edit: and(func(in *Input) {

@@ -140,6 +140,8 @@ type Action struct {
 //	live    current         foreign       5 WriteCopy Failed, NotOurs
 //	live    current         old           6 Delete it: its UID cannot exist any more
 //	live    current         none          7 CreateNamespace if need be, Apply; a finished Job or Pod stays gone
+//	live    current, names  none          7a WriteCopy Pending without it: if the server has made L
+//	        a controller                     observed, there is no Copy any more
 //	live    current         ours          8 Apply if something differs, else WriteCopy if that differs
 //	live    current         ours, with a  8a WriteCopy Pending with the controller: the server makes L
 //	                        controller       observed, if Adopts agrees
@@ -270,6 +272,8 @@ func (p planner) keep() []Action {
 		return p.delete(p.Logical, "OtherIncarnation")
 	case p.physical == physicalNone && finished(p.Ref.Kind.Kind, p.Copy): // 7
 		return p.write(p.status(placementv1alpha1.CopySynced, "Finished", ""), uid)
+	case p.physical == physicalNone && p.Copy.Status.Controller != nil: // 7a
+		return p.write(p.status(placementv1alpha1.CopyPending, "New", ""), uid)
 	case p.Failure != nil:
 		return p.failed()
 	case p.physical == physicalNone && p.Namespace.State == NamespaceAbsent: // 7
