@@ -53,6 +53,10 @@ conformance-crds: ## run upstream's integration tests of custom resources agains
 operators: ## run real operators from the module proxy against logical clusters
 	@hack/operators.sh
 
+.PHONY: soak
+soak: ## rounds of work while all processes are stopped for a moment again and again (ARGS=50)
+	@hack/soak.sh $(ARGS)
+
 .PHONY: bench
 bench: ## compare with a stock kube-apiserver, side by side (ARGS="-parts operations")
 	@hack/bench.sh $(ARGS)

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Rounds of work while the server and the physical clusters are stopped for a moment
+# again and again (SIGSTOP): watches lag, requests time out, replies come late. Each
+# round applies one of each workload, changes some, compares both sides and deletes
+# everything; it fails if something is not true after a while, and shows what is.
+# Usage: soak.sh [ROUNDS]
+source "$(dirname "$0")/lib.sh"
+rounds=${1:-20}
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || fail "the number of rounds is \"$rounds\", want 1 or more"
+lab=$root/.soak
+source hack/lab.sh
+
+hiccups=
+finish() {
+  local code=$?
+  trap - EXIT
+  [ -z "$hiccups" ] || { kill "$hiccups" 2>/dev/null; wait "$hiccups" 2>/dev/null; } || true
+  for name in atoll "${physical_clusters[@]}"; do running "$name" && kill -CONT "$(pid_of "$name")"; done
+  if ((code != 0)); then
+    for log in "$lab"/run/*.log; do [ -s "$log" ] && { say "--- $log"; grep -v 'Adding GroupVersion' "$log" | tail -15; }; done
+    say "SOAK FAILED"
+  fi
+  lab_stop
+  rm -rf "$lab"
+  exit "$code"
+}
+trap 'exit 130' INT TERM
+trap finish EXIT
+lab_stop; rm -rf "$lab"; mkdir -p "$lab/run"
+
+# hiccup stops one process after the other for a moment, now and then for seconds.
+hiccup() {
+  local names=(atoll "${physical_clusters[@]}") pid
+  while :; do
+    pid=$(pid_of "${names[RANDOM % ${#names[@]}]}")
+    kill -STOP "$pid"
+    sleep "0.$((RANDOM % 9 + 1))"
+    ((RANDOM % 6)) || sleep $((RANDOM % 4))
+    kill -CONT "$pid"
+    sleep "0.$((RANDOM % 5 + 1))"
+  done
+}
+
+# try COMMAND...: a request may meet a process that stands still, so it is made again.
+try() {
+  local out
+  for _ in 1 2 3 4 5 6 7 8; do
+    out=$(timeout 60 "$@" 2>&1) && return 0
+    sleep 1
+  done
+  say "$out"
+  fail "does not succeed: $*"
+}
+as() { "$kubectl" --kubeconfig "$lab/demo.kubeconfig" -n "$namespace" "$@"; }
+
+# pods COMMAND...: names and phases of the pods that a kubectl shows, or fails.
+pods() { "$@" get pods --no-headers -o custom-columns=NAME:.metadata.name,PHASE:.status.phase 2>/dev/null | sort; }
+same_pods() {
+  local above below
+  above=$(pods as)
+  below=$({ pods on east -n "$physical"; pods on west -n "$physical"; } | sort)
+  [ -n "$above" ] && [ "$above" = "$below" ]
+}
+nothing_below() {
+  for name in "${physical_clusters[@]}"; do
+    [ -z "$(on "$name" get namespace "$physical" --ignore-not-found -o name)" ] || return 1
+  done
+}
+
+round() {
+  local k=("$kubectl" --kubeconfig "$lab/demo.kubeconfig" -n "$namespace")
+  as_user create namespace "$namespace" --dry-run=client -o yaml >"$lab/run/namespace.yaml"
+  try "${k[@]}" apply -f "$lab/run/namespace.yaml"
+  try "${k[@]}" apply -f hack/soak.yaml
+  for workload in deployment/web daemonset/agent statefulset/db; do
+    try "${k[@]}" rollout status "$workload" --timeout=30s
+  done
+  try "${k[@]}" wait --for=condition=Complete job/once --timeout=30s
+  try "${k[@]}" wait --for=condition=Ready pod/single --timeout=30s
+  try "${k[@]}" scale deployment/web --replicas=1
+  try "${k[@]}" set image deployment/web web=nginx:1.29-alpine
+  try "${k[@]}" scale statefulset/db --replicas=4
+  for workload in deployment/web statefulset/db; do
+    try "${k[@]}" rollout status "$workload" --timeout=30s
+  done
+  physical=$(as_user get namespace "$namespace" -o jsonpath='{.metadata.annotations.placement\.atoll\.dev/physical-namespace}')
+  until_true 60 same_pods || {
+    diff <(pods as) <({ pods on east -n "$physical"; pods on west -n "$physical"; } | sort) || true
+    fail "the pods of $namespace above and below differ"
+  }
+  try "${k[@]}" delete namespace "$namespace" --ignore-not-found --timeout=50s
+  until_true 60 nothing_below || fail "something is left in $physical"
+}
+
+hack/build.sh
+lab_prepare
+lab_start
+lab_register
+hiccup &
+hiccups=$!
+for ((i = 1; i <= rounds; i++)); do
+  began=$SECONDS namespace=soak-$i physical=
+  round
+  printf '  round %-4s %4s\n' "$i of $rounds" "$(since "$began")"
+done
+say "SOAK PASSED: $rounds rounds"
