@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Rounds of work while the server and the physical clusters are stopped for a moment
 # again and again (SIGSTOP): watches lag, requests time out, replies come late. Each
-# round applies one of each workload, changes some, compares both sides and deletes
+# round applies each kind of workload, changes some, compares both sides and deletes
 # everything; it fails if something is not true after a while, and shows what is.
 # Usage: soak.sh [ROUNDS]
 source "$(dirname "$0")/lib.sh"
@@ -71,16 +71,17 @@ round() {
   local k=("$kubectl" --kubeconfig "$lab/demo.kubeconfig" -n "$namespace")
   as_user create namespace "$namespace" --dry-run=client -o yaml >"$lab/run/namespace.yaml"
   try "${k[@]}" apply -f "$lab/run/namespace.yaml"
-  try "${k[@]}" apply -f hack/soak.yaml
-  for workload in deployment/web daemonset/agent statefulset/db; do
+  for n in 1 2 3 4; do sed "s/NAME/db-$n/" hack/soak-statefulset.yaml; echo ---; done >"$lab/run/statefulsets.yaml"
+  try "${k[@]}" apply -f hack/soak.yaml -f "$lab/run/statefulsets.yaml"
+  for workload in deployment/web daemonset/agent statefulset/db-{1,2,3,4}; do
     try "${k[@]}" rollout status "$workload" --timeout=30s
   done
   try "${k[@]}" wait --for=condition=Complete job/once --timeout=30s
   try "${k[@]}" wait --for=condition=Ready pod/single --timeout=30s
   try "${k[@]}" scale deployment/web --replicas=1
   try "${k[@]}" set image deployment/web web=nginx:1.29-alpine
-  try "${k[@]}" scale statefulset/db --replicas=4
-  for workload in deployment/web statefulset/db; do
+  try "${k[@]}" scale statefulset/db-1 --replicas=5
+  for workload in deployment/web statefulset/db-1; do
     try "${k[@]}" rollout status "$workload" --timeout=30s
   done
   physical=$(as_user get namespace "$namespace" -o jsonpath='{.metadata.annotations.placement\.atoll\.dev/physical-namespace}')
