@@ -1,5 +1,5 @@
 # The lab: two physical clusters and one server on this machine, all state in one
-# folder. Source it after lib.sh; used by quickstart.sh and smoke.sh.
+# folder. Source it after lib.sh; used by quickstart.sh, smoke.sh and soak.sh.
 #
 #   $lab/east $lab/west   data directories of the physical clusters
 #   $lab/atoll            data directory of the server
@@ -123,4 +123,24 @@ lab_register() {
 # lab_stop stops what runs: the server first, so that it sees no cluster vanish.
 lab_stop() {
   for name in atoll "${physical_clusters[@]}"; do stop "$name"; done
+}
+
+# lab_throw_away NAME: makes the lab afresh and has it removed when the script ends. One
+# that fails shows the ends of all logs and says so, with the step that $current names.
+lab_throw_away() {
+  lab_of=$1 current=
+  trap 'exit 130' INT TERM
+  trap lab_end EXIT
+  lab_stop; rm -rf "$lab"; mkdir -p "$lab/run"
+}
+lab_end() {
+  local code=$?
+  trap - EXIT
+  if ((code != 0)); then
+    for log in "$lab"/run/*.log; do [ -s "$log" ] && { say "--- $log"; tail -15 "$log"; }; done
+    say "$lab_of FAILED${current:+ at: $current}"
+  fi
+  lab_stop
+  rm -rf "$lab"
+  exit "$code"
 }

@@ -6,21 +6,7 @@ source "$(dirname "$0")/lib.sh"
 lab=$root/.smoke
 source hack/lab.sh
 
-current="nothing"
-finish() {
-  local code=$?
-  trap - EXIT
-  if ((code != 0)); then
-    for log in "$lab"/run/*.log; do [ -s "$log" ] && { say "--- $log"; tail -15 "$log"; }; done
-    say "SMOKE FAILED at: $current"
-  fi
-  lab_stop
-  rm -rf "$lab"
-  exit "$code"
-}
-trap 'exit 130' INT TERM
-trap finish EXIT
-lab_stop; rm -rf "$lab"; mkdir -p "$lab/run"
+lab_throw_away SMOKE
 
 # step NAME FUNCTION: runs a step and prints its seconds.
 step() {

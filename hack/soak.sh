@@ -10,33 +10,18 @@ rounds=${1:-20}
 lab=$root/.soak
 source hack/lab.sh
 
-hiccups=
-finish() {
-  local code=$?
-  trap - EXIT
-  [ -z "$hiccups" ] || { kill "$hiccups" 2>/dev/null; wait "$hiccups" 2>/dev/null; } || true
-  for name in atoll "${physical_clusters[@]}"; do running "$name" && kill -CONT "$(pid_of "$name")"; done
-  if ((code != 0)); then
-    for log in "$lab"/run/*.log; do [ -s "$log" ] && { say "--- $log"; grep -v 'Adding GroupVersion' "$log" | tail -15; }; done
-    say "SOAK FAILED"
-  fi
-  lab_stop
-  rm -rf "$lab"
-  exit "$code"
-}
-trap 'exit 130' INT TERM
-trap finish EXIT
-lab_stop; rm -rf "$lab"; mkdir -p "$lab/run"
+lab_throw_away SOAK
 
-# hiccup stops one process after the other for a moment, now and then for seconds.
+# hiccup stops one process after the other for a moment, now and then for seconds,
+# until the lab is stopped.
 hiccup() {
   local names=(atoll "${physical_clusters[@]}") pid
   while :; do
     pid=$(pid_of "${names[RANDOM % ${#names[@]}]}")
-    kill -STOP "$pid"
+    kill -STOP "$pid" 2>/dev/null || return 0
     sleep "0.$((RANDOM % 9 + 1))"
     ((RANDOM % 6)) || sleep $((RANDOM % 4))
-    kill -CONT "$pid"
+    kill -CONT "$pid" 2>/dev/null || return 0
     sleep "0.$((RANDOM % 5 + 1))"
   done
 }
@@ -55,20 +40,21 @@ as() { "$kubectl" --kubeconfig "$lab/demo.kubeconfig" -n "$namespace" "$@"; }
 
 # pods COMMAND...: names and phases of the pods that a kubectl shows, or fails.
 pods() { "$@" get pods --no-headers -o custom-columns=NAME:.metadata.name,PHASE:.status.phase 2>/dev/null | sort; }
+pods_below() { pods on east -n "$physical" && pods on west -n "$physical"; }
 same_pods() {
   local above below
-  above=$(pods as)
-  below=$({ pods on east -n "$physical"; pods on west -n "$physical"; } | sort)
+  above=$(pods as) && below=$(pods_below | sort) || return 1
   [ -n "$above" ] && [ "$above" = "$below" ]
 }
 nothing_below() {
+  local name found
   for name in "${physical_clusters[@]}"; do
-    [ -z "$(on "$name" get namespace "$physical" --ignore-not-found -o name)" ] || return 1
+    found=$(on "$name" get namespace "$physical" --ignore-not-found -o name) && [ -z "$found" ] || return 1
   done
 }
 
 round() {
-  local k=("$kubectl" --kubeconfig "$lab/demo.kubeconfig" -n "$namespace")
+  local k=("$kubectl" --kubeconfig "$lab/demo.kubeconfig" -n "$namespace") n workload
   as_user create namespace "$namespace" --dry-run=client -o yaml >"$lab/run/namespace.yaml"
   try "${k[@]}" apply -f "$lab/run/namespace.yaml"
   for n in 1 2 3 4; do sed "s/NAME/db-$n/" hack/soak-statefulset.yaml; echo ---; done >"$lab/run/statefulsets.yaml"
@@ -85,8 +71,9 @@ round() {
     try "${k[@]}" rollout status "$workload" --timeout=30s
   done
   physical=$(as_user get namespace "$namespace" -o jsonpath='{.metadata.annotations.placement\.atoll\.dev/physical-namespace}')
+  [ -n "$physical" ] || fail "the namespace $namespace has no name on physical clusters"
   until_true 60 same_pods || {
-    diff <(pods as) <({ pods on east -n "$physical"; pods on west -n "$physical"; } | sort) || true
+    diff <(pods as) <(pods_below | sort) || true
     fail "the pods of $namespace above and below differ"
   }
   try "${k[@]}" delete namespace "$namespace" --ignore-not-found --timeout=50s
@@ -98,7 +85,6 @@ lab_prepare
 lab_start
 lab_register
 hiccup &
-hiccups=$!
 for ((i = 1; i <= rounds; i++)); do
   began=$SECONDS namespace=soak-$i physical=
   round
