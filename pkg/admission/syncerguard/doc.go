@@ -3,7 +3,8 @@
 // status of its own PhysicalCluster and its own Lease. Roles cannot say this,
 // since it depends on the object.
 //
-// Invariant: what a syncer may write concerns its own physical cluster only.
+// Invariants: what a syncer may write concerns its own physical cluster only; which
+// cluster that is, it cannot confirm for itself.
 //
 // Pure.
 package syncerguard

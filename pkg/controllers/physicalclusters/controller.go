@@ -124,6 +124,12 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if err != nil {
 		return controller.Result{}, err
 	}
+	if err := c.accept(ctx, wanted); err != nil {
+		return controller.Result{}, err
+	}
+	if wanted.Status.Identity.SameAs != "" {
+		result = sooner(result, again) // the other one may go
+	}
 	var forgetErr error
 	if pc.Spec.Forget {
 		var copies []*placementv1alpha1.Copy

@@ -13,5 +13,8 @@
 // end; status.forgotten is the report. The finalizer of a PhysicalCluster goes
 // when no Copy and no Placement names it any more.
 //
-// What is decided is in health.go and forget.go, without I/O.
+// A cluster that is registered twice is refused the second time: an identity that a
+// syncer records (status.identity) is accepted for one PhysicalCluster only.
+//
+// What is decided is in health.go, forget.go and claim, without I/O.
 package physicalclusters

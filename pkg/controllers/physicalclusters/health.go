@@ -71,7 +71,8 @@ func pushFailed(pc *fleetv1alpha1.PhysicalCluster, ready *metav1.Condition) bool
 		return false
 	}
 	switch ready.Reason {
-	case fleetv1alpha1.ReasonInvalidKubeconfig, fleetv1alpha1.ReasonUnreachable, fleetv1alpha1.ReasonForbidden:
+	case fleetv1alpha1.ReasonInvalidKubeconfig, fleetv1alpha1.ReasonUnreachable, fleetv1alpha1.ReasonForbidden,
+		fleetv1alpha1.ReasonOtherCluster, fleetv1alpha1.ReasonSameCluster, fleetv1alpha1.ReasonEmptied:
 		return true
 	}
 	return false

@@ -20,6 +20,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=fleet.atoll.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterIdentity"):
+		return &fleetv1alpha1.ClusterIdentityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Connection"):
 		return &fleetv1alpha1.ConnectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForgetReport"):

@@ -20,6 +20,7 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		v1alpha1.ClusterIdentity{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_ClusterIdentity(ref),
 		v1alpha1.Connection{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_Connection(ref),
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
 		v1alpha1.PhysicalCluster{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_PhysicalCluster(ref),
@@ -49,6 +50,55 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		tenancyv1alpha1.LogicalClusterList{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterList(ref),
 		tenancyv1alpha1.LogicalClusterSpec{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterSpec(ref),
 		tenancyv1alpha1.LogicalClusterStatus{}.OpenAPIModelName():         schema_pkg_apis_tenancy_v1alpha1_LogicalClusterStatus(ref),
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_ClusterIdentity(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClusterIdentity says which cluster a PhysicalCluster is. Nothing is written to, believed of, or reported from any other.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid is the UID of the namespace kube-system. Its syncer records it with the first contact; another one takes its place only if spec.identity names it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"accepted": {
+						SchemaProps: spec.SchemaProps{
+							Description: "accepted is the uid that the server has found to be that of no other PhysicalCluster. Nothing is synced before.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"sameAs": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sameAs names the PhysicalCluster that had the uid first.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"populated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "populated says that namespaces of ours have been seen there.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"emptied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "emptied is when it was found that none of them is there any more, although the records of their copies say that they should be. It goes on when they are back, or spec.emptied has this very time.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -279,6 +329,19 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 							},
 						},
 					},
+					"identity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "identity confirms which cluster is meant: the UID of its namespace kube-system. Empty means the one of the first contact, which status.identity.uid records. Only an admin can write it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"emptied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "emptied confirms that the physical cluster has lost everything that was on it, and that all is to be made anew: the time in status.identity.emptied.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"forget": {
 						SchemaProps: spec.SchemaProps{
 							Description: "forget declares the physical cluster lost for good: its copies count as removed although nobody saw them go. Status keeps the report.",
@@ -290,7 +353,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Connection{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
+			v1alpha1.Connection{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -327,6 +390,13 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							Description: "controlPlane is the id that marks the copies of this control plane on the physical cluster (label atoll.dev/managed-by). Set by the server.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"identity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "identity says which cluster this is.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ClusterIdentity{}.OpenAPIModelName()),
 						},
 					},
 					"version": {
@@ -439,7 +509,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ForgetReport{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.ClusterIdentity{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 

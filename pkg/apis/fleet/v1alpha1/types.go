@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -69,6 +70,15 @@ type PhysicalClusterSpec struct {
 	// that is not named is bounded by what the physical cluster has.
 	// +optional
 	Bounds corev1.ResourceList `json:"bounds,omitempty"`
+	// identity confirms which cluster is meant: the UID of its namespace
+	// kube-system. Empty means the one of the first contact, which
+	// status.identity.uid records. Only an admin can write it.
+	// +optional
+	Identity types.UID `json:"identity,omitempty"`
+	// emptied confirms that the physical cluster has lost everything that was on
+	// it, and that all is to be made anew: the time in status.identity.emptied.
+	// +optional
+	Emptied *metav1.Time `json:"emptied,omitempty"`
 	// forget declares the physical cluster lost for good: its copies count as
 	// removed although nobody saw them go. Status keeps the report.
 	// +optional
@@ -117,6 +127,9 @@ type PhysicalClusterStatus struct {
 	// the physical cluster (label atoll.dev/managed-by). Set by the server.
 	// +optional
 	ControlPlane string `json:"controlPlane,omitempty"`
+	// identity says which cluster this is.
+	// +optional
+	Identity ClusterIdentity `json:"identity,omitzero"`
 	// version is the Kubernetes version, such as v1.37.1.
 	// +optional
 	Version string `json:"version,omitempty"`

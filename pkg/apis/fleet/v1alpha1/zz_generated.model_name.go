@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClusterIdentity) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ClusterIdentity"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Connection) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Connection"
 }

@@ -52,6 +52,9 @@ func validateLogicalCluster(obj, _ runtime.Object) field.ErrorList {
 	return errs
 }
 
+// maxIdentity bounds what names a cluster: the UID of its namespace kube-system.
+const maxIdentity = 128
+
 func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 	errs := clusterName(obj)
 	spec := obj.(*fleet.PhysicalCluster).Spec
@@ -74,6 +77,9 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 	}
 	if ref != nil && ref.Name == "" {
 		errs = append(errs, field.Required(path.Child("kubeconfigSecretRef", "name"), ""))
+	}
+	if len(spec.Identity) > maxIdentity {
+		errs = append(errs, field.TooLong(specPath.Child("identity"), "", maxIdentity))
 	}
 	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
 	for name, quantity := range spec.Bounds {

@@ -4,6 +4,8 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	types "k8s.io/apimachinery/pkg/types"
 )
 
 // PhysicalClusterSpecApplyConfiguration represents a declarative configuration of the PhysicalClusterSpec type for use
@@ -22,6 +24,13 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// bounds is the most that placements may request here in sum; a resource
 	// that is not named is bounded by what the physical cluster has.
 	Bounds *v1.ResourceList `json:"bounds,omitempty"`
+	// identity confirms which cluster is meant: the UID of its namespace
+	// kube-system. Empty means the one of the first contact, which
+	// status.identity.uid records. Only an admin can write it.
+	Identity *types.UID `json:"identity,omitempty"`
+	// emptied confirms that the physical cluster has lost everything that was on
+	// it, and that all is to be made anew: the time in status.identity.emptied.
+	Emptied *metav1.Time `json:"emptied,omitempty"`
 	// forget declares the physical cluster lost for good: its copies count as
 	// removed although nobody saw them go. Status keeps the report.
 	Forget *bool `json:"forget,omitempty"`
@@ -64,6 +73,22 @@ func (b *PhysicalClusterSpecApplyConfiguration) WithTaints(values ...v1.Taint) *
 // If called multiple times, the Bounds field is set to the value of the last call.
 func (b *PhysicalClusterSpecApplyConfiguration) WithBounds(value v1.ResourceList) *PhysicalClusterSpecApplyConfiguration {
 	b.Bounds = &value
+	return b
+}
+
+// WithIdentity sets the Identity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Identity field is set to the value of the last call.
+func (b *PhysicalClusterSpecApplyConfiguration) WithIdentity(value types.UID) *PhysicalClusterSpecApplyConfiguration {
+	b.Identity = &value
+	return b
+}
+
+// WithEmptied sets the Emptied field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Emptied field is set to the value of the last call.
+func (b *PhysicalClusterSpecApplyConfiguration) WithEmptied(value metav1.Time) *PhysicalClusterSpecApplyConfiguration {
+	b.Emptied = &value
 	return b
 }
 

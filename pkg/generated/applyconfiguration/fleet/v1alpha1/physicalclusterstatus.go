@@ -17,6 +17,8 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// controlPlane is the id that marks the copies of this control plane on
 	// the physical cluster (label atoll.dev/managed-by). Set by the server.
 	ControlPlane *string `json:"controlPlane,omitempty"`
+	// identity says which cluster this is.
+	Identity *ClusterIdentityApplyConfiguration `json:"identity,omitempty"`
 	// version is the Kubernetes version, such as v1.37.1.
 	Version *string `json:"version,omitempty"`
 	// nodes is the number of nodes that are ready and schedulable.
@@ -63,6 +65,14 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithConditions(values ...*v1.C
 // If called multiple times, the ControlPlane field is set to the value of the last call.
 func (b *PhysicalClusterStatusApplyConfiguration) WithControlPlane(value string) *PhysicalClusterStatusApplyConfiguration {
 	b.ControlPlane = &value
+	return b
+}
+
+// WithIdentity sets the Identity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Identity field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithIdentity(value *ClusterIdentityApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.Identity = value
 	return b
 }
 
