@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/admission/protect"
-	"github.com/atoll-dev/atoll/pkg/admission/stamp"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // freshen lets an update by a user pass that was made from what the object was

@@ -12,6 +12,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 var (
@@ -70,7 +71,7 @@ func guardSyncer(ctx context.Context, r *request) error {
 func placedOn(ctx context.Context, r *request) (bool, error) {
 	namespace, err := r.getNamespace(ctx)
 	if err == nil {
-		if _, ok := placementv1alpha1.TargetsOf(namespace.Annotations)[r.syncer]; ok {
+		if _, ok := stamp.TargetsOf(namespace.Annotations)[r.syncer]; ok {
 			return true, nil
 		}
 		namespace, err = r.getLiveNamespace(ctx)
@@ -81,7 +82,7 @@ func placedOn(ctx context.Context, r *request) (bool, error) {
 	case err != nil:
 		return false, apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
 	}
-	_, ok := placementv1alpha1.TargetsOf(namespace.Annotations)[r.syncer]
+	_, ok := stamp.TargetsOf(namespace.Annotations)[r.syncer]
 	return ok, nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/atoll-dev/atoll/pkg/admission/protect"
-	"github.com/atoll-dev/atoll/pkg/admission/stamp"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 var podsResource = corev1.Resource("pods")

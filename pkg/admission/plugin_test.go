@@ -33,6 +33,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 var (
@@ -375,7 +376,7 @@ func TestManyNamespacesDecidedAtOnceSpread(t *testing.T) {
 		if err := f.write(ctx, a); err != nil {
 			t.Fatal(err)
 		}
-		for name := range placementv1alpha1.TargetsOf(d.Annotations) {
+		for name := range stamp.TargetsOf(d.Annotations) {
 			counts[name]++
 		}
 	}

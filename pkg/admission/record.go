@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -60,6 +61,6 @@ func (l *lookup) known(ctx context.Context, r *request, c *placementv1alpha1.Cop
 	if err != nil {
 		return false, err
 	}
-	entry, ok := placementv1alpha1.TargetsOf(obj.Annotations)[r.syncer]
+	entry, ok := stamp.TargetsOf(obj.Annotations)[r.syncer]
 	return ok && entry.State != placementv1alpha1.TargetObserved && obj.UID == o.UID, nil
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/batch"
 	"k8s.io/kubernetes/pkg/apis/core"
 
-	"github.com/atoll-dev/atoll/pkg/admission/stamp"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // runtimeHandler notes on an object with pods which handler the RuntimeClass that

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -42,13 +43,13 @@ func MayAdopt(controller schema.GroupKind, kind workload.Kind) bool {
 // With several targets each has a controller of its own to adopt and to scale:
 // nothing comes up that all of them would agree on, so the copies stay copies.
 func Adopts(controller *unstructured.Unstructured, kind workload.Kind, obj metav1.Object, target string) bool {
-	targets := placementv1alpha1.TargetsOf(obj.GetAnnotations())
+	targets := stamp.TargetsOf(obj.GetAnnotations())
 	entry, ok := targets[target]
 	if !ok || len(targets) != 1 || entry.State != placementv1alpha1.TargetSync ||
 		obj.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(obj) != nil {
 		return false
 	}
-	there, ok := placementv1alpha1.TargetsOf(controller.GetAnnotations())[target]
+	there, ok := stamp.TargetsOf(controller.GetAnnotations())[target]
 	if !ok || there.State == placementv1alpha1.TargetStateRemoving || controller.GetDeletionTimestamp() != nil ||
 		controller.GetNamespace() != obj.GetNamespace() || !MayAdopt(controller.GroupVersionKind().GroupKind(), kind) {
 		return false

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 type (
@@ -34,7 +35,7 @@ func classifyLogical(in Input) logicalClass {
 	if in.Logical == nil {
 		return logicalAbsent
 	}
-	entry, ok := placementv1alpha1.TargetsOf(in.Logical.GetAnnotations())[in.Target]
+	entry, ok := stamp.TargetsOf(in.Logical.GetAnnotations())[in.Target]
 	switch {
 	case !ok:
 		return logicalAbsent

@@ -5,14 +5,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // ExpiresAt says when a finished Job wants to be removed; ok is false if it does
 // not, or has not finished. Jobs that came up are the business of the physical
 // cluster.
 func ExpiresAt(obj *unstructured.Unstructured) (at time.Time, ok bool) {
-	if obj.GetKind() != "Job" || observedOnly(obj) || len(placementv1alpha1.TargetsOf(obj.GetAnnotations())) == 0 {
+	if obj.GetKind() != "Job" || observedOnly(obj) || len(stamp.TargetsOf(obj.GetAnnotations())) == 0 {
 		return at, false
 	}
 	ttl, ok := integer(field(obj.Object, "spec"), "ttlSecondsAfterFinished")

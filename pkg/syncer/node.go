@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // NodeOf is the node that a Pod of a user is to be bound to: the physical cluster
@@ -20,7 +21,7 @@ func NodeOf(logical *unstructured.Unstructured, copies []*placementv1alpha1.Copy
 		return ""
 	}
 	views := viewsOf(logical, copies)
-	if len(views) != 1 || len(placementv1alpha1.TargetsOf(logical.GetAnnotations())) != 1 {
+	if len(views) != 1 || len(stamp.TargetsOf(logical.GetAnnotations())) != 1 {
 		return ""
 	}
 	if phase, _ := views[0].status["phase"].(string); phase != "" && phase != "Pending" || conditionIs(views[0].status, "PodScheduled", "True") {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // Input is what is known about one object on one target.
@@ -312,7 +313,7 @@ func (p planner) drifted(desired *unstructured.Unstructured) bool {
 
 // entry is that of the target in the targets annotation.
 func (p planner) entry() placementv1alpha1.Target {
-	return placementv1alpha1.TargetsOf(p.Logical.GetAnnotations())[p.Target]
+	return stamp.TargetsOf(p.Logical.GetAnnotations())[p.Target]
 }
 
 func (p planner) placing() Placing {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // drawSituation draws any situation, sensible or not.
@@ -38,7 +39,7 @@ func instructed(in Input, uid types.UID) bool {
 	if in.Logical == nil {
 		return in.Copy != nil && in.Gone == uid
 	}
-	entry, ok := placementv1alpha1.TargetsOf(in.Logical.GetAnnotations())[in.Target]
+	entry, ok := stamp.TargetsOf(in.Logical.GetAnnotations())[in.Target]
 	if !ok || entry.State == placementv1alpha1.TargetObserved {
 		return in.Copy != nil && in.Gone == uid
 	}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -48,7 +49,7 @@ const counting = 10 * time.Second
 //	to stay here                      Synced   else                      Holds
 //	to stay here                      else     any                       Comes
 func (r Rule) Standing(target string) Standing {
-	entry, ok := placementv1alpha1.TargetsOf(r.Logical.GetAnnotations())[target]
+	entry, ok := stamp.TargetsOf(r.Logical.GetAnnotations())[target]
 	switch {
 	case !ok || entry.State != placementv1alpha1.TargetSync || r.Logical.GetDeletionTimestamp() != nil:
 		return RuleHolds

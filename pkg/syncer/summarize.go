@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -73,7 +74,7 @@ func setObservedGeneration(status map[string]any, generation int64) {
 
 // observedOnly says that the object came up: its status is the syncer's.
 func observedOnly(logical *unstructured.Unstructured) bool {
-	targets := placementv1alpha1.TargetsOf(logical.GetAnnotations())
+	targets := stamp.TargetsOf(logical.GetAnnotations())
 	for _, t := range targets {
 		if t.State != placementv1alpha1.TargetObserved {
 			return false
@@ -84,7 +85,7 @@ func observedOnly(logical *unstructured.Unstructured) bool {
 
 // viewsOf are the views of the targets that shall keep a copy, sorted by name.
 func viewsOf(logical *unstructured.Unstructured, copies []*placementv1alpha1.Copy) []view {
-	targets := placementv1alpha1.TargetsOf(logical.GetAnnotations())
+	targets := stamp.TargetsOf(logical.GetAnnotations())
 	var views []view
 	for _, name := range targets.Names() {
 		if targets[name].State != placementv1alpha1.TargetSync {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
@@ -237,7 +238,7 @@ func targetsText(obj kube.Object) string {
 }
 
 func targetsOf(obj metav1.Object) placementv1alpha1.Targets {
-	return placementv1alpha1.TargetsOf(obj.GetAnnotations())
+	return stamp.TargetsOf(obj.GetAnnotations())
 }
 
 // empty deletes the content of a Namespace that is being deleted, but neither

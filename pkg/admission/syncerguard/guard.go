@@ -10,6 +10,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -121,7 +122,7 @@ func checkObserved(w Write) error {
 	if w.Old == nil {
 		return nil // asked again once the object is known
 	}
-	target, ok := placementv1alpha1.TargetsOf(w.Old.GetAnnotations())[w.Target]
+	target, ok := stamp.TargetsOf(w.Old.GetAnnotations())[w.Target]
 	if !ok || target.State != placementv1alpha1.TargetObserved {
 		return fmt.Errorf("the syncer of %s did not bring up %s %s", w.Target, w.Resource, w.Old.GetName())
 	}
@@ -132,7 +133,7 @@ func checkObserved(w Write) error {
 // in the request by the UID annotation, once stamped by its target.
 func named(w Write) bool {
 	annotations := w.Object.GetAnnotations()
-	target := placementv1alpha1.TargetsOf(annotations)[w.Target]
+	target := stamp.TargetsOf(annotations)[w.Target]
 	return annotations[placementv1alpha1.UIDAnnotation] != "" ||
 		target.State == placementv1alpha1.TargetObserved && target.UID != ""
 }

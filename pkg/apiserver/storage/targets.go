@@ -8,6 +8,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	objectstamp "github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // TargetsOf returns the names of the physical clusters that obj is visible to:
@@ -26,5 +27,5 @@ func TargetsOf(obj runtime.Object) []string {
 			return []string{m.GetName()}
 		}
 	}
-	return placementv1alpha1.TargetsOf(m.GetAnnotations()).Names()
+	return objectstamp.TargetsOf(m.GetAnnotations()).Names()
 }

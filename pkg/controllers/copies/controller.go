@@ -16,6 +16,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -164,7 +165,7 @@ func (s *Controller) clusterChanged(old, new *fleetv1alpha1.PhysicalCluster) {
 // concerns says that an object that is being deleted waits for more than the
 // syncer that brought it up.
 func (s *Controller) concerns(obj metav1.Object) bool {
-	for name, t := range placementv1alpha1.TargetsOf(obj.GetAnnotations()) {
+	for name, t := range stamp.TargetsOf(obj.GetAnnotations()) {
 		if t.State == placementv1alpha1.TargetObserved && !s.givenUp(name) {
 			return false
 		}
@@ -175,7 +176,7 @@ func (s *Controller) concerns(obj metav1.Object) bool {
 // adopted says that an object had a copy before it came to stand for what a
 // controller below keeps.
 func adopted(obj metav1.Object) bool {
-	for _, t := range placementv1alpha1.TargetsOf(obj.GetAnnotations()) {
+	for _, t := range stamp.TargetsOf(obj.GetAnnotations()) {
 		if t.Adopted {
 			return true
 		}
@@ -184,7 +185,7 @@ func adopted(obj metav1.Object) bool {
 }
 
 func hasRemoving(obj metav1.Object) bool {
-	for _, t := range placementv1alpha1.TargetsOf(obj.GetAnnotations()) {
+	for _, t := range stamp.TargetsOf(obj.GetAnnotations()) {
 		if t.State == placementv1alpha1.TargetStateRemoving {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // Verdict is what to do about one object and its Copies.
@@ -57,7 +58,7 @@ func Decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(targe
 	if obj == nil {
 		return v
 	}
-	targets := placementv1alpha1.TargetsOf(obj.GetAnnotations())
+	targets := stamp.TargetsOf(obj.GetAnnotations())
 	observed := func(target string) bool { return targets[target].State == placementv1alpha1.TargetObserved }
 	done := func(target string) bool {
 		c, ok := current[target]

@@ -16,6 +16,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // act does what was decided about latest.
@@ -82,7 +83,7 @@ func (c *Controller) delete(ctx context.Context, key item, latest *metav1.Partia
 
 // observed says that an object came up from a physical cluster.
 func observed(obj *metav1.PartialObjectMetadata) bool {
-	for _, t := range placementv1alpha1.TargetsOf(obj.Annotations) {
+	for _, t := range stamp.TargetsOf(obj.Annotations) {
 		if t.State == placementv1alpha1.TargetObserved {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -49,7 +50,7 @@ func neverMade(kind workload.Kind, obj *metav1.PartialObjectMetadata, target str
 // waits reports whether the end of an object, or of its entry, waits for a
 // target.
 func waits(obj *metav1.PartialObjectMetadata, target string) bool {
-	entry, ok := placementv1alpha1.TargetsOf(obj.Annotations)[target]
+	entry, ok := stamp.TargetsOf(obj.Annotations)[target]
 	if !ok || entry.State == placementv1alpha1.TargetObserved {
 		return false
 	}

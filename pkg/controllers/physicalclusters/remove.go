@@ -15,6 +15,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -56,7 +57,7 @@ func (c *Controller) forgetObserved(ctx context.Context, target string) error {
 	var errs []error
 	for gvr, informer := range c.Objects.All() {
 		for _, obj := range informer.List() {
-			entry, ok := placementv1alpha1.TargetsOf(obj.Annotations)[target]
+			entry, ok := stamp.TargetsOf(obj.Annotations)[target]
 			if !ok || entry.State != placementv1alpha1.TargetObserved {
 				continue
 			}

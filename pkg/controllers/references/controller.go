@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
-	"github.com/atoll-dev/atoll/pkg/admission/stamp"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -184,7 +184,7 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if !ok || obj.DeletionTimestamp != nil || !stamp.Placeable(k.Cluster, k.Namespace) {
 		return controller.Result{}, nil
 	}
-	current := placementv1alpha1.TargetsOf(obj.Annotations)
+	current := stamp.TargetsOf(obj.Annotations)
 	var needed map[string]need
 	switch kind, _ := workload.ByResource(k.resource); {
 	case kind.Role == workload.Ruling:

@@ -14,6 +14,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -54,7 +55,7 @@ func (h *holder) keys() []string {
 // hold reduces an object of a kind. What refers to nothing or has no copy
 // anywhere is not kept.
 func hold(kind workload.Kind, obj *unstructured.Unstructured) *holder {
-	targets := placementv1alpha1.TargetsOf(obj.GetAnnotations())
+	targets := stamp.TargetsOf(obj.GetAnnotations())
 	if len(needs([]*holder{{targets: targets}})) == 0 {
 		return nil
 	}

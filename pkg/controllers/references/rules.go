@@ -6,6 +6,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -55,7 +56,7 @@ func (c *Controller) namespaceTargets(k key) placementv1alpha1.Targets {
 	if !ok {
 		return nil
 	}
-	return placementv1alpha1.TargetsOf(namespace.Annotations)
+	return stamp.TargetsOf(namespace.Annotations)
 }
 
 // ruling are the needs of what rules a namespace with these targets.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -17,7 +18,7 @@ func parse(t *testing.T, values ...string) []placementv1alpha1.Targets {
 	t.Helper()
 	var out []placementv1alpha1.Targets
 	for _, v := range values {
-		targets, err := placementv1alpha1.ParseTargets(v)
+		targets, err := stamp.ParseTargets(v)
 		if err != nil {
 			t.Fatal(err)
 		}

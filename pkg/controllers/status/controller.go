@@ -20,6 +20,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -167,7 +168,7 @@ func targetsOf(obj *metav1.PartialObjectMetadata) string {
 	if obj == nil {
 		return ""
 	}
-	targets := placementv1alpha1.TargetsOf(obj.Annotations)
+	targets := stamp.TargetsOf(obj.Annotations)
 	for _, t := range targets {
 		if t.State != placementv1alpha1.TargetObserved {
 			return obj.Annotations[placementv1alpha1.TargetsAnnotation]

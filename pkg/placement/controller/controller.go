@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 
-	"github.com/atoll-dev/atoll/pkg/admission/stamp"
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -166,7 +166,7 @@ func (c *Controller) read(key controller.Request) (*unit, bool) {
 
 // add takes note of an object with targets.
 func (u *unit) add(o *metav1.ObjectMeta) bool {
-	targets := placementv1alpha1.TargetsOf(o.Annotations)
+	targets := stamp.TargetsOf(o.Annotations)
 	if len(targets) == 0 {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -62,7 +63,7 @@ func (s *session) logicalChanged(kind workload.Kind, old, new *unstructured.Unst
 
 // broughtUp says that an object never had a copy here.
 func (s *session) broughtUp(obj *unstructured.Unstructured) bool {
-	entry := placementv1alpha1.TargetsOf(obj.GetAnnotations())[s.target]
+	entry := stamp.TargetsOf(obj.GetAnnotations())[s.target]
 	return entry.State == placementv1alpha1.TargetObserved && !entry.Adopted
 }
 

@@ -14,6 +14,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -271,7 +272,7 @@ func (p *pass) isScaled() bool {
 		return false
 	}
 	for _, scaler := range scalers.ByIndex(byScaled, scaledValue(p.key.Request, p.kind.Kind, p.key.Request.Name)) {
-		entry, ok := placementv1alpha1.TargetsOf(scaler.GetAnnotations())[p.target]
+		entry, ok := stamp.TargetsOf(scaler.GetAnnotations())[p.target]
 		if ok && entry.State == placementv1alpha1.TargetSync && scaler.GetDeletionTimestamp() == nil {
 			return true
 		}

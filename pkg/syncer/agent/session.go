@@ -16,6 +16,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -227,7 +228,7 @@ func example(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 
 // entryUID is the physical UID of which a logical object was brought up.
 func (s *session) entryUID(obj *unstructured.Unstructured) []string {
-	entry, ok := placementv1alpha1.TargetsOf(obj.GetAnnotations())[s.target]
+	entry, ok := stamp.TargetsOf(obj.GetAnnotations())[s.target]
 	if !ok || entry.State != placementv1alpha1.TargetObserved || entry.UID == "" {
 		return nil
 	}

@@ -25,6 +25,7 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
@@ -211,7 +212,7 @@ func create(t *testing.T, ctx context.Context, namespace string, d *appsv1.Deplo
 }
 
 func targetsOf(o metav1.Object) string {
-	return strings.Join(placementv1alpha1.TargetsOf(o.GetAnnotations()).Names(), ",")
+	return strings.Join(stamp.TargetsOf(o.GetAnnotations()).Names(), ",")
 }
 
 func placementOf(t *testing.T, ctx context.Context, namespace string) *placementv1alpha1.Placement {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
@@ -86,7 +87,7 @@ func testRulesOnTwo(t *testing.T) {
 	policy(t, "rules2", func(s *placementv1alpha1.PolicySpec) { s.Count = &two })
 	namespace(t, ctx, "web")
 	rule(t, ctx, "before")
-	targets := placementv1alpha1.TargetsOf(create(t, ctx, "web", deployment("a")).Annotations).Names()
+	targets := stamp.TargetsOf(create(t, ctx, "web", deployment("a")).Annotations).Names()
 	got := ruledOn(t, ctx, "before")
 	limits, err := shared.Kube.CoreV1().LimitRanges("web").Get(ctx, "before", metav1.GetOptions{})
 	if err != nil {
@@ -95,7 +96,7 @@ func testRulesOnTwo(t *testing.T) {
 	if kind := workload.Kinds()[1]; kind.Kind != "LimitRange" {
 		t.Errorf("%s comes before what rules it", kind.Kind)
 	}
-	if diff := cmp.Diff(targets, placementv1alpha1.TargetsOf(limits.Annotations).Names()); diff != "" || got[0] != "" {
+	if diff := cmp.Diff(targets, stamp.TargetsOf(limits.Annotations).Names()); diff != "" || got[0] != "" {
 		t.Errorf("the quota is on %q, the limit (-want +got):\n%s", got[0], diff)
 	}
 }

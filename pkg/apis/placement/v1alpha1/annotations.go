@@ -2,7 +2,6 @@ package v1alpha1
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -85,29 +84,6 @@ type Target struct {
 
 // Targets maps the names of physical clusters to what they do with an object.
 type Targets map[string]Target
-
-// ParseTargets reads the value of TargetsAnnotation; the empty string is no
-// targets.
-func ParseTargets(value string) (Targets, error) {
-	if value == "" {
-		return nil, nil
-	}
-	var t Targets
-	if err := json.Unmarshal([]byte(value), &t); err != nil {
-		return nil, fmt.Errorf("annotation %s: %w", TargetsAnnotation, err)
-	}
-	return t, nil
-}
-
-// TargetsOf reads the targets from annotations; what cannot be parsed is no
-// targets: nothing is ever synced or removed on the ground of a broken value.
-func TargetsOf(annotations map[string]string) Targets {
-	t, err := ParseTargets(annotations[TargetsAnnotation])
-	if err != nil {
-		return nil
-	}
-	return t
-}
 
 // String is the value of TargetsAnnotation: JSON with sorted keys.
 func (t Targets) String() string {

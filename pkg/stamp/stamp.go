@@ -36,11 +36,6 @@ func Cluster(obj metav1.Object, cluster logicalcluster.Name) {
 	annotate(obj, logicalcluster.AnnotationKey, cluster.String())
 }
 
-// HasTargets reports whether an object is stamped.
-func HasTargets(obj metav1.Object) bool {
-	return obj.GetAnnotations()[placementv1alpha1.TargetsAnnotation] != ""
-}
-
 // Targets stamps an object: a copy on each of the physical clusters.
 func Targets(obj metav1.Object, clusters []string) {
 	annotate(obj, placementv1alpha1.TargetsAnnotation, TargetsOn(clusters).String())

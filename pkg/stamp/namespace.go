@@ -45,7 +45,7 @@ func encode(metadata namespaceMetadata) []byte {
 // content is placed on clusters; nil if it is stamped. A recorded name of the
 // physical namespace and recorded targets stay.
 func Namespace(namespace *corev1.Namespace, cluster logicalcluster.Name, controlPlane string, clusters []string) []byte {
-	targets := placementv1alpha1.TargetsOf(namespace.Annotations)
+	targets := TargetsOf(namespace.Annotations)
 	complete := targets != nil
 	for name, target := range TargetsOn(clusters) {
 		if _, ok := targets[name]; ok {

@@ -1,0 +1,43 @@
+package stamp
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// ParseTargets reads the value of the targets annotation; the empty string is no
+// targets.
+func ParseTargets(value string) (placementv1alpha1.Targets, error) {
+	if value == "" {
+		return nil, nil
+	}
+	var t placementv1alpha1.Targets
+	if err := json.Unmarshal([]byte(value), &t); err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", placementv1alpha1.TargetsAnnotation, err)
+	}
+	return t, nil
+}
+
+// TargetsOf reads the targets from annotations; what cannot be parsed is no
+// targets: nothing is ever synced or removed on the ground of a broken value.
+func TargetsOf(annotations map[string]string) placementv1alpha1.Targets {
+	t, err := ParseTargets(annotations[placementv1alpha1.TargetsAnnotation])
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+// HasTargets reports whether an object is stamped.
+func HasTargets(obj metav1.Object) bool {
+	return obj.GetAnnotations()[placementv1alpha1.TargetsAnnotation] != ""
+}
+
+// SameTargets reports whether two versions of an object carry the same targets.
+func SameTargets(a, b metav1.Object) bool {
+	return a.GetAnnotations()[placementv1alpha1.TargetsAnnotation] == b.GetAnnotations()[placementv1alpha1.TargetsAnnotation]
+}
