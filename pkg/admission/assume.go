@@ -22,7 +22,8 @@ const assumeFor = time.Minute
 // many namespaces decided at once spread. It is a guess of this process only:
 // without it decisions are less even, not wrong.
 type assumptions struct {
-	clock clock.PassiveClock
+	clock  clock.PassiveClock
+	choose func(placement.Snapshot, placement.Unit) placement.Decision
 
 	mu sync.Mutex
 	// decided by the UID of the namespace.
@@ -39,8 +40,8 @@ type assumption struct {
 	expires  time.Time
 }
 
-func newAssumptions(c clock.PassiveClock, placements *controller.Informer[*placementv1alpha1.Placement]) *assumptions {
-	a := &assumptions{clock: c, decided: map[types.UID]assumption{}, placements: map[string]int{}, seen: map[types.UID]struct{}{}}
+func newAssumptions(c clock.PassiveClock, choose func(placement.Snapshot, placement.Unit) placement.Decision, placements *controller.Informer[*placementv1alpha1.Placement]) *assumptions {
+	a := &assumptions{clock: c, choose: choose, decided: map[types.UID]assumption{}, placements: map[string]int{}, seen: map[types.UID]struct{}{}}
 	placements.Handle(a.observe)
 	return a
 }
@@ -61,7 +62,7 @@ func (a *assumptions) decide(s placement.Snapshot, u placement.Unit, namespace t
 			a.add(&s.Clusters[i], uid, assumed)
 		}
 	}
-	d = placement.Decide(s, u)
+	d = a.choose(s, u)
 	if d.Possible() {
 		a.decided[namespace] = assumption{clusters: d.Clusters, requests: u.Requests, expires: a.clock.Now().Add(assumeFor)}
 	}

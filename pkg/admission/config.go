@@ -15,6 +15,7 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/placement"
 )
 
 // Config is what the plugin works with. The clients take the logical cluster
@@ -34,6 +35,9 @@ type Config struct {
 	ControlPlane func(context.Context) (string, error)
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
+	// Decide decides where a unit goes; default: that of pkg/placement. The
+	// simulation plants mistakes here.
+	Decide func(placement.Snapshot, placement.Unit) placement.Decision
 }
 
 func (c *Config) complete() error {
@@ -47,6 +51,9 @@ func (c *Config) complete() error {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	if c.Decide == nil {
+		c.Decide = placement.Decide
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type decider struct {
 func newDecider(config Config, lookup *lookup) *decider {
 	return &decider{
 		kube: config.Kube, client: config.Client, lookup: lookup, controlPlane: config.ControlPlane,
-		assumptions: newAssumptions(config.Clock, config.Placements),
+		assumptions: newAssumptions(config.Clock, config.Decide, config.Placements),
 	}
 }
 

@@ -62,6 +62,10 @@ func (c *Controller[K]) EnqueueAfter(key K, d time.Duration) { c.queue.AddAfter(
 // Len is the number of keys that wait.
 func (c *Controller[K]) Len() int { return c.queue.Len() }
 
+// ShutDown ends what New has started. Run does it, too: it is for who may end
+// without a Run.
+func (c *Controller[K]) ShutDown() { c.queue.ShutDown() }
+
 // Run works until ctx is done and returns when the last call has returned. A
 // controller runs once.
 func (c *Controller[K]) Run(ctx context.Context) {

@@ -34,6 +34,8 @@ type Config struct {
 	Metadata *controller.Metadata
 	// PhysicalClusters tells which targets were given up; nil means none.
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	// Decide decides; default: Decide. The simulation plants mistakes here.
+	Decide func(metav1.Object, []*placementv1alpha1.Copy, func(target string) bool) Verdict
 }
 
 // ObjectIndex finds the Copies of an object.
@@ -89,6 +91,9 @@ type Controller struct {
 
 // New makes a Controller.
 func New(c Config) *Controller {
+	if c.Decide == nil {
+		c.Decide = Decide
+	}
 	s := &Controller{Config: c}
 	s.queue = controller.New("copies", workers, s.reconcile)
 	return s
@@ -96,6 +101,7 @@ func New(c Config) *Controller {
 
 // Run works until ctx is done.
 func (s *Controller) Run(ctx context.Context) {
+	defer s.queue.ShutDown()
 	if s.Copies.WaitForSync(ctx) != nil || s.Metadata.WaitForSync(ctx) != nil {
 		return
 	}
@@ -224,7 +230,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			}
 		}
 	}
-	v := Decide(object, copies, s.givenUp)
+	v := s.Decide(object, copies, s.givenUp)
 	if k.isNamespace() && (obj == nil || v.Finalizer && obj.DeletionTimestamp != nil) {
 		// What is in the Namespace goes before our finalizer does: a Namespace that
 		// is made again under the name starts without a decision.

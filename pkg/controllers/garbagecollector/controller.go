@@ -89,6 +89,7 @@ func collected(gvr schema.GroupVersionResource) bool { return gvr.Resource != "e
 // Run works until ctx is done. It waits for all informers, so that no owner is
 // doubted only because its kind is not listed yet.
 func (c *Controller) Run(ctx context.Context) {
+	defer c.queue.ShutDown()
 	if err := c.Metadata.WaitForSync(ctx); err != nil {
 		return
 	}

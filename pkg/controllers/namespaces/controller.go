@@ -130,6 +130,8 @@ func (c *Controller) all(_ context.Context, cluster logicalcluster.Name) (contro
 
 // Run works until ctx is done.
 func (c *Controller) Run(ctx context.Context) {
+	defer c.queue.ShutDown()
+	defer c.again.ShutDown()
 	for _, wait := range []func(context.Context) error{c.live.WaitForSync, c.pods.WaitForSync, c.Clusters.WaitForSync} {
 		if wait(ctx) != nil {
 			return

@@ -82,6 +82,7 @@ func New(config Config) *Controller {
 // Run works until ctx is done. Nothing is decided before everything that may
 // refer is known: what is not listed yet must not look like not needed.
 func (c *Controller) Run(ctx context.Context) {
+	defer c.queue.ShutDown()
 	var running sync.WaitGroup
 	for _, h := range c.holders {
 		running.Go(func() { h.Run(ctx) })

@@ -35,6 +35,9 @@ type Config struct {
 	Copies *controller.Informer[*placementv1alpha1.Copy]
 	// Metadata tells of changed targets; resources that it lacks are left out.
 	Metadata *controller.Metadata
+	// Summarize decides; default: that of pkg/syncer. The simulation plants mistakes
+	// here.
+	Summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
 }
 
 // ObjectIndex finds the Copies of an object.
@@ -81,6 +84,9 @@ const remembered = 4096
 
 // New makes a Controller.
 func New(c Config) *Controller {
+	if c.Summarize == nil {
+		c.Summarize = syncer.Summarize
+	}
 	s := &Controller{Config: c, now: time.Now, written: lru.New(remembered)}
 	s.queue = controller.New("status", workers, s.reconcile)
 	return s
@@ -88,6 +94,7 @@ func New(c Config) *Controller {
 
 // Run works until ctx is done.
 func (s *Controller) Run(ctx context.Context) {
+	defer s.queue.ShutDown()
 	if s.Copies.WaitForSync(ctx) != nil {
 		return
 	}
@@ -203,7 +210,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		}
 	}
 	forgot, left := syncer.ForgetDisrupted(obj, s.now())
-	status, changed := syncer.Summarize(kind, obj, copies)
+	status, changed := s.Summarize(kind, obj, copies)
 	if s.number(k, obj) || changed || forgot {
 		if changed {
 			obj.Object["status"] = status

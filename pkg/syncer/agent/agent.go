@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
 // The limits of the two servers protect them; those of the clients would only
@@ -37,12 +39,33 @@ type Config struct {
 	// Resync is how often the status of the PhysicalCluster is compared with what
 	// there is, when nothing is seen to change; default 10 s.
 	Resync time.Duration
+	// Identify names this agent in the election; free is called when the name is not
+	// used any more. Default: a name that only one agent on this machine has.
+	Identify func(controlPlane, target string) (me string, free func())
+	// Plan and Observe decide; default: those of pkg/syncer. The simulation plants
+	// mistakes here.
+	Plan    func(syncer.Input) []syncer.Action
+	Observe func(syncer.Sighting) syncer.Response
+}
+
+// complete sets the defaults.
+func (c *Config) complete() {
+	c.Resync = cmp.Or(c.Resync, surveying)
+	if c.Identify == nil {
+		c.Identify = identify
+	}
+	if c.Plan == nil {
+		c.Plan = syncer.Plan
+	}
+	if c.Observe == nil {
+		c.Observe = syncer.Observe
+	}
 }
 
 // Agent keeps the copies of one physical cluster.
 type Agent struct {
+	Config
 	target string
-	resync time.Duration
 	terms  terms
 	up     upstream
 	down   physical
@@ -70,10 +93,8 @@ func New(c Config) (*Agent, error) {
 	if c.Upstream == nil || c.Physical == nil {
 		return nil, errors.New("an agent needs the way to the control plane and to the physical cluster")
 	}
-	a := &Agent{target: c.Target, resync: c.Resync, terms: usual()}
-	if a.resync == 0 {
-		a.resync = surveying
-	}
+	c.complete()
+	a := &Agent{Config: c, target: c.Target, terms: usual()}
 	var err error
 	if a.up, err = newUpstream(c.Upstream); err != nil {
 		return nil, fmt.Errorf("making clients of the control plane: %w", err)
@@ -124,7 +145,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		if !ok {
 			break
 		}
-		me, free := identify(controlPlane, a.target)
+		me, free := a.Identify(controlPlane, a.target)
 		err := a.lead(ctx, me, a.work)
 		free()
 		if err != nil {
@@ -163,7 +184,7 @@ func (a *Agent) readRegistration(ctx context.Context) (*fleetv1alpha1.PhysicalCl
 // registered any more.
 func (a *Agent) work(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	a.report = newReporter(a.target, a.resync, a.up, a.down)
+	a.report = newReporter(a.target, a.Resync, a.up, a.down)
 	var reports sync.WaitGroup
 	defer reports.Wait()
 	defer cancel()

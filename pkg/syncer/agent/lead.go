@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,16 +43,20 @@ func (a *Agent) lead(ctx context.Context, me string, work func(context.Context))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lock := a.lock(me)
-	var once sync.Once
+	// Whoever puts something into began first decides: work has begun, or never will.
+	began, ended := make(chan struct{}, 1), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name: a.target, Lock: lock,
 		LeaseDuration: a.terms.duration, RenewDeadline: a.terms.renewal, RetryPeriod: a.terms.retry,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
-				once.Do(func() {
+				select {
+				case began <- struct{}{}:
+					defer close(ended)
 					defer cancel()
 					work(klog.NewContext(leading, logger))
-				})
+				default:
+				}
 			},
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(holder string) {
@@ -68,7 +71,11 @@ func (a *Agent) lead(ctx context.Context, me string, work func(context.Context))
 	}
 	elector.Run(klog.NewContext(ctx, klog.Logger{})) // it would log each attempt
 	lost := ctx.Err() == nil
-	once.Do(func() {}) // waits for work; if that has not begun, it never will
+	select {
+	case began <- struct{}{}: // it will not begin any more
+	default:
+		<-ended
+	}
 	if lost {
 		logger.Info("Could not renew the Lease, stopped until it can be had again")
 		return nil

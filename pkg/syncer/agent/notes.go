@@ -1,9 +1,6 @@
 package agent
 
-import (
-	"hash/maphash"
-	"sync"
-)
+import "sync"
 
 // notes are small facts about objects, remembered for as long as a session
 // lasts: losing them costs a request, never a wrong decision.
@@ -44,17 +41,39 @@ func (n *notes[V]) len() int {
 	return len(n.m)
 }
 
-// keyedMutex keeps two workers from the same key; different keys may share a
-// lock.
+// keyedMutex keeps two workers from the same key, also while one of them waits for
+// a server. It holds a channel for each key that somebody works on: other than a
+// sync.Mutex, a channel may be waited for while a simulation stands still.
 type keyedMutex struct {
-	once  sync.Once
-	seed  maphash.Seed
-	locks [64]sync.Mutex
+	mu   sync.Mutex
+	keys map[objectKey]*keyLock
+}
+
+// keyLock is taken by sending, and given back by receiving.
+type keyLock struct {
+	held  chan struct{}
+	users int
 }
 
 func (k *keyedMutex) lock(key objectKey) (unlock func()) {
-	k.once.Do(func() { k.seed = maphash.MakeSeed() })
-	l := &k.locks[maphash.Comparable(k.seed, key)%uint64(len(k.locks))]
-	l.Lock()
-	return l.Unlock
+	k.mu.Lock()
+	if k.keys == nil {
+		k.keys = map[objectKey]*keyLock{}
+	}
+	t := k.keys[key]
+	if t == nil {
+		t = &keyLock{held: make(chan struct{}, 1)}
+		k.keys[key] = t
+	}
+	t.users++
+	k.mu.Unlock()
+	t.held <- struct{}{}
+	return func() {
+		<-t.held
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(k.keys, key)
+		}
+	}
 }

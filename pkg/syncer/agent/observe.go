@@ -41,7 +41,7 @@ func (s *session) observe(ctx context.Context, key sightingKey) (controller.Resu
 	v, after, err := s.sight(ctx, key)
 	if err == nil && v != nil {
 		ctx = scope.WithCluster(ctx, v.cluster)
-		after, err = s.respond(ctx, v, syncer.Observe(v.Sighting))
+		after, err = s.respond(ctx, v, s.decide(v.Sighting))
 		if v.unwatched {
 			after = max(after, 5*time.Second)
 		}

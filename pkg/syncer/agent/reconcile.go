@@ -77,7 +77,7 @@ func (p *pass) run(ctx context.Context) error {
 		return err
 	}
 	for range maxSteps {
-		actions := syncer.Plan(p.in)
+		actions := p.plan(p.in)
 		if len(actions) == 0 {
 			p.done()
 			return nil

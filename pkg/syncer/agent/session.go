@@ -40,6 +40,9 @@ type session struct {
 	up           upstream
 	down         physical
 	report       *reporter
+	// plan and decide are the core's, see Config.
+	plan   func(syncer.Input) []syncer.Action
+	decide func(syncer.Sighting) syncer.Response
 
 	// kinds that have copies, and kinds of which objects come up, as far as the
 	// physical cluster serves them.
@@ -76,6 +79,7 @@ type session struct {
 func newSession(a *Agent, w world) *session {
 	s := &session{
 		target: a.target, controlPlane: w.controlPlane, up: a.up, down: a.down, report: a.report,
+		plan: a.Plan, decide: a.Observe,
 		placed: map[schema.GroupVersionResource]workload.Kind{}, observed: map[schema.GroupVersionResource]workload.Kind{},
 		logical: map[schema.GroupVersionResource]*objects{}, below: map[schema.GroupVersionResource]*objects{},
 		writtenCopies:  newRecent[objectKey, *placementv1alpha1.Copy](),
@@ -113,6 +117,9 @@ func (s *session) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
+	for _, q := range []interface{ ShutDown() }{s.objectQueue, s.sightingQueue, s.eventQueue} {
+		defer q.ShutDown() // also if they are never run
+	}
 
 	for _, i := range s.informers() {
 		running.Go(func() { i.Run(ctx) })

@@ -67,6 +67,7 @@ func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.O
 		up:     upstream{dynamic: f.above, atoll: records, kube: kubefake.NewClientset()},
 		down:   physical{dynamic: f.below, kube: kubefake.NewClientset()},
 	}
+	a.complete()
 	a.report = newReporter(a.target, surveying, a.up, a.down)
 	f.session = newSession(a, w)
 	f.sightingQueue = controller.New("sightings", 1, f.sightings.note)
