@@ -39,14 +39,16 @@ func ownFields(physical *unstructured.Unstructured) (metav1.ManagedFieldsEntry, 
 	return metav1.ManagedFieldsEntry{}, false
 }
 
-// Fingerprint identifies the set of fields that we own on a copy. The one taken
-// from the reply to an apply stays until somebody changes one of our fields.
+// Fingerprint identifies what was applied to a copy, and the set of fields that
+// we own on it. The one taken from the reply to an apply stays until somebody
+// changes one of our fields.
 func Fingerprint(physical *unstructured.Unstructured) string {
+	applied := physical.GetAnnotations()[AppliedAnnotation]
 	e, ok := ownFields(physical)
 	if !ok {
-		return "none"
+		return applied + " none"
 	}
-	return hash(append([]byte(e.APIVersion+"\n"), canonical(e.FieldsV1.GetRawBytes())...))
+	return applied + " " + hash(append([]byte(e.APIVersion+"\n"), canonical(e.FieldsV1.GetRawBytes())...))
 }
 
 func canonical(raw []byte) []byte {

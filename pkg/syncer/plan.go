@@ -2,6 +2,8 @@ package syncer
 
 import (
 	"slices"
+	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,8 +41,11 @@ type Input struct {
 	Settled string
 	// Applied says that Physical is the reply to an apply of Logical, just now.
 	Applied bool
-	// Reverted counts the drifts that were reverted just now.
+	// Reverted counts the drifts that were reverted just now, Reverts is what is
+	// remembered of those before, and Now the time at which it is asked.
 	Reverted int64
+	Reverts  Reverts
+	Now      time.Time
 	// Failure is why the last action failed; nil if none did.
 	Failure *Failure
 	// RuntimeClasses are those of the target by handler: the name of one.
@@ -143,7 +148,8 @@ type Action struct {
 //	live    current         none          7 CreateNamespace if need be, Apply; a finished Job or Pod stays gone
 //	live    current, names  none          7a WriteCopy Pending without it: if the server has made L
 //	        a controller                     observed, there is no Copy any more
-//	live    current         ours          8 Apply if something differs, else WriteCopy if that differs
+//	live    current         ours          8 Apply if something differs, else WriteCopy if that differs; see contest
+//	                                        for what others change below again and again
 //	live    current         ours, with a  8a WriteCopy Pending with the controller: the server makes L
 //	                        controller       observed, if Adopts agrees
 //	going   Removed         any           9 nothing
@@ -292,23 +298,33 @@ func (p planner) apply() []Action {
 		return []Action{{Verb: Apply, Object: desired, Why: "Absent"}}
 	}
 	desired.SetUID(p.Physical.GetUID())
-	changed := p.Physical.GetAnnotations()[AppliedAnnotation] != desired.GetAnnotations()[AppliedAnnotation]
-	drifted := !changed && p.drifted(desired)
-	switch {
-	case p.Applied: // whatever it looks like, it has just been done
-	case changed:
+	changed, drifted := p.differs(desired)
+	if p.Applied { // whatever it looks like, it has just been done
+		changed, drifted = false, false
+	}
+	if changed {
 		return []Action{{Verb: Apply, Object: desired, Why: "Changed"}}
-	case drifted:
+	}
+	if actions, done := p.contest(drifted); done {
+		return actions
+	}
+	if drifted {
 		return []Action{{Verb: Apply, Object: desired, Drift: true, Why: "Drifted"}}
 	}
 	return p.write(p.status(placementv1alpha1.CopySynced, "", ""), p.Logical.GetUID())
 }
 
-func (p planner) drifted(desired *unstructured.Unstructured) bool {
-	if p.Settled != "" {
-		return Fingerprint(p.Physical) != p.Settled
+// differs says whether there is something new to apply, or else whether somebody
+// changed what was applied. What the copy says about the last apply serves only
+// who does not remember it: others can write that, too.
+func (p planner) differs(desired *unstructured.Unstructured) (changed, drifted bool) {
+	digest := desired.GetAnnotations()[AppliedAnnotation]
+	if p.Settled == "" {
+		changed = p.Physical.GetAnnotations()[AppliedAnnotation] != digest
+		return changed, !changed && !Owns(p.Physical, desired)
 	}
-	return !Owns(p.Physical, desired)
+	changed = !strings.HasPrefix(p.Settled, digest+" ")
+	return changed, !changed && Fingerprint(p.Physical) != p.Settled
 }
 
 // entry is that of the target in the targets annotation.

@@ -99,6 +99,9 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 		}
 		return false
 	}
+	if c.Status.Reason == syncer.ReasonControlledByOther && w.controlledByOther(p, physical) {
+		return false // a person decides
+	}
 	if c.Status.State != placementv1alpha1.CopySynced || c.Status.AppliedGeneration != obj.GetGeneration() {
 		w.fail(Converges, "the Copy of %s (generation %d) on %s is %s: %s %s, generation %d", key, obj.GetGeneration(), p.name,
 			c.Status.State, c.Status.Reason, c.Status.Message, c.Status.AppliedGeneration)
@@ -122,6 +125,19 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 	}
 	w.contentConverged(key, obj, p, physical)
 	return true
+}
+
+// controlledByOther says that a copy has a controller that belongs to nothing above.
+func (w *World) controlledByOther(p *physical, physical *unstructured.Unstructured) bool {
+	if physical == nil {
+		return false
+	}
+	ref := metav1.GetControllerOfNoCopy(physical)
+	if ref == nil {
+		return false
+	}
+	_, controller := p.api.ByUID(ref.UID)
+	return controller == nil || !w.livesAbove(p, cast(controller))
 }
 
 // contentConverged: everything that the object says is below.

@@ -37,7 +37,7 @@ type session struct {
 	orphans        map[kube.Key]types.UID
 	refused        map[kube.Key]int
 	silent         map[kube.Key]int
-	reverts        map[kube.Key]reverts
+	reverts        map[kube.Key]syncer.Reverts
 	making         map[kube.Key]bool
 
 	synced bool
@@ -74,7 +74,7 @@ func (p *physical) startSyncer() {
 		physical: p, logical: map[schema.GroupResource]*kube.Informer{}, beneath: map[schema.GroupResource]*kube.Informer{},
 		writtenCopies: newRecent[kube.Key](w), writtenBelow: newRecent[kube.Key](w), writtenLogical: newRecent[sightingKey](w),
 		settled: map[kube.Key]string{}, orphans: map[kube.Key]types.UID{},
-		refused: map[kube.Key]int{}, silent: map[kube.Key]int{}, reverts: map[kube.Key]reverts{}, making: map[kube.Key]bool{},
+		refused: map[kube.Key]int{}, silent: map[kube.Key]int{}, reverts: map[kube.Key]syncer.Reverts{}, making: map[kube.Key]bool{},
 	}
 	s.objects = newQueue(w, p.name+" objects", 3, s.reconcile)
 	s.sightings = newQueue(w, p.name+" sightings", 2, s.observe)
@@ -319,27 +319,6 @@ func revision(obj kube.Object) int64 {
 		return 0
 	}
 	return n
-}
-
-// reverts re-enacts the agent's damper.
-type reverts struct {
-	n    int
-	last time.Time
-}
-
-func (s *session) damp(key kube.Key) time.Duration {
-	r, now := s.reverts[key], s.world.now
-	if now.Sub(r.last) > 10*time.Minute {
-		r.n = 0
-	}
-	if r.n >= 5 {
-		pause := min(time.Second<<min(r.n-5, 10), 5*time.Minute)
-		if left := pause - now.Sub(r.last); left > 0 {
-			return left
-		}
-	}
-	s.reverts[key] = reverts{n: r.n + 1, last: now}
-	return 0
 }
 
 // handle connects informers and queues.

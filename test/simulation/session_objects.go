@@ -105,6 +105,7 @@ func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref:    syncer.Ref{Kind: kindOf(p.key.Resource), Cluster: p.key.Cluster, Namespace: p.key.Namespace, Name: p.key.Name},
 		Target: p.name, ControlPlane: controlPlane, Settled: p.settled[p.key],
+		Reverts: p.reverts[p.key], Now: p.world.now,
 		Owner: func(uid types.UID) (*unstructured.Unstructured, bool) {
 			obj := p.standIn(uid)
 			return cast(obj), obj != nil
@@ -316,11 +317,6 @@ func (p *pass) createNamespace() error {
 }
 
 func (p *pass) apply(a syncer.Action) error {
-	if a.Drift {
-		if p.after = p.damp(p.key); p.after > 0 {
-			return nil
-		}
-	}
 	exists := a.Object.GetUID() != ""
 	desired := a.Object
 	if !exists && !p.world.bugs.adopts {
@@ -341,9 +337,12 @@ func (p *pass) apply(a syncer.Action) error {
 	p.writtenBelow.put(p.key, applied)
 	p.settled[p.key] = syncer.Fingerprint(cast(applied))
 	p.in.Physical, p.in.Applied, p.in.Settled = cast(applied), true, p.settled[p.key]
+	delete(p.reverts, p.key)
 	if a.Drift {
+		p.reverts[p.key] = p.in.Reverts.Again(p.in.Now)
 		p.in.Reverted++
 	}
+	p.in.Reverts = p.reverts[p.key]
 	return nil
 }
 

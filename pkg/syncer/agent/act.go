@@ -123,11 +123,6 @@ const neverVersion = "1"
 // with a conflict, and we look again. Without it the apply would merge into the
 // object of somebody else.
 func (p *pass) apply(ctx context.Context, a syncer.Action) error {
-	if a.Drift {
-		if p.after = p.reverts.wait(p.key, time.Now()); p.after > 0 {
-			return nil // somebody changes it again and again
-		}
-	}
 	exists := a.Object.GetUID() != ""
 	if !exists && workload.Ruled(p.kind) {
 		if ruled, err := p.ruled(ctx); err != nil || !ruled {
@@ -151,7 +146,11 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	p.writtenBelow.put(p.key, obj)
 	p.settled.put(p.key, syncer.Fingerprint(obj))
 	p.in.Physical, p.in.Applied, p.in.Settled = obj, true, syncer.Fingerprint(obj)
-	if a.Drift {
+	if !a.Drift {
+		p.reverts.forget(p.key)
+		p.in.Reverts = syncer.Reverts{}
+	} else {
+		p.in.Reverts = p.reverts.reverted(p.key, p.in.Now)
 		p.in.Reverted++
 		klog.FromContext(ctx).Info("Reverted a change on the physical cluster")
 	}

@@ -3,47 +3,61 @@ package agent
 import (
 	"sync"
 	"time"
+
+	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
-const (
-	// freeReverts drifts in a row are reverted at once.
-	freeReverts = 5
-	// calm without a drift starts the count again.
-	calm = 10 * time.Minute
-	// maxRevertWait bounds the wait between two reverts.
-	maxRevertWait = 5 * time.Minute
-)
+// maxReverts bounds how many contested copies are remembered.
+const maxReverts = 4096
 
-// damper keeps two who want different things of one object from writing in
-// turn as fast as they can.
+// damper remembers which copies were changed below and put back, so that two who
+// want different things of one object do not write in turn as fast as they can.
+// What it means is decided by syncer.Plan.
 type damper struct {
 	mu     sync.Mutex
-	counts map[objectKey]reverts
+	counts map[objectKey]syncer.Reverts
 }
 
-type reverts struct {
-	n    int
-	last time.Time
+func (d *damper) get(key objectKey) syncer.Reverts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.counts[key]
 }
 
-// wait says how long to wait before reverting a drift of key; zero means now,
-// and counts.
-func (d *damper) wait(key objectKey, now time.Time) time.Duration {
+// reverted notes one more revert, and what counts now.
+func (d *damper) reverted(key objectKey, now time.Time) syncer.Reverts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.counts == nil {
-		d.counts = map[objectKey]reverts{}
+		d.counts = map[objectKey]syncer.Reverts{}
 	}
-	r := d.counts[key]
-	if now.Sub(r.last) > calm {
-		r.n = 0
+	r := d.counts[key].Again(now)
+	d.counts[key] = r
+	if len(d.counts) > maxReverts {
+		d.trim(now)
 	}
-	if r.n >= freeReverts {
-		pause := min(time.Second<<min(r.n-freeReverts, 10), maxRevertWait)
-		if left := pause - now.Sub(r.last); left > 0 {
-			return left
+	return r
+}
+
+// forget: the object has changed, or is gone.
+func (d *damper) forget(key objectKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.counts, key)
+}
+
+// trim drops what does not count any more; if that is nothing, the half of it that
+// is easiest to find.
+func (d *damper) trim(now time.Time) {
+	for key, r := range d.counts {
+		if r.At(now).Count == 0 {
+			delete(d.counts, key)
 		}
 	}
-	d.counts[key] = reverts{n: r.n + 1, last: now}
-	return 0
+	for key := range d.counts {
+		if len(d.counts) <= maxReverts/2 {
+			break
+		}
+		delete(d.counts, key)
+	}
 }

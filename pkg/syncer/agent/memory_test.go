@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -60,29 +61,31 @@ func TestWhatWasWrittenCountsUntilTheInformerHasIt(t *testing.T) {
 	}
 }
 
-func TestTwoWhoDisagreeAboutAnObjectDoNotWriteInTurnForEver(t *testing.T) {
+func TestRevertsAreRememberedForEachObjectWithinABound(t *testing.T) {
 	var d damper
-	key := objectKey{Request: controller.Request{Name: "a"}}
 	now := time.Unix(0, 0)
-	for n := range freeReverts {
-		if wait := d.wait(key, now); wait != 0 {
-			t.Fatalf("revert %d waits %s", n, wait)
-		}
+	key := func(n int) objectKey { return objectKey{Request: controller.Request{Name: strconv.Itoa(n)}} }
+	for range 7 {
+		d.reverted(key(1), now)
 	}
-	writes := 0
-	for range 3600 { // somebody changes it every second, for an hour
-		now = now.Add(time.Second)
-		if d.wait(key, now) == 0 {
-			writes++
-		}
+	if got, other := d.get(key(1)).Count, d.get(key(2)).Count; got != 7 || other != 0 {
+		t.Errorf("reverted 7 times, it counts %d; another one counts %d", got, other)
 	}
-	if writes < 5 || writes > 30 {
-		t.Errorf("%d reverts in an hour", writes)
+	d.forget(key(1))
+	if got := d.get(key(1)).Count; got != 0 {
+		t.Errorf("forgotten, it counts %d", got)
 	}
-	if wait := d.wait(objectKey{Request: controller.Request{Name: "b"}}, now); wait != 0 {
-		t.Error("another object has to wait")
+	for n := range maxReverts {
+		d.reverted(key(n), now)
 	}
-	if wait := d.wait(key, now.Add(calm+time.Minute)); wait != 0 {
-		t.Errorf("after a quiet time: %s", wait)
+	later := now.Add(time.Hour)
+	if d.reverted(key(-1), later); len(d.counts) != 1 {
+		t.Errorf("%d are remembered of which one counts", len(d.counts))
+	}
+	for n := range 3 * maxReverts {
+		d.reverted(key(n), later)
+	}
+	if len(d.counts) > maxReverts {
+		t.Errorf("%d are remembered", len(d.counts))
 	}
 }

@@ -113,6 +113,7 @@ func (p *pass) done() {
 		p.settled.drop(p.key)
 		p.asked.drop(p.key)
 		p.uncounted.drop(p.key)
+		p.reverts.forget(p.key)
 		if (stands || p.in.Physical == nil) && p.orphans.drop(p.key) {
 			p.report.orphans(p.orphans.len())
 		}
@@ -129,7 +130,7 @@ var unfinished = map[placementv1alpha1.CopyState]bool{
 func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref: p.key.ref(p.kind), Target: p.target, ControlPlane: p.controlPlane,
-		Settled: p.settled.get(p.key), Owner: p.standIn,
+		Settled: p.settled.get(p.key), Owner: p.standIn, Reverts: p.reverts.get(p.key), Now: time.Now(),
 	}
 	if obj, ok := p.logical[p.key.Resource].Get(p.key.Request); ok {
 		p.in.Logical = obj
