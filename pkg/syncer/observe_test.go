@@ -191,31 +191,3 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		})
 	}
 }
-
-func TestAnEventSpeaksOfTheLogicalObject(t *testing.T) {
-	event := parse(t, `
-apiVersion: v1
-kind: Event
-metadata: {name: web.1, namespace: shop-web-1, uid: e1, resourceVersion: "5"}
-involvedObject: {apiVersion: v1, kind: Pod, name: web-1, namespace: shop-web-1, uid: p1, resourceVersion: "4"}
-related: {kind: Node, name: n1}
-reason: Started
-message: Started container
-count: 2
-`)
-	if namespace, uid := Involved(event); namespace != "shop-web-1" || uid != "p1" {
-		t.Errorf("about %s in %s", uid, namespace)
-	}
-	want := parse(t, `
-apiVersion: v1
-kind: Event
-metadata: {name: web.1, namespace: web, annotations: {atoll.dev/uid: e1}}
-involvedObject: {apiVersion: v1, kind: Pod, name: web-1.east, namespace: web, uid: l1}
-reason: Started
-message: Started container
-count: 2
-`)
-	if diff := cmp.Diff(want.Object, EventUp(event, "web", Owner{Name: "web-1.east", UID: "l1"}).Object); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}

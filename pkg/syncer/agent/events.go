@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -56,7 +57,8 @@ func (s *session) bringEvent(ctx context.Context, key string) (controller.Result
 	if namespace == nil || namespace.GetDeletionTimestamp() != nil {
 		return controller.Result{}, nil
 	}
-	about, ok := s.owner(uid)
+	names := s.namesIn(logicalcluster.From(namespace), uid)
+	about, ok := names.Owner(uid)
 	if !ok {
 		if time.Since(seenAt(event)) < eventPatience {
 			return controller.Result{RequeueAfter: time.Second}, nil
@@ -64,7 +66,7 @@ func (s *session) bringEvent(ctx context.Context, key string) (controller.Result
 		return controller.Result{}, nil
 	}
 	ctx = scope.WithCluster(ctx, logicalcluster.From(namespace))
-	err := s.writeEvent(ctx, syncer.EventUp(event, namespace.GetName(), about))
+	err := s.writeEvent(ctx, syncer.EventUp(event, namespace.GetName(), about, names))
 	if isSilence(err) {
 		return controller.Result{RequeueAfter: 10 * time.Second}, nil
 	}
@@ -72,6 +74,33 @@ func (s *session) bringEvent(ctx context.Context, key string) (controller.Result
 		klog.FromContext(ctx).V(2).Info("Bringing up an event failed", "err", err)
 	}
 	return controller.Result{}, nil
+}
+
+// namesIn are the names for an event about the object with uid in a logical cluster:
+// those of its own objects, whatever the event says.
+func (s *session) namesIn(cluster logicalcluster.Name, uid types.UID) syncer.Names {
+	names := syncer.Names{
+		Owner: func(uid types.UID) (syncer.Owner, bool) {
+			if obj, ok := s.standIn(uid); !ok || logicalcluster.From(obj) != cluster {
+				return syncer.Owner{}, false
+			}
+			return s.owner(uid)
+		},
+		Namespace: func(physical string) (string, bool) {
+			n := first(s.logical[namespaces].ByIndex(byPhysicalName, physical))
+			if n == nil || logicalcluster.From(n) != cluster {
+				return "", false
+			}
+			return n.GetName(), true
+		},
+	}
+	if pods := mustResource("Pod"); s.below[pods] != nil {
+		// The node of a Pod that a user made is the physical cluster (syncer.NodeOf).
+		if pod := first(s.below[pods].ByIndex(byUID, string(uid))); pod != nil && s.isCopy(pods, pod) {
+			names.Node = s.target
+		}
+	}
+	return names
 }
 
 func (s *session) writeEvent(ctx context.Context, event *unstructured.Unstructured) error {
