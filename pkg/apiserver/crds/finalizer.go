@@ -69,6 +69,9 @@ func (f *Finalizer) reconcile(ctx context.Context, r controller.Request) (contro
 		apihelpers.SetCRDCondition(crd, terminating(apiextensionsv1.ConditionTrue, "InstanceDeletionInProgress", "CustomResource deletion is in progress"))
 		return controller.Result{}, f.write(ctx, crd)
 	}
+	if going, err := f.going(ctx, crd); !going {
+		return controller.Result{}, err
+	}
 	condition, left, err := f.empty(ctx, d)
 	if err != nil || left > 0 {
 		before := crd.Status.DeepCopy()
@@ -84,6 +87,19 @@ func (f *Finalizer) reconcile(ctx context.Context, r controller.Request) (contro
 	apihelpers.SetCRDCondition(crd, condition)
 	apihelpers.CRDRemoveFinalizer(crd, apiextensionsv1.CustomResourceCleanupFinalizer)
 	return controller.Result{}, f.write(ctx, crd)
+}
+
+// going asks the server whether a definition is being deleted: the informer may know one
+// that is gone and made again under its name.
+func (f *Finalizer) going(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
+	live, err := f.client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, crd.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the definition: %w", err)
+	}
+	return live.UID == crd.UID && finalizing(live), nil
 }
 
 // showing is how long a definition that others hold has to show its condition yet.

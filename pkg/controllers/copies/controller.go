@@ -15,7 +15,6 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
-	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -32,7 +31,7 @@ type Config struct {
 	Copies *controller.Informer[*placementv1alpha1.Copy]
 	// Metadata tells of deleted objects and changed targets.
 	Metadata *controller.Metadata
-	// PhysicalClusters tells which targets were given up; nil means none.
+	// PhysicalClusters tells which targets may have been given up; nil means none.
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	// Decide decides; default: Decide. The simulation plants mistakes here.
 	Decide func(metav1.Object, []*placementv1alpha1.Copy, func(target string) bool) Verdict
@@ -151,28 +150,11 @@ func (s *Controller) enqueueCopy(c *placementv1alpha1.Copy) {
 	}
 }
 
-// clusterChanged: who waits for a target that was given up can go on.
-func (s *Controller) clusterChanged(old, new *fleetv1alpha1.PhysicalCluster) {
-	if new != nil && (!new.Spec.Forget || old != nil && old.Spec.Forget) {
-		return
-	}
-	for gvr, informer := range s.Metadata.All() {
-		if _, ok := workload.ByResource(gvr.GroupResource()); !ok {
-			continue
-		}
-		for _, obj := range informer.List() {
-			if hasFinalizer(obj) && (obj.DeletionTimestamp != nil || hasRemoving(obj)) {
-				s.queue.Enqueue(key{Resource: gvr, Object: controller.RequestFor(obj)})
-			}
-		}
-	}
-}
-
 // concerns says that an object that is being deleted waits for more than the
 // syncer that brought it up.
 func (s *Controller) concerns(obj metav1.Object) bool {
 	for name, t := range stamp.TargetsOf(obj.GetAnnotations()) {
-		if t.State == placementv1alpha1.TargetObserved && !s.givenUp(name) {
+		if t.State == placementv1alpha1.TargetObserved && !s.mayBeGivenUp(name) {
 			return false
 		}
 	}
@@ -199,13 +181,10 @@ func hasRemoving(obj metav1.Object) bool {
 	return false
 }
 
-// givenUp says that nobody will ever acknowledge for a target.
-func (s *Controller) givenUp(target string) bool {
-	if s.PhysicalClusters == nil {
-		return false
-	}
-	pc, ok := s.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
-	return !ok || pc.Spec.Forget
+// placeable says whether objects of a resource may have copies.
+func placeable(gvr schema.GroupVersionResource) bool {
+	_, ok := workload.ByResource(gvr.GroupResource())
+	return ok
 }
 
 // reconcile takes note of what the Copies of one object say.
@@ -230,7 +209,11 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			}
 		}
 	}
-	v := s.Decide(object, copies, s.givenUp)
+	given, err := s.givenUp(ctx, k, object, copies)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	v := s.Decide(object, copies, func(target string) bool { return given[target] })
 	if k.isNamespace() && (obj == nil || v.Finalizer && obj.DeletionTimestamp != nil) {
 		// What is in the Namespace goes before our finalizer does: a Namespace that
 		// is made again under the name starts without a decision.

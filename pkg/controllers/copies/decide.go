@@ -25,7 +25,7 @@ type Verdict struct {
 }
 
 // Decide looks at an object, nil if it is known to be gone, and at its Copies.
-// gone tells of a target that an admin gave up or that is not registered.
+// gone tells of a target that was given up, see givenUp.
 //
 //	object            entry     Copy of the target       do
 //	gone, other UID             Removed                  delete the Copy

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -110,7 +111,9 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	return controller.Result{}, errors.Join(errs...)
 }
 
-// read asks the watch cache, which is at least as new as the event that led here.
+// read asks the watch cache. That of one resource is at least as new as the event that
+// led here, those of the others may be older: what is missing there is read from etcd
+// if something would be deleted for it.
 func (c *Controller) read(ctx context.Context, key controller.Request) (s seen, err error) {
 	cached := metav1.GetOptions{ResourceVersion: "0"}
 	if s.service, err = c.Kube.CoreV1().Services(key.Namespace).Get(ctx, key.Name, cached); apierrors.IsNotFound(err) {
@@ -130,7 +133,27 @@ func (c *Controller) read(ctx context.Context, key controller.Request) (s seen, 
 		return s, fmt.Errorf("reading the EndpointSlices: %w", err)
 	}
 	s.slices = list.Items
-	return s, nil
+	return s, c.confirm(ctx, key, &s)
+}
+
+// confirm reads anew what is missing.
+func (c *Controller) confirm(ctx context.Context, key controller.Request, s *seen) (err error) {
+	mirrored := slices.ContainsFunc(s.slices, func(e discoveryv1.EndpointSlice) bool { return e.Labels[discoveryv1.LabelManagedBy] == mirrorer })
+	if s.service == nil && (mirrored || s.endpoints != nil && s.endpoints.Labels[managedBy] == manager) {
+		if s.service, err = c.Kube.CoreV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			s.service = nil
+		} else if err != nil {
+			return fmt.Errorf("reading the Service: %w", err)
+		}
+	}
+	if s.endpoints == nil && mirrored {
+		if s.endpoints, err = c.Kube.CoreV1().Endpoints(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			s.endpoints = nil
+		} else if err != nil {
+			return fmt.Errorf("reading the Endpoints: %w", err)
+		}
+	}
+	return nil
 }
 
 // write makes the Endpoints say what the slices say.

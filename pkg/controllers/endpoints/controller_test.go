@@ -10,12 +10,14 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
@@ -101,5 +103,43 @@ func TestEndpointsOfAUserAreMirroredAndUnwantedMirrorsGo(t *testing.T) {
 	})
 	if diff := cmp.Diff([]string{"10.1.2.3"}, addresses); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The watch cache of one resource may be older than the event of another.
+func TestWhatAWatchCacheLacksIsReadAnewBeforeAnythingIsDeletedForIt(t *testing.T) {
+	t.Parallel()
+	made := in("shop", "web")
+	made.Labels = map[string]string{managedBy: manager}
+	mirrored := slice(mirrorer, endpoint("10.0.0.7", true, false))
+	mirrored.ObjectMeta = in("shop", "db-00000000")
+	mirrored.Labels = map[string]string{discoveryv1.LabelServiceName: "db", discoveryv1.LabelManagedBy: mirrorer}
+	objects := []runtime.Object{
+		&corev1.Service{ObjectMeta: in("shop", "web"), Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}, &corev1.Endpoints{ObjectMeta: made},
+		&corev1.Service{ObjectMeta: in("shop", "db")}, &corev1.Endpoints{ObjectMeta: in("shop", "db"), Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: "10.1.2.3"}}, Ports: []corev1.EndpointPort{{Port: 5432}},
+		}}}, &mirrored,
+	}
+	for _, lagging := range []string{"services", "endpoints"} {
+		kube := fake.NewClientset(objects...)
+		kube.PrependReactor("get", lagging, func(a clienttesting.Action) (bool, runtime.Object, error) {
+			get := a.(clienttesting.GetActionImpl)
+			return get.GetOptions.ResourceVersion == "0", nil, apierrors.NewNotFound(corev1.Resource(lagging), get.Name)
+		})
+		c := &Controller{Config: Config{Kube: kube}}
+		for _, name := range []string{"web", "db"} {
+			if _, err := c.reconcile(t.Context(), controller.Request{Cluster: "a", Namespace: "shop", Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, a := range kube.Actions() {
+			if remove, ok := a.(clienttesting.DeleteAction); ok && remove.GetName() != mirrored.Name { // replaced by what is to be mirrored now
+				t.Errorf("without %s in the watch cache, %s %s was deleted", lagging, remove.GetResource().Resource, remove.GetName())
+			}
+		}
+		list, err := kube.DiscoveryV1().EndpointSlices("shop").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].Endpoints[0].Addresses[0] != "10.1.2.3" {
+			t.Errorf("without %s in the watch cache, what is mirrored is %v, %v", lagging, list.Items, err)
+		}
 	}
 }

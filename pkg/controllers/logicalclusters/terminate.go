@@ -24,6 +24,14 @@ func (c *Controller) terminate(ctx context.Context, lc *tenancyv1alpha1.LogicalC
 	if !slices.Contains(lc.Finalizers, ContentFinalizer) {
 		return controller.Result{}, nil // what others hold
 	}
+	// The informer may know one that is gone and made again under its name.
+	live, err := c.Client.TenancyV1alpha1().LogicalClusters().Get(ctx, lc.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && (live.UID != lc.UID || live.DeletionTimestamp == nil) {
+		return controller.Result{}, nil
+	}
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("reading: %w", err)
+	}
 	left, err := c.empty(within(ctx, name), name)
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("removing content: %w", err)

@@ -34,6 +34,8 @@ const (
 var (
 	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 	pods       = corev1.SchemeGroupVersion.WithResource("pods")
+
+	logicalClusters = tenancyv1alpha1.SchemeGroupVersion.WithResource("logicalclusters")
 )
 
 // Config is what the controller needs.
@@ -149,7 +151,10 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		c.forget(key)
 		return controller.Result{}, nil
 	}
-	saw := c.look(ctx, key, ns.UID)
+	saw, err := c.look(ctx, key, ns.UID)
+	if err != nil {
+		return controller.Result{}, err
+	}
 	plan := saw.plan()
 	if plan.wait {
 		return controller.Result{RequeueAfter: overdue}, nil
@@ -169,19 +174,38 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 }
 
 // look reads what other servers keep in a namespace.
-func (c *Controller) look(ctx context.Context, key controller.Request, uid types.UID) (saw sight) {
-	lc, ok := c.Clusters.Get(controller.Request{Cluster: scope.Root, Name: key.Cluster.String()})
-	saw.others = ok && lc.DeletionTimestamp == nil && c.Elsewhere.Has(key.Cluster)
+func (c *Controller) look(ctx context.Context, key controller.Request, uid types.UID) (saw sight, err error) {
+	if saw.others = c.Elsewhere.Has(key.Cluster); saw.others {
+		if saw.others, err = c.stays(ctx, key.Cluster); err != nil {
+			return saw, err
+		}
+	}
 	if !saw.others {
 		c.forget(key)
-		return saw
+		return saw, nil
 	}
 	if saw.pods = c.pods.CountNamespace(key.Cluster, key.Name); saw.pods > 0 {
 		saw.unknown = c.Elsewhere.Unknown(key.Cluster)
-		return saw
+		return saw, nil
 	}
 	saw.left, saw.failed, saw.unknown, saw.swept = c.Elsewhere.Sweep(ctx, key.Cluster, key.Name, uid)
-	return saw
+	return saw, nil
+}
+
+// stays says whether a logical cluster is there and not being deleted. That the
+// informer lacks it proves nothing: what other servers keep in it counts.
+func (c *Controller) stays(ctx context.Context, cluster logicalcluster.Name) (bool, error) {
+	if lc, ok := c.Clusters.Get(controller.Request{Cluster: scope.Root, Name: cluster.String()}); ok {
+		return lc.DeletionTimestamp == nil, nil
+	}
+	lc, err := c.Client.Resource(logicalClusters).Get(scope.WithCluster(ctx, scope.Root), cluster.String(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the logical cluster: %w", err)
+	}
+	return lc.DeletionTimestamp == nil, nil
 }
 
 func (c *Controller) forget(key controller.Request) {

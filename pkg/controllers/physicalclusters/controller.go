@@ -132,6 +132,9 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	}
 	var forgetErr error
 	if pc.Spec.Forget {
+		if err := c.confirmForget(ctx, pc); err != nil {
+			return controller.Result{}, err
+		}
 		var copies []*placementv1alpha1.Copy
 		copies, forgetErr = c.forget(ctx, pc)
 		wanted.Status.Forgotten = report(pc.Status.Forgotten, copies, c.Clock.Now())
@@ -191,13 +194,21 @@ func (c *Controller) makeLeaseNamespace(ctx context.Context) error {
 }
 
 // removeLease removes the heartbeat of a physical cluster that is gone: one that
-// is registered anew under the name has not reported yet.
+// is registered anew under the name has not reported yet. That the informer lacks it
+// proves nothing: it may just have been registered.
 func (c *Controller) removeLease(ctx context.Context, name string) error {
-	if _, ok := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: name}); !ok {
+	lease, ok := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: name})
+	if !ok {
 		return nil
 	}
-	err := c.Kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace).Delete(ctx, name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if _, err := c.Client.FleetV1alpha1().PhysicalClusters().Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if err != nil {
+			return fmt.Errorf("reading the physical cluster: %w", err)
+		}
+		return nil // it comes back here when the informer knows it
+	}
+	err := c.Kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(lease.UID))})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // a conflict is the Lease of a successor
 		return fmt.Errorf("removing the Lease: %w", err)
 	}
 	return nil

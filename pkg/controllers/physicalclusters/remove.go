@@ -23,6 +23,19 @@ import (
 // still holds it.
 const ConditionRemovable = "Removable"
 
+// confirmForget asks the server whether the order to forget stands: an informer may
+// know one that was taken back, or that was about a predecessor of the same name.
+func (c *Controller) confirmForget(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) error {
+	live, err := c.Client.FleetV1alpha1().PhysicalClusters().Get(ctx, pc.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading the order to forget: %w", err)
+	}
+	if err != nil || live.UID != pc.UID || !live.Spec.Forget {
+		return apierrors.NewConflict(fleetv1alpha1.Resource("physicalclusters"), pc.Name, errors.New("the order to forget it does not stand any more"))
+	}
+	return nil
+}
+
 // forget declares the copies of a physical cluster removed, and returns those
 // for which that was written.
 func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) ([]*placementv1alpha1.Copy, error) {

@@ -200,6 +200,11 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			}
 			needed = needs(present)
 		}
+		if removes(current, needed) {
+			if err := c.confirm(ctx, k, needed); err != nil {
+				return controller.Result{}, err
+			}
+		}
 	}
 	targets := next(current, needed)
 	if targets.String() == current.String() {

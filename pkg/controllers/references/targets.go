@@ -67,6 +67,16 @@ func adds(current placementv1alpha1.Targets, needed map[string]need) bool {
 	return false
 }
 
+// removes says that a copy would be removed because nobody needs it.
+func removes(current placementv1alpha1.Targets, needed map[string]need) bool {
+	for name, target := range current {
+		if target.State == placementv1alpha1.TargetSync && needed[name] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // next are the targets that an object should have.
 //
 //	has now    needed  then

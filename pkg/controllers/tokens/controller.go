@@ -159,9 +159,16 @@ func (c *Controller) write(ctx context.Context, secret *corev1.Secret, account *
 	return fmt.Errorf("writing a token: %w", err)
 }
 
-// unmention takes a Secret that is gone from the list of its account.
+// unmention takes a Secret that is gone from the list of its account. That the informer
+// lacks it proves nothing.
 func (c *Controller) unmention(ctx context.Context, k key) error {
 	if _, ok := c.accounts.Get(controller.Request{Cluster: k.Cluster, Namespace: k.Namespace, Name: k.Account}); !ok {
+		return nil
+	}
+	if _, err := c.Kube.CoreV1().Secrets(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if err != nil {
+			return fmt.Errorf("reading the Secret: %w", err)
+		}
 		return nil
 	}
 	client := c.Kube.CoreV1().ServiceAccounts(k.Namespace)

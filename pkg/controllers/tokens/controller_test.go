@@ -138,3 +138,44 @@ func TestAnAccountDoesNotMentionATokenThatIsGone(t *testing.T) {
 		return account.Secrets
 	})
 }
+
+func TestATokenThatOnlyTheInformerLacksIsStillMentioned(t *testing.T) {
+	t.Parallel()
+	robot := &corev1.ServiceAccount{ObjectMeta: meta("robot", "1"), Secrets: []corev1.ObjectReference{{Name: "late"}, {Name: "other"}}}
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	m := controller.NewMetadata(metadatafake.NewSimpleMetadataClient(scheme,
+		&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta("robot", "1")}),
+		[]schema.GroupVersionResource{accounts}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	if err := m.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	kube := fake.NewClientset(robot, token("late", "robot", "1", data("mine", "ca")))
+	c := New(Config{Kube: kube, Metadata: m, RootCA: []byte("ca")}) // its informer of Secrets does not run
+	k := keyFor(token("late", "robot", "1", nil))
+	mentioned := func() []corev1.ObjectReference {
+		if _, err := c.reconcile(ctx, k); err != nil {
+			t.Fatal(err)
+		}
+		account, err := kube.CoreV1().ServiceAccounts("web").Get(ctx, "robot", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return account.Secrets
+	}
+	if diff := cmp.Diff(robot.Secrets, mentioned()); diff != "" {
+		t.Errorf("while it is there: %s", diff)
+	}
+	if err := kube.CoreV1().Secrets("web").Delete(ctx, "late", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]corev1.ObjectReference{{Name: "other"}}, mentioned()); diff != "" {
+		t.Errorf("when it is gone: %s", diff)
+	}
+}

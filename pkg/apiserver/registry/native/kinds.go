@@ -24,21 +24,26 @@ func LogicalCluster() Kind {
 	return Kind{
 		GroupVersion: tenancy.SchemeGroupVersion, Kind: "LogicalCluster", Plural: "logicalclusters", Singular: "logicalcluster",
 		ShortNames: []string{"lc"}, RootOnly: true,
-		New:     func() runtime.Object { return &tenancy.LogicalCluster{} },
-		NewList: func() runtime.Object { return &tenancy.LogicalClusterList{} },
-		Spec:    func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Spec },
-		Status:  func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Status },
-		OnCreate: func(o runtime.Object) {
-			if m := accessor(o); !slices.Contains(m.GetFinalizers(), tenancy.ContentFinalizer) {
-				m.SetFinalizers(append(m.GetFinalizers(), tenancy.ContentFinalizer))
-			}
-		},
+		New:      func() runtime.Object { return &tenancy.LogicalCluster{} },
+		NewList:  func() runtime.Object { return &tenancy.LogicalClusterList{} },
+		Spec:     func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Spec },
+		Status:   func(o runtime.Object) any { return &o.(*tenancy.LogicalCluster).Status },
+		OnCreate: withFinalizer(tenancy.ContentFinalizer),
 		Validate: validateLogicalCluster,
 		Columns:  []metav1.TableColumnDefinition{column("Phase", "Where it is in its life."), column("URL", "Where its API is served.")},
 		Row: func(o runtime.Object) []any {
 			s := o.(*tenancy.LogicalCluster).Status
 			return []any{string(s.Phase), s.URL}
 		},
+	}
+}
+
+// withFinalizer is an OnCreate that adds a finalizer.
+func withFinalizer(name string) func(runtime.Object) {
+	return func(o runtime.Object) {
+		if m := accessor(o); !slices.Contains(m.GetFinalizers(), name) {
+			m.SetFinalizers(append(m.GetFinalizers(), name))
+		}
 	}
 }
 
@@ -56,6 +61,8 @@ func PhysicalCluster() Kind {
 				c.Type = fleet.ConnectionPull
 			}
 		},
+		// From the first write on: that one is not found proves that nothing is left there.
+		OnCreate: withFinalizer(fleet.CopiesFinalizer),
 		Validate: validatePhysicalCluster,
 		Columns: []metav1.TableColumnDefinition{
 			column("Ready", "Whether it answers and its syncer reports."), column("Schedulable", "Whether it may receive new placements."),

@@ -1,0 +1,67 @@
+package references
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// confirm asks the server, before a copy is removed because nobody refers to the
+// object any more, who does: a referrer that the informers lack may just have been
+// made, and absence is no instruction to remove anything. It adds to needed what the
+// referrers need that are there.
+func (c *Controller) confirm(ctx context.Context, k key, needed map[string]need) error {
+	wanted, err := c.liveReferences(ctx, k)
+	if err != nil {
+		return err
+	}
+	for _, kind := range workload.Kinds() {
+		if !refers(kind) {
+			continue
+		}
+		list, err := c.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("reading what may refer to it: %w", err)
+		}
+		for i := range list.Items {
+			h := hold(kind, &list.Items[i])
+			if h == nil || !slices.ContainsFunc(h.references, wanted.Has) {
+				continue
+			}
+			for target, n := range needs([]*holder{h}) {
+				needed[target] = max(needed[target], n)
+			}
+		}
+	}
+	return nil
+}
+
+// liveReferences are the references that lead to k: its own, and for a Secret those
+// to service accounts that name it.
+func (c *Controller) liveReferences(ctx context.Context, k key) (sets.Set[workload.Reference], error) {
+	wanted := sets.New(workload.Reference{Resource: k.resource, Name: k.Name})
+	if k.resource != workload.Secrets || c.ServiceAccounts == nil {
+		return wanted, nil
+	}
+	list, err := c.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource("serviceaccounts")).Namespace(k.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the service accounts: %w", err)
+	}
+	for i := range list.Items {
+		account := &corev1.ServiceAccount{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, account); err != nil {
+			return nil, fmt.Errorf("reading service account %s: %w", list.Items[i].GetName(), err)
+		}
+		if slices.Contains(secretsOf(account), k.Name) {
+			wanted.Insert(workload.Reference{Resource: workload.ServiceAccounts, Name: account.Name})
+		}
+	}
+	return wanted, nil
+}
