@@ -20,6 +20,8 @@ type store struct {
 	hub *hub
 	// raw is the storage below the watch cache; nil leaves all lists to the cache.
 	raw storage.Interface
+	// reached spares watches the question to etcd.
+	reached reached
 }
 
 // Create implements storage.Interface.
@@ -97,6 +99,9 @@ func (s *store) Watch(ctx context.Context, key string, o storage.ListOptions) (w
 	key, c, err := s.keys.many(ctx, key, o.Recursive)
 	if err != nil {
 		return nil, err
+	}
+	if err := s.refuseFuture(ctx, o); err != nil {
+		return failed(err)
 	}
 	if target, ok := scope.TargetFrom(ctx); ok {
 		return s.watchView(ctx, target, key, o)
