@@ -44,6 +44,12 @@ type InformerOptions[T Object] struct {
 	Unscoped bool
 	// Tweak changes the options of each list and watch, for selectors.
 	Tweak func(*metav1.ListOptions)
+	// Server watches over the informer: that its server did not go back in time.
+	// Default: nothing does; who shares a process with the server needs none.
+	Server *Server
+	// Metadata lists what List lists, without contents: what the informer is compared
+	// with. It must be nil if the Transform drops objects.
+	Metadata func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }
 
 // Informer keeps a copy of all objects of one resource. What it returns is
@@ -51,7 +57,11 @@ type InformerOptions[T Object] struct {
 type Informer[T Object] struct {
 	name      string
 	reflector *cache.Reflector
+	source    *source
 	store     *store[T]
+	server    *Server
+	metadata  func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+	seen      seen
 	transform func(runtime.Object) (T, error)
 	// maps has the labels and annotations, unless there is a transform.
 	maps sharing.Maps
@@ -64,18 +74,25 @@ type Informer[T Object] struct {
 
 	syncOnce sync.Once
 	synced   chan struct{}
+
+	runMu sync.Mutex
+	// again ends the list or watch of now, for a new list.
+	again context.CancelFunc
 }
 
 // NewInformer makes an informer over lw, whose objects have the type of
 // example; name appears in logs.
 func NewInformer[T Object](name string, example runtime.Object, lw ListWatch, o InformerOptions[T]) *Informer[T] {
-	i := &Informer[T]{name: name, transform: o.Transform, synced: make(chan struct{})}
+	i := &Informer[T]{name: name, transform: o.Transform, server: o.Server, metadata: o.Metadata, synced: make(chan struct{}), again: func() {}}
 	if i.transform == nil {
 		i.transform = i.slim
 	}
 	i.store = newStore(indexers(o.Indexers))
-	i.reflector = cache.NewReflectorWithOptions(
-		source{lw: lw, unscoped: o.Unscoped, tweak: o.Tweak}, example, sink[T]{i},
+	i.source = &source{lw: lw, unscoped: o.Unscoped, tweak: o.Tweak, seen: &i.seen}
+	if i.server != nil {
+		i.source.reconnected = i.reconnected
+	}
+	i.reflector = cache.NewReflectorWithOptions(i.source, example, sink[T]{i},
 		cache.ReflectorOptions{Name: name, Backoff: backoff()})
 	return i
 }
@@ -88,7 +105,17 @@ func backoff() *wait.Backoff {
 
 // Run fills the informer and keeps it current until ctx is done. The context
 // may carry the view of a physical cluster (scope.WithTarget).
-func (i *Informer[T]) Run(ctx context.Context) { i.reflector.RunWithContext(ctx) }
+func (i *Informer[T]) Run(ctx context.Context) {
+	defer i.server.join(i)()
+	for ctx.Err() == nil {
+		run, again := context.WithCancel(ctx)
+		i.runMu.Lock()
+		i.again = again
+		i.runMu.Unlock()
+		i.reflector.RunWithContext(run)
+		again()
+	}
+}
 
 // clear reports all objects as gone; Run has ended.
 func (i *Informer[T]) clear() {

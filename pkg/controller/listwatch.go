@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,36 +39,102 @@ type source struct {
 	lw       ListWatch
 	unscoped bool
 	tweak    func(*metav1.ListOptions)
+	seen     *seen
+
+	// reconnected, if not nil, is asked before a watch that goes on from a version is
+	// believed; after says that attempts to watch failed before it.
+	reconnected func(ctx context.Context, after bool) error
+
+	mu sync.Mutex
+	// asked is what had been seen when the list that is on its way was asked for.
+	asked mark
+	// anew: the next list is of the state itself and not from a version.
+	anew bool
+	// begun is the version of the last list: a watch from there is its first.
+	begun string
+	// failing: the last attempt to watch failed.
+	failing bool
 }
 
 // IsWatchListSemanticsUnSupported keeps the reflector from streaming the
 // initial list: it would collect it in a store keyed by namespace and name and
 // lose equally named objects of different logical clusters.
-func (s source) IsWatchListSemanticsUnSupported() bool { return true }
+func (s *source) IsWatchListSemanticsUnSupported() bool { return true }
 
-func (s source) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	s.mu.Lock()
+	if s.anew && o.Continue == "" {
+		o.ResourceVersion, o.ResourceVersionMatch = "", ""
+	}
+	if o.Continue == "" {
+		s.asked = s.seen.mark()
+	}
+	s.mu.Unlock()
 	ctx = s.prepare(ctx, &o)
 	return s.lw.List(ctx, o)
 }
 
-func (s source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	ctx = s.prepare(ctx, &o)
-	return s.lw.Watch(ctx, o)
+// WatchWithContext asks whether the server went back after the watch has begun: one
+// that goes back later ends it.
+func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	version := o.ResourceVersion
+	prepared := s.prepare(ctx, &o)
+	w, err := s.lw.Watch(prepared, o)
+	first, after := s.attempt(version, err)
+	if err != nil || first || s.reconnected == nil {
+		return w, err
+	}
+	if err := s.reconnected(ctx, after); err != nil {
+		w.Stop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// attempt notes how an attempt to watch went: whether it is the first after a list,
+// and whether the one before it failed.
+func (s *source) attempt(version string, err error) (first, after bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, after = version == s.begun && !s.failing, s.failing
+	s.failing = err != nil
+	if err == nil {
+		s.begun = ""
+	}
+	return first, after
+}
+
+// listed ends a list.
+func (s *source) listed(version string) mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.anew, s.begun, s.failing = false, version, false
+	return s.asked
+}
+
+func (s *source) relist() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.anew = true
 }
 
 // List and Watch complete cache.ListerWatcher; the reflector never calls them.
-func (s source) List(o metav1.ListOptions) (runtime.Object, error) {
+func (s *source) List(o metav1.ListOptions) (runtime.Object, error) {
 	return s.ListWithContext(context.TODO(), o)
 }
 
-func (s source) Watch(o metav1.ListOptions) (watch.Interface, error) {
+func (s *source) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.TODO(), o)
 }
 
-func (s source) prepare(ctx context.Context, o *metav1.ListOptions) context.Context {
+func (s *source) prepare(ctx context.Context, o *metav1.ListOptions) context.Context {
 	if s.tweak != nil {
 		s.tweak(o)
 	}
+	return s.scoped(ctx)
+}
+
+func (s *source) scoped(ctx context.Context) context.Context {
 	if s.unscoped {
 		return ctx
 	}

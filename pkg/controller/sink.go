@@ -47,7 +47,8 @@ func (s sink[T]) Delete(obj any) error {
 
 // Replace implements cache.ReflectorStore: objs is the complete list. An object
 // that is not in it is gone.
-func (s sink[T]) Replace(objs []any, _ string) error {
+func (s sink[T]) Replace(objs []any, version string) error {
+	s.i.listed(version)
 	s.i.mu.Lock()
 	defer s.i.mu.Unlock()
 	listed := make(map[string]bool, len(objs))
@@ -66,6 +67,10 @@ func (s sink[T]) Replace(objs []any, _ string) error {
 	s.i.syncOnce.Do(func() { close(s.i.synced) })
 	return nil
 }
+
+// UpdateResourceVersion implements cache.ResourceVersionUpdater: an event or a
+// bookmark had that version.
+func (s sink[T]) UpdateResourceVersion(version string) { s.i.seen.raise(version) }
 
 // Resync implements cache.ReflectorStore.
 func (s sink[T]) Resync() error { return nil }

@@ -81,6 +81,12 @@ func (s *store[T]) list() []T {
 	return slices.AppendSeq(make([]T, 0, len(s.objects)), maps.Values(s.objects))
 }
 
+func (s *store[T]) all() map[string]T {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return maps.Clone(s.objects)
+}
+
 func (s *store[T]) keys() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
