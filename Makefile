@@ -41,6 +41,14 @@ test-integration: ## run the tests against the server in process
 test-e2e: ## run the tests with real processes and kubectl
 	@hack/test.sh e2e
 
+.PHONY: test-unit-race
+test-unit-race: ## run unit tests and simulation with the race detector (needs a C compiler)
+	@hack/test.sh race
+
+.PHONY: test-race
+test-race: ## run the tests that link the API server with the race detector (compiles Kubernetes once more)
+	@hack/test.sh race-server
+
 .PHONY: conformance
 conformance: ## judge a logical cluster by upstream's conformance tests (ARGS="-tiers api -shards 3")
 	@hack/conformance.sh $(ARGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of the levels named: unit, integration, e2e.
+# Runs the tests of the levels named: unit, integration, e2e, race, race-server.
 # `go test` vets by default, and with it every dependency: half an hour for the
 # packages that link Kubernetes. make lint vets instead.
 source "$(dirname "$0")/lib.sh"
@@ -16,24 +16,33 @@ run() {
   say "== passed in $(since "$began")"
 }
 
-# run_twice SENTENCE PATTERN...: as run, but tests that fail run once more, alone,
-# and what they said is shown: real processes on a machine that does other things,
-# too, are late now and then. A test that fails twice fails. The tests mostly wait,
-# so more of them run at a time than there are processors.
+# run_twice SENTENCE PATTERN...: as run, but tests that fail run once more, alone; one
+# that passes the second time fails the run unless test/flaky.txt lists it. The tests
+# mostly wait, so more of them run at a time than there are processors.
 run_twice() {
-  local sentence=$1 began=$SECONDS log failed; shift
+  local sentence=$1 began=$SECONDS; shift
   say "== $sentence"
-  log=$(mktemp)
-  if go test -vet=off -timeout 30m -parallel 6 "$@" 2>&1 | { grep -v 'no test files' || true; } | tee "$log"; then
-    say "== passed in $(since "$began")"
-    return 0
-  fi
-  failed=$(sed -n 's/^--- FAIL: \([A-Za-z0-9_]*\).*/\1/p' "$log" | sort -u | paste -sd'|')
-  rm -f "$log"
-  [ -n "$failed" ] || return 1
-  say "== once more: ${failed//|/, }"
-  go test -vet=off -count=1 -timeout 30m -run "^($failed)\$" "$@"
-  say "== passed the second time: ${failed//|/, }"
+  go run ./test/retry -known test/flaky.txt -vet=off -timeout 30m -parallel 6 -- "$@" || fail "$sentence failed as said above"
+  say "== passed in $(since "$began")"
+}
+
+# run_race SENTENCE PACKAGE...: tests with the race detector, which needs a C compiler.
+run_race() {
+  local sentence=$1 began=$SECONDS; shift
+  say "== $sentence"
+  command -v "$(go env CC)" >/dev/null || fail "the race detector needs a C compiler: install gcc and libc6-dev, or set CC"
+  CGO_ENABLED=1 go test -race -vet=off -timeout 30m "$@" | { grep -v 'no test files' || true; }
+  say "== passed in $(since "$began")"
+}
+
+# packages_with_tests links|leaves PATTERN...: the packages whose tests link the API
+# server, or those whose tests do not. What has no tests is neither.
+packages_with_tests() {
+  local which=$1 server=' k8s.io/(apiserver|kubernetes|apiextensions-apiserver|kube-aggregator)/' invert; shift
+  if [ "$which" = links ]; then invert=''; else invert=-v; fi
+  # shellcheck disable=SC2086 # no argument if empty
+  go list -test -f '{{.ImportPath}} {{join .Deps " "}}' "$@" | grep -E '^[^ ]+\.test ' |
+    { grep -E $invert "$server" || true; } | sed 's/\.test .*//'
 }
 
 # existing DIRECTORY...: those of them that hold Go code, as patterns.
@@ -50,11 +59,19 @@ for level in "$@"; do
       run "unit tests" . $(existing pkg cmd)
       run "unit tests of localcluster" test/localcluster ./...
       ;;
-    integration) run "integration tests" . $(existing test/docs test/framework test/integration test/conformance test/simulation) ;;
+    integration) run "integration tests" . $(existing test/docs test/framework test/retry test/integration test/conformance test/simulation) ;;
     e2e)
       hack/build.sh
       # shellcheck disable=SC2046 # one argument for each package
       run_twice "end-to-end tests" $(existing test/e2e)
+      ;;
+    race)
+      # shellcheck disable=SC2046 # one argument for each package
+      run_race "unit tests and simulation with the race detector" $(packages_with_tests leaves $(existing pkg cmd test/simulation))
+      ;;
+    race-server)
+      # shellcheck disable=SC2046 # one argument for each package
+      run_race "tests that link the API server, with the race detector" -p 1 $(packages_with_tests links $(existing pkg cmd test/framework test/integration test/conformance))
       ;;
     *) fail "no tests are called $level" ;;
   esac
