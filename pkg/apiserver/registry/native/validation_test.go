@@ -1,0 +1,143 @@
+package native
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+)
+
+// problems are the fields that validation of an update (or, without old, of a new
+// object) complains about, in order, each with the kind of problem.
+func problems(t *testing.T, kind Kind, obj, old runtime.Object) string {
+	t.Helper()
+	var out []string
+	for _, err := range newStrategy(testScheme(), kind).validate(obj, old) {
+		out = append(out, err.Field+" "+string(err.Type))
+	}
+	return strings.Join(out, ", ")
+}
+
+func expectProblems(t *testing.T, kind Kind, name string, obj, old runtime.Object, want string) {
+	t.Helper()
+	if diff := cmp.Diff(want, problems(t, kind, obj, old)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestAnOwnerOfALogicalClusterIsASubjectOfRBAC(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, cluster, want string
+		owner               rbacv1.Subject
+	}{
+		{"a user", "shop", "", rbacv1.Subject{Kind: "User", Name: "ann"}},
+		{"a service account", "shop", "", rbacv1.Subject{Kind: "ServiceAccount", Namespace: "ci", Name: "deployer"}},
+		{"a group in a namespace", "shop", "spec.owners[0].namespace FieldValueForbidden", rbacv1.Subject{Kind: "Group", Namespace: "ci", Name: "devs"}},
+		{"a service account without a namespace", "shop", "spec.owners[0].namespace FieldValueRequired", rbacv1.Subject{Kind: "ServiceAccount", Name: "deployer"}},
+		{"nobody", "shop", "spec.owners[0].kind FieldValueNotSupported, spec.owners[0].name FieldValueRequired", rbacv1.Subject{}},
+		{"the name is no segment of a URL", "a.b", "metadata.name FieldValueInvalid", rbacv1.Subject{Kind: "User", Name: "ann"}},
+	} {
+		obj := &tenancy.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: c.cluster}}
+		obj.Spec.Owners = []rbacv1.Subject{c.owner}
+		expectProblems(t, LogicalCluster(), c.name, obj, nil, c.want)
+	}
+}
+
+func TestAPhysicalClusterSaysHowItIsReachedAndWhatBoundsIt(t *testing.T) {
+	t.Parallel()
+	secret := &fleet.SecretReference{Namespace: "atoll-system", Name: "east"}
+	for _, c := range []struct {
+		name, want string
+		spec       fleet.PhysicalClusterSpec
+	}{
+		{"pull", "", fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPull, nil)}},
+		{"push", "", fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPush, secret)}},
+		{"push without credentials", "spec.connection.kubeconfigSecretRef FieldValueRequired", fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPush, nil)}},
+		{"pull with credentials", "spec.connection.kubeconfigSecretRef FieldValueForbidden", fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPull, secret)}},
+		{"credentials that are nowhere", "spec.connection.kubeconfigSecretRef.namespace FieldValueRequired, spec.connection.kubeconfigSecretRef.name FieldValueRequired",
+			fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPush, &fleet.SecretReference{})}},
+		{"another way", "spec.connection.type FieldValueNotSupported", fleet.PhysicalClusterSpec{Connection: connection("Pigeon", nil)}},
+		{"a taint without an effect", "spec.taints[0].effect FieldValueNotSupported",
+			fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPull, nil), Taints: []corev1.Taint{{Key: "gpu"}}}},
+		{"a taint with a wrong key", "spec.taints[0].key FieldValueInvalid",
+			fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPull, nil), Taints: []corev1.Taint{{Key: "a b", Effect: corev1.TaintEffectNoSchedule}}}},
+		{"a negative bound", "spec.bounds[cpu] FieldValueInvalid",
+			fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPull, nil), Bounds: corev1.ResourceList{"cpu": resource.MustParse("-1")}}},
+	} {
+		expectProblems(t, PhysicalCluster(), c.name, &fleet.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: c.spec}, nil, c.want)
+	}
+}
+
+func connection(how fleet.ConnectionType, secret *fleet.SecretReference) fleet.Connection {
+	return fleet.Connection{Type: how, KubeconfigSecretRef: secret}
+}
+
+func decision(clusters ...string) *placement.Placement {
+	p := &placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: placement.NamespaceUnit, Namespace: "web"}}
+	p.Spec.Decision = &placement.Decision{}
+	for _, c := range clusters {
+		p.Spec.Decision.Clusters = append(p.Spec.Decision.Clusters, placement.DecidedCluster{Name: c})
+	}
+	return p
+}
+
+func TestADecisionNamesEachPhysicalClusterOnce(t *testing.T) {
+	t.Parallel()
+	undecided := decision()
+	undecided.Spec.Decision = nil
+	other := decision("east")
+	other.Name = "other"
+	for _, c := range []struct {
+		name, want string
+		obj        *placement.Placement
+	}{
+		{"two clusters", "", decision("east", "west")},
+		{"none yet", "", undecided},
+		{"for no cluster", "spec.decision.clusters FieldValueRequired", decision()},
+		{"one twice", "spec.decision.clusters[1].name FieldValueDuplicate", decision("east", "east")},
+		{"a name that is none", "spec.decision.clusters[0].name FieldValueInvalid", decision("a/b")},
+		{"of another unit", "metadata.name FieldValueInvalid", other},
+	} {
+		expectProblems(t, Placement(), c.name, c.obj, nil, c.want)
+	}
+}
+
+func copyOf(uid types.UID, cluster string, state placement.CopyState) *placement.Copy {
+	c := &placement.Copy{ObjectMeta: metav1.ObjectMeta{Name: "copy", Namespace: "web"}}
+	c.Spec.Cluster = cluster
+	c.Spec.Object = placement.ObjectReference{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Name: "web", UID: uid}
+	c.Status.State = state
+	return c
+}
+
+func TestACopyNamesOneObjectOnOneClusterForEver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, want string
+		obj, old   *placement.Copy
+	}{
+		{"new", "", copyOf("1", "east", placement.CopyPending), nil},
+		{"of no object in particular", "spec.object.uid FieldValueRequired", copyOf("", "east", placement.CopyPending), nil},
+		{"nowhere", "spec.cluster FieldValueInvalid", copyOf("1", "", placement.CopyPending), nil},
+		{"in a state that is none", "status.state FieldValueNotSupported", copyOf("1", "east", "Dreaming"), nil},
+		{"its state changes", "", copyOf("1", "east", placement.CopySynced), copyOf("1", "east", placement.CopyPending)},
+		{"it goes elsewhere", "spec FieldValueForbidden", copyOf("1", "west", placement.CopySynced), copyOf("1", "east", placement.CopySynced)},
+	} {
+		var old runtime.Object
+		if c.old != nil {
+			old = c.old
+		}
+		expectProblems(t, Copy(), c.name, c.obj, old, c.want)
+	}
+}
