@@ -28,7 +28,7 @@ func serve(t *testing.T, kind Kind) (*REST, *StatusREST) {
 	config.Transport.ServerList = []string{etcd.Start(t)}
 	config.CompactionInterval = 0
 	gr := kind.WithResource(kind.Plural).GroupResource()
-	getter := storage.NewRESTOptionsGetter(generic.RESTOptions{StorageConfig: config.ForResource(gr), EnableGarbageCollection: true, DeleteCollectionWorkers: 1}, storage.Options{})
+	getter := storage.NewRESTOptionsGetter(generic.RESTOptions{StorageConfig: config.ForResource(gr), ResourcePrefix: "/" + gr.Group + "/" + gr.Resource, EnableGarbageCollection: true, DeleteCollectionWorkers: 1}, storage.Options{})
 	main, status, err := NewREST(scheme, getter, kind)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func serve(t *testing.T, kind Kind) (*REST, *StatusREST) {
 
 func within(t *testing.T, cluster logicalcluster.Name) context.Context {
 	t.Helper()
-	ctx := scope.With(t.Context(), scope.Scope{Cluster: cluster})
+	ctx := genericapirequest.WithNamespace(scope.With(t.Context(), scope.Scope{Cluster: cluster}), metav1.NamespaceNone)
 	return genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{})
 }
 

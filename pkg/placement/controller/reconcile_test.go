@@ -1,0 +1,341 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
+)
+
+var (
+	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	web         = controller.Request{Cluster: "shop", Namespace: "web", Name: placementv1alpha1.NamespaceUnit}
+)
+
+// fixture is the controller over informers that have seen what is stored.
+type fixture struct {
+	*Controller
+	t     *testing.T
+	clock *clocktesting.FakePassiveClock
+	kube  *kubefake.Clientset
+	atoll *atollfake.Clientset
+	// poked are the empty patches, by resource and name.
+	metadata *metadatafake.FakeMetadataClient
+}
+
+// newFixture runs the informers over what is stored: a Namespace, a Placement, Copies,
+// and the metadata of objects.
+func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
+	t.Helper()
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var kube, atoll, objects []runtime.Object
+	for _, o := range stored {
+		switch o.(type) {
+		case *corev1.Namespace:
+			kube = append(kube, o)
+		case *metav1.PartialObjectMetadata:
+			objects = append(objects, o)
+		default:
+			atoll = append(atoll, o)
+		}
+	}
+	f := &fixture{
+		t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+		kube: kubefake.NewClientset(kube...), atoll: atollfake.NewClientset(atoll...), metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...),
+	}
+	placements := f.atoll.PlacementV1alpha1()
+	config := Config{
+		Kube: f.kube, Client: f.atoll, Metadata: f.metadata, Clock: f.clock,
+		Namespaces: controller.NewInformer("namespaces", &corev1.Namespace{}, controller.Lists(f.kube.CoreV1().Namespaces()), controller.InformerOptions[*corev1.Namespace]{}),
+		PhysicalClusters: controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{}, controller.Lists(f.atoll.FleetV1alpha1().PhysicalClusters()),
+			controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{}),
+		Policies: controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{}, controller.Lists(placements.ClusterPlacementPolicies()),
+			controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{}),
+		Placements: controller.NewInformer("placements", &placementv1alpha1.Placement{}, controller.Lists(placements.Placements("")),
+			controller.InformerOptions[*placementv1alpha1.Placement]{}),
+		Copies: controller.NewInformer("copies", &placementv1alpha1.Copy{}, controller.Lists(placements.Copies("")),
+			controller.InformerOptions[*placementv1alpha1.Copy]{}),
+		Objects:      controller.NewMetadata(f.metadata, []schema.GroupVersionResource{deployments, services, configMaps}, nil),
+		ControlPlane: func(context.Context) (string, error) { return "plane", nil },
+	}
+	f.Controller = New(config)
+	type informer interface {
+		Run(context.Context)
+		WaitForSync(context.Context) error
+	}
+	for _, i := range []informer{config.Namespaces, config.PhysicalClusters, config.Policies, config.Placements, config.Copies, config.Objects} {
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); i.Run(ctx) }()
+		t.Cleanup(func() { stop(); <-done })
+		if err := i.WaitForSync(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// look reconciles the namespace web.
+func (f *fixture) look() controller.Result {
+	f.t.Helper()
+	result, err := f.reconcile(f.t.Context(), web)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return result
+}
+
+// writes are all writes so far, in order within each client.
+func (f *fixture) writes() []string {
+	var out []string
+	for _, client := range []interface{ Actions() []clienttesting.Action }{f.metadata, f.kube, f.atoll} {
+		for _, a := range client.Actions() {
+			line := a.GetVerb() + " " + a.GetResource().Resource
+			switch a := a.(type) {
+			case clienttesting.PatchAction:
+				line += " " + a.GetName()
+				if client == f.metadata {
+					line += " " + string(a.GetPatch())
+				}
+			case clienttesting.CreateAction: // an update is one, too
+				if e, ok := a.GetObject().(*corev1.Event); ok {
+					line += fmt.Sprintf(" %s: %s %s", e.InvolvedObject.Name, e.Reason, e.Message)
+				}
+			}
+			if !slices.Contains([]string{"list", "watch", "get"}, a.GetVerb()) {
+				out = append(out, line)
+			}
+		}
+	}
+	return out
+}
+
+func (f *fixture) expect(want ...string) {
+	f.t.Helper()
+	if diff := cmp.Diff(want, f.writes()); diff != "" {
+		f.t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func owned(name, uid string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: "5", Annotations: map[string]string{logicalcluster.AnnotationKey: "shop"}}
+}
+
+func namespace() *corev1.Namespace { return &corev1.Namespace{ObjectMeta: owned("web", "ns-1")} }
+
+// stamped is a Namespace that admission has completed for east.
+func stamped() *corev1.Namespace {
+	n := namespace()
+	n.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{}}`
+	n.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] = "shop-web-1"
+	n.Finalizers = []string{placementv1alpha1.CopiesFinalizer}
+	return n
+}
+
+func placementOf(clusters ...string) *placementv1alpha1.Placement {
+	p := &placementv1alpha1.Placement{ObjectMeta: owned(placementv1alpha1.NamespaceUnit, "p-1")}
+	p.Namespace = "web"
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "Namespace", Name: "web", UID: "ns-1", Controller: new(true)}}
+	if len(clusters) > 0 {
+		p.Spec.Decision = &placementv1alpha1.Decision{}
+		for _, c := range clusters {
+			p.Spec.Decision.Clusters = append(p.Spec.Decision.Clusters, placementv1alpha1.DecidedCluster{Name: c})
+		}
+	}
+	return p
+}
+
+// undecided is a Placement that admission explained.
+func undecided(why string) *placementv1alpha1.Placement {
+	p := placementOf()
+	p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: "NoneFits", Message: why}}
+	return p
+}
+
+// object is the metadata of an object that is age seconds old; targets may be empty.
+func object(gvk schema.GroupVersionKind, name, targets string, age int) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: owned(name, "uid-"+name)}
+	o.SetGroupVersionKind(gvk)
+	o.Namespace = "web"
+	o.CreationTimestamp = metav1.NewTime(time.Unix(1_000_000-int64(age), 0))
+	if targets != "" {
+		o.Annotations[placementv1alpha1.TargetsAnnotation] = targets
+	}
+	return o
+}
+
+func deployment(name, targets string, age int) *metav1.PartialObjectMetadata {
+	return object(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, name, targets, age)
+}
+
+func TestAnUndecidedNamespaceAsksAdmissionWithItsOldestObjectAndTellsAll(t *testing.T) {
+	f := newFixture(t, namespace(), undecided("no physical cluster is Ready"), deployment("young", "", 1), deployment("old", "", 9))
+	if result := f.look(); result.RequeueAfter != retryAfter {
+		t.Errorf("%+v, want another try after %s", result, retryAfter)
+	}
+	f.expect(
+		"patch deployments old {}",
+		"create events old: Unplaceable no physical cluster is Ready",
+		"create events young: Unplaceable no physical cluster is Ready",
+	)
+}
+
+func TestAnEventIsNotRepeatedBeforeItsTime(t *testing.T) {
+	f := newFixture(t, namespace(), undecided("no physical cluster is Ready"), deployment("web", "", 1))
+	events := func() (n int) {
+		for _, w := range f.writes() {
+			if w == "create events web: Unplaceable no physical cluster is Ready" {
+				n++
+			}
+		}
+		return n
+	}
+	f.look()
+	f.look()
+	if events() != 1 {
+		t.Errorf("%d events at once, want 1", events())
+	}
+	f.clock.SetTime(f.clock.Now().Add(tellAgain + time.Second))
+	f.look()
+	if events() != 2 {
+		t.Errorf("%d events after %s, want 2", events(), tellAgain)
+	}
+}
+
+func TestADecidedNamespaceIsStampedAndSoIsWhatWaits(t *testing.T) {
+	waiting := object(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "front", "", 1)
+	unreferenced := object(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "settings", "", 1) // goes where something refers to it
+	f := newFixture(t, namespace(), placementOf("east"), waiting, unreferenced, deployment("web", `{"east":{}}`, 1))
+	f.look()
+	f.expect("patch services front {}", "patch namespaces web", "update placements")
+	n, err := f.kube.CoreV1().Namespaces().Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Annotations[placementv1alpha1.TargetsAnnotation] != `{"east":{}}` || n.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] == "" ||
+		!slices.Contains(n.Finalizers, placementv1alpha1.CopiesFinalizer) {
+		t.Errorf("the Namespace has %v, finalizers %v", n.Annotations, n.Finalizers)
+	}
+}
+
+func TestASettledNamespaceIsWrittenToOnce(t *testing.T) {
+	f := newFixture(t, stamped(), placementOf("east"), deployment("web", `{"east":{}}`, 1))
+	f.look()
+	f.expect("update placements")
+	if result := f.look(); result.RequeueAfter <= 0 || result.RequeueAfter > writeAgain {
+		t.Errorf("within %s of a write: %+v", writeAgain, result) // the cache may not show the write yet
+	}
+	f.expect("update placements")
+}
+
+func TestWhatIsLeftAlone(t *testing.T) {
+	leaving := stamped()
+	leaving.DeletionTimestamp, leaving.Finalizers = new(metav1.Now()), []string{placementv1alpha1.CopiesFinalizer}
+	earlier := placementOf("east")
+	earlier.OwnerReferences[0].UID = "ns-0"
+	deleted := deployment("web", "", 1)
+	deleted.DeletionTimestamp, deleted.Finalizers = new(metav1.Now()), []string{"example.com/hold"}
+	ofServer := object(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "front", "", 1)
+	for name, c := range map[string]struct {
+		stored []runtime.Object
+		want   []string
+	}{
+		"without a Placement":                           {[]runtime.Object{namespace(), deployment("web", "", 1)}, nil},
+		"without a Namespace":                           {[]runtime.Object{placementOf("east"), deployment("web", "", 1)}, nil},
+		"the Placement is of an earlier namespace":      {[]runtime.Object{namespace(), earlier, deployment("web", "", 1)}, nil},
+		"undecided, and nothing waits":                  {[]runtime.Object{namespace(), undecided("why"), deployment("web", `{"east":{}}`, 1)}, nil},
+		"undecided, and the namespace goes":             {[]runtime.Object{leaving, undecided("why"), deployment("web", "", 1)}, nil},
+		"an object without targets that is deleted":     {[]runtime.Object{stamped(), placementOf("east"), deleted}, []string{"update placements"}},
+		"decided, and the namespace goes: status alone": {[]runtime.Object{leaving, placementOf("east"), ofServer}, []string{"update placements"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, c.stored...)
+			f.look()
+			f.expect(c.want...)
+		})
+	}
+}
+
+func TestTheStatusSaysWhenEveryCopyIsInPlace(t *testing.T) {
+	copied := func(state placementv1alpha1.CopyState) *placementv1alpha1.Copy {
+		c := &placementv1alpha1.Copy{ObjectMeta: owned("web-east", "c-1")}
+		c.Namespace = "web"
+		c.Spec.Cluster = "east"
+		c.Spec.Object = placementv1alpha1.ObjectReference{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Name: "web", UID: "uid-web"}
+		c.Status.State = state
+		return c
+	}
+	n := stamped()
+	onNamespace := copied(placementv1alpha1.CopySynced)
+	onNamespace.Name = "namespace-east"
+	onNamespace.Spec.Object = placementv1alpha1.ObjectReference{Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: "web", UID: n.UID}
+	for state, want := range map[placementv1alpha1.CopyState]metav1.ConditionStatus{
+		placementv1alpha1.CopySynced:  metav1.ConditionTrue,
+		placementv1alpha1.CopyPending: metav1.ConditionFalse,
+		placementv1alpha1.CopyFailed:  metav1.ConditionFalse,
+	} {
+		f := newFixture(t, n.DeepCopy(), placementOf("east"), deployment("web", `{"east":{}}`, 1), onNamespace.DeepCopy(), copied(state))
+		f.look()
+		p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if settled := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionSettled); settled == nil || settled.Status != want {
+			t.Errorf("with a copy that is %s: Settled is %+v, want %s", state, settled, want)
+		}
+	}
+}
+
+func TestAHeartbeatChangesNoDecision(t *testing.T) {
+	t.Parallel()
+	at := func(seconds int64, ready metav1.ConditionStatus, message string) *fleetv1alpha1.PhysicalCluster {
+		c := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 1, ResourceVersion: fmt.Sprint(seconds), Labels: map[string]string{"region": "eu"}}}
+		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: ready, Message: message, LastTransitionTime: metav1.Unix(seconds, 0)}}
+		return c
+	}
+	old := at(1, metav1.ConditionTrue, "heard of it")
+	labelled := at(2, metav1.ConditionTrue, "heard of it")
+	labelled.Labels = map[string]string{"region": "us"}
+	cordoned := at(2, metav1.ConditionTrue, "heard of it")
+	cordoned.Generation = 2
+	grown := at(2, metav1.ConditionTrue, "heard of it")
+	grown.Status.Nodes = 3
+	for name, c := range map[string]struct {
+		new  *fleetv1alpha1.PhysicalCluster
+		want bool
+	}{
+		"a heartbeat": {at(2, metav1.ConditionTrue, "heard of it again"), false},
+		"silence":     {at(2, metav1.ConditionUnknown, "heard nothing"), true},
+		"a label":     {labelled, true},
+		"a cordon":    {cordoned, true},
+		"a node":      {grown, true},
+	} {
+		if got := mayChangeDecisions(old, c.new); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
