@@ -51,7 +51,7 @@ func init() {
 }
 
 // genericConfig is upstream's configuration with our scope, storage and serving.
-func (c Config) genericConfig() (*genericapiserver.Config, error) {
+func (c Config) genericConfig(etcd *storage.Clients) (*genericapiserver.Config, error) {
 	series.Bound(append(append(builtin.GroupVersions(), install.GroupVersions()...), apiextensionsv1.SchemeGroupVersion),
 		legacyscheme.Scheme, apiextensionsapiserver.Scheme)
 	g := genericapiserver.NewConfig(legacyscheme.Codecs)
@@ -72,7 +72,7 @@ func (c Config) genericConfig() (*genericapiserver.Config, error) {
 	g.OpenAPIV3Config.Info.Title = "Kubernetes"
 	g.OpenAPIV3Config.GetDefinitionName = withoutInternal(g.OpenAPIV3Config.GetDefinitionName)
 
-	return g, c.storage(g)
+	return g, c.storage(g, etcd)
 }
 
 func (c Config) serving(g *genericapiserver.Config) error {
@@ -105,17 +105,22 @@ func (c Config) serving(g *genericapiserver.Config) error {
 	return nil
 }
 
+// backend says where etcd is.
+func (c Config) backend() *storagebackend.Config {
+	b := storagebackend.NewDefaultConfig(etcdPrefix, nil)
+	b.Transport.ServerList = c.EtcdServers
+	b.Transport.CertFile, b.Transport.KeyFile, b.Transport.TrustedCAFile = c.EtcdCertFile, c.EtcdKeyFile, c.EtcdCAFile
+	return b
+}
+
 // etcdOptions say where etcd is and how objects are kept there.
 func (c Config) etcdOptions(g *genericapiserver.Config) *genericoptions.EtcdOptions {
-	o := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(etcdPrefix, nil))
-	o.StorageConfig.Transport.ServerList = c.EtcdServers
-	o.StorageConfig.Transport.CertFile, o.StorageConfig.Transport.KeyFile = c.EtcdCertFile, c.EtcdKeyFile
-	o.StorageConfig.Transport.TrustedCAFile = c.EtcdCAFile
+	o := genericoptions.NewEtcdOptions(c.backend())
 	o.StorageConfig.StorageObjectCountTracker = g.StorageObjectCountTracker
 	return o
 }
 
-func (c Config) storage(g *genericapiserver.Config) error {
+func (c Config) storage(g *genericapiserver.Config, etcd *storage.Clients) error {
 	o := c.etcdOptions(g)
 	o.DefaultStorageMediaType = apiruntime.ContentTypeProtobuf
 
@@ -132,7 +137,7 @@ func (c Config) storage(g *genericapiserver.Config) error {
 	if err := o.ApplyWithStorageFactoryTo(factory, g); err != nil {
 		return fmt.Errorf("configuring the storage: %w", err)
 	}
-	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{Maps: c.Maps})
+	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{Maps: c.Maps, Raw: etcd.Raw})
 	return nil
 }
 

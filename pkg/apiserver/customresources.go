@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	"go.etcd.io/etcd/client/pkg/v3/transport"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	etcdkubernetes "go.etcd.io/etcd/client/v3/kubernetes"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -24,7 +21,6 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/aggregation"
 	"github.com/atoll-dev/atoll/pkg/apiserver/crds"
@@ -51,7 +47,7 @@ type CustomResources struct {
 }
 
 // newCustomResources makes the parts that exist before the server does.
-func newCustomResources(c Config, g *genericapiserver.Config, loopback *restclient.Config, kube kubernetes.Interface) (*CustomResources, error) {
+func newCustomResources(c Config, g *genericapiserver.Config, etcd *storage.Clients, loopback *restclient.Config, kube kubernetes.Interface) (*CustomResources, error) {
 	client, err := clientset.NewForConfig(loopback)
 	if err != nil {
 		return nil, fmt.Errorf("making the client of CustomResourceDefinitions: %w", err)
@@ -62,23 +58,9 @@ func newCustomResources(c Config, g *genericapiserver.Config, loopback *restclie
 	options.StorageConfig.Codec = crds.SharingCodec(apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion))
 	options.StorageConfig.EncodeVersioner = apiruntime.NewMultiGroupVersioner(apiextensionsv1.SchemeGroupVersion)
 	r.getter = storage.NewRESTOptionsGetter(
-		options.CreateRESTOptionsGetter(&genericoptions.SimpleStorageFactory{StorageConfig: options.StorageConfig}, g.ResourceTransformers), storage.Options{Maps: c.Maps})
+		options.CreateRESTOptionsGetter(&genericoptions.SimpleStorageFactory{StorageConfig: options.StorageConfig}, g.ResourceTransformers), storage.Options{Maps: c.Maps, Raw: etcd.Raw})
 
-	tls, err := transport.TLSInfo{CertFile: c.EtcdCertFile, KeyFile: c.EtcdKeyFile, TrustedCAFile: c.EtcdCAFile}.ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("configuring TLS to etcd: %w", err)
-	}
-	if c.EtcdCertFile == "" && c.EtcdKeyFile == "" && c.EtcdCAFile == "" {
-		tls = nil // plain connections
-	}
-	etcd, err := etcdkubernetes.New(clientv3.Config{
-		Endpoints: c.EtcdServers, TLS: tls,
-		DialTimeout: 20 * time.Second, DialKeepAliveTime: 30 * time.Second, DialKeepAliveTimeout: 10 * time.Second, // upstream's
-	})
-	if err != nil {
-		return nil, fmt.Errorf("connecting to etcd for custom resources: %w", err)
-	}
-	r.storage = storage.NewCustom(crdoptions.NewCRDRESTOptionsGetter(*c.etcdOptions(g), g.ResourceTransformers, g.StorageObjectCountTracker), etcd, storage.Options{Maps: c.Maps})
+	r.storage = storage.NewCustom(crdoptions.NewCRDRESTOptionsGetter(*c.etcdOptions(g), g.ResourceTransformers, g.StorageObjectCountTracker), etcd.Client(), storage.Options{Maps: c.Maps, Raw: etcd.Raw})
 	return r, nil
 }
 
@@ -107,11 +89,7 @@ func (r *CustomResources) install(server *genericapiserver.GenericAPIServer, g *
 		RequestTimeout: g.RequestTimeout, MinRequestTimeout: time.Duration(g.MinRequestTimeout) * time.Second,
 		MaxRequestBytes: g.MaxRequestBodyBytes, OpenAPI: info.StaticOpenAPISpec,
 	})
-	server.RegisterDestroyFunc(func() {
-		if err := r.storage.Close(); err != nil {
-			klog.Background().Error(err, "Stopping the storage of custom resources failed")
-		}
-	})
+	server.RegisterDestroyFunc(r.storage.Close)
 	r.Documents = discovery.New(server, r.aggregation, crds.Source{Definitions: r.Definitions})
 	r.lifecycle = crds.NewLifecycle(r.client, r.Definitions)
 	r.finalizer = crds.NewFinalizer(r.client, r.handler)

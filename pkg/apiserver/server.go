@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/aggregation"
@@ -26,6 +28,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/builtin"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/native"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
+	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/sharing"
 )
@@ -76,8 +79,23 @@ type existsFunc func(context.Context, logicalcluster.Name) (bool, error)
 
 // New composes the server; nothing runs yet. What it keeps current from files or
 // other servers ends with ctx.
-func New(ctx context.Context, c Config) (*Server, error) {
-	g, err := c.genericConfig()
+func New(ctx context.Context, c Config) (_ *Server, err error) {
+	backend := c.backend()
+	etcd, err := storage.NewClients(backend.Transport, backend.CompactionInterval)
+	if err != nil {
+		return nil, err
+	}
+	closeEtcd := sync.OnceFunc(func() {
+		if err := etcd.Close(); err != nil {
+			klog.Background().Error(err, "Stopping the storage failed")
+		}
+	})
+	defer func() {
+		if err != nil {
+			closeEtcd()
+		}
+	}()
+	g, err := c.genericConfig(etcd)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +144,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	custom, err := newCustomResources(c, g, own, client)
+	custom, err := newCustomResources(c, g, etcd, own, client)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +174,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err := custom.install(server, g); err != nil {
 		return nil, err
 	}
+	server.RegisterDestroyFunc(closeEtcd) // the last of all
 	for _, path := range []string{auth.OpenIDConfigPath, auth.OpenIDKeysPath} {
 		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
 	}

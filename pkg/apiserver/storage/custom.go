@@ -18,10 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -32,9 +30,8 @@ import (
 // one watch cache for each group and resource, which holds the objects as they
 // are stored, and pass the codec of the definition on their way out.
 //
-// What a definition costs is a few structs: no goroutine, no connection, no copy
-// of the objects. A watch cache costs goroutines and a connection; it is made
-// when somebody lists or watches its resource first.
+// What a definition costs is a few structs: no goroutine, no copy of the objects. A watch
+// cache costs goroutines; it is made when somebody lists or watches its resource first.
 type Custom struct {
 	delegate generic.RESTOptionsGetter
 	client   *kubernetes.Client
@@ -75,15 +72,9 @@ func (g *Custom) GetRESTOptions(gr schema.GroupResource, example runtime.Object)
 			gr: config.GroupResource, keys: keys{prefix: prefix}, keyFunc: keyFunc,
 			baseAttrs: attrs, targets: g.options.Targets, newFunc: newFunc, newListFunc: newListFunc,
 		}
-		transformer := config.Transformer
-		if transformer == nil {
-			transformer = identity.NewEncryptCheckTransformer()
-		}
-		versioner := storage.APIObjectVersioner{}
-		single, err := etcd3.New(g.client, nil, config.Codec, newFunc, newListFunc, config.Prefix, prefix, config.GroupResource,
-			transformer, config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+		single, err := newRaw(g.client, nil, config, newFunc, newListFunc, prefix)
 		if err != nil {
-			return nil, func() {}, fmt.Errorf("making the storage of %s: %w", config.GroupResource, err)
+			return nil, func() {}, err
 		}
 		return &customStore{
 			store: &store{Interface: single, resource: r},
@@ -118,8 +109,8 @@ func (g *Custom) Forget(gr schema.GroupResource) {
 	})
 }
 
-// Close ends all watch caches and the client.
-func (g *Custom) Close() error {
+// Close ends all watch caches.
+func (g *Custom) Close() {
 	g.mu.Lock()
 	all := slices.AppendSeq(slices.Collect(maps.Values(g.caches)), maps.Keys(g.forgotten))
 	clear(g.caches)
@@ -127,10 +118,6 @@ func (g *Custom) Close() error {
 	for _, c := range all {
 		c.end()
 	}
-	if err := g.client.Close(); err != nil {
-		return fmt.Errorf("closing the etcd client of custom resources: %w", err)
-	}
-	return nil
 }
 
 // sharedCache is the watch cache of one resource. Its lock is held while it is
