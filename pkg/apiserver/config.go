@@ -72,6 +72,8 @@ func (c Config) genericConfig(etcd *storage.Clients) (*genericapiserver.Config, 
 	g.OpenAPIV3Config.Info.Title = "Kubernetes"
 	g.OpenAPIV3Config.GetDefinitionName = withoutInternal(g.OpenAPIV3Config.GetDefinitionName)
 
+	g.SkipOpenAPIInstallation = true // see discovery.BuiltinOpenAPI
+
 	return g, c.storage(g, etcd)
 }
 

@@ -90,7 +90,10 @@ func (r *CustomResources) install(server *genericapiserver.GenericAPIServer, g *
 		MaxRequestBytes: g.MaxRequestBodyBytes, OpenAPI: info.StaticOpenAPISpec,
 	})
 	server.RegisterDestroyFunc(r.storage.Close)
-	r.Documents = discovery.New(server, r.aggregation, crds.Source{Definitions: r.Definitions})
+	// Now all groups are in: the last one that needed the types was this.
+	openAPI := discovery.NewBuiltinOpenAPI(server.Handler.GoRestfulContainer, g.OpenAPIConfig, g.OpenAPIV3Config)
+	openAPI.Install(server)
+	r.Documents = discovery.New(server, openAPI, r.aggregation, crds.Source{Definitions: r.Definitions})
 	r.lifecycle = crds.NewLifecycle(r.client, r.Definitions)
 	r.finalizer = crds.NewFinalizer(r.client, r.handler)
 	r.Definitions.Follow(func(schema.GroupVersionResource) {}, func(gvr schema.GroupVersionResource) {

@@ -35,6 +35,7 @@ const (
 // Documents has what each logical cluster serves beside the built-in groups.
 type Documents struct {
 	server     *genericapiserver.GenericAPIServer
+	openAPI    *BuiltinOpenAPI
 	serializer runtime.NegotiatedSerializer
 	sources    []Source
 
@@ -47,8 +48,8 @@ type Documents struct {
 
 // New makes the documents of the server's built-in groups and of sources; of two
 // that have the same version of a group, the first wins.
-func New(server *genericapiserver.GenericAPIServer, sources ...Source) *Documents {
-	d := &Documents{server: server, serializer: server.Serializer, sources: sources, ready: lru.New(keptDocuments), swaggers: lru.New(keptSwaggers)}
+func New(server *genericapiserver.GenericAPIServer, openAPI *BuiltinOpenAPI, sources ...Source) *Documents {
+	d := &Documents{server: server, openAPI: openAPI, serializer: server.Serializer, sources: sources, ready: lru.New(keptDocuments), swaggers: lru.New(keptSwaggers)}
 	d.builtin = sync.OnceValues(d.readBuiltin) // all are installed before the first request
 	return d
 }

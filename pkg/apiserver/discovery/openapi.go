@@ -10,7 +10,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/kube-openapi/pkg/cached"
 	"k8s.io/kube-openapi/pkg/common"
-	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -34,7 +33,7 @@ func newOpenAPI(v Version) *openAPI {
 // url is where the index says that the document is; it has a hash of it.
 func (o *openAPI) url() (handler3.OpenAPIV3DiscoveryGroupVersion, bool) {
 	answer := httptest.NewRecorder()
-	o.service.HandleDiscovery(answer, jsonRequest("/openapi/v3"))
+	o.service.HandleDiscovery(answer, jsonRequest(openAPIV3Path))
 	var index handler3.OpenAPIV3Discovery
 	if json.Unmarshal(answer.Body.Bytes(), &index) != nil {
 		return handler3.OpenAPIV3DiscoveryGroupVersion{}, false
@@ -45,8 +44,13 @@ func (o *openAPI) url() (handler3.OpenAPIV3DiscoveryGroupVersion, bool) {
 
 // openAPIV3Index is that of the built-in groups and of doc.
 func (d *Documents) openAPIV3Index(doc *document, w http.ResponseWriter, _ *http.Request) {
+	builtin, err := d.openAPI.V3()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	answer := httptest.NewRecorder()
-	d.server.OpenAPIV3VersionedService.HandleDiscovery(answer, jsonRequest("/openapi/v3"))
+	builtin.HandleDiscovery(answer, jsonRequest(openAPIV3Path))
 	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
 	if err := json.Unmarshal(answer.Body.Bytes(), &index); err != nil {
 		http.Error(w, fmt.Sprintf("reading the index of the built-in groups: %v", err), http.StatusInternalServerError)
@@ -110,13 +114,15 @@ func (d *Documents) makeSwagger(doc *document) (http.Handler, error) {
 		}
 		parts = append(parts, part)
 	}
-	merged, err := builder.MergeSpecs(d.server.StaticOpenAPISpec, parts...)
+	builtin, err := d.openAPI.V2()
+	if err != nil {
+		return nil, err
+	}
+	merged, err := builder.MergeSpecs(builtin, parts...)
 	if err != nil {
 		return nil, fmt.Errorf("merging the OpenAPI v2 schemas: %w", err)
 	}
-	var h capture
-	handler.NewOpenAPIService(merged).RegisterOpenAPIVersionedService("/openapi/v2", &h)
-	return h.Handler, nil
+	return swaggerHandler(merged), nil
 }
 
 // capture takes the one handler that is registered.

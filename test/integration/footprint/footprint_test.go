@@ -15,7 +15,7 @@ import (
 // The bounds leave a tenth for what comes and goes; `make bench` has the figures.
 const (
 	mostGoroutines = 1900
-	mostHeap       = 100 << 20
+	mostHeap       = 60 << 20
 	// mostConnections are those of the storages and of what watches etcd's health.
 	mostConnections = 8
 )
