@@ -28,6 +28,9 @@ var NotOurs = Failure{
 	Message: "an object of this name that does not belong to this control plane is on the physical cluster; it is left alone",
 }
 
+// ReasonNew is the reason of a Copy whose object was not applied yet.
+const ReasonNew = "New"
+
 // maxMessage bounds messages, in bytes.
 const maxMessage = 512
 

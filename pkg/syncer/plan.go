@@ -262,7 +262,7 @@ func (p planner) keep() []Action {
 	adopter := p.adopter()
 	switch {
 	case p.copy == copyNone: // 1
-		return p.write(p.status(placementv1alpha1.CopyPending, "New", ""), uid)
+		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
 	case p.physical == physicalForeign: // 5
 		return p.fail(NotOurs)
 	case adopter != nil: // 8a
@@ -280,7 +280,7 @@ func (p planner) keep() []Action {
 	case p.physical == physicalNone && finished(p.Ref.Kind.Kind, p.Copy): // 7
 		return p.write(p.status(placementv1alpha1.CopySynced, "Finished", ""), uid)
 	case p.physical == physicalNone && p.Copy.Status.Controller != nil: // 7a
-		return p.write(p.status(placementv1alpha1.CopyPending, "New", ""), uid)
+		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
 	case p.Failure != nil:
 		return p.failed()
 	case p.physical == physicalNone && p.Namespace.State == NamespaceAbsent: // 7

@@ -47,8 +47,8 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	client := p.up.atoll.PlacementV1alpha1().Copies(c.Namespace)
 	before := p.in.Copy
-	if onlyReports(before, c) {
-		if p.after = p.reports.wait(p.key, time.Now()); p.after > 0 {
+	if d := delay(before, c); d > 0 {
+		if p.after = p.reports.wait(p.key, time.Now(), d); p.after > 0 {
 			return nil // more is likely to come
 		}
 	}

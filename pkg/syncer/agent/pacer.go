@@ -5,6 +5,7 @@ import (
 	"time"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
 const (
@@ -12,6 +13,10 @@ const (
 	// in what controllers below say: they write a status in several steps, and
 	// each report costs the server several requests.
 	pace = 30 * time.Millisecond
+	// firstReport is how long the news that something was applied waits for what
+	// the controllers below say about it: they do so within milliseconds, and then
+	// both are one write of the Copy instead of two.
+	firstReport = 100 * time.Millisecond
 	// remembered is how many copies the pacer keeps in mind at least.
 	remembered = 4096
 )
@@ -39,15 +44,28 @@ func (p *pacer) wrote(key objectKey, now time.Time) {
 	p.last[key] = now
 }
 
-// wait says how long to hold a report back; zero means now.
-func (p *pacer) wait(key objectKey, now time.Time) time.Duration {
+// wait says how long to hold a write back that may come delay after the one before;
+// zero means now.
+func (p *pacer) wait(key objectKey, now time.Time, delay time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, ok := p.last[key]
 	if !ok {
 		return 0
 	}
-	return max(0, pace-now.Sub(at))
+	return max(0, delay-now.Sub(at))
+}
+
+// delay is how long after the write before this one may wait for more news; zero
+// if it must not.
+func delay(before, now *placementv1alpha1.Copy) time.Duration {
+	switch {
+	case onlyReports(before, now):
+		return pace
+	case onlyApplied(before, now):
+		return firstReport
+	}
+	return 0
 }
 
 // onlyReports says that now is before with another status from below. That can
@@ -58,5 +76,22 @@ func onlyReports(before, now *placementv1alpha1.Copy) bool {
 	}
 	b, n := before.Status, now.Status
 	b.Observed, b.ObservedGeneration = n.Observed, n.ObservedGeneration
+	return b == n
+}
+
+// onlyApplied says that now is before with the news that the object was applied,
+// and that controllers below, which tell what they have acted on, have not done so
+// yet. Nothing above follows from that alone: the object's status waits for them,
+// too. After a crash in between the next session finds the same and writes it.
+func onlyApplied(before, now *placementv1alpha1.Copy) bool {
+	if before == nil || before.Spec != now.Spec || now.Status.State != placementv1alpha1.CopySynced || now.Status.ObservedGeneration >= now.Status.AppliedGeneration {
+		return false
+	}
+	b, n := before.Status, now.Status
+	made := b.State == placementv1alpha1.CopyPending && b.Reason == syncer.ReasonNew && b.PhysicalUID == ""
+	if made {
+		b.State, b.Reason, b.PhysicalUID = n.State, n.Reason, n.PhysicalUID
+	}
+	b.AppliedGeneration, b.PhysicalGeneration, b.Observed = n.AppliedGeneration, n.PhysicalGeneration, n.Observed
 	return b == n
 }

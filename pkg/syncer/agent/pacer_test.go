@@ -15,14 +15,14 @@ func TestAReportWaitsForTheOneBefore(t *testing.T) {
 	var p pacer
 	now := time.Unix(1000, 0)
 	key := objectKey{Request: controller.Request{Name: "a"}}
-	if d := p.wait(key, now); d != 0 {
+	if d := p.wait(key, now, pace); d != 0 {
 		t.Errorf("the first waits %s", d)
 	}
 	p.wrote(key, now)
-	if d := p.wait(key, now.Add(pace/3)); d != pace-pace/3 {
+	if d := p.wait(key, now.Add(pace/3), pace); d != pace-pace/3 {
 		t.Errorf("a quick one waits %s", d)
 	}
-	if d := p.wait(key, now.Add(pace)); d != 0 {
+	if d := p.wait(key, now.Add(pace), pace); d != 0 {
 		t.Errorf("a later one waits %s", d)
 	}
 	for i := range 3 * remembered {
@@ -60,6 +60,46 @@ func TestOnlyAnotherStatusFromBelowWaits(t *testing.T) {
 	} {
 		if got := onlyReports(tc.before, made(tc.change)); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestWhatWasAppliedIsReportedWithWhatControllersBelowSayOfIt(t *testing.T) {
+	applied := func(change func(*placementv1alpha1.CopyStatus)) *placementv1alpha1.Copy {
+		c := &placementv1alpha1.Copy{
+			Spec: placementv1alpha1.CopySpec{Cluster: "east"},
+			Status: placementv1alpha1.CopyStatus{
+				State: placementv1alpha1.CopySynced, PhysicalNamespace: "n", PhysicalUID: "p",
+				AppliedGeneration: 2, ObservedGeneration: 1, PhysicalGeneration: 2,
+			},
+		}
+		change(&c.Status)
+		return c
+	}
+	nothing := func(*placementv1alpha1.CopyStatus) {}
+	recorded := applied(func(s *placementv1alpha1.CopyStatus) {
+		*s = placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyPending, Reason: "New", PhysicalNamespace: "n"}
+	})
+	older := applied(func(s *placementv1alpha1.CopyStatus) { s.AppliedGeneration, s.PhysicalGeneration = 1, 1 })
+	for name, tc := range map[string]struct {
+		before *placementv1alpha1.Copy
+		change func(*placementv1alpha1.CopyStatus)
+		want   time.Duration
+	}{
+		"the record itself":                    {nil, nothing, 0},
+		"a generation that nobody has seen":    {older, nothing, firstReport},
+		"a generation that is seen already":    {older, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 2 }, 0},
+		"the first apply, which is seen":       {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 2 }, 0},
+		"the first apply, with a drift":        {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration, s.Drifts = 0, 1 }, 0},
+		"the first apply":                      {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 0 }, firstReport},
+		"the first apply, in a new namespace":  {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration, s.PhysicalNamespace = 0, "m" }, 0},
+		"a copy that was made again":           {older, func(s *placementv1alpha1.CopyStatus) { s.PhysicalUID = "q" }, 0},
+		"a failure":                            {recorded, func(s *placementv1alpha1.CopyStatus) { s.State, s.ObservedGeneration = placementv1alpha1.CopyFailed, 0 }, 0},
+		"a recovery from a failure":            {applied(func(s *placementv1alpha1.CopyStatus) { s.State = placementv1alpha1.CopyFailed }), nothing, 0},
+		"a status of a generation that is old": {applied(nothing), func(s *placementv1alpha1.CopyStatus) { s.Observed = &runtime.RawExtension{Raw: []byte(`{}`)} }, pace},
+	} {
+		if got := delay(tc.before, applied(tc.change)); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
 }
