@@ -136,7 +136,8 @@ type Action struct {
 //	   old       carries the mark of this object with another UID
 //	   foreign   anything else
 //
-// Everything but the first record needs to know P: if it is unseen, Look.
+// Everything but the first record and the first apply needs to know P: if it is
+// unseen, Look. The first apply is refused if anything is there, see neverApplied.
 //
 //	L       C               P             do
 //	live    none            any           1 WriteCopy Pending
@@ -169,7 +170,7 @@ func Plan(in Input) []Action {
 	switch {
 	case p.copy == copyRemoved: // 2, 9, 13
 		return nil
-	case in.Unseen && p.logical != logicalObserved && !(p.logical == logicalLive && p.copy == copyNone):
+	case in.Unseen && p.logical != logicalObserved && !(p.logical == logicalLive && p.copy == copyNone) && !p.neverApplied():
 		return []Action{{Verb: Look, Why: "Unseen"}}
 	case p.logical == logicalObserved:
 		return p.observed()
@@ -188,6 +189,20 @@ type planner struct {
 	logical  logicalClass
 	copy     copyClass
 	physical physicalClass
+}
+
+// neverApplied says that nothing of the object is below as far as anybody wrote
+// down, and that it can go there now. Its apply demands that the name is free, so
+// that asking first would only cost a request; where it is not, because we were
+// stopped before we could write it down or somebody else was there, the refusal
+// makes us look.
+func (p planner) neverApplied() bool {
+	if p.logical != logicalLive || p.copy != copyCurrent || p.Failure != nil || p.Namespace.Name == "" ||
+		p.Namespace.State != NamespaceReady && p.Namespace.State != NamespaceAbsent {
+		return false
+	}
+	s := p.Copy.Status
+	return s.State == placementv1alpha1.CopyPending && s.Reason == ReasonNew && s.PhysicalUID == "" && s.Observed == nil && s.Controller == nil
 }
 
 // absent: cells 12 to 14.

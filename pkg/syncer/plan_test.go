@@ -181,6 +181,12 @@ func describe(actions []Action) string {
 
 func unseen(in *Input) { in.Unseen = true }
 
+// unapplied is the state between the first record and the first apply.
+func unapplied(in *Input) {
+	in.Unseen = true
+	in.Copy.Status = placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyPending, Reason: ReasonNew, PhysicalNamespace: "shop-web-1"}
+}
+
 func TestThePlanForEachCellOfTheTable(t *testing.T) {
 	immutable := &Failure{Reason: "Invalid", Message: "no", Immutable: true}
 	for _, c := range []struct {
@@ -239,6 +245,14 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"14 gone, and below too", situation{copy: "Synced", gone: "old"}, "WriteCopy Removed"},
 		{"unseen: a record needs no look", situation{logical: "live", edit: unseen}, "WriteCopy Pending/New"},
 		{"unseen: an apply does", situation{logical: "live", copy: "Pending", edit: unseen}, "Look"},
+		{"unseen: but not the first one", situation{logical: "live", copy: "Pending", edit: unapplied}, "Apply Absent"},
+		{"unseen: nor its namespace", situation{logical: "live", copy: "Pending", namespace: NamespaceAbsent, edit: unapplied}, "CreateNamespace"},
+		{"unseen: the first one does once it was refused", situation{logical: "live", copy: "Pending", edit: func(in *Input) {
+			unapplied(in)
+			in.Failure = &Failure{Reason: "Invalid"}
+		}}, "Look"},
+		{"unseen: the first one of a predecessor does", situation{logical: "live!", copy: "Pending", edit: unapplied}, "Look"},
+		{"unseen: a removal before the first one does", situation{logical: "deleting", copy: "Pending", edit: unapplied}, "Look"},
 		{"unseen: an acknowledgement does", situation{logical: "deleting", copy: "Synced", edit: unseen}, "Look"},
 		{"unseen: also one that was never asked for", situation{logical: "removing", edit: unseen}, "Look"},
 		{"unseen: also of a predecessor", situation{logical: "live!", copy: "Synced", edit: unseen}, "Look"},

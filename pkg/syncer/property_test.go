@@ -67,12 +67,20 @@ func TestNothingIsDeletedWithoutAnInstructionForItsUID(t *testing.T) {
 	})
 }
 
-func TestWithoutALookNothingIsDoneBelowAndNothingAcknowledged(t *testing.T) {
+func TestWithoutALookNothingThatMayBeThereIsTouchedAndNothingAcknowledged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawSituation(t).input()
 		in.Physical, in.Unseen = nil, true
+		never := in.Copy != nil && rapid.Bool().Draw(t, "unapplied")
+		if never {
+			unapplied(&in)
+		}
 		for _, a := range Plan(in) {
-			if a.Verb != Look && (a.Verb != WriteCopy || a.Copy.Status.State != placementv1alpha1.CopyPending) {
+			switch {
+			case a.Verb == Look, a.Verb == WriteCopy && a.Copy.Status.State == placementv1alpha1.CopyPending:
+			case never && (a.Verb == Apply && a.Object.GetUID() == "" || a.Verb == CreateNamespace): // refused, if anything is there
+			case never && a.Verb == WriteCopy && a.Copy.Status.State == placementv1alpha1.CopyFailed:
+			default:
 				t.Fatalf("%s", describe([]Action{a}))
 			}
 		}

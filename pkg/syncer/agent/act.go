@@ -145,7 +145,7 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	}
 	p.writtenBelow.put(p.key, obj)
 	p.settled.put(p.key, syncer.Fingerprint(obj))
-	p.in.Physical, p.in.Applied, p.in.Settled = obj, true, syncer.Fingerprint(obj)
+	p.in.Physical, p.in.Unseen, p.in.Applied, p.in.Settled = obj, false, true, syncer.Fingerprint(obj)
 	if !a.Drift {
 		p.reverts.forget(p.key)
 		p.in.Reverts = syncer.Reverts{}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -204,6 +205,9 @@ func TestACopyThatTheWatchDoesNotKnowIsLookedAtAgain(t *testing.T) {
 		short := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMapList"}}
 		short.SetResourceVersion("1000")
 		return true, short, nil
+	})
+	f.below.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "conf", errors.New("it is there")) // see neverVersion
 	})
 	f.watch(t)
 	look := func() time.Duration {
