@@ -52,6 +52,9 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 			return nil // more is likely to come
 		}
 	}
+	// Nobody applies a Copy: without this the server would work out with each write
+	// which of its fields are whose, and keep that.
+	c.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	var written *placementv1alpha1.Copy
 	var err error
 	if before == nil {
@@ -144,8 +147,8 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 		return p.refusal(ctx, err)
 	}
 	p.writtenBelow.put(p.key, obj)
-	p.settled.put(p.key, syncer.Fingerprint(obj))
 	p.in.Physical, p.in.Unseen, p.in.Applied, p.in.Settled = obj, false, true, syncer.Fingerprint(obj)
+	p.settled.put(p.key, p.in.Settled)
 	if !a.Drift {
 		p.reverts.forget(p.key)
 		p.in.Reverts = syncer.Reverts{}
