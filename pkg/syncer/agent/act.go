@@ -170,6 +170,12 @@ func (p *pass) refusal(ctx context.Context, err error) error {
 		p.writtenBelow.forget(p.key, uidOf(p.in.Physical))
 		return nil // plan again with what is really there
 	}
+	if isNamespaceGone(err) && !p.in.Ref.IsNamespace() {
+		if err := p.namespaceGone(ctx); err != nil {
+			return err
+		}
+		return errAgain
+	}
 	failure, refused := refusalOf(err, p.kind.Kind)
 	if !refused {
 		return fmt.Errorf("writing to the physical cluster: %w", err)

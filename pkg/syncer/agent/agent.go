@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
@@ -42,6 +44,8 @@ type Config struct {
 	// Identify names this agent in the election; free is called when the name is not
 	// used any more. Default: a name that only one agent on this machine has.
 	Identify func(controlPlane, target string) (me string, free func())
+	// Watching says how it is noticed that one of the two servers went back in time.
+	Watching controller.ServerOptions
 	// Plan and Observe decide; default: those of pkg/syncer. The simulation plants
 	// mistakes here.
 	Plan    func(syncer.Input) []syncer.Action
@@ -74,15 +78,19 @@ type Agent struct {
 
 // upstream are the clients of the control plane; every context names a scope.
 type upstream struct {
-	dynamic dynamic.Interface
-	atoll   versioned.Interface
-	kube    kubernetes.Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	atoll    versioned.Interface
+	kube     kubernetes.Interface
+	server   *controller.Server
 }
 
 // physical are the clients of the physical cluster.
 type physical struct {
-	dynamic dynamic.Interface
-	kube    kubernetes.Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	kube     kubernetes.Interface
+	server   *controller.Server
 }
 
 // New makes an Agent. It does not connect: Run does, for as long as it takes.
@@ -102,12 +110,17 @@ func New(c Config) (*Agent, error) {
 	if a.down, err = newPhysical(c.Physical); err != nil {
 		return nil, fmt.Errorf("making clients of the physical cluster: %w", err)
 	}
+	a.up.server = controller.NewServer("control plane", c.Watching)
+	a.down.server = controller.NewServer("physical cluster", c.Watching)
 	return a, nil
 }
 
 func newUpstream(config *rest.Config) (u upstream, err error) {
 	c := tuned(scope.ScopedConfig(config))
 	if u.dynamic, err = dynamic.NewForConfig(c); err != nil {
+		return u, err
+	}
+	if u.metadata, err = metadata.NewForConfig(c); err != nil {
 		return u, err
 	}
 	if u.atoll, err = versioned.NewForConfig(c); err != nil {
@@ -120,6 +133,9 @@ func newUpstream(config *rest.Config) (u upstream, err error) {
 func newPhysical(config *rest.Config) (p physical, err error) {
 	c := tuned(rest.CopyConfig(config))
 	if p.dynamic, err = dynamic.NewForConfig(c); err != nil {
+		return p, err
+	}
+	if p.metadata, err = metadata.NewForConfig(c); err != nil {
 		return p, err
 	}
 	p.kube, err = kubernetes.NewForConfig(c)
@@ -192,6 +208,8 @@ func (a *Agent) work(ctx context.Context) {
 		defer cancel()
 		a.report.run(ctx)
 	})
+	reports.Go(func() { a.up.server.Run(ctx) })
+	reports.Go(func() { a.down.server.Run(ctx) })
 
 	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 7, Cap: 15 * time.Second}
 	retry := backoff

@@ -58,11 +58,18 @@ func newInventory(down physical) *inventory {
 	return &inventory{
 		down: down,
 		nodes: controller.NewInformer("nodes", &corev1.Node{}, controller.Lists(down.kube.CoreV1().Nodes()),
-			controller.InformerOptions[*corev1.Node]{Unscoped: true}),
+			controller.InformerOptions[*corev1.Node]{
+				Unscoped: true, Server: down.server, Metadata: listMetadata(down.metadata, corev1.SchemeGroupVersion.WithResource("nodes")),
+			}),
 		pods: controller.NewInformer("pods", &corev1.Pod{}, controller.Lists(down.kube.CoreV1().Pods(metav1.NamespaceAll)),
-			controller.InformerOptions[*corev1.Pod]{Unscoped: true, Transform: requestsOnly}),
+			controller.InformerOptions[*corev1.Pod]{
+				Unscoped: true, Server: down.server, Metadata: listMetadata(down.metadata, corev1.SchemeGroupVersion.WithResource("pods")),
+				Transform: requestsOnly,
+			}),
 		classes: controller.NewInformer("storage classes", &storagev1.StorageClass{}, controller.Lists(down.kube.StorageV1().StorageClasses()),
-			controller.InformerOptions[*storagev1.StorageClass]{Unscoped: true}),
+			controller.InformerOptions[*storagev1.StorageClass]{
+				Unscoped: true, Server: down.server, Metadata: listMetadata(down.metadata, storagev1.SchemeGroupVersion.WithResource("storageclasses")),
+			}),
 	}
 }
 

@@ -89,3 +89,24 @@ func TestRevertsAreRememberedForEachObjectWithinABound(t *testing.T) {
 		t.Errorf("%d are remembered", len(d.counts))
 	}
 }
+
+func TestAWriteThatTheServerNeverShowsIsNotBelievedForEver(t *testing.T) {
+	for name, c := range map[string]struct {
+		informed string
+		age      time.Duration
+		want     string
+	}{
+		"the informer is late":                        {"9", recentMax / 2, "10"},
+		"the server went back and caught up":          {"9", recentMax + time.Second, "9"},
+		"versions that nobody can compare":            {"v9", 0, "v9"},
+		"a longer number is newer, not a greater one": {"100", 0, "100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecent[string, *unstructured.Unstructured]()
+			r.replies["k"] = reply[*unstructured.Unstructured]{obj: object("u", "10"), at: time.Now().Add(-c.age)}
+			if got, ok := r.pick("k", object("u", c.informed), true); !ok || got.GetResourceVersion() != c.want {
+				t.Errorf("%s, want %s", got.GetResourceVersion(), c.want)
+			}
+		})
+	}
+}

@@ -1,21 +1,29 @@
 package agent
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// recentTTL is how long a write is believed against an informer that does not
-// have the object: it is either late, or the object is gone again.
-const recentTTL = 5 * time.Second
+const (
+	// recentTTL is how long a write is believed against an informer that does not
+	// have the object: it is either late, or the object is gone again.
+	recentTTL = 5 * time.Second
+	// recentMax is how long it is believed against one that has an older version: a
+	// server that went back may never give it a newer one.
+	recentMax = 30 * time.Second
+)
 
 // recent remembers the replies to our own writes until the informer has them,
 // so that a decision never rests on less than we know.
 type recent[K comparable, T metav1.Object] struct {
+	// wrote, if not nil, is told the version of each reply.
+	wrote func(key K, version string)
+
 	mu      sync.Mutex
 	replies map[K]reply[T]
 }
@@ -30,6 +38,9 @@ func newRecent[K comparable, T metav1.Object]() *recent[K, T] {
 }
 
 func (r *recent[K, T]) put(key K, obj T) {
+	if r.wrote != nil {
+		r.wrote(key, obj.GetResourceVersion())
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.replies[key] = reply[T]{obj: obj, at: time.Now()}
@@ -64,7 +75,7 @@ func (r *recent[K, T]) pick(key K, informed T, found bool) (T, bool) {
 	switch {
 	case !ok:
 		return informed, found
-	case found && revision(informed) >= revision(e.obj), !found && time.Since(e.at) > recentTTL:
+	case found && asNew(informed, e.obj), found && time.Since(e.at) > recentMax, !found && time.Since(e.at) > recentTTL:
 		delete(r.replies, key)
 		return informed, found
 	}
@@ -80,17 +91,15 @@ func (r *recent[K, T]) arrived(key K, obj T) (own bool) {
 	if !ok {
 		return false
 	}
-	if revision(obj) >= revision(e.obj) {
+	if asNew(obj, e.obj) {
 		delete(r.replies, key)
 	}
 	return e.obj.GetResourceVersion() == obj.GetResourceVersion()
 }
 
-// revision is the resource version as the number that it is in etcd.
-func revision(obj metav1.Object) uint64 {
-	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+// asNew says that what an informer has is as new as what was written. Versions that
+// cannot be compared are no reason to doubt the informer.
+func asNew(informed, written metav1.Object) bool {
+	c, err := resourceversion.CompareResourceVersion(informed.GetResourceVersion(), written.GetResourceVersion())
+	return err != nil || c >= 0
 }

@@ -192,9 +192,11 @@ func (p *pass) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r := p.physicalRequest()
+	informed := p.informed(r)
 	obj, err := p.physicalClient().Get(ctx, r.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
+		p.goneBelow(p.key.Resource, informed)
 		p.in.Physical = nil
 	case err != nil:
 		return fmt.Errorf("looking for the copy: %w", err)

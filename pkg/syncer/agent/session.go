@@ -107,6 +107,7 @@ func newSession(a *Agent, w world) *session {
 		}
 	}
 	s.makeInformers(w)
+	s.rememberVersions()
 	return s
 }
 
@@ -117,6 +118,7 @@ func (s *session) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
+	defer s.endWithThePast(cancel)()
 	for _, q := range []interface{ ShutDown() }{s.objectQueue, s.sightingQueue, s.eventQueue} {
 		defer q.ShutDown() // also if they are never run
 	}
@@ -190,10 +192,12 @@ func (s *session) makeInformers(w world) {
 	}
 	s.copies = controller.NewInformer("copies of "+s.target, &placementv1alpha1.Copy{},
 		controller.Lists(s.up.atoll.PlacementV1alpha1().Copies(metav1.NamespaceAll)),
-		controller.InformerOptions[*placementv1alpha1.Copy]{})
+		controller.InformerOptions[*placementv1alpha1.Copy]{
+			Server: s.up.server, Metadata: listMetadata(s.up.metadata, placementv1alpha1.SchemeGroupVersion.WithResource("copies")),
+		})
 	s.events = controller.NewInformer("events on "+s.target, example(schema.GroupVersionKind{Version: "v1", Kind: "Event"}),
 		controller.Lists(s.down.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("events"))),
-		controller.InformerOptions[*unstructured.Unstructured]{Unscoped: true, Transform: s.eventOfOurs})
+		controller.InformerOptions[*unstructured.Unstructured]{Unscoped: true, Transform: s.eventOfOurs, Server: s.down.server})
 }
 
 func (s *session) logicalInformer(kind workload.Kind) *objects {
@@ -206,14 +210,16 @@ func (s *session) logicalInformer(kind workload.Kind) *objects {
 	}
 	return controller.NewInformer(kind.Resource+" for "+s.target, example(kind.GroupVersionKind),
 		controller.Lists(s.up.dynamic.Resource(kind.GroupVersionResource())),
-		controller.InformerOptions[*unstructured.Unstructured]{Indexers: indexers})
+		controller.InformerOptions[*unstructured.Unstructured]{
+			Indexers: indexers, Server: s.up.server, Metadata: listMetadata(s.up.metadata, kind.GroupVersionResource()),
+		})
 }
 
 func (s *session) physicalInformer(kind workload.Kind) *objects {
 	return controller.NewInformer(kind.Resource+" on "+s.target, example(kind.GroupVersionKind),
 		controller.Lists(s.down.dynamic.Resource(kind.GroupVersionResource())),
 		controller.InformerOptions[*unstructured.Unstructured]{
-			Unscoped: true,
+			Unscoped: true, Server: s.down.server, Metadata: listMetadata(s.down.metadata, kind.GroupVersionResource()),
 			// Managed fields tell drift.
 			Transform: untouched,
 			Tweak: func(o *metav1.ListOptions) {
