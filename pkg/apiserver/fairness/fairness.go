@@ -4,7 +4,8 @@
 // Requests of tenants are one priority level. In it, each logical cluster is a
 // flow: its requests wait in a few queues of its own (shuffle sharding), and seats
 // go round the queues, so that a logical cluster which sends without end waits for
-// itself. Syncers are another level; the server itself and admins are exempt.
+// itself. Syncers are another level, and the Leases of syncers one of their own; the
+// server itself and admins are exempt.
 //
 // Before it takes a seat, a request of a tenant takes one of the turns of its
 // logical cluster: a few for each core. With hundreds of seats and a few cores,

@@ -1,11 +1,13 @@
 package fairness
 
 import (
+	coordinationv1 "k8s.io/api/coordination/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 type level struct {
@@ -14,12 +16,26 @@ type level struct {
 }
 
 // levels: syncers before tenants, so that a flood of tenants does not make
-// physical clusters look silent.
+// physical clusters look silent; and their Leases before all else that syncers do, as
+// whoever cannot renew his Lease must stop writing.
 func levels() []level {
 	return []level{
+		leases(newLevel("atoll-syncer-leases", 500, 10, flowcontrolv1.FlowDistinguisherMethodByUserType, auth.SyncersGroup)),
 		newLevel("atoll-syncers", 1000, 50, flowcontrolv1.FlowDistinguisherMethodByUserType, auth.SyncersGroup),
 		newLevel("atoll-logical-clusters", 5000, 200, flowcontrolv1.FlowDistinguisherMethodByNamespaceType, user.AllAuthenticated, user.AllUnauthenticated),
 	}
+}
+
+// leases narrows a level to the Leases in root; to a FlowSchema, the namespace of a
+// request is its logical cluster.
+func leases(l level) level {
+	rules := &l.schema.Spec.Rules[0]
+	rules.ResourceRules = []flowcontrolv1.ResourcePolicyRule{{
+		Verbs: []string{"get", "create", "update"}, APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"},
+		Namespaces: []string{scope.Root.String()},
+	}}
+	rules.NonResourceRules = nil
+	return l
 }
 
 func newLevel(name string, precedence, shares int32, by flowcontrolv1.FlowDistinguisherMethodType, groups ...string) level {
