@@ -55,6 +55,11 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	// Nobody applies a Copy: without this the server would work out with each write
 	// which of its fields are whose, and keep that.
 	c.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	if c.Status.State == placementv1alpha1.CopyRemoved {
+		if err := p.report.gate.confirm(ctx); err != nil {
+			return fmt.Errorf("making sure of whom the copy is gone: %w", err)
+		}
+	}
 	var written *placementv1alpha1.Copy
 	var err error
 	if before == nil {

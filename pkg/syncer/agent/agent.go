@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -21,13 +22,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
-)
-
-// The limits of the two servers protect them; those of the clients would only
-// add latency.
-const (
-	clientQPS   = 1000
-	clientBurst = 2000
 )
 
 // Config says what an Agent works on.
@@ -41,8 +35,9 @@ type Config struct {
 	// Resync is how often the status of the PhysicalCluster is compared with what
 	// there is, when nothing is seen to change; default 10 s.
 	Resync time.Duration
-	// Identify names this agent in the election; free is called when the name is not
-	// used any more. Default: a name that only one agent on this machine has.
+	// Identify names this agent in the election, as no other is named; free is called
+	// when the name is not used any more. A name may begin with a place, up to an "@",
+	// that one living agent has: a holder whose name began with it is dead.
 	Identify func(controlPlane, target string) (me string, free func())
 	// Watching says how it is noticed that one of the two servers went back in time.
 	Watching controller.ServerOptions
@@ -71,6 +66,10 @@ type Agent struct {
 	Config
 	target string
 	terms  terms
+	// leases renews the Lease, over a connection and at a priority of its own.
+	leases coordinationclient.CoordinationV1Interface
+	fence  fence
+	gate   *gate
 	up     upstream
 	down   physical
 	report *reporter
@@ -103,52 +102,12 @@ func New(c Config) (*Agent, error) {
 	}
 	c.complete()
 	a := &Agent{Config: c, target: c.Target, terms: usual()}
-	var err error
-	if a.up, err = newUpstream(c.Upstream); err != nil {
-		return nil, fmt.Errorf("making clients of the control plane: %w", err)
-	}
-	if a.down, err = newPhysical(c.Physical); err != nil {
-		return nil, fmt.Errorf("making clients of the physical cluster: %w", err)
+	if err := a.connect(c); err != nil {
+		return nil, err
 	}
 	a.up.server = controller.NewServer("control plane", c.Watching)
 	a.down.server = controller.NewServer("physical cluster", c.Watching)
 	return a, nil
-}
-
-func newUpstream(config *rest.Config) (u upstream, err error) {
-	c := tuned(scope.ScopedConfig(config))
-	if u.dynamic, err = dynamic.NewForConfig(c); err != nil {
-		return u, err
-	}
-	if u.metadata, err = metadata.NewForConfig(c); err != nil {
-		return u, err
-	}
-	if u.atoll, err = versioned.NewForConfig(c); err != nil {
-		return u, err
-	}
-	u.kube, err = kubernetes.NewForConfig(c)
-	return u, err
-}
-
-func newPhysical(config *rest.Config) (p physical, err error) {
-	c := tuned(rest.CopyConfig(config))
-	if p.dynamic, err = dynamic.NewForConfig(c); err != nil {
-		return p, err
-	}
-	if p.metadata, err = metadata.NewForConfig(c); err != nil {
-		return p, err
-	}
-	p.kube, err = kubernetes.NewForConfig(c)
-	return p, err
-}
-
-func tuned(c *rest.Config) *rest.Config {
-	c.QPS, c.Burst, c.RateLimiter = clientQPS, clientBurst, nil
-	c.WarningHandler = rest.NoWarnings{} // they are meant for who wrote the object, not for our log
-	if c.UserAgent == "" {
-		c.UserAgent = "atoll-syncer"
-	}
-	return c
 }
 
 // Run works until ctx is done; it returns when everything that it started has
@@ -161,9 +120,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		if !ok {
 			break
 		}
-		me, free := a.Identify(controlPlane, a.target)
+		me := named(a.Identify(controlPlane, a.target))
 		err := a.lead(ctx, me, a.work)
-		free()
+		me.free()
 		if err != nil {
 			return err
 		}
@@ -200,7 +159,7 @@ func (a *Agent) readRegistration(ctx context.Context) (*fleetv1alpha1.PhysicalCl
 // registered any more.
 func (a *Agent) work(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	a.report = newReporter(a.target, a.Resync, a.up, a.down)
+	a.report = newReporter(a.target, a.Resync, a.up, a.down, a.gate)
 	var reports sync.WaitGroup
 	defer reports.Wait()
 	defer cancel()

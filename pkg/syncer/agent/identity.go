@@ -11,30 +11,62 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// identify names this agent in the election. An agent that was killed and started
-// again on the same machine has the same name, so that it need not wait for its own
-// Lease to expire. Of several that run on it, one has that name: the kernel gives
-// the socket that stands for it to one process, and takes it back when that ends.
-// The others have names that were never used. Call free when the name is not used
-// any more.
+// identity names an agent in the election. No two agents have the same name.
+//
+// An agent that was killed and started again need not wait for its own Lease to
+// expire, if it can tell that the holder is dead. Of the agents for one physical
+// cluster in one network namespace of one running kernel, one has the place: the
+// kernel gives the socket of that name to one process, and takes it back when that
+// ends. Whoever has the place is the only one alive of all whose names begin with it.
+type identity struct {
+	name string
+	// place is what the names of all who had it begin with; empty if this one has
+	// none.
+	place string
+	// free gives the place back. Call it when the name is not used any more.
+	free func()
+}
+
+// succeeds says that a holder of the Lease is dead: it had the place that is ours.
+func (i identity) succeeds(holder string) bool {
+	return i.place != "" && holder != i.name && strings.HasPrefix(holder, i.place)
+}
+
+// named is the identity with a name, which may begin with a place, up to an "@".
+func named(name string, free func()) identity {
+	return identity{name: name, place: name[:strings.LastIndex(name, "@")+1], free: free}
+}
+
+// identify names this agent.
 func identify(controlPlane, target string) (me string, free func()) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	unused := host + "_" + string(uuid.NewUUID())
+	host = strings.ReplaceAll(host, "@", "")
+	unique := string(uuid.NewUUID())
+	none := host + "_" + unique
 	if runtime.GOOS != "linux" { // which has sockets without files
-		return unused, func() {}
+		return none, func() {}
 	}
-	// Machines may share a name.
+	// Machines may share a name. Containers of one share the kernel, and mostly not
+	// the network namespace, in which the socket is.
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return unused, func() {}
+		return none, func() {}
+	}
+	network, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return none, func() {}
 	}
 	sum := sha256.Sum256([]byte(controlPlane + "/" + target))
 	socket, err := net.Listen("unix", "@atoll-syncer-"+hex.EncodeToString(sum[:]))
 	if err != nil {
-		return unused, func() {}
+		return none, func() {}
 	}
-	return host + "_" + strings.TrimSpace(string(boot)), func() { _ = socket.Close() }
+	return inPlace(host, string(boot), network, unique), func() { _ = socket.Close() }
+}
+
+func inPlace(host, boot, network, unique string) string {
+	return host + "_" + strings.TrimSpace(boot) + "_" + strings.Trim(network, "net:[]") + "@" + unique
 }

@@ -100,6 +100,18 @@ func (i *inventory) run(ctx context.Context, changed func()) {
 	})
 }
 
+// survey takes the inventory of the cluster that is meant. Until the watches begin,
+// what is served is known, and no more.
+func (r *reporter) survey(ctx context.Context) (survey, *reportFailure) {
+	r.mu.Lock()
+	inv := r.inv
+	r.mu.Unlock()
+	if inv == nil {
+		inv = newInventory(r.down)
+	}
+	return inv.look(ctx)
+}
+
 // look asks the physical cluster whether it is there.
 func (i *inventory) look(ctx context.Context) (survey, *reportFailure) {
 	ctx, cancel := context.WithTimeout(ctx, asking)

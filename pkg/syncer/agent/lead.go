@@ -19,7 +19,7 @@ import (
 // are the heartbeat, too.
 type terms struct {
 	// duration is how long others wait for a holder that says nothing, renewal how
-	// long the holder works on without having renewed it: what it has asked for has
+	// long the holder writes without having renewed it: what it has asked for has
 	// ended when others begin.
 	duration, renewal time.Duration
 	// retry is how often the holder renews it; others look at least half as often.
@@ -35,120 +35,179 @@ func usual() terms {
 const releasing = 2 * time.Second
 
 // lead does work while this agent, me, holds the Lease of the physical cluster:
-// two who work on one at a time would undo what the other one has just reported.
-// It returns when work has ended, or has been ended because the Lease was lost or
-// ctx is done. Who ends gracefully releases the Lease after the last request.
-func (a *Agent) lead(ctx context.Context, me string, work func(context.Context)) error {
+// two who write to one at a time would undo what the other one has just reported.
+//
+// When the Lease cannot be renewed the fence keeps all writes back, and work goes on:
+// if the Lease is had again before anybody else held it, nothing has to be read anew.
+// lead returns when work has ended, when it has been ended as ctx is done or somebody
+// else was the holder. Who ends gracefully releases the Lease after the last request.
+func (a *Agent) lead(ctx context.Context, me identity, work func(context.Context)) error {
 	logger := klog.FromContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lock := a.lock(me)
+	defer a.fence.close()
+	lock := a.lock(me, cancel)
 	// Whoever puts something into began first decides: work has begun, or never will.
 	began, ended := make(chan struct{}, 1), make(chan struct{})
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+	config := leaderelection.LeaderElectionConfig{
 		Name: a.target, Lock: lock,
 		LeaseDuration: a.terms.duration, RenewDeadline: a.terms.renewal, RetryPeriod: a.terms.retry,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(leading context.Context) {
+			OnStartedLeading: func(context.Context) {
 				select {
 				case began <- struct{}{}:
 					defer close(ended)
 					defer cancel()
-					work(klog.NewContext(leading, logger))
-				default:
+					work(ctx)
+				default: // it had the Lease before
 				}
 			},
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(holder string) {
-				if holder != me && holder != "" {
+				if holder != me.name && holder != "" {
 					logger.Info("Another syncer serves the physical cluster, waiting for it to end", "holder", holder)
 				}
 			},
 		},
-	})
-	if err != nil {
-		return fmt.Errorf("preparing the election: %w", err)
 	}
-	elector.Run(klog.NewContext(ctx, klog.Logger{})) // it would log each attempt
-	lost := ctx.Err() == nil
+	for ctx.Err() == nil {
+		elector, err := leaderelection.NewLeaderElector(config)
+		if err != nil {
+			return fmt.Errorf("preparing the election: %w", err)
+		}
+		elector.Run(klog.NewContext(ctx, klog.Logger{})) // it would log each attempt
+		if ctx.Err() == nil {
+			logger.Info("Could not renew the Lease, nothing is written until it can be had again")
+		}
+	}
 	select {
 	case began <- struct{}{}: // it will not begin any more
 	default:
 		<-ended
 	}
-	if lost {
-		logger.Info("Could not renew the Lease, stopped until it can be had again")
-		return nil
-	}
-	if err := release(ctx, lock); err != nil {
+	a.fence.close()
+	if err := lock.release(ctx); err != nil {
 		logger.V(2).Info("Releasing the Lease failed, it will expire", "err", err)
 	}
 	return nil
 }
 
+func (a *Agent) lock(me identity, lost func()) *fencedLock {
+	return &fencedLock{
+		scope: scope.Scope{Cluster: scope.Root, Target: a.target},
+		me:    me, fence: &a.fence, renewal: a.terms.renewal, lost: lost,
+		LeaseLock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: fleetv1alpha1.LeaseNamespace, Name: a.target},
+			Client:     a.leases,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: me.name},
+		},
+	}
+}
+
+// fencedLock is a Lease in the view of a physical cluster. Each renewal keeps the
+// fence open. A server that does not answer holds nobody up.
+//
+// An elector uses it from one goroutine.
+type fencedLock struct {
+	scope   scope.Scope
+	me      identity
+	fence   *fence
+	renewal time.Duration
+	// lost is called when somebody else has held the Lease since we did.
+	lost func()
+	// held says that we have held it, and term which term that was.
+	held bool
+	term int
+	over bool
+	*resourcelock.LeaseLock
+}
+
+func (l *fencedLock) in(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(scope.With(ctx, l.scope), asking)
+}
+
+// Get implements resourcelock.Interface. A holder that is dead holds nothing.
+func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := l.in(ctx)
+	defer cancel()
+	record, raw, err := l.LeaseLock.Get(ctx)
+	switch {
+	case err != nil:
+	case l.me.succeeds(record.HolderIdentity):
+		record.HolderIdentity = ""
+	case l.held && record.HolderIdentity != l.me.name:
+		l.end() // also if it was given back since: who knows what was written
+	}
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface. The namespace of the Leases appears
+// soon after the first start of a server.
+func (l *fencedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := l.in(ctx)
+	defer cancel()
+	began := time.Now()
+	err := l.LeaseLock.Create(ctx, r)
+	for ctx.Err() == nil && isNamespaceGone(err) {
+		sleep(ctx, soon)
+		began = time.Now()
+		err = l.LeaseLock.Create(ctx, r)
+	}
+	if err == nil && l.held {
+		l.end() // it was gone: anybody may have held it meanwhile
+	} else if err == nil {
+		l.renewed(r, began)
+	}
+	return err
+}
+
+// Update implements resourcelock.Interface.
+func (l *fencedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := l.in(ctx)
+	defer cancel()
+	began := time.Now()
+	err := l.LeaseLock.Update(ctx, r)
+	if err == nil {
+		l.renewed(r, began)
+	}
+	return err
+}
+
+// renewed opens the fence for a while that begins when the renewal was sent: others
+// count from when they see it.
+func (l *fencedLock) renewed(r resourcelock.LeaderElectionRecord, began time.Time) {
+	if l.held && r.LeaderTransitions != l.term {
+		l.end()
+	}
+	if l.over {
+		return
+	}
+	l.held, l.term = true, r.LeaderTransitions
+	l.fence.extend(began.Add(l.renewal))
+}
+
+// end ends the work, as somebody else may have held the Lease since it began.
+func (l *fencedLock) end() {
+	l.over = true
+	l.fence.close()
+	l.lost()
+}
+
 // release gives the Lease back at once, if we hold it.
-func release(ctx context.Context, lock resourcelock.Interface) error {
+func (l *fencedLock) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasing)
 	defer cancel()
-	record, _, err := lock.Get(ctx)
-	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != lock.Identity() {
+	ctx = scope.With(ctx, l.scope)
+	record, _, err := l.LeaseLock.Get(ctx)
+	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != l.me.name {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading the Lease: %w", err)
 	}
 	record.HolderIdentity, record.LeaseDurationSeconds = "", 1
-	if err := lock.Update(ctx, *record); err != nil {
+	if err := l.LeaseLock.Update(ctx, *record); err != nil {
 		return fmt.Errorf("writing the Lease: %w", err)
 	}
 	return nil
-}
-
-func (a *Agent) lock(me string) resourcelock.Interface {
-	return &scopedLock{
-		scope: scope.Scope{Cluster: scope.Root, Target: a.target},
-		LeaseLock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: fleetv1alpha1.LeaseNamespace, Name: a.target},
-			Client:     a.up.kube.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: me},
-		},
-	}
-}
-
-// scopedLock is a Lease in the view of a physical cluster. A server that does not
-// answer holds nobody up.
-type scopedLock struct {
-	scope scope.Scope
-	*resourcelock.LeaseLock
-}
-
-func (l *scopedLock) in(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(scope.With(ctx, l.scope), asking)
-}
-
-// Get implements resourcelock.Interface.
-func (l *scopedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	ctx, cancel := l.in(ctx)
-	defer cancel()
-	return l.LeaseLock.Get(ctx)
-}
-
-// Create implements resourcelock.Interface. The namespace of the Leases appears
-// soon after the first start of a server.
-func (l *scopedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	ctx, cancel := l.in(ctx)
-	defer cancel()
-	err := l.LeaseLock.Create(ctx, r)
-	for ctx.Err() == nil && isNamespaceGone(err) {
-		sleep(ctx, soon)
-		err = l.LeaseLock.Create(ctx, r)
-	}
-	return err
-}
-
-// Update implements resourcelock.Interface.
-func (l *scopedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	ctx, cancel := l.in(ctx)
-	defer cancel()
-	return l.LeaseLock.Update(ctx, r)
 }

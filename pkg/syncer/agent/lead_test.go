@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -21,7 +23,7 @@ import (
 
 // candidate is an agent that would serve east.
 func candidate(server *kubefake.Clientset, t terms) *Agent {
-	return &Agent{target: "east", terms: t, up: upstream{kube: server}}
+	return &Agent{target: "east", terms: t, leases: server.CoordinationV1()}
 }
 
 // leading runs work in the lead of an agent until the test or stop ends it.
@@ -31,12 +33,26 @@ func leading(t *testing.T, a *Agent, me string, work func(context.Context)) (sto
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := a.lead(ctx, me, work); err != nil {
+		if err := a.lead(ctx, named(me, func() {}), work); err != nil {
 			t.Error(err)
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return cancel, ended
+}
+
+// leadingAs is leading with an identity of its own.
+func leadingAs(t *testing.T, a *Agent, me identity, work func(context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := a.lead(ctx, me, work); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
 }
 
 func within(t *testing.T, d time.Duration, what string, c <-chan string) string {
@@ -103,31 +119,182 @@ func TestAHolderThatWasKilledIsSucceeded(t *testing.T) {
 }
 
 func TestAnAgentThatWasKilledAndStartedAgainNeedNotWait(t *testing.T) {
-	server := kubefake.NewClientset(leaseOf("machine", 3600))
+	server := kubefake.NewClientset(leaseOf("machine_boot_1@old", 3600))
 	began := make(chan string, 1)
-	leading(t, candidate(server, usual()), "machine", func(ctx context.Context) {
+	me := named(inPlace("machine", "boot", "net:[1]", "new"), func() {})
+	leadingAs(t, candidate(server, usual()), me, func(ctx context.Context) {
 		began <- "again"
 		<-ctx.Done()
 	})
 	within(t, 10*time.Second, "it begins again", began)
 }
 
-func TestAnAgentThatCannotRenewItsLeaseStops(t *testing.T) {
-	server := kubefake.NewClientset()
-	var cut atomic.Bool
-	server.PrependReactor("*", "leases", func(clienttesting.Action) (bool, apiruntime.Object, error) {
-		return cut.Load(), nil, errors.New("connection refused")
+// Containers may share hostname and kernel, and each have a place in a network
+// namespace of its own.
+func TestAnAgentInAnotherNetworkNamespaceWaitsForTheHolder(t *testing.T) {
+	for name, me := range map[string]identity{
+		"another network namespace": named(inPlace("machine", "boot", "net:[12]", "new"), func() {}),
+		"another start of a kernel": named(inPlace("machine", "other", "net:[1]", "new"), func() {}),
+		"no place":                  named("machine_boot_1_new", func() {}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := kubefake.NewClientset(leaseOf("machine_boot_1@old", 3600))
+			began := make(chan string, 1)
+			quick := terms{duration: time.Minute, renewal: 30 * time.Second, retry: 10 * time.Millisecond}
+			leadingAs(t, candidate(server, quick), me, func(context.Context) { began <- "beside it" })
+			looks := func() (n int) {
+				for _, a := range server.Actions() {
+					if a.GetVerb() == "get" {
+						n++
+					}
+				}
+				return n
+			}
+			for deadline := time.Now().Add(10 * time.Second); looks() < 5; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("it does not look")
+				}
+			}
+			select {
+			case e := <-began:
+				t.Errorf("it works %s", e)
+			default:
+			}
+		})
+	}
+}
+
+// flaky is a server of Leases that can be cut off, and compares versions.
+type flaky struct {
+	*kubefake.Clientset
+	cut atomic.Bool
+}
+
+func newFlaky() *flaky {
+	f := &flaky{Clientset: kubefake.NewClientset()}
+	f.PrependReactor("*", "leases", func(clienttesting.Action) (bool, apiruntime.Object, error) {
+		return f.cut.Load(), nil, errors.New("connection refused")
 	})
+	version := 0
+	f.PrependReactor("update", "leases", func(a clienttesting.Action) (bool, apiruntime.Object, error) {
+		if f.cut.Load() {
+			return true, nil, errors.New("connection refused")
+		}
+		lease := a.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease).DeepCopy()
+		now, err := f.Tracker().Get(a.GetResource(), lease.Namespace, lease.Name)
+		if err != nil {
+			return true, nil, err
+		}
+		if now.(*coordinationv1.Lease).ResourceVersion != lease.ResourceVersion {
+			return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), lease.Name, nil)
+		}
+		version++
+		lease.ResourceVersion = strconv.Itoa(version)
+		return true, lease, f.Tracker().Update(a.GetResource(), lease, lease.Namespace)
+	})
+	return f
+}
+
+// eventually waits for the fence to be open, or closed.
+func eventually(t *testing.T, f *fence, open bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, leave, err := f.enter(t.Context())
+		if err == nil {
+			leave()
+		}
+		if (err == nil) == open {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the fence is not open=%t: %v", open, err)
+		}
+	}
+}
+
+func TestAnAgentThatCannotRenewItsLeaseWritesNothingUntilItHasItAgain(t *testing.T) {
+	server := newFlaky()
+	a := candidate(server.Clientset, terms{duration: 2 * time.Second, renewal: 200 * time.Millisecond, retry: 20 * time.Millisecond})
 	events := make(chan string, 2)
-	_, ended := leading(t, candidate(server, terms{duration: 2 * time.Second, renewal: 200 * time.Millisecond, retry: 20 * time.Millisecond}), "a", func(ctx context.Context) {
+	stop, _ := leading(t, a, "a", func(ctx context.Context) {
 		events <- "begins"
 		<-ctx.Done()
 		events <- "ends"
 	})
 	within(t, 10*time.Second, "it begins", events)
-	cut.Store(true)
+	eventually(t, &a.fence, true)
+	writing, leave, err := a.fence.enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	for range 2 {
+		server.cut.Store(true)
+		eventually(t, &a.fence, false)
+		select {
+		case <-writing.Done():
+		case <-time.After(10 * time.Second):
+			t.Fatal("a write goes on without the Lease")
+		}
+		server.cut.Store(false)
+		eventually(t, &a.fence, true)
+	}
+	select {
+	case e := <-events:
+		t.Errorf("work %s, although nobody else had the Lease", e)
+	default:
+	}
+	stop()
 	within(t, 10*time.Second, "it ends", events)
-	<-ended
+}
+
+func TestWorkEndsWhenSomebodyElseHasHeldTheLease(t *testing.T) {
+	for name, change := range map[string]func(*coordinationv1.Lease){
+		"and holds it":        func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("b") },
+		"and has given it up": func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") },
+		"and we hold it again, in another term": func(l *coordinationv1.Lease) {
+			l.Spec.LeaseTransitions = ptr.To(*l.Spec.LeaseTransitions + 2)
+		},
+		"perhaps: it was removed": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newFlaky()
+			a := candidate(server.Clientset, terms{duration: time.Minute, renewal: 200 * time.Millisecond, retry: 20 * time.Millisecond})
+			events := make(chan string, 2)
+			_, ended := leading(t, a, "a", func(ctx context.Context) {
+				events <- "begins"
+				<-ctx.Done()
+				if _, _, err := a.fence.enter(context.WithoutCancel(ctx)); err == nil {
+					events <- "ends, and writes"
+				}
+				events <- "ends"
+			})
+			within(t, 10*time.Second, "it begins", events)
+			server.cut.Store(true)
+			eventually(t, &a.fence, false)
+			leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+			obj, err := server.Tracker().Get(leases, fleetv1alpha1.LeaseNamespace, "east")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change == nil {
+				err = server.Tracker().Delete(leases, fleetv1alpha1.LeaseNamespace, "east")
+			} else {
+				lease := obj.(*coordinationv1.Lease).DeepCopy()
+				lease.ResourceVersion = "other"
+				change(lease)
+				err = server.Tracker().Update(leases, lease, fleetv1alpha1.LeaseNamespace)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			server.cut.Store(false)
+			if e := within(t, 10*time.Second, "it ends", events); e != "ends" {
+				t.Errorf("work %s", e)
+			}
+			<-ended
+		})
+	}
 }
 
 func TestWorkThatEndsGivesTheLeaseBack(t *testing.T) {
@@ -140,25 +307,26 @@ func TestWorkThatEndsGivesTheLeaseBack(t *testing.T) {
 	}
 }
 
-func TestOneProcessOfAMachineHasItsName(t *testing.T) {
+func TestNoTwoAgentsHaveOneNameAndOneHasThePlace(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("names are not kept here")
+		t.Skip("places are not kept here")
 	}
-	first, free := identify("cp", t.Name())
-	second, freeSecond := identify("cp", t.Name())
-	if first == second {
-		t.Errorf("two have the name %s", first)
+	first := named(identify("cp", t.Name()))
+	second := named(identify("cp", t.Name()))
+	defer second.free()
+	if first.name == second.name || first.place == "" || second.place != "" {
+		t.Errorf("%+v and %+v live at the same time", first, second)
 	}
-	freeSecond()
-	if third, freeThird := identify("cp", t.Name()); third == first || third == second {
-		t.Errorf("the name %s is used twice", third)
-	} else {
-		freeThird()
+	if second.succeeds(first.name) || first.succeeds(second.name) || first.succeeds(first.name) {
+		t.Error("one takes another who lives, or itself, for dead")
 	}
-	free()
-	again, free := identify("cp", t.Name())
-	defer free()
-	if again != first {
-		t.Errorf("started again it is %s, not %s", again, first)
+	first.free()
+	again := named(identify("cp", t.Name()))
+	defer again.free()
+	if again.name == first.name || !again.succeeds(first.name) {
+		t.Errorf("started again it is %+v, after %+v", again, first)
+	}
+	if again.succeeds(second.name) || again.succeeds("") || again.succeeds("somebody") {
+		t.Error("it takes somebody of elsewhere for dead")
 	}
 }

@@ -107,6 +107,11 @@ func (s *session) sight(ctx context.Context, key sightingKey) (*viewed, time.Dur
 		if err != nil {
 			return nil, 0, err
 		}
+		if physical == nil {
+			if err := s.report.gate.confirm(ctx); err != nil {
+				return nil, 0, fmt.Errorf("making sure of whom an object is gone: %w", err)
+			}
+		}
 		v.Physical, v.unwatched = physical, physical != nil
 	}
 	return v, 0, nil

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -32,6 +33,9 @@ const (
 type world struct {
 	controlPlane string
 	apis         []string // sorted
+	// identity is that of the physical cluster if it is the one that is meant; else
+	// it is empty.
+	identity types.UID
 	// forgotten: an admin gave the physical cluster up. Its copies count as gone,
 	// and nothing that is said about it is heard.
 	forgotten bool
@@ -42,8 +46,8 @@ func (w world) serves(k workload.Kind) bool {
 	return ok
 }
 
-// reporter tells the control plane how the physical cluster is, and learns from
-// it which control plane it is. Of the agent it is the only one
+// reporter tells the control plane how and who the physical cluster is, and learns
+// from it which control plane it is. Of the agent it is the only one
 // that writes the status of the PhysicalCluster, save for what the server
 // concludes.
 type reporter struct {
@@ -51,11 +55,14 @@ type reporter struct {
 	resync time.Duration
 	up     upstream
 	down   physical
-	inv    *inventory
+	gate   *gate
 
 	wake chan struct{}
+	// reporting is held for one report.
+	reporting requestLock
 
 	mu        sync.Mutex
+	inv       *inventory // nil while nothing is to be seen
 	world     world
 	known     chan struct{} // closed and replaced when world changes
 	isSyncing bool
@@ -66,11 +73,13 @@ type reporter struct {
 // reportFailure is why the physical cluster cannot be worked with.
 type reportFailure struct{ reason, message string }
 
-func newReporter(target string, resync time.Duration, up upstream, down physical) *reporter {
-	return &reporter{
-		target: target, resync: resync, up: up, down: down, inv: newInventory(down),
+func newReporter(target string, resync time.Duration, up upstream, down physical, g *gate) *reporter {
+	r := &reporter{
+		target: target, resync: resync, up: up, down: down, gate: g,
 		wake: make(chan struct{}, 1), known: make(chan struct{}),
 	}
+	g.alarm = r.poke
+	return r
 }
 
 // errUnregistered: there is no PhysicalCluster any more.
@@ -82,7 +91,7 @@ func (r *reporter) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { r.inv.run(ctx, r.poke) })
+	running.Go(func() { r.watchInventory(ctx) })
 
 	logger := klog.FromContext(ctx)
 	timer := time.NewTimer(0)
@@ -135,11 +144,25 @@ func (r *reporter) orphans(n int) {
 
 // await returns the world as soon as it is known and there is something to do.
 func (r *reporter) await(ctx context.Context) (world, error) {
+	return r.until(ctx, func(w world) bool {
+		return w.controlPlane != "" && len(w.apis) > 0 && w.identity != "" && !w.forgotten
+	})
+}
+
+// changed returns when the world is not as it was.
+func (r *reporter) changed(ctx context.Context, before world) {
+	_, _ = r.until(ctx, func(w world) bool {
+		return w.controlPlane != before.controlPlane || w.forgotten != before.forgotten || w.identity != before.identity || !sameKinds(w, before)
+	})
+}
+
+// until waits for a world; the error is that ctx ended before.
+func (r *reporter) until(ctx context.Context, is func(world) bool) (world, error) {
 	for {
 		r.mu.Lock()
 		w, known := r.world, r.known
 		r.mu.Unlock()
-		if w.controlPlane != "" && len(w.apis) > 0 && !w.forgotten {
+		if is(w) {
 			return w, nil
 		}
 		select {
@@ -150,21 +173,31 @@ func (r *reporter) await(ctx context.Context) (world, error) {
 	}
 }
 
-// changed returns when the world is not as it was.
-func (r *reporter) changed(ctx context.Context, before world) {
-	for {
-		r.mu.Lock()
-		w, known := r.world, r.known
-		r.mu.Unlock()
-		if w.controlPlane != before.controlPlane || w.forgotten != before.forgotten || !sameKinds(w, before) {
+// watchInventory keeps an inventory of the cluster that is meant, for as long as it
+// is that one.
+func (r *reporter) watchInventory(ctx context.Context) {
+	for ctx.Err() == nil {
+		of, err := r.until(ctx, func(w world) bool { return w.identity != "" })
+		if err != nil {
 			return
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-known:
-		}
+		inv := newInventory(r.down)
+		r.setInventory(inv)
+		r.poke()
+		running, cancel := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		done.Go(func() { inv.run(running, r.poke) })
+		_, _ = r.until(ctx, func(w world) bool { return w.identity != of.identity })
+		r.setInventory(nil)
+		cancel()
+		done.Wait()
 	}
+}
+
+func (r *reporter) setInventory(i *inventory) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inv = i
 }
 
 // sameKinds compares what a session cares for: a new custom resource does not
@@ -186,7 +219,7 @@ func (r *reporter) learn(w world, failure *reportFailure) bool {
 	if len(w.apis) == 0 {
 		w.apis = r.world.apis // silence changes nothing
 	}
-	if w.controlPlane == r.world.controlPlane && w.forgotten == r.world.forgotten && slices.Equal(w.apis, r.world.apis) {
+	if w.controlPlane == r.world.controlPlane && w.forgotten == r.world.forgotten && w.identity == r.world.identity && slices.Equal(w.apis, r.world.apis) {
 		return false
 	}
 	r.world = w
@@ -197,8 +230,13 @@ func (r *reporter) learn(w world, failure *reportFailure) bool {
 
 // once looks at the physical cluster and writes the status of the PhysicalCluster
 // if it differs. done is false as long as it has not been given the control plane's
-// id or the physical cluster cannot be asked.
+// id, or the physical cluster cannot be worked with.
 func (r *reporter) once(ctx context.Context) (done bool, err error) {
+	unlock, err := r.reporting.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
 	client := r.up.atoll.FleetV1alpha1().PhysicalClusters()
 	pc, err := client.Get(ctx, r.target, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -207,13 +245,24 @@ func (r *reporter) once(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
 	}
-	seen, failure := r.inv.look(ctx)
-	news := r.learn(world{controlPlane: pc.Status.ControlPlane, apis: seen.apis, forgotten: pc.Spec.Forget}, failure)
+	who, failure := r.identify(ctx, pc)
+	w := world{controlPlane: pc.Status.ControlPlane, identity: r.admit(pc, who), forgotten: pc.Spec.Forget}
+	var seen survey
+	switch {
+	case failure != nil:
+	case w.identity == "":
+		failure = &reportFailure{fleetv1alpha1.ReasonIdentifying, "that the physical cluster is the one that is meant is about to be recorded"}
+	default:
+		seen, failure = r.survey(ctx)
+	}
+	w.apis = seen.apis
+	news := r.learn(w, failure)
 	if news && pc.Spec.Forget {
 		klog.FromContext(ctx).Info("The physical cluster was given up (spec.forget is set): nothing is synced, and its copies stay as they are")
 	}
 
 	wanted := pc.DeepCopy()
+	wanted.Status.Identity = who.Record
 	if failure == nil {
 		seen.fill(&wanted.Status)
 	}
@@ -245,7 +294,9 @@ func (r *reporter) conditions(generation int64) []metav1.Condition {
 		Type: fleetv1alpha1.ConditionSyncing, Status: metav1.ConditionFalse, ObservedGeneration: generation,
 		Reason: "Starting", Message: "the watches are not complete yet",
 	}
-	if r.isSyncing {
+	if r.world.identity == "" {
+		syncing.Reason, syncing.Message = fleetv1alpha1.ReasonIdentifying, "nothing is synced before the physical cluster is known to be the one that is meant"
+	} else if r.isSyncing {
 		syncing.Status, syncing.Reason, syncing.Message = metav1.ConditionTrue, "Watching", "all watches are held"
 	}
 	if r.strays > 0 {

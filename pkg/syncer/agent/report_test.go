@@ -11,8 +11,8 @@ import (
 )
 
 func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
-	r := newReporter("east", surveying, upstream{}, physical{kube: kubefake.NewClientset()})
-	known := world{controlPlane: controlPlane, apis: []string{"/v1/pods"}}
+	r := newReporter("east", surveying, upstream{}, physical{kube: kubefake.NewClientset()}, meant(kubefake.NewClientset(), "down"))
+	known := world{controlPlane: controlPlane, apis: []string{"/v1/pods"}, identity: "down"}
 	forgotten := known
 	forgotten.forgotten = true
 

@@ -135,6 +135,10 @@ func (s *session) run(ctx context.Context) error {
 	if err := s.copies.WaitForSync(ctx); err != nil {
 		return err
 	}
+	if err := s.report.meet(ctx, s.expected); err != nil {
+		return err
+	}
+	defer s.report.gate.expect(nil)
 	// Events are kept by namespace, so the namespaces come first.
 	running.Go(func() { s.events.Run(ctx) })
 

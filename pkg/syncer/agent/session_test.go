@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -66,14 +68,26 @@ func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.O
 	a := &Agent{
 		target: "east",
 		up:     upstream{dynamic: f.above, atoll: records, kube: kubefake.NewClientset()},
-		down:   physical{dynamic: f.below, kube: kubefake.NewClientset()},
+		down:   physical{dynamic: f.below, kube: kubefake.NewClientset(kubeSystem("down"))},
 	}
 	a.complete()
-	a.report = newReporter(a.target, surveying, a.up, a.down)
+	a.report = newReporter(a.target, surveying, a.up, a.down, meant(a.down.kube, "down"))
 	f.session = newSession(a, w)
 	f.sightingQueue = controller.New("sightings", 1, f.sightings.note)
 	f.ctx = scope.WithTarget(t.Context(), a.target)
 	return f
+}
+
+// kubeSystem is the namespace whose UID says which cluster it is in.
+func kubeSystem(uid types.UID) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: uid}}
+}
+
+// meant is the gate to a cluster that is the one that is meant.
+func meant(probe kubernetes.Interface, uid types.UID) *gate {
+	g := &gate{probe: probe, fresh: func() {}, alarm: func() {}}
+	g.admit(uid, controlPlane, false)
+	return g
 }
 
 // watch fills the informers.

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// errNotHeld: the Lease is not held now. It may be again in a moment, and then what
+// was to be written is tried again, from caches that have gone on.
+var errNotHeld = errors.New("the Lease of the physical cluster is not held at the moment, so nothing is written")
+
+// fence lets writes through, to the control plane and to the physical cluster, while
+// the Lease is held: until some time after the last renewal was sent. A write that is
+// on its way by then is ended, before anybody else may hold the Lease.
+//
+// Reads go on without the Lease: that is how caches outlast its loss.
+type fence struct {
+	mu sync.Mutex
+	// until is when writes end; by the monotonic clock, which a suspended machine
+	// stops, and by the wall clock, which does not stop.
+	until time.Time
+	// term is done then.
+	term context.Context
+	end  context.CancelFunc
+}
+
+// extend lets writes through until then.
+func (f *fence) extend(until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.until = until
+	if f.term == nil || f.term.Err() != nil {
+		f.term, f.end = context.WithCancel(context.Background())
+	}
+	time.AfterFunc(time.Until(until), f.expire)
+}
+
+// expire ends what is on its way if the time is over.
+func (f *fence) expire() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.term != nil && !before(time.Now(), f.until) {
+		f.end()
+	}
+}
+
+// close lets nothing through any more.
+func (f *fence) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.until = time.Time{}
+	if f.term != nil {
+		f.end()
+	}
+}
+
+// enter begins a write: its context ends with the Lease. leave must be called when
+// the write has ended.
+func (f *fence) enter(ctx context.Context) (writing context.Context, leave func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.term == nil || f.term.Err() != nil || !before(time.Now(), f.until) {
+		return nil, nil, errNotHeld
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(f.term, func() { cancel(errNotHeld) })
+	return ctx, func() { stop(); cancel(nil) }, nil
+}
+
+// before compares by both clocks.
+func before(a, b time.Time) bool { return a.Before(b) && a.Round(0).Before(b.Round(0)) }
+
+// fenced is a transport whose writes go through a fence.
+type fenced struct {
+	fence *fence
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t fenced) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !isWrite(req) {
+		return t.next.RoundTrip(req)
+	}
+	ctx, leave, err := t.fence.enter(req.Context())
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errNotHeld) {
+			err = cause
+		}
+		leave()
+		return nil, err
+	}
+	resp.Body = &leaving{ReadCloser: resp.Body, leave: leave}
+	return resp, nil
+}
+
+// leaving is the body of a response to a write.
+type leaving struct {
+	io.ReadCloser
+	leave func()
+}
+
+// Close implements io.Closer.
+func (l *leaving) Close() error {
+	defer l.leave()
+	return l.ReadCloser.Close()
+}
+
+func isWrite(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	return true
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}
