@@ -178,8 +178,9 @@ func TestNothingIsSentToAClusterThatIsNotMeant(t *testing.T) {
 }
 
 // The connection changes at the worst moment: after it was identified, before the
-// write. Only the body of a request knows which connection that goes over.
-func TestAWriteWhoseConnectionWasReplacedIsHeldBack(t *testing.T) {
+// request. Only the body of a write knows which connection that goes over, and only
+// the answer to a read which one it came over.
+func TestWhatGoesOverAReplacedConnectionIsHeldBackAndNotBelieved(t *testing.T) {
 	east, west := newClusterServer(t, "east", true), newClusterServer(t, "west", true)
 	b := &balancer{}
 	b.to.Store(east)
@@ -189,10 +190,20 @@ func TestAWriteWhoseConnectionWasReplacedIsHeldBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.to.Store(west)
-	g.fresh()
-	g.known.Store(true) // nobody has noticed
-	if err := write(t, p, "second"); !errors.Is(err, errNotMeant) {
-		t.Errorf("%v", err)
+	read := func() error {
+		_, err := p.kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		return err
+	}
+	for name, do := range map[string]func() error{"a write": func() error { return write(t, p, "second") }, "a read": read} {
+		g.fresh()
+		// It is there before the request, and nobody has noticed.
+		if _, _, err := g.ask(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		g.known.Store(true)
+		if err := do(); !errors.Is(err, errNotMeant) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if got := west.writes(); len(got) > 0 {
 		t.Errorf("written to the other cluster: %q", got)
