@@ -147,11 +147,12 @@ func TestAnEmptiedPhysicalClusterAndAnotherInItsPlaceAreFilledAfterAConfirmation
 
 	// What a syncer may write does not confirm it.
 	syncer := process.Kubectl{Kubeconfig: theLab.kubeconfig(t, "--syncer", "island")}
+	server := "--server=https://" + theLab.listen + "/targets/island/clusters/root"
 	for what, args := range map[string][]string{
 		"the spec":   {"-p", `{"spec":{"identity":"` + identity + `"}}`},
 		"the status": {"--subresource=status", "-p", `{"status":{"identity":{"uid":"` + identity + `"}}}`},
 	} {
-		if _, err := syncer.Run(ctx, append([]string{"patch", "physicalcluster/island", "--type=merge"}, args...)...); err == nil || !strings.Contains(err.Error(), "orbidden") {
+		if _, err := syncer.Run(ctx, append([]string{server, "patch", "physicalcluster/island", "--type=merge"}, args...)...); err == nil || !strings.Contains(err.Error(), "orbidden") {
 			t.Errorf("a syncer that writes %s: %v, want it to be forbidden", what, err)
 		}
 	}
