@@ -127,9 +127,11 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	roles := auth.NewRBAC(client, defaults)
-	if g.Authorization.Authorizer, err = auth.NewAuthorizer(roles); err != nil {
+	requests, reviews, err := auth.NewAuthorizers(roles)
+	if err != nil {
 		return nil, err
 	}
+	g.Authorization.Authorizer = requests
 	g.RuleResolver = roles
 	if g.AdmissionControl, err = c.Admission(own); err != nil {
 		return nil, fmt.Errorf("making the admission chain: %w", err)
@@ -166,7 +168,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	}
 	clusters, err = installAPIs(server, g, builtin.Config{
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
-		Authorizer: g.Authorization.Authorizer, RuleResolver: roles, Tokens: tokens, Kube: client,
+		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client,
 	}, c.Bootstrap)
 	if err != nil {
 		return nil, err
