@@ -59,7 +59,7 @@ func (s *session) observe(ctx context.Context, key sightingKey) (controller.Resu
 	return controller.Result{RequeueAfter: after}, nil
 }
 
-// viewed is a sighting and where it belongs.
+// viewed is an observed object and where it belongs.
 type viewed struct {
 	syncer.Sighting
 	key     sightingKey
@@ -195,6 +195,8 @@ func (s *session) respond(ctx context.Context, v *viewed, r syncer.Response) (ti
 		return s.deleteBelow(ctx, v, r)
 	case syncer.PatchBelow:
 		return s.patchBelow(ctx, v, r.Object)
+	case syncer.PatchStatusBelow:
+		return s.patchStatusBelow(ctx, v, r.Object)
 	}
 	return 0, nil
 }
@@ -392,7 +394,7 @@ func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
 	if !ok {
 		return syncer.Owner{}, false
 	}
-	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}, true
+	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil, Gates: syncer.TemplateGates(obj)}, true
 }
 
 // standIn finds the logical object that stands for one below: the object of a
