@@ -210,11 +210,11 @@ func (s *session) patchBelow(ctx context.Context, v *viewed, patch *unstructured
 	}
 	_, err = s.down.dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).
 		Patch(ctx, v.Physical.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: wantedManager})
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		s.goneBelow(v.key.Resource, v.Physical)
-		return soon, nil
-	case err == nil, apierrors.IsConflict(err):
+	}
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return soon, nil // the watch is about to say so
 	case isSilence(err):
 		return 0, err
@@ -244,11 +244,10 @@ func (s *session) deleteBelow(ctx context.Context, v *viewed, r syncer.Response)
 		o.PropagationPolicy = &r.Propagation
 	}
 	err := s.down.dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).Delete(ctx, v.Physical.GetName(), o)
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		s.goneBelow(v.key.Resource, v.Physical)
-		return soon, nil
-	case apierrors.IsConflict(err):
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return soon, nil // the watch is about to say so
 	}
 	return 0, err
