@@ -73,6 +73,8 @@ type Server struct {
 	Custom *CustomResources
 	// Aggregation must run for aggregated APIs to be served.
 	Aggregation *aggregation.Aggregation
+	// Continuity must run for the server to notice that etcd went back in time.
+	Continuity *storage.Continuity
 }
 
 type existsFunc func(context.Context, logicalcluster.Name) (bool, error)
@@ -181,7 +183,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
 	}
 	inside.Serve(server.Handler)
-	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated}, nil
+	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity()}, nil
 }
 
 // installAPIs puts all API groups into the server.
