@@ -63,6 +63,8 @@ type Informer[T Object] struct {
 	metadata  func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	seen      seen
 	transform func(runtime.Object) (T, error)
+	// follow fills the informer from another one, in place of the reflector.
+	follow func(context.Context)
 	// maps has the labels and annotations, unless there is a transform.
 	maps sharing.Maps
 
@@ -106,6 +108,10 @@ func backoff() *wait.Backoff {
 // Run fills the informer and keeps it current until ctx is done. The context
 // may carry the view of a physical cluster (scope.WithTarget).
 func (i *Informer[T]) Run(ctx context.Context) {
+	if i.follow != nil {
+		i.follow(ctx)
+		return
+	}
 	defer i.server.join(i)()
 	for ctx.Err() == nil {
 		run, again := context.WithCancel(ctx)

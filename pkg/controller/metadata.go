@@ -35,6 +35,7 @@ func UIDKey(c logicalcluster.Name, uid types.UID) string { return c.String() + "
 type Metadata struct {
 	client   metadata.Interface
 	indexers map[string]func(*metav1.PartialObjectMetadata) []string
+	sources  map[schema.GroupVersionResource]Source
 
 	mu sync.RWMutex
 	// entries are in the order in which they came; the slice never changes, it is
@@ -68,16 +69,20 @@ type addition struct {
 }
 
 // NewMetadata makes one informer for each resource; the indexers are added to
-// each.
-func NewMetadata(client metadata.Interface, resources []schema.GroupVersionResource, indexers map[string]func(*metav1.PartialObjectMetadata) []string) *Metadata {
+// each. Resources that have a source come from there and are not watched again.
+func NewMetadata(client metadata.Interface, resources []schema.GroupVersionResource, indexers map[string]func(*metav1.PartialObjectMetadata) []string, sources ...Source) *Metadata {
 	m := &Metadata{
 		client:    client,
+		sources:   make(map[schema.GroupVersionResource]Source, len(sources)),
 		informers: make(map[schema.GroupVersionResource]*Informer[*metav1.PartialObjectMetadata], len(resources)),
 		versions:  make(map[schema.GroupResource]schema.GroupVersionResource, len(resources)),
 		indexers:  map[string]func(*metav1.PartialObjectMetadata) []string{OwnerIndex: ownerUIDs, UIDIndex: ownUID},
 		added:     map[schema.GroupVersionResource]*addition{},
 	}
 	maps.Copy(m.indexers, indexers)
+	for _, source := range sources {
+		m.sources[source.resource] = source
+	}
 	for _, gvr := range resources {
 		m.put(gvr)
 	}
@@ -93,7 +98,11 @@ func (m *Metadata) put(gvr schema.GroupVersionResource) *Informer[*metav1.Partia
 }
 
 func (m *Metadata) informer(gvr schema.GroupVersionResource) *Informer[*metav1.PartialObjectMetadata] {
-	return NewInformer("metadata/"+gvr.GroupResource().String(), &metav1.PartialObjectMetadata{},
+	name := "metadata/" + gvr.GroupResource().String()
+	if source, ok := m.sources[gvr]; ok {
+		return source.informer(name, m)
+	}
+	return NewInformer(name, &metav1.PartialObjectMetadata{},
 		Lists(m.client.Resource(gvr)), InformerOptions[*metav1.PartialObjectMetadata]{Transform: m.trim, Indexers: m.indexers})
 }
 

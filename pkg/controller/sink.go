@@ -92,6 +92,12 @@ func (s sink[T]) put(obj any, relist bool) (string, error) {
 		s.remove(key)
 		return key, nil
 	}
+	s.keep(key, next, relist)
+	return key, nil
+}
+
+// keep keeps what the transform made of an object.
+func (s sink[T]) keep(key string, next T, relist bool) {
 	old, found := s.i.store.get(key)
 	if found && old.GetUID() != next.GetUID() {
 		s.remove(key)
@@ -99,10 +105,9 @@ func (s sink[T]) put(obj any, relist bool) (string, error) {
 	}
 	s.i.store.put(next)
 	if relist && found && old.GetResourceVersion() != "" && old.GetResourceVersion() == next.GetResourceVersion() {
-		return key, nil
+		return
 	}
 	s.notify(old, next)
-	return key, nil
 }
 
 func (s sink[T]) remove(key string) {

@@ -173,7 +173,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		return err
 	}
 	c.late.set(server, s.restMapper)
-	all := controller.NewMetadata(c.metadata, s.watchable(), nil)
+	all := controller.NewMetadata(c.metadata, s.watchable(), nil, c.sources()...)
 	c.run(ctx, followDefined(server.Custom.Definitions, all))
 	informers := []interface {
 		runner
