@@ -51,7 +51,7 @@ func init() {
 }
 
 // genericConfig is upstream's configuration with our scope, storage and serving.
-func (c Config) genericConfig(etcd *storage.Clients) (*genericapiserver.Config, error) {
+func (c Config) genericConfig(etcd *storage.Clients, counts *storage.Counts) (*genericapiserver.Config, error) {
 	series.Bound(append(append(builtin.GroupVersions(), install.GroupVersions()...), apiextensionsv1.SchemeGroupVersion),
 		legacyscheme.Scheme, apiextensionsapiserver.Scheme)
 	g := genericapiserver.NewConfig(legacyscheme.Codecs)
@@ -74,7 +74,7 @@ func (c Config) genericConfig(etcd *storage.Clients) (*genericapiserver.Config, 
 
 	g.SkipOpenAPIInstallation = true // see discovery.BuiltinOpenAPI
 
-	return g, c.storage(g, etcd)
+	return g, c.storage(g, etcd, counts)
 }
 
 func (c Config) serving(g *genericapiserver.Config) error {
@@ -122,7 +122,7 @@ func (c Config) etcdOptions(g *genericapiserver.Config) *genericoptions.EtcdOpti
 	return o
 }
 
-func (c Config) storage(g *genericapiserver.Config, etcd *storage.Clients) error {
+func (c Config) storage(g *genericapiserver.Config, etcd *storage.Clients, counts *storage.Counts) error {
 	o := c.etcdOptions(g)
 	o.DefaultStorageMediaType = apiruntime.ContentTypeProtobuf
 
@@ -139,7 +139,7 @@ func (c Config) storage(g *genericapiserver.Config, etcd *storage.Clients) error
 	if err := o.ApplyWithStorageFactoryTo(factory, g); err != nil {
 		return fmt.Errorf("configuring the storage: %w", err)
 	}
-	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{Maps: c.Maps, Raw: etcd.Raw})
+	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{Maps: c.Maps, Raw: etcd.Raw, Counts: counts})
 	return nil
 }
 

@@ -97,7 +97,8 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 			closeEtcd()
 		}
 	}()
-	g, err := c.genericConfig(etcd)
+	counts := &storage.Counts{}
+	g, err := c.genericConfig(etcd, counts)
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +180,10 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	server.RegisterDestroyFunc(closeEtcd) // the last of all
+	server.AddPostStartHookOrDie("count-objects", func(hook genericapiserver.PostStartHookContext) error {
+		go counts.Run(hook)
+		return nil
+	})
 	for _, path := range []string{auth.OpenIDConfigPath, auth.OpenIDKeysPath} {
 		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
 	}

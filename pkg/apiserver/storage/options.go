@@ -26,6 +26,8 @@ type Options struct {
 	// Maps has the labels and annotations of what is in watch caches. Default: one
 	// of its own.
 	Maps *sharing.Maps
+	// Counts counts the objects. Default: each resource has a goroutine that does.
+	Counts *Counts
 }
 
 func (o *Options) complete() {
@@ -62,6 +64,9 @@ func (g *restOptionsGetter) GetRESTOptions(gr schema.GroupResource, example runt
 		return o, err
 	}
 	o.Decorator = g.decorate
+	if g.options.Counts != nil {
+		o.CountMetricPollPeriod = 0
+	}
 	return o, nil
 }
 
@@ -88,6 +93,13 @@ func (g *restOptionsGetter) decorate(
 	raw, destroy, err := g.options.Raw(config, newFunc, newListFunc, prefix)
 	if err != nil {
 		return nil, destroy, err
+	}
+	if g.options.Counts != nil {
+		remove, destroyRaw := g.options.Counts.add(config.GroupResource, raw), destroy
+		destroy = func() {
+			remove()
+			destroyRaw()
+		}
 	}
 	if uncached(config.GroupResource) {
 		return &store{Interface: raw, resource: r}, destroy, nil
