@@ -1,12 +1,12 @@
 package sharing
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 )
 
 const (
@@ -20,42 +20,21 @@ const (
 
 // Maps has one of each of the maps that were seen lately. The zero value is ready.
 type Maps struct {
-	mu sync.Mutex
-	// recent and older are by content. When recent is full it becomes older, and
-	// what was older is forgotten: whoever holds such a map keeps it.
-	recent, older map[string]map[string]string
-	limit         int // generation, but in tests
+	kept[map[string]string]
+	// MostBytes is up to how many bytes of text a map is shared; default 512.
+	MostBytes int
+	// Most is how many maps are remembered for a while, twice; default 32768.
+	Most int
 }
 
 // One returns a map equal to m: the one that all others get who ask with an equal
 // one. Neither m nor the result may be changed afterwards.
 func (s *Maps) One(m map[string]string) map[string]string {
-	if len(m) == 0 || len(m) > mostEntries || size(m) > mostBytes {
+	if len(m) == 0 || len(m) > mostEntries || size(m) > cmp.Or(s.MostBytes, mostBytes) {
 		return m
 	}
 	var buffer [mostBytes + 4*mostEntries]byte
-	key := content(buffer[:0], m)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.recent[string(key)]; ok {
-		return known
-	}
-	known, ok := s.older[string(key)]
-	if !ok {
-		known = m
-	}
-	s.remember(string(key), known)
-	return known
-}
-
-func (s *Maps) remember(key string, m map[string]string) {
-	if s.limit == 0 {
-		s.limit = generation
-	}
-	if s.recent == nil || len(s.recent) >= s.limit {
-		s.older, s.recent = s.recent, map[string]map[string]string{}
-	}
-	s.recent[key] = m
+	return s.one(content(buffer[:0], m), m, cmp.Or(s.Most, generation))
 }
 
 // size is how many bytes of text m has.
@@ -92,7 +71,7 @@ func (s *Maps) Check() error {
 	var errs []error
 	for _, known := range []map[string]map[string]string{s.older, s.recent} {
 		for key, m := range known {
-			if len(m) > mostEntries || size(m) > mostBytes || string(content(nil, m)) != key {
+			if len(m) > mostEntries || size(m) > cmp.Or(s.MostBytes, mostBytes) || string(content(nil, m)) != key {
 				errs = append(errs, fmt.Errorf("a shared map was changed: %q is now %v", key, m))
 			}
 		}

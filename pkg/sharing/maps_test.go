@@ -47,7 +47,7 @@ func TestLargeAndEmptyMapsAreLeftAlone(t *testing.T) {
 func TestAMapIsEqualToWhatItBecomes(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	s := Maps{limit: 50}
+	s := Maps{Most: 50}
 	text := func() string {
 		b := make([]byte, random.IntN(4))
 		for i := range b {
@@ -63,8 +63,8 @@ func TestAMapIsEqualToWhatItBecomes(t *testing.T) {
 		if got := s.One(maps.Clone(m)); !maps.Equal(got, m) {
 			t.Fatalf("%q became %q", m, got)
 		}
-		if len(s.recent) > s.limit || len(s.older) > s.limit {
-			t.Fatalf("%d and %d maps are remembered, more than %d", len(s.recent), len(s.older), s.limit)
+		if len(s.recent) > s.Most || len(s.older) > s.Most {
+			t.Fatalf("%d and %d maps are remembered, more than %d", len(s.recent), len(s.older), s.Most)
 		}
 	}
 	if err := s.Check(); err != nil {
@@ -74,7 +74,7 @@ func TestAMapIsEqualToWhatItBecomes(t *testing.T) {
 
 func TestWhatIsAskedForIsNotForgotten(t *testing.T) {
 	t.Parallel()
-	s := Maps{limit: 10}
+	s := Maps{Most: 10}
 	often := s.One(map[string]string{"often": "asked for"})
 	for i := range 100 {
 		s.One(map[string]string{"n": fmt.Sprint(i)})

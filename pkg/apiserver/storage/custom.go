@@ -171,7 +171,7 @@ func (g *Custom) cache(ctx context.Context, config storagebackend.ConfigForResou
 func (g *Custom) newCache(config *storagebackend.ConfigForResource, prefix string) (*store, factory.DestroyFunc, error) {
 	r := &resource{
 		gr: config.GroupResource, keys: keys{prefix: prefix}, keyFunc: storedKey(prefix),
-		baseAttrs: storedAttrs, targets: g.options.Targets, maps: g.options.Maps,
+		baseAttrs: storedAttrs, targets: g.options.Targets, sharer: g.options.sharer,
 		newFunc:     func() runtime.Object { return &unstructured.Unstructured{} },
 		newListFunc: func() runtime.Object { return &unstructured.UnstructuredList{} },
 	}

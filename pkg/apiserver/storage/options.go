@@ -28,6 +28,8 @@ type Options struct {
 	Maps *sharing.Maps
 	// Counts counts the objects. Default: each resource has a goroutine that does.
 	Counts *Counts
+
+	sharer *sharer
 }
 
 func (o *Options) complete() {
@@ -40,6 +42,7 @@ func (o *Options) complete() {
 	if o.Maps == nil {
 		o.Maps = &sharing.Maps{}
 	}
+	o.sharer = newSharer(o.Maps)
 }
 
 // RawStorage makes the storage of one resource: generic.NewRawStorage, or a
@@ -86,7 +89,7 @@ func (g *restOptionsGetter) decorate(
 		keyFunc:     keyFunc,
 		baseAttrs:   attrs,
 		targets:     g.options.Targets,
-		maps:        g.options.Maps,
+		sharer:      g.options.sharer,
 		newFunc:     newFunc,
 		newListFunc: newListFunc,
 	}

@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
-
-	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
 // orphan is where the watch cache keeps objects that do not say which logical
@@ -24,7 +22,7 @@ type resource struct {
 	keyFunc     func(runtime.Object) (string, error)
 	baseAttrs   storage.AttrFunc
 	targets     func(runtime.Object) []string
-	maps        *sharing.Maps
+	sharer      *sharer
 	newFunc     func() runtime.Object
 	newListFunc func() runtime.Object
 }
