@@ -1,8 +1,10 @@
 // Command bench measures what Atoll costs, and prints it beside what the same
 // things cost a stock kube-apiserver, in the same run on the same machine.
 //
-// Three parts, in this order (-parts chooses):
+// Its parts, in this order (-parts chooses):
 //
+//	empty       what a server holds that nobody uses: heap, goroutines,
+//	            connections, resident memory
 //	operations  create, get, list, update, delete: latency and CPU, against the
 //	            kube-apiserver of localcluster
 //	clusters    what a logical cluster costs: time until it is usable, heap,

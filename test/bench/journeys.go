@@ -195,14 +195,14 @@ func (w *way) printBeside(ctx context.Context, base *way, o options) error {
 			}
 			down = append(down, created.row("apply, to the physical cluster", side.name))
 			if side.way == w && o.requests {
-				created.requests.print("apply, " + size.batch)
+				created.print("apply, " + size.batch)
 			}
 			reported, err := side.each(ctx, size.batch, size.objects, size.writers, side.up, side.report)
 			if err != nil {
 				return err
 			}
 			if side.way == w && o.requests {
-				reported.requests.print("status, " + size.batch)
+				reported.print("status, " + size.batch)
 			}
 			up = append(up, reported.row("status there, to the status above", side.name))
 		}
@@ -254,7 +254,13 @@ type journey struct {
 	times      []time.Duration
 	all        time.Duration
 	cpu, below time.Duration
-	requests   requests
+	// requests to the server, and to the physical clusters behind it.
+	requests, requestsBelow requests
+}
+
+func (j journey) print(what string) {
+	j.requests.print("the server for one object of: " + what)
+	j.requestsBelow.print("the physical clusters for one object of: " + what)
 }
 
 // each sends n objects on their way and notes how long after the beginning of
@@ -315,13 +321,22 @@ func (w *way) account(ctx context.Context, n int) (finish func(*journey) error, 
 		}
 		return cpu, below, nil
 	}
-	count := func() (requests, error) {
+	count := func() (asked, below requests, err error) {
 		if len(w.below) == 0 { // not one of ours
-			return nil, nil
+			return nil, nil, nil
 		}
-		return w.server.requests(ctx)
+		below = requests{}
+		for _, s := range w.below {
+			of, err := s.requests(ctx, "")
+			if err != nil {
+				return nil, nil, err
+			}
+			below.add(of)
+		}
+		asked, err = w.server.requests(ctx, scope.Root)
+		return asked, below, err
 	}
-	asked, err := count()
+	asked, askedBelow, err := count()
 	if err != nil {
 		return nil, err
 	}
@@ -344,8 +359,8 @@ func (w *way) account(ctx context.Context, n int) (finish func(*journey) error, 
 			j.below -= idle(s)
 		}
 		j.cpu, j.below = max(0, j.cpu)/time.Duration(n), max(0, j.below)/time.Duration(n)
-		askedNow, err := count()
-		j.requests = askedNow.since(asked, n)
+		askedNow, askedBelowNow, err := count()
+		j.requests, j.requestsBelow = askedNow.since(asked, n), askedBelowNow.since(askedBelow, n)
 		return err
 	}, nil
 }

@@ -52,7 +52,7 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	parts := fs.String("parts", "operations,clusters,journeys,definitions,noise,tenants", "parts to run")
+	parts := fs.String("parts", "empty,operations,clusters,journeys,definitions,noise,tenants", "parts to run")
 	sizes := fs.String("sizes", "10,1000,10000", "numbers of logical clusters of the part clusters, rising; the last is that of the part tenants")
 	fs.StringVar(&o.bin, "bin", filepath.Join(process.Root(), "bin"), "directory of the binaries atoll and localcluster")
 	fs.IntVar(&o.rounds, "rounds", 10, "rounds of the part operations")
@@ -62,7 +62,7 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.burst, "burst", 1000, "objects that go at once in the part journeys")
 	fs.DurationVar(&o.idleFor, "idle", 10*time.Second, "how long to watch an idle server for the CPU that it takes by itself")
 	fs.StringVar(&o.profiles, "profiles", "", "directory for pprof profiles of the Atoll server; profiling costs some of what is measured")
-	fs.BoolVar(&o.requests, "requests", false, "print what requests an object takes in the part journeys")
+	fs.BoolVar(&o.requests, "requests", true, "print what requests an object takes in the part journeys")
 	fs.BoolVar(&o.keep, "keep", false, "keep data and logs, and say where")
 	if err := fs.Parse(args); err != nil {
 		return o, flag.ErrHelp
@@ -83,6 +83,7 @@ func parse(args []string) (o options, err error) {
 
 // parts by name.
 var parts = map[string]func(context.Context, *lab, options) error{
+	"empty":       emptyPart,
 	"operations":  operationsPart,
 	"clusters":    clustersPart,
 	"journeys":    journeysPart,

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/kcp-dev/logicalcluster/v3"
 )
 
 // requests counts requests by verb and resource.
@@ -19,9 +19,10 @@ var (
 	label        = regexp.MustCompile(`(\w+)="([^"]*)"`)
 )
 
-// requests of all clients, the server itself among them, until now.
-func (s *server) requests(ctx context.Context) (requests, error) {
-	root, err := s.in(scope.Root)
+// requests of all clients, the server itself among them, until now; c is empty for a
+// stock server.
+func (s *server) requests(ctx context.Context, c logicalcluster.Name) (requests, error) {
+	root, err := s.in(c)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +55,13 @@ func (s *server) requests(ctx context.Context) (requests, error) {
 	return counted, nil
 }
 
+// add adds what another server counted.
+func (r requests) add(other requests) {
+	for name, n := range other {
+		r[name] += n
+	}
+}
+
 // since is what came after before, for each of n objects.
 func (r requests) since(before requests, n int) requests {
 	each := requests{}
@@ -67,7 +75,10 @@ func (r requests) since(before requests, n int) requests {
 
 // print prints all that happens for one object in ten or more.
 func (r requests) print(what string) {
-	t := newTable("requests to the server for one object of: "+what, "")
+	if len(r) == 0 {
+		return
+	}
+	t := newTable("requests to "+what, "")
 	var names []string
 	for name := range r {
 		names = append(names, name)
