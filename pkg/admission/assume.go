@@ -11,6 +11,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // assumeFor is how long a decision counts before the reports of the physical
@@ -112,10 +113,11 @@ func (a *assumptions) count(p *placementv1alpha1.Placement, n int) {
 	if p == nil {
 		return
 	}
-	for _, name := range decided(p) {
+	unit := stamp.Decided(p)
+	for name := range unit {
 		a.placements[name] += n
 	}
-	if uid := ownerUID(p); uid != "" && decided(p) != nil {
+	if uid := stamp.UnitUID(p); uid != "" && unit != nil {
 		if n > 0 {
 			a.seen[uid] = struct{}{}
 		} else {

@@ -50,11 +50,11 @@ type question struct {
 	mayRefuse bool
 }
 
-// outcome has the clusters, or says why there are none.
+// outcome has the targets of the unit, or says why there are none.
 type outcome struct {
-	clusters []string
-	message  string
-	refused  bool
+	unit    placementv1alpha1.Targets
+	message string
+	refused bool
 }
 
 // maxTries bounds the races that one request loses against others.
@@ -70,6 +70,14 @@ func (d *decider) decide(ctx context.Context, q question) (outcome, error) {
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return outcome{}, err
 		}
+		namespace, readErr := d.lookup.liveNamespace(ctx, q.cluster, q.namespace.Name)
+		if readErr != nil {
+			return outcome{}, fmt.Errorf("reading the namespace again: %w", readErr)
+		}
+		if namespace.UID != q.namespace.UID {
+			return outcome{}, err // another one: who asked meant the one that is gone
+		}
+		q.namespace = namespace
 	}
 	return outcome{}, err
 }
@@ -79,15 +87,24 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if clusters := decided(stored); clusters != nil {
-		return outcome{clusters: clusters}, d.stampNamespace(ctx, q, clusters)
+	if unit := stamp.Decided(stored); unit != nil {
+		return outcome{unit: unit}, d.stampNamespace(ctx, q, unit)
 	}
 	snapshot, unit, err := d.read(ctx, q)
 	if err != nil {
 		return outcome{}, err
 	}
+	// Others may wait already. What they need can only leave fewer physical clusters.
+	if stored.UID != "" && placement.Decide(snapshot, unit).Possible() {
+		if err := d.includeWaiting(ctx, q, &unit); err != nil {
+			return outcome{}, fmt.Errorf("looking for what else waits: %w", err)
+		}
+	}
 	decision, forget := d.assumptions.decide(snapshot, unit, q.namespace.UID)
-	o := outcome{clusters: decision.Clusters, message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
+	o := outcome{message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
+	if decision.Possible() {
+		o.unit = stamp.On(decision.Clusters)
+	}
 	if q.dryRun || o.refused {
 		forget()
 		return o, nil
@@ -102,7 +119,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	if !decision.Possible() {
 		return o, nil
 	}
-	return o, d.stampNamespace(ctx, q, decision.Clusters)
+	return o, d.stampNamespace(ctx, q, o.unit)
 }
 
 // stored reads the placement of the namespace; one without UID stands for none.
@@ -119,7 +136,7 @@ func (d *decider) stored(ctx context.Context, q question) (*placementv1alpha1.Pl
 		return none, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the placement: %w", err)
-	case belongsTo(p, q.namespace.UID):
+	case stamp.BelongsTo(p, q.namespace.UID):
 		return p, nil
 	case q.dryRun:
 		return none, nil
@@ -156,16 +173,13 @@ func (d *decider) read(ctx context.Context, q question) (placement.Snapshot, pla
 	u := placement.Unit{
 		LogicalCluster: q.cluster, LogicalClusterLabels: clusterLabels,
 		Namespace: q.namespace.Name, NamespaceLabels: q.namespace.Labels,
-		Pin:  q.namespace.Annotations[placementv1alpha1.ClusterAnnotation],
-		APIs: []string{q.kind.API()},
+		Pin: q.namespace.Annotations[placementv1alpha1.ClusterAnnotation],
 	}
 	obj, err := external(q.kind, q.object)
 	if err != nil {
 		return s, u, err
 	}
-	u.StorageClasses = workload.StorageClasses(q.kind, obj)
-	u.Requests, err = workload.Requests(q.kind, obj)
-	return s, u, err
+	return s, u, include(&u, q.kind, obj)
 }
 
 // external turns an object of admission, which has an internal type, into the
@@ -197,30 +211,42 @@ func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Pl
 	return p, nil
 }
 
-// stampNamespace makes the Namespace carry the targets, the finalizer and the
-// name of its physical namespace. Whoever crashes in between leaves it to the
-// next object or to the placement controller.
-func (d *decider) stampNamespace(ctx context.Context, q question, clusters []string) error {
+// stampNamespace makes the Namespace, and before it what rules it, carry what the
+// decision wants. Whoever crashes in between leaves it to the next object or to the
+// placement controller.
+func (d *decider) stampNamespace(ctx context.Context, q question, unit placementv1alpha1.Targets) error {
 	if q.dryRun {
 		return nil
 	}
-	id, err := d.controlPlane(ctx)
+	id, err := d.id(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the id of the control plane: %w", err)
+		return err
 	}
-	if id == "" {
-		return errors.New("the control plane has no id yet")
-	}
-	patch := stamp.Namespace(q.namespace, q.cluster, id, clusters)
+	patch := stamp.Restamp(q.namespace, func(obj metav1.Object) {
+		stamp.Set(obj, stamp.Targets(namespaceKind, q.cluster, obj, stamp.Source{Unit: unit}))
+		stamp.NamePhysicalNamespace(obj, id, q.cluster)
+	})
 	if patch == nil {
 		return nil
 	}
-	if err := d.stampRules(ctx, q, clusters); err != nil {
+	if err := d.stampRules(ctx, q, unit); err != nil {
 		return err
 	}
-	_, err = d.kube.CoreV1().Namespaces().Patch(at(ctx, q.cluster), q.namespace.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err = d.kube.CoreV1().Namespaces().Patch(at(ctx, q.cluster), q.namespace.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("stamping the namespace: %w", err)
 	}
 	return nil
+}
+
+// id is that of the control plane.
+func (d *decider) id(ctx context.Context) (string, error) {
+	id, err := d.controlPlane(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the id of the control plane: %w", err)
+	}
+	if id == "" {
+		return "", errors.New("the control plane has no id yet")
+	}
+	return id, nil
 }

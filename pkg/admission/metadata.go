@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"context"
 	"errors"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -29,7 +31,7 @@ func (p *plugin) protect(r *request) {
 		protect.UpdateObserved(r.obj, r.old) // what else a syncer writes was asked before
 	case r.old != nil:
 		protect.Update(r.obj, r.old)
-		if r.groupResource() == podsResource && r.GetSubresource() == "" && stamp.CameUp(r.old) {
+		if r.groupResource() == podsResource && r.GetSubresource() == "" && stamp.Mirrored(r.old) {
 			stamp.Wanted(r.obj, r.old)
 		}
 	default:
@@ -52,7 +54,7 @@ func (p *plugin) protect(r *request) {
 
 // checkProtected makes sure that no plugin after Admit changed the system's
 // metadata.
-func checkProtected(r *request) error {
+func (p *plugin) checkProtected(ctx context.Context, r *request) error {
 	if r.virtual() || r.isSubresourceCreate() {
 		return nil
 	}
@@ -65,8 +67,13 @@ func checkProtected(r *request) error {
 	if !r.user() || r.old == nil {
 		return nil
 	}
-	if !protect.Equal(r.obj, r.old) && !(stamp.HasTargets(r.obj) && !stamp.HasTargets(r.old)) {
-		return admission.NewForbidden(r.Attributes, errors.New("metadata of the system was changed after it was set"))
+	if protect.Equal(r.obj, r.old) {
+		return nil
 	}
-	return nil
+	allowed, err := p.placing.allowed(ctx, r)
+	if err == nil && !allowed {
+		// By a plugin, or by a decision that was made meanwhile: to be sent again.
+		err = apierrors.NewConflict(r.groupResource(), r.GetName(), errors.New("metadata of the system was changed after it was set"))
+	}
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // pins checks the one key of our domain that users set: on a Namespace, the
@@ -66,10 +67,10 @@ func (p pins) unplaced(ctx context.Context, r *request, pin string) error {
 		return nil
 	case err != nil:
 		return apierrors.NewInternalError(fmt.Errorf("reading the placement of namespace %s: %w", name, err))
-	case !belongsTo(placement, r.obj.GetUID()):
+	case !stamp.BelongsTo(placement, r.obj.GetUID()):
 		return nil
 	}
-	clusters := decided(placement)
+	clusters := stamp.Decided(placement).Names()
 	if len(clusters) == 0 || len(clusters) == 1 && clusters[0] == pin {
 		return nil
 	}

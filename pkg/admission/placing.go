@@ -8,18 +8,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/atoll-dev/atoll/pkg/admission/protect"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// placing stamps the targets of the namespace on objects of placed kinds; the
-// first such object has the namespace decided.
+// placing stamps on objects the targets that follow from the placement of their
+// namespace; the first object of a placed kind has the namespace decided.
 type placing struct {
 	placements *controller.Informer[*placementv1alpha1.Placement]
 	decider    *decider
@@ -29,57 +29,101 @@ func newPlacing(config Config, lookup *lookup) *placing {
 	return &placing{placements: config.Placements, decider: newDecider(config, lookup)}
 }
 
-// admit stamps r.obj.
+// admit stamps r.obj whenever the targets that it should have are not those that it
+// has, so that a new decision reaches it by any write.
 //
 //	decided  operation  requester  outcome
 //	yes      any        any        stamped (informer)
 //	no       create     any        decided and stamped, or pending, or refused
-//	no       update     system     decided and stamped, or still pending: the
-//	                               placement controller pokes pending objects
+//	no       update     system     decided and stamped, or still pending: the placement
+//	                               controller sends pending objects through admission
 //	no       update     user       still pending
 //
-// What rules a namespace has none decided: with the decision it is stamped, too.
-// What a syncer records has to be placed already.
+// Only objects of placed kinds have a namespace decided; what rules it, and the
+// Namespace itself, are stamped once it is. What a syncer records has to be placed
+// already. References are followed by a controller.
 func (p *placing) admit(ctx context.Context, r *request) error {
 	if r.syncer != "" && r.GetOperation() == admission.Create {
 		return record(ctx, r)
 	}
-	kind, ok := workload.ByResource(r.groupResource())
-	if !ok || kind.Role != workload.Placed && kind.Role != workload.Ruling || r.GetSubresource() != "" || r.syncer != "" ||
-		!stamp.Placeable(r.cluster, r.GetNamespace()) || stamp.OfServer(r.groupResource(), r.GetNamespace(), r.GetName()) ||
-		stamp.HasTargets(r.obj) || r.obj.GetDeletionTimestamp() != nil {
+	kind, ok := p.stamps(r)
+	if !ok || r.obj.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	clusters, err := p.known(ctx, r)
+	unit, err := p.known(ctx, r, kind)
 	if err != nil {
 		return err
 	}
-	if kind.Role == workload.Ruling {
-		if workload.Rules(kind, len(clusters)) && len(clusters) > 0 {
-			stamp.Targets(r.obj, clusters)
-		}
-		return nil
-	}
-	if clusters == nil && (r.GetOperation() == admission.Create || r.system) {
-		if clusters, err = p.decide(ctx, r, kind); err != nil {
+	if unit == nil && kind.Role == workload.Placed && !stamp.HasTargets(r.obj) && stamp.GoesDown(kind, r.cluster, r.obj) &&
+		(r.GetOperation() == admission.Create || r.system) {
+		if unit, err = p.decide(ctx, r, kind); err != nil {
 			return err
 		}
 	}
-	if clusters != nil {
-		stamp.Targets(r.obj, clusters)
+	return p.restamp(ctx, r, kind, r.obj, unit)
+}
+
+// stamps reports whether a request may change the stamp of its object. A Namespace
+// that does not exist yet has no placement.
+func (p *placing) stamps(r *request) (workload.Kind, bool) {
+	kind, ok := workload.ByResource(r.groupResource())
+	return kind, ok && kind.Role != workload.Referenced && r.GetSubresource() == "" && r.syncer == "" &&
+		(kind.Role != workload.Container || r.old != nil)
+}
+
+// restamp gives obj, which is that of the request or stands for it, what the decision
+// for its unit wants; nil changes nothing.
+func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, obj metav1.Object, unit placementv1alpha1.Targets) error {
+	if unit == nil {
+		return nil
+	}
+	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{Unit: unit})
+	if !stamp.Equal(targets, stamp.TargetsOf(obj.GetAnnotations())) {
+		stamp.Set(obj, targets)
+	}
+	if kind.Role == workload.Container && targets != nil {
+		id, err := p.decider.id(ctx)
+		if err != nil {
+			return apierrors.NewInternalError(err)
+		}
+		stamp.NamePhysicalNamespace(obj, id, r.cluster)
 	}
 	return nil
 }
 
-// known is the decision that the informers have.
-func (p *placing) known(ctx context.Context, r *request) ([]string, error) {
+// allowed reports whether an update by a user changed nothing of the stamp of the
+// stored object but what the present decision wants.
+func (p *placing) allowed(ctx context.Context, r *request) (bool, error) {
+	kind, ok := p.stamps(r)
+	if !ok {
+		return false, nil
+	}
+	unit, err := p.known(ctx, r, kind)
+	if err != nil {
+		return false, err
+	}
+	stamped := stamp.Metadata(r.old)
+	if err := p.restamp(ctx, r, kind, stamped, unit); err != nil {
+		return false, err
+	}
+	return protect.Equal(r.obj, stamped), nil
+}
+
+// known is the decision for the unit that the informers have.
+func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (placementv1alpha1.Targets, error) {
 	placement, ok := p.placements.Get(controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: placementv1alpha1.NamespaceUnit})
 	if !ok {
 		return nil, nil
 	}
-	clusters := decided(placement)
-	if clusters == nil {
+	unit := stamp.Decided(placement)
+	if unit == nil {
 		return nil, nil
+	}
+	if kind.Role == workload.Container {
+		if !stamp.BelongsTo(placement, r.old.GetUID()) {
+			return nil, nil
+		}
+		return unit, nil
 	}
 	namespace, err := r.getNamespace(ctx)
 	if apierrors.IsNotFound(err) {
@@ -88,14 +132,14 @@ func (p *placing) known(ctx context.Context, r *request) ([]string, error) {
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
 	}
-	if !belongsTo(placement, namespace.UID) {
+	if !stamp.BelongsTo(placement, namespace.UID) {
 		return nil, nil
 	}
-	return clusters, nil
+	return unit, nil
 }
 
 // decide asks the decider and says what the user should know.
-func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) ([]string, error) {
+func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (placementv1alpha1.Targets, error) {
 	namespace, err := r.getLiveNamespace(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -115,41 +159,14 @@ func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) ([
 	switch {
 	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("placing namespace %s: %w", namespace.Name, err))
-	case outcome.clusters != nil:
-		return outcome.clusters, nil
+	case outcome.unit != nil:
+		return outcome.unit, nil
 	case outcome.refused:
 		return nil, admission.NewForbidden(r.Attributes, errors.New("it cannot be placed: "+outcome.message))
 	case r.user():
 		warning.AddWarning(ctx, "", fmt.Sprintf("namespace %s is not placed yet, the object waits: %s", namespace.Name, outcome.message))
 	}
 	return nil, nil
-}
-
-// decided are the physical clusters of a placement; nil if it is undecided.
-func decided(p *placementv1alpha1.Placement) []string {
-	if p.Spec.Decision == nil {
-		return nil
-	}
-	var clusters []string
-	for _, c := range p.Spec.Decision.Clusters {
-		clusters = append(clusters, c.Name)
-	}
-	return clusters
-}
-
-// belongsTo reports whether a placement is about the namespace with that UID,
-// and not about one of the same name before it.
-func belongsTo(p *placementv1alpha1.Placement, namespace types.UID) bool {
-	uid := ownerUID(p)
-	return uid == "" || uid == namespace
-}
-
-// ownerUID is the UID of the namespace that a placement was made for.
-func ownerUID(p *placementv1alpha1.Placement) types.UID {
-	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
-		return owner.UID
-	}
-	return ""
 }
 
 // owner makes a placement that of a namespace.

@@ -97,7 +97,7 @@ func (p *plugin) check(ctx context.Context, r *request) error {
 	if r.obj == nil {
 		return nil
 	}
-	if err := checkProtected(r); err != nil {
+	if err := p.checkProtected(ctx, r); err != nil {
 		return err
 	}
 	return p.pins.validate(ctx, r)

@@ -345,11 +345,63 @@ func TestWhatLaterPluginsChangeIsRefused(t *testing.T) {
 	f := placedWorld().start(t)
 	old := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{
 		logicalcluster.AnnotationKey: "shop", placementv1alpha1.TargetsAnnotation: `{"east":{}}`}}}
-	for key, value := range map[string]string{placementv1alpha1.TargetsAnnotation: `{"west":{}}`, logicalcluster.AnnotationKey: "other"} {
+	for _, c := range []struct {
+		key, value string
+		refused    func(error) bool
+	}{
+		{placementv1alpha1.TargetsAnnotation, `{"west":{}}`, apierrors.IsConflict},
+		{placementv1alpha1.TargetsAnnotation, `{"east":{},"west":{}}`, apierrors.IsConflict},
+		{placementv1alpha1.TargetsAnnotation, ``, apierrors.IsConflict},
+		{logicalcluster.AnnotationKey, "other", apierrors.IsForbidden},
+	} {
 		changed := old.DeepCopy()
-		changed.Annotations[key] = value
-		if err := f.Validate(shop(), attributes(admission.Update, "pods", "Pod", changed, old, "", alice), nil); !apierrors.IsForbidden(err) {
-			t.Errorf("%s was changed: %v", key, err)
+		changed.Annotations[c.key] = c.value
+		if err := f.Validate(shop(), attributes(admission.Update, "pods", "Pod", changed, old, "", alice), nil); !c.refused(err) {
+			t.Errorf("%s was changed to %q: %v", c.key, c.value, err)
+		}
+	}
+}
+
+// Whoever writes an object, and whatever, brings the decision in force to it; what
+// has it already stays untouched.
+func TestANewDecisionReachesAnObjectByAnyWrite(t *testing.T) {
+	w := placedWorld()
+	w.placements[0].Spec.Decision.Clusters = append(w.placements[0].Spec.Decision.Clusters, placementv1alpha1.DecidedCluster{Name: "west"})
+	stored := metav1.ObjectMeta{
+		Name: "x", Namespace: "web", Finalizers: []string{placementv1alpha1.CopiesFinalizer}, UID: "ns",
+		Annotations: map[string]string{
+			logicalcluster.AnnotationKey: "shop", placementv1alpha1.TargetsAnnotation: `{"east":{}}`,
+			placementv1alpha1.PhysicalNamespaceAnnotation: "recorded",
+		},
+	}
+	want := stored.DeepCopy()
+	want.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{},"west":{}}`
+	for name, by := range map[string]user.Info{"a user": alice, "the server": loopback} {
+		for _, c := range []struct {
+			resource, kind string
+			obj, old       runtime.Object
+			got            func(runtime.Object) metav1.ObjectMeta
+		}{
+			{"deployments.apps", "Deployment", &apps.Deployment{ObjectMeta: *stored.DeepCopy()}, &apps.Deployment{ObjectMeta: *stored.DeepCopy()},
+				func(o runtime.Object) metav1.ObjectMeta { return o.(*apps.Deployment).ObjectMeta }},
+			{"namespaces", "Namespace", &core.Namespace{ObjectMeta: *stored.DeepCopy()}, &core.Namespace{ObjectMeta: *stored.DeepCopy()},
+				func(o runtime.Object) metav1.ObjectMeta { return o.(*core.Namespace).ObjectMeta }},
+			{"limitranges", "LimitRange", &core.LimitRange{ObjectMeta: *stored.DeepCopy()}, &core.LimitRange{ObjectMeta: *stored.DeepCopy()},
+				func(o runtime.Object) metav1.ObjectMeta { return o.(*core.LimitRange).ObjectMeta }},
+		} {
+			f := w.start(t)
+			for range 2 {
+				if err := f.write(shop(), attributes(admission.Update, c.resource, c.kind, c.obj, c.old, "", by)); err != nil {
+					t.Fatalf("%s by %s: %v", c.kind, name, err)
+				}
+				if diff := cmp.Diff(*want, c.got(c.obj)); diff != "" {
+					t.Errorf("%s by %s (-want +got):\n%s", c.kind, name, diff)
+				}
+				c.old = c.obj.DeepCopyObject()
+			}
+			if calls := f.calls(); len(calls) > 0 {
+				t.Errorf("%s by %s: requests %v", c.kind, name, calls)
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -56,4 +58,25 @@ type Unit struct {
 	Requests       corev1.ResourceList
 	APIs           []string
 	StorageClasses []string
+}
+
+// Include adds what an object needs to the needs of its unit.
+func (u *Unit) Include(api string, storageClasses []string, requests corev1.ResourceList) {
+	u.APIs = sorted(append(slices.Clone(u.APIs), api))
+	u.StorageClasses = sorted(append(slices.Clone(u.StorageClasses), storageClasses...))
+	sum := u.Requests.DeepCopy()
+	if sum == nil {
+		sum = corev1.ResourceList{}
+	}
+	for name, quantity := range requests {
+		total := sum[name]
+		total.Add(quantity)
+		sum[name] = total
+	}
+	u.Requests = sum
+}
+
+func sorted(values []string) []string {
+	slices.Sort(values)
+	return slices.Compact(values)
 }

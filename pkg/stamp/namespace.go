@@ -1,75 +1,39 @@
 package stamp
 
 import (
-	"encoding/json"
-	"slices"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// namespacePatch is a strategic merge patch of a Namespace: the UID makes it
-// fail on another one of the same name, finalizers are merged.
-type namespacePatch struct {
-	Metadata namespaceMetadata `json:"metadata"`
+// maxNamespace is the length of a DNS label, which the name of a namespace is.
+const maxNamespace = 63
+
+// NamePhysicalNamespace records on a Namespace that has targets the name of its
+// physical namespace, once: a recorded one stays.
+func NamePhysicalNamespace(namespace metav1.Object, controlPlane string, cluster logicalcluster.Name) {
+	if !HasTargets(namespace) || namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation] != "" {
+		return
+	}
+	annotate(namespace, placementv1alpha1.PhysicalNamespaceAnnotation,
+		PhysicalNamespace(controlPlane, cluster, namespace.GetName(), namespace.GetUID()))
 }
 
-type namespaceMetadata struct {
-	UID         types.UID         `json:"uid"`
-	Annotations map[string]string `json:"annotations"`
-	Finalizers  []string          `json:"finalizers"`
-}
-
-// Rule returns the strategic merge patch that stamps what rules a namespace which is
-// placed on clusters.
-func Rule(uid types.UID, clusters []string) []byte {
-	return encode(namespaceMetadata{
-		UID:         uid,
-		Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: TargetsOn(clusters).String()},
-		Finalizers:  []string{placementv1alpha1.CopiesFinalizer},
-	})
-}
-
-func encode(metadata namespaceMetadata) []byte {
-	patch, err := json.Marshal(namespacePatch{Metadata: metadata})
-	if err != nil {
-		panic(err) // maps and lists of strings cannot fail to encode
+// PhysicalNamespace is the name of the namespace that holds the copies of a
+// logical namespace on every target: readable, and unique to the namespace of
+// that UID in that control plane. It is computed once and recorded.
+func PhysicalNamespace(controlPlane string, cluster logicalcluster.Name, namespace string, uid types.UID) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{controlPlane, cluster.String(), namespace, string(uid)}, "\x00")))
+	suffix := "-" + hex.EncodeToString(sum[:4])
+	readable := cluster.String() + "-" + namespace
+	if limit := maxNamespace - len(suffix); len(readable) > limit {
+		readable = strings.TrimRight(readable[:limit], "-")
 	}
-	return patch
-}
-
-// Namespace returns the strategic merge patch that stamps a Namespace whose
-// content is placed on clusters; nil if it is stamped. A recorded name of the
-// physical namespace and recorded targets stay.
-func Namespace(namespace *corev1.Namespace, cluster logicalcluster.Name, controlPlane string, clusters []string) []byte {
-	targets := TargetsOf(namespace.Annotations)
-	complete := targets != nil
-	for name, target := range TargetsOn(clusters) {
-		if _, ok := targets[name]; ok {
-			continue
-		}
-		complete = false
-		if targets == nil {
-			targets = placementv1alpha1.Targets{}
-		}
-		targets[name] = target
-	}
-	physical := namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation]
-	if complete && physical != "" && slices.Contains(namespace.Finalizers, placementv1alpha1.CopiesFinalizer) {
-		return nil
-	}
-	if physical == "" {
-		physical = PhysicalNamespace(controlPlane, cluster, namespace.Name, namespace.UID)
-	}
-	return encode(namespaceMetadata{
-		UID: namespace.UID,
-		Annotations: map[string]string{
-			placementv1alpha1.TargetsAnnotation:           targets.String(),
-			placementv1alpha1.PhysicalNamespaceAnnotation: physical,
-		},
-		Finalizers: []string{placementv1alpha1.CopiesFinalizer},
-	})
+	return readable + suffix
 }

@@ -1,17 +1,14 @@
 package stamp
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 )
@@ -52,26 +49,11 @@ func TestEachPartOfTheIdentityChangesThePhysicalNamespace(t *testing.T) {
 	}
 }
 
-func TestNothingIsPlacedInRoot(t *testing.T) {
-	for _, c := range []struct {
-		cluster   logicalcluster.Name
-		namespace string
-		want      bool
-	}{
-		{"shop", "web", true}, {"shop", "default", true}, {"shop", "kubernetes", true},
-		{"shop", "kube-system", true}, {"root", "web", false}, {"shop", "", false},
-	} {
-		if got := Placeable(c.cluster, c.namespace); got != c.want {
-			t.Errorf("Placeable(%s, %s) = %v", c.cluster, c.namespace, got)
-		}
-	}
-}
-
 func TestTargetsAndFinalizerAreStampedTogetherAndOnce(t *testing.T) {
 	annotations := map[string]string{"a": "b"}
 	obj := &metav1.ObjectMeta{Annotations: annotations, Finalizers: []string{"x"}}
-	Targets(obj, []string{"west", "east"})
-	Targets(obj, []string{"west", "east"})
+	Set(obj, On([]string{"west", "east"}))
+	Set(obj, On([]string{"west", "east"}))
 	want := &metav1.ObjectMeta{
 		Annotations: map[string]string{"a": "b", "placement.atoll.dev/targets": `{"east":{},"west":{}}`},
 		Finalizers:  []string{"x", "placement.atoll.dev/copies"},
@@ -105,65 +87,63 @@ func TestAnObservedObjectHasItsUIDAndIsKeptIfItsDeletionActsBelow(t *testing.T) 
 	}
 }
 
-func TestTheStampOfANamespaceIsCompletedAndNeverChanged(t *testing.T) {
+func TestThePhysicalNamespaceIsRecordedOnceAndWithTargetsOnly(t *testing.T) {
+	ns := &metav1.ObjectMeta{Name: "web", UID: "u"}
+	NamePhysicalNamespace(ns, "cp", "shop")
+	if len(ns.Annotations) > 0 {
+		t.Errorf("without targets: %v", ns.Annotations)
+	}
+	Set(ns, On([]string{"east"}))
+	NamePhysicalNamespace(ns, "cp", "shop")
+	NamePhysicalNamespace(ns, "another", "shop")
+	if got, want := ns.Annotations["placement.atoll.dev/physical-namespace"], PhysicalNamespace("cp", "shop", "web", "u"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestAPatchNamesWhatWasReadAndWhatChangesOnly(t *testing.T) {
+	stored := func() *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{
+			Name: "web", UID: "u", ResourceVersion: "7", Finalizers: []string{"other"},
+			Annotations: map[string]string{"note": "mine"},
+		}
+	}
+	stamped := stored()
+	Set(stamped, On([]string{"east"}))
 	for _, c := range []struct {
-		name      string
-		stored    metav1.ObjectMeta
-		want      *metav1.ObjectMeta
-		unchanged bool
+		name   string
+		obj    *metav1.ObjectMeta
+		change func(metav1.Object)
+		want   string
 	}{
-		{
-			name:   "a fresh one gets all three",
-			stored: metav1.ObjectMeta{Finalizers: []string{"other"}},
-			want: &metav1.ObjectMeta{
-				Annotations: map[string]string{"placement.atoll.dev/targets": `{"east":{}}`, "placement.atoll.dev/physical-namespace": PhysicalNamespace("cp", "shop", "web", "u")},
-				Finalizers:  []string{"placement.atoll.dev/copies", "other"},
-			},
-		},
-		{
-			name: "a recorded name and other targets stay",
-			stored: metav1.ObjectMeta{Annotations: map[string]string{
-				"placement.atoll.dev/physical-namespace": "old-name", "placement.atoll.dev/targets": `{"west":{"state":"Removing"}}`}},
-			want: &metav1.ObjectMeta{
-				Annotations: map[string]string{"placement.atoll.dev/targets": `{"east":{},"west":{"state":"Removing"}}`, "placement.atoll.dev/physical-namespace": "old-name"},
-				Finalizers:  []string{"placement.atoll.dev/copies"},
-			},
-		},
-		{
-			name: "a complete one is left alone",
-			stored: metav1.ObjectMeta{
-				Annotations: map[string]string{"placement.atoll.dev/targets": `{"east":{}}`, "placement.atoll.dev/physical-namespace": "x"},
-				Finalizers:  []string{"placement.atoll.dev/copies"},
-			},
-			unchanged: true,
-		},
+		{"targets", stored(), func(o metav1.Object) { Set(o, On([]string{"east"})) },
+			`{"metadata":{"annotations":{"placement.atoll.dev/targets":"{\"east\":{}}"},"finalizers":["other","placement.atoll.dev/copies"],"resourceVersion":"7","uid":"u"}}`},
+		{"the same again", stamped, func(o metav1.Object) { Set(o, On([]string{"east"})) }, ""},
+		{"the last target goes", stamped, func(o metav1.Object) { Set(o, nil) },
+			`{"metadata":{"annotations":{"placement.atoll.dev/targets":null},"finalizers":["other"],"resourceVersion":"7","uid":"u"}}`},
+		{"released", stamped, Release, `{"metadata":{"finalizers":["other"],"resourceVersion":"7","uid":"u"}}`},
+		{"the keys of users are not the system's", stored(), func(o metav1.Object) { o.SetAnnotations(nil) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ns := &corev1.Namespace{ObjectMeta: c.stored}
-			ns.Name, ns.UID = "web", "u"
-			patch := Namespace(ns, "shop", "cp", []string{"east"})
-			if c.unchanged {
-				if patch != nil {
-					t.Errorf("patched: %s", patch)
-				}
-				return
-			}
-			c.want.Name, c.want.UID = "web", "u"
-			before, err := json.Marshal(ns)
-			if err != nil {
-				t.Fatal(err)
-			}
-			after, err := strategicpatch.StrategicMergePatch(before, patch, &corev1.Namespace{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got corev1.Namespace
-			if err := json.Unmarshal(after, &got); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(*c.want, got.ObjectMeta); diff != "" {
+			if diff := cmp.Diff(c.want, string(Restamp(c.obj, c.change))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+	if diff := cmp.Diff(stored().Annotations, map[string]string{"note": "mine"}); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheFinalizerOfAMirroredObjectStays(t *testing.T) {
+	o := &metav1.ObjectMeta{}
+	Set(o, On([]string{"east"}))
+	Set(o, Adopted("east", "p"))
+	want := &metav1.ObjectMeta{
+		Annotations: map[string]string{"placement.atoll.dev/targets": `{"east":{"state":"Observed","uid":"p","adopted":true}}`},
+		Finalizers:  []string{"placement.atoll.dev/copies"},
+	}
+	if diff := cmp.Diff(want, o); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

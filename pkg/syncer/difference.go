@@ -131,7 +131,6 @@ func (s Sighting) statusUp(logical *unstructured.Unstructured) (status map[strin
 		status = keepJobValid(status, current)
 	case "Pod":
 		keep(status, current, "qosClass")
-		keepGates(status, current, s.gates())
 	}
 	return status, !equality.Semantic.DeepEqual(status, current)
 }

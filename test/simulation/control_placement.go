@@ -7,11 +7,9 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,20 +43,19 @@ func (c *control) create(by string, u *unstructured.Unstructured, pause func()) 
 // decision or can have one now.
 func (c *control) stampOn(u *unstructured.Unstructured, decide bool, pause func()) error {
 	gr := resourceOf(u)
-	if kindOf(gr).Role != workload.Placed || !stamp.Placeable(clusterOf(u), u.GetNamespace()) ||
-		stamp.HasTargets(u) || u.GetDeletionTimestamp() != nil {
+	if kindOf(gr).Role != workload.Placed || !stamp.GoesDown(kindOf(gr), clusterOf(u), u) || u.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	key := namespaceOf(c.world.api.KeyOf(gr, u))
 	clusters := c.known(key, decide)
-	if clusters == nil && decide {
+	if clusters == nil && decide && !stamp.HasTargets(u) {
 		var err error
 		if clusters, err = c.decide(key, u, pause); err != nil {
 			return err
 		}
 	}
 	if clusters != nil {
-		stamp.Targets(u, clusters)
+		stamp.Set(u, stamp.Targets(kindOf(gr), clusterOf(u), u, stamp.Source{Unit: stamp.On(clusters)}))
 	}
 	return nil
 }
@@ -198,13 +195,12 @@ func (c *control) store(key kube.Key, namespace *unstructured.Unstructured, stor
 	return err
 }
 
-// stampNamespace applies the patch of stamp.Namespace.
+// stampNamespace stamps a Namespace as it was read.
 func (c *control) stampNamespace(read *unstructured.Unstructured, clusters []string, pause func()) error {
-	var namespace corev1.Namespace
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, &namespace); err != nil {
-		return err
-	}
-	text := stamp.Namespace(&namespace, clusterOf(read), controlPlane, clusters)
+	text := stamp.Restamp(read, func(o metav1.Object) {
+		stamp.Set(o, stamp.Targets(kindOf(namespaces), clusterOf(read), o, stamp.Source{Unit: stamp.On(clusters)}))
+		stamp.NamePhysicalNamespace(o, controlPlane, clusterOf(read))
+	})
 	if text == nil {
 		return nil
 	}
@@ -217,8 +213,8 @@ func (c *control) stampNamespace(read *unstructured.Unstructured, clusters []str
 	switch {
 	case live == nil:
 		return apierrors.NewNotFound(namespaces, read.GetName())
-	case live.GetUID() != patch.UID:
-		return apierrors.NewConflict(namespaces, read.GetName(), fmt.Errorf("another UID"))
+	case live.GetUID() != patch.UID || live.GetResourceVersion() != patch.ResourceVersion:
+		return apierrors.NewConflict(namespaces, read.GetName(), fmt.Errorf("it was changed"))
 	}
 	u := live.DeepCopy()
 	annotations := u.GetAnnotations()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -43,6 +42,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
 	"github.com/atoll-dev/atoll/pkg/controllers/status"
 	"github.com/atoll-dev/atoll/pkg/controllers/tokens"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	placement "github.com/atoll-dev/atoll/pkg/placement/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -96,10 +96,8 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		controller.Lists(c.client.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{})
 	c.policies = controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{},
 		controller.Lists(c.client.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{})
-	indexers := status.CopyIndexers()
-	maps.Copy(indexers, copies.CopyIndexers())
 	c.copies = controller.NewInformer("copies", &placementv1alpha1.Copy{},
-		controller.Lists(c.client.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: indexers})
+		controller.Lists(c.client.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers()})
 	c.leases = controller.NewInformer("leases", &coordinationv1.Lease{},
 		controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{})
 	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
@@ -215,7 +213,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		endpoints.New(endpoints.Config{Kube: c.kube, Metadata: all}),
 		logicalclusters.New(clusters),
 		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Namespaces: c.namespaces,
-			PhysicalClusters: c.physicalClusters, Policies: c.policies, Placements: c.placements, Copies: c.copies, Objects: all, ControlPlane: c.controlPlane.id}),
+			PhysicalClusters: c.physicalClusters, Policies: c.policies, Placements: c.placements, Copies: c.copies, Objects: all}),
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Objects: all, ServiceAccounts: c.serviceAccounts}),
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
 			Copies: c.copies, Placements: c.placements, Objects: all, ControlPlane: c.controlPlane.id}),

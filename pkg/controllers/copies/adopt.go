@@ -2,7 +2,6 @@ package copies
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -41,9 +41,7 @@ func Adopt(kind workload.Kind, obj metav1.Object, c *placementv1alpha1.Copy, con
 	}
 	yes := true
 	return Adoption{
-		Targets: placementv1alpha1.Targets{
-			c.Spec.Cluster: {State: placementv1alpha1.TargetObserved, UID: c.Status.PhysicalUID, Adopted: true},
-		},
+		Targets: stamp.Adopted(c.Spec.Cluster, c.Status.PhysicalUID),
 		Owners: append(obj.GetOwnerReferences(), metav1.OwnerReference{
 			APIVersion: controller.GetAPIVersion(), Kind: controller.GetKind(), Name: controller.GetName(), UID: controller.GetUID(),
 			Controller: &yes, BlockOwnerDeletion: &yes,
@@ -74,13 +72,10 @@ func (s *Controller) adopt(ctx context.Context, k key, obj *metav1.PartialObject
 	if !ok {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": obj.UID, "resourceVersion": obj.ResourceVersion, "ownerReferences": a.Owners,
-		"annotations": map[string]string{placementv1alpha1.TargetsAnnotation: a.Targets.String()},
-	}})
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
+	patch := stamp.Restamp(obj, func(o metav1.Object) {
+		stamp.Set(o, a.Targets)
+		o.SetOwnerReferences(a.Owners)
+	})
 	_, err = s.MetadataClient.Resource(k.Resource).Namespace(k.Object.Namespace).
 		Patch(ctx, k.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -14,6 +14,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -27,8 +28,8 @@ type Config struct {
 	Client         versioned.Interface
 	MetadataClient metadata.Interface
 	Dynamic        dynamic.Interface
-	// Copies holds all Copies, with CopyIndexers.
-	Copies *controller.Informer[*placementv1alpha1.Copy]
+	// Copies holds all Copies.
+	Copies *copyindex.Informer
 	// Metadata tells of deleted objects and changed targets.
 	Metadata *controller.Metadata
 	// PhysicalClusters tells which targets may have been given up; nil means none.
@@ -37,49 +38,28 @@ type Config struct {
 	Decide func(metav1.Object, []*placementv1alpha1.Copy, func(target string) bool) Verdict
 }
 
-// ObjectIndex finds the Copies of an object.
-const ObjectIndex = "copies.object"
-
-// CopyIndexers are the indexers that the informer of Copies must have.
-func CopyIndexers() map[string]func(*placementv1alpha1.Copy) []string {
-	return map[string]func(*placementv1alpha1.Copy) []string{
-		ObjectIndex: func(c *placementv1alpha1.Copy) []string {
-			k, ok := keyOfCopy(c)
-			if !ok {
-				return nil
-			}
-			return []string{k.String()}
-		},
-	}
-}
-
 // key names a logical object.
 type key struct {
 	Resource schema.GroupVersionResource
 	Object   controller.Request
 }
 
-// String is for logs and the index.
-func (k key) String() string { return k.Resource.GroupResource().String() + " " + k.Object.String() }
+// String is for logs.
+func (k key) String() string { return k.copied().String() }
 
 // LogicalCluster makes the queue loop reconcile in the scope of the object.
 func (k key) LogicalCluster() logicalcluster.Name { return k.Object.Cluster }
 
 func (k key) isNamespace() bool { return k.Resource.Group == "" && k.Resource.Resource == "namespaces" }
 
+func (k key) copied() copyindex.Object {
+	return copyindex.Object{Resource: k.Resource.GroupResource(), Object: k.Object}
+}
+
 func keyOfCopy(c *placementv1alpha1.Copy) (key, bool) {
-	kind, ok := workload.ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource})
-	if !ok {
-		return key{}, false
-	}
-	k := key{
-		Resource: kind.GroupVersionResource(),
-		Object:   controller.Request{Cluster: logicalcluster.From(c), Namespace: c.Namespace, Name: c.Spec.Object.Name},
-	}
-	if k.isNamespace() {
-		k.Object.Namespace = ""
-	}
-	return k, true
+	o := copyindex.ObjectOf(c)
+	kind, ok := workload.ByResource(o.Resource)
+	return key{Resource: kind.GroupVersionResource(), Object: o.Object}, ok
 }
 
 // Controller ends the life of Copies.
@@ -122,14 +102,14 @@ func (s *Controller) Run(ctx context.Context) {
 			switch {
 			case new == nil:
 				k.Object = controller.RequestFor(old)
-				if !k.isNamespace() && len(s.Copies.ByIndex(ObjectIndex, k.String())) == 0 {
+				if !k.isNamespace() && len(copyindex.Of(s.Copies, k.copied())) == 0 {
 					return // nothing is left of it; a Copy that is on its way is seen when it is Removed
 				}
 			case hasFinalizer(new) && (new.DeletionTimestamp != nil && s.concerns(new) || hasRemoving(new)), stopping(new) && s.concerns(new):
 				k.Object = controller.RequestFor(new)
 			case adopted(new):
 				k.Object = controller.RequestFor(new)
-				if len(s.Copies.ByIndex(ObjectIndex, k.String())) == 0 {
+				if len(copyindex.Of(s.Copies, k.copied())) == 0 {
 					return
 				}
 			default:
@@ -189,7 +169,7 @@ func placeable(gvr schema.GroupVersionResource) bool {
 
 // reconcile takes note of what the Copies of one object say.
 func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, error) {
-	copies := s.Copies.ByIndex(ObjectIndex, k.String())
+	copies := copyindex.Of(s.Copies, k.copied())
 	obj, err := s.live(ctx, k)
 	if err != nil {
 		return controller.Result{}, err

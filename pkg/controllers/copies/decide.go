@@ -80,13 +80,8 @@ func Decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(targe
 		v.Finish = all && stopping(obj)
 		return v
 	}
-	v.Targets = maps.Clone(targets)
-	for _, name := range targets.Names() {
-		if targets[name].State == placementv1alpha1.TargetStateRemoving && done(name) {
-			delete(v.Targets, name)
-			v.Drop = true
-		}
-	}
+	v.Targets = stamp.Without(targets, done)
+	v.Drop = len(v.Targets) < len(targets)
 	v.Finalizer = v.Drop && hasFinalizer(obj) && !slices.ContainsFunc(v.Targets.Names(), func(name string) bool {
 		return v.Targets[name].State != placementv1alpha1.TargetObserved
 	})

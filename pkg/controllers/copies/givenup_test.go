@@ -18,6 +18,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 )
@@ -92,7 +93,7 @@ func TestAnAbsenceThatTheServerDoesNotConfirmReleasesNothing(t *testing.T) {
 			}
 			s := New(Config{
 				Client: client, MetadataClient: metadata,
-				Copies:           known(t, &placementv1alpha1.Copy{}, &placementv1alpha1.CopyList{}, CopyIndexers()),
+				Copies:           known(t, &placementv1alpha1.Copy{}, &placementv1alpha1.CopyList{}, copyindex.Indexers()),
 				PhysicalClusters: known(t, &fleetv1alpha1.PhysicalCluster{}, list, nil),
 			})
 			_, err := s.reconcile(t.Context(), key{Resource: services, Object: controller.Request{Cluster: "shop", Namespace: "web", Name: "front"}})

@@ -2,9 +2,7 @@ package copies
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,31 +11,24 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // write patches finalizers and targets of the object as it was read: a newer one
 // is a conflict and decided upon anew.
 func (s *Controller) write(ctx context.Context, k key, obj *metav1.PartialObjectMetadata, v Verdict) error {
-	metadata := map[string]any{"uid": obj.UID, "resourceVersion": obj.ResourceVersion}
-	if v.Finalizer {
-		rest := slices.DeleteFunc(slices.Clone(obj.Finalizers), func(f string) bool { return f == placementv1alpha1.CopiesFinalizer })
-		if rest == nil {
-			rest = []string{}
+	patch := stamp.Restamp(obj, func(o metav1.Object) {
+		if v.Drop {
+			stamp.Set(o, v.Targets)
 		}
-		metadata["finalizers"] = rest
-	}
-	if v.Drop {
-		var value any // null removes the annotation
-		if text := v.Targets.String(); text != "" {
-			value = text
+		if v.Finalizer {
+			stamp.Release(o)
 		}
-		metadata["annotations"] = map[string]any{placementv1alpha1.TargetsAnnotation: value}
+	})
+	if patch == nil {
+		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": metadata})
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
-	_, err = s.MetadataClient.Resource(k.Resource).Namespace(k.Object.Namespace).
+	_, err := s.MetadataClient.Resource(k.Resource).Namespace(k.Object.Namespace).
 		Patch(ctx, k.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("taking note of a removal: %w", err)

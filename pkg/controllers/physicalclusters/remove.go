@@ -14,6 +14,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -42,10 +43,7 @@ func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 	var done []*placementv1alpha1.Copy
 	var errs []error
 	known := map[types.UID]bool{}
-	for _, copied := range c.Copies.List() {
-		if copied.Spec.Cluster != pc.Name {
-			continue
-		}
+	for _, copied := range copyindex.On(c.Copies, pc.Name) {
 		known[copied.Spec.Object.UID] = true
 		if copied.Status.State == placementv1alpha1.CopyRemoved {
 			continue

@@ -13,34 +13,30 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// confirm asks the server, before a copy is removed because nobody refers to the
-// object any more, who does: a referrer that the informers lack may just have been
-// made, and absence is no instruction to remove anything. It adds to needed what the
-// referrers need that are there.
-func (c *Controller) confirm(ctx context.Context, k key, needed map[string]need) error {
+// live asks the server, before a copy is removed because nobody refers to the object
+// any more, who does: a referrer that the informers lack may just have been made, and
+// absence is no instruction to remove anything.
+func (c *Controller) live(ctx context.Context, k key) ([]*holder, error) {
 	wanted, err := c.liveReferences(ctx, k)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var all []*holder
 	for _, kind := range workload.Kinds() {
 		if !refers(kind) {
 			continue
 		}
 		list, err := c.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return fmt.Errorf("reading what may refer to it: %w", err)
+			return nil, fmt.Errorf("reading what may refer to it: %w", err)
 		}
 		for i := range list.Items {
-			h := hold(kind, &list.Items[i])
-			if h == nil || !slices.ContainsFunc(h.references, wanted.Has) {
-				continue
-			}
-			for target, n := range needs([]*holder{h}) {
-				needed[target] = max(needed[target], n)
+			if h := hold(kind, &list.Items[i]); h != nil && slices.ContainsFunc(h.references, wanted.Has) {
+				all = append(all, h)
 			}
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // liveReferences are the references that lead to k: its own, and for a Secret those

@@ -58,15 +58,13 @@ func TestACopyIsRemovedOnlyWhenTheServerKnowsOfNobodyWhoNeedsIt(t *testing.T) {
 			}, controller.InformerOptions[*corev1.ServiceAccount]{})
 			go accounts.Run(t.Context())
 			c1 := &Controller{Config: Config{Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, c.live...), ServiceAccounts: accounts}}
-			current, needed := parse(t, `{"east":{},"west":{}}`)[0], map[string]need{"west": needCopy}
-			if !removes(current, needed) {
-				t.Fatal("nothing would be removed")
-			}
+			current := `{"east":{},"west":{}}`
 			k := key{controller.Request{Cluster: "shop", Namespace: "web", Name: "key"}, workload.Secrets}
-			if err := c1.confirm(t.Context(), k, needed); err != nil {
+			referrers, err := c1.confirmed(t.Context(), k, parse(t, current)[0], []*holder{{targets: parse(t, `{"west":{}}`)[0]}})
+			if err != nil {
 				t.Fatal(err)
 			}
-			if got := next(current, needed).String(); got != c.want {
+			if got := secretTargets(current, referrers); got != c.want {
 				t.Errorf("targets %s, want %s", got, c.want)
 			}
 		})
@@ -79,7 +77,7 @@ func TestTheServerIsAskedBeforeACopyIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{
-		Namespace: "web", Name: "settings", UID: "u", ResourceVersion: "1",
+		Namespace: "web", Name: "settings", UID: "u", ResourceVersion: "1", Finalizers: []string{placementv1alpha1.CopiesFinalizer},
 		Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`, logicalcluster.AnnotationKey: "shop"},
 	}}
 	lists := map[schema.GroupVersionResource]string{}

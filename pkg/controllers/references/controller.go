@@ -2,7 +2,6 @@ package references
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,14 +32,14 @@ const (
 type Config struct {
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
-	// Objects has the metadata of ConfigMaps, Secrets, Namespaces and what rules them.
+	// Objects has the metadata of ConfigMaps and Secrets.
 	Objects *controller.Metadata
 	// ServiceAccounts tells which Secrets pods get through their service
 	// account; nil if that shall not count.
 	ServiceAccounts *controller.Informer[*corev1.ServiceAccount]
 }
 
-// Controller gives ConfigMaps, Secrets, and what rules a namespace their targets.
+// Controller gives ConfigMaps and Secrets their targets.
 type Controller struct {
 	Config
 	holders []*controller.Informer[*holder]
@@ -75,7 +74,6 @@ func New(config Config) *Controller {
 	if c.ServiceAccounts != nil {
 		c.ServiceAccounts.Handle(c.serviceAccountChanged)
 	}
-	c.handleRules()
 	return c
 }
 
@@ -111,7 +109,7 @@ func (c *Controller) objects(resource schema.GroupResource) *controller.Informer
 // neither, and a queue remembers what it once held; whoever refers to one later
 // brings it here (holderChanged).
 func (c *Controller) objectChanged(k key, obj *metav1.PartialObjectMetadata) {
-	if obj.Annotations[placementv1alpha1.TargetsAnnotation] != "" || len(c.referrers(k)) > 0 {
+	if stamp.HasTargets(obj) || len(c.referrers(k)) > 0 {
 		c.queue.Enqueue(k)
 	}
 }
@@ -182,38 +180,57 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		return controller.Result{}, nil
 	}
 	obj, ok := informer.Get(k.Request)
-	if !ok || obj.DeletionTimestamp != nil || !stamp.Placeable(k.Cluster, k.Namespace) {
+	if !ok || obj.DeletionTimestamp != nil {
 		return controller.Result{}, nil
 	}
-	current := stamp.TargetsOf(obj.Annotations)
-	var needed map[string]need
-	switch kind, _ := workload.ByResource(k.resource); {
-	case kind.Role == workload.Ruling:
-		needed = ruling(kind, current, c.namespaceTargets(k))
-	case !never(k.resource, obj):
-		referrers := c.referrers(k)
-		needed = needs(referrers)
-		if adds(current, needed) {
-			present, err := c.present(ctx, current, referrers)
-			if err != nil {
-				return controller.Result{}, err
-			}
-			needed = needs(present)
-		}
-		if removes(current, needed) {
-			if err := c.confirm(ctx, k, needed); err != nil {
-				return controller.Result{}, err
-			}
+	kind, _ := workload.ByResource(k.resource)
+	referrers := c.referrers(k)
+	if stamp.GoesDown(kind, k.Cluster, obj) {
+		var err error
+		if referrers, err = c.confirmed(ctx, k, stamp.TargetsOf(obj.Annotations), referrers); err != nil {
+			return controller.Result{}, err
 		}
 	}
-	targets := next(current, needed)
-	if targets.String() == current.String() {
+	patch := stamp.Restamp(obj, func(o metav1.Object) {
+		stamp.Set(o, stamp.Targets(kind, k.Cluster, o, stamp.Source{Referrers: targetsOf(referrers)}))
+	})
+	if patch == nil {
 		return controller.Result{}, nil
 	}
-	if err := c.write(ctx, k, obj, targets); err != nil && !apierrors.IsNotFound(err) {
+	_, err := c.Metadata.Resource(kind.GroupVersionResource()).Namespace(k.Namespace).
+		Patch(ctx, k.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
 		return controller.Result{}, fmt.Errorf("giving %s its targets: %w", k.resource.Resource, err)
 	}
 	return controller.Result{}, nil
+}
+
+// confirmed are the referrers after the server was asked about those that would
+// change something: who asks for more has to be there, and who needs nothing any more
+// has to be gone.
+func (c *Controller) confirmed(ctx context.Context, k key, current placementv1alpha1.Targets, referrers []*holder) ([]*holder, error) {
+	var err error
+	if stamp.Adds(current, targetsOf(referrers)...) {
+		if referrers, err = c.present(ctx, current, referrers); err != nil {
+			return nil, err
+		}
+	}
+	if stamp.Removes(current, targetsOf(referrers)...) {
+		known, err := c.live(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		referrers = append(referrers, known...)
+	}
+	return referrers, nil
+}
+
+func targetsOf(referrers []*holder) []placementv1alpha1.Targets {
+	all := make([]placementv1alpha1.Targets, 0, len(referrers))
+	for _, h := range referrers {
+		all = append(all, h.targets)
+	}
+	return all
 }
 
 // referrers are everything that refers to k, directly or through a service account.
@@ -246,7 +263,7 @@ func (c *Controller) present(ctx context.Context, current placementv1alpha1.Targ
 	}
 	var there []*holder
 	for _, h := range referrers {
-		if adds(known, needs([]*holder{h})) {
+		if stamp.Adds(known, h.targets) {
 			live, err := c.Metadata.Resource(h.resource).Namespace(h.Namespace).Get(ctx, h.Name, metav1.GetOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return nil, fmt.Errorf("reading what refers to it: %w", err)
@@ -259,24 +276,4 @@ func (c *Controller) present(ctx context.Context, current placementv1alpha1.Targ
 		there = append(there, h)
 	}
 	return there, nil
-}
-
-// write patches targets and finalizer together, on the version that was read.
-func (c *Controller) write(ctx context.Context, k key, obj *metav1.PartialObjectMetadata, targets placementv1alpha1.Targets) error {
-	finalizers := obj.Finalizers
-	if !slices.Contains(finalizers, placementv1alpha1.CopiesFinalizer) {
-		finalizers = append(slices.Clone(finalizers), placementv1alpha1.CopiesFinalizer)
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": obj.UID, "resourceVersion": obj.ResourceVersion,
-		"annotations": map[string]string{placementv1alpha1.TargetsAnnotation: targets.String()},
-		"finalizers":  finalizers,
-	}})
-	if err != nil {
-		return fmt.Errorf("encoding the patch: %w", err)
-	}
-	kind, _ := workload.ByResource(k.resource)
-	_, err = c.Metadata.Resource(kind.GroupVersionResource()).Namespace(k.Namespace).
-		Patch(ctx, k.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
 }

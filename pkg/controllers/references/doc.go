@@ -3,9 +3,8 @@
 // exactly the targets of the placed objects that name it in a volume, an
 // environment, a pull secret, an Ingress or through a service account.
 //
-// It keeps what placed objects refer to (holder.go), decides what one ConfigMap
-// or Secret should have (targets.go, pure), and writes the difference with one
-// patch. A target that nothing needs any more becomes Removing; the removal and
+// It keeps what placed objects refer to (holder.go), asks pkg/stamp what one
+// ConfigMap or Secret should have, and writes the difference with one patch. A target that nothing needs any more becomes Removing; the removal and
 // the end of the entry are the syncer's and pkg/controllers/copies'.
 //
 // Invariant: a Secret never gets a target that no placed object which refers to

@@ -56,7 +56,7 @@ func (h *holder) keys() []string {
 // anywhere is not kept.
 func hold(kind workload.Kind, obj *unstructured.Unstructured) *holder {
 	targets := stamp.TargetsOf(obj.GetAnnotations())
-	if len(needs([]*holder{{targets: targets}})) == 0 {
+	if !stamp.Refers(targets) {
 		return nil
 	}
 	references := workload.References(kind, obj.Object)

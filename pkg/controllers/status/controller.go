@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +19,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -31,8 +31,8 @@ const workers = 16
 type Config struct {
 	// Dynamic is scoped by context.
 	Dynamic dynamic.Interface
-	// Copies holds all Copies, with CopyIndexers.
-	Copies *controller.Informer[*placementv1alpha1.Copy]
+	// Copies holds all Copies.
+	Copies *copyindex.Informer
 	// Metadata tells of changed targets; resources that it lacks are left out.
 	Metadata *controller.Metadata
 	// Summarize decides; default: that of pkg/syncer. The simulation plants mistakes
@@ -40,34 +40,8 @@ type Config struct {
 	Summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
 }
 
-// ObjectIndex finds the Copies of an object.
-const ObjectIndex = "status.object"
-
-// CopyIndexers are the indexes that the informer of Copies must have.
-func CopyIndexers() map[string]func(*placementv1alpha1.Copy) []string {
-	return map[string]func(*placementv1alpha1.Copy) []string{
-		ObjectIndex: func(c *placementv1alpha1.Copy) []string { return []string{keyOfCopy(c).String()} },
-	}
-}
-
 // key names a logical object.
-type key struct {
-	Resource schema.GroupResource
-	Object   controller.Request
-}
-
-// String is for logs and the index.
-func (k key) String() string { return k.Resource.String() + " " + k.Object.String() }
-
-// LogicalCluster makes the queue loop reconcile in the scope of the object.
-func (k key) LogicalCluster() logicalcluster.Name { return k.Object.Cluster }
-
-func keyOfCopy(c *placementv1alpha1.Copy) key {
-	return key{
-		Resource: schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource},
-		Object:   controller.Request{Cluster: logicalcluster.From(c), Namespace: c.Namespace, Name: c.Spec.Object.Name},
-	}
-}
+type key = copyindex.Object
 
 // Controller summarizes.
 type Controller struct {
@@ -104,7 +78,7 @@ func (s *Controller) Run(ctx context.Context) {
 			c = old
 		}
 		if kind, ok := workload.ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource}); ok && syncer.HasStatus(kind) && saysMore(old, new) {
-			s.queue.Enqueue(keyOfCopy(c))
+			s.queue.Enqueue(copyindex.ObjectOf(c))
 		}
 	})
 	var replayed atomic.Bool
@@ -121,7 +95,7 @@ func (s *Controller) Run(ctx context.Context) {
 			if targetsOf(old) == targetsOf(new) && s.wrote(k, new.ResourceVersion) {
 				return
 			}
-			if old == nil && replayed.Load() && len(s.Copies.ByIndex(ObjectIndex, k.String())) == 0 {
+			if old == nil && replayed.Load() && len(copyindex.Of(s.Copies, k)) == 0 {
 				return // it is new, and nobody has said anything
 			}
 			s.queue.Enqueue(k)
@@ -178,7 +152,7 @@ func targetsOf(obj *metav1.PartialObjectMetadata) string {
 	targets := stamp.TargetsOf(obj.Annotations)
 	for _, t := range targets {
 		if t.State != placementv1alpha1.TargetObserved {
-			return obj.Annotations[placementv1alpha1.TargetsAnnotation]
+			return targets.String()
 		}
 	}
 	return ""
@@ -198,7 +172,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
-	copies := s.Copies.ByIndex(ObjectIndex, k.String())
+	copies := copyindex.Of(s.Copies, k)
 	if node := syncer.NodeOf(obj, copies); node != "" {
 		// Before anybody sees it run.
 		obj, err = bind(ctx, client, obj, node)

@@ -20,6 +20,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
 )
 
 var (
@@ -37,7 +38,7 @@ func start(t *testing.T, obj *unstructured.Unstructured, copies ...placementv1al
 			return &placementv1alpha1.CopyList{Items: copies}, nil
 		},
 		Watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-	}, controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: CopyIndexers()})
+	}, controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers()})
 	go informer.Run(t.Context())
 	if err := informer.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
@@ -223,13 +224,5 @@ func TestAFinishedJobIsRemovedWhenItsTimeIsOver(t *testing.T) {
 				t.Error("it is still there")
 			}
 		})
-	}
-}
-
-func TestCopiesAreFoundByTheirObject(t *testing.T) {
-	app := object(deployments, "Deployment", "app")
-	c := copyOf(app, deployments, `{}`)
-	if diff := cmp.Diff([]string{keyFor(deployments, "app").String()}, CopyIndexers()[ObjectIndex](&c)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -54,8 +54,6 @@ type Config struct {
 	// Objects has the metadata of all kinds of pkg/workload.
 	Objects *controller.Metadata
 
-	// ControlPlane returns the id of the control plane.
-	ControlPlane func(context.Context) (string, error)
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -89,11 +87,15 @@ type unit struct {
 	namespace *corev1.Namespace
 	placement *placementv1alpha1.Placement
 	objects   []placement.Object
-	pending   []pending
+	// pending wait for a decision.
+	pending []stamped
+	// stale have not the targets that the decision wants. What rules the namespace is
+	// first, then the Namespace: they go down before what they rule and hold.
+	stale []stamped
 }
 
-// pending is an object of a placed kind without targets.
-type pending struct {
+// stamped is an object that admission stamps.
+type stamped struct {
 	resource schema.GroupVersionResource
 	kind     workload.Kind
 	object   *metav1.PartialObjectMetadata
@@ -105,8 +107,8 @@ type pending struct {
 //	gone       any        nothing: its records go with it
 //	going      decided    status
 //	there      none       nothing: admission makes it
-//	there      undecided  poke one pending object, tell the others; again later
-//	there      decided    stamp the Namespace, poke pending objects, status
+//	there      undecided  have one pending object decided, tell the others; again later
+//	there      decided    have stale objects stamped, status
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
 	u, ok := c.read(key)
 	if !ok {
@@ -118,19 +120,18 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		}
 		return c.retry(ctx, u)
 	}
-	if u.namespace.DeletionTimestamp == nil {
-		if err := c.stampNamespace(ctx, u); err != nil {
-			return controller.Result{}, err
-		}
-		var errs []error
-		for _, p := range u.pending {
-			errs = append(errs, c.poke(ctx, p))
-		}
-		if err := errors.Join(errs...); err != nil {
-			return controller.Result{}, err
-		}
+	var errs []error
+	for _, o := range u.stale {
+		errs = append(errs, c.restamp(ctx, o))
 	}
-	return c.writeStatus(ctx, u)
+	if err := errors.Join(errs...); err != nil {
+		return controller.Result{}, err
+	}
+	result, err := c.writeStatus(ctx, u)
+	if len(u.stale) > 0 && result.RequeueAfter == 0 {
+		result.RequeueAfter = retryAfter // if what was stamped is never seen
+	}
+	return result, err
 }
 
 // read gathers a unit from the informers; ok is false if there is nothing to do
@@ -145,39 +146,67 @@ func (c *Controller) read(key controller.Request) (*unit, bool) {
 	if u.namespace, ok = c.Namespaces.Get(controller.Request{Cluster: key.Cluster, Name: key.Namespace}); !ok {
 		return nil, false
 	}
-	if owner := metav1.GetControllerOfNoCopy(u.placement); owner != nil && owner.UID != u.namespace.UID {
+	if !stamp.BelongsTo(u.placement, u.namespace.UID) {
 		return nil, false // of an earlier namespace: admission replaces it
 	}
-	u.add(&u.namespace.ObjectMeta)
+	var rest []stamped
 	for _, kind := range workload.Kinds() {
-		informer := c.Objects.For(kind.GroupVersionResource())
-		if informer == nil || kind.Role == workload.Container {
-			continue
-		}
-		for _, o := range informer.ListNamespace(key.Cluster, key.Namespace) {
-			if !u.add(&o.ObjectMeta) && kind.Role == workload.Placed && o.DeletionTimestamp == nil &&
-				!stamp.OfServer(kind.GroupResource(), o.Namespace, o.Name) {
-				u.pending = append(u.pending, pending{resource: kind.GroupVersionResource(), kind: kind, object: o})
+		for _, o := range c.of(kind, u) {
+			if !u.add(kind, o) {
+				continue
+			}
+			s := stamped{resource: kind.GroupVersionResource(), kind: kind, object: o}
+			if kind.Role == workload.Ruling {
+				u.stale = append(u.stale, s)
+			} else {
+				rest = append(rest, s)
 			}
 		}
+	}
+	if u.placement.Spec.Decision == nil {
+		u.pending, u.stale = rest, nil
+	} else {
+		u.stale = append(u.stale, rest...)
 	}
 	return u, true
 }
 
-// add takes note of an object with targets.
-func (u *unit) add(o *metav1.ObjectMeta) bool {
-	targets := stamp.TargetsOf(o.Annotations)
-	if len(targets) == 0 {
+// of are the objects of a kind in a unit: for Namespaces, its own.
+func (c *Controller) of(kind workload.Kind, u *unit) []*metav1.PartialObjectMetadata {
+	if kind.Role == workload.Container {
+		return []*metav1.PartialObjectMetadata{{ObjectMeta: u.namespace.ObjectMeta}}
+	}
+	informer := c.Objects.For(kind.GroupVersionResource())
+	if informer == nil {
+		return nil
+	}
+	return informer.ListNamespace(u.key.Cluster, u.key.Namespace)
+}
+
+// add takes note of an object, and reports whether admission has to see it: it waits
+// for a decision, or its stamp is not what the decision wants.
+func (u *unit) add(kind workload.Kind, o *metav1.PartialObjectMetadata) bool {
+	current := stamp.TargetsOf(o.Annotations)
+	if len(current) > 0 {
+		u.objects = append(u.objects, placement.Object{UID: o.UID, Targets: current})
+	}
+	if o.DeletionTimestamp != nil || u.namespace.DeletionTimestamp != nil || kind.Role == workload.Referenced {
 		return false
 	}
-	u.objects = append(u.objects, placement.Object{UID: o.UID, Targets: targets})
-	return true
+	decided := stamp.Decided(u.placement)
+	if decided == nil {
+		return kind.Role == workload.Placed && len(current) == 0 && stamp.GoesDown(kind, u.key.Cluster, o)
+	}
+	if kind.Role == workload.Container && o.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] == "" {
+		return true
+	}
+	return !stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, stamp.Source{Unit: decided}))
 }
 
 // retry has admission decide with one pending object. If that decides, the
 // change of the Placement brings the namespace back here for the others.
 func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, error) {
-	if err := c.poke(ctx, oldest(u.pending)); err != nil {
+	if err := c.restamp(ctx, oldest(u.pending)); err != nil {
 		return controller.Result{}, err
 	}
 	if err := c.tell(ctx, u); err != nil {
@@ -187,42 +216,22 @@ func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, err
 }
 
 // oldest is the object that asked first.
-func oldest(list []pending) pending {
+func oldest(list []stamped) stamped {
 	first := list[0]
-	for _, p := range list[1:] {
-		if p.object.CreationTimestamp.Before(&first.object.CreationTimestamp) {
-			first = p
+	for _, o := range list[1:] {
+		if o.object.CreationTimestamp.Before(&first.object.CreationTimestamp) {
+			first = o
 		}
 	}
 	return first
 }
 
-// poke writes nothing: the write passes admission, which stamps.
-func (c *Controller) poke(ctx context.Context, p pending) error {
-	_, err := c.Metadata.Resource(p.resource).Namespace(p.object.Namespace).
-		Patch(ctx, p.object.Name, types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
+// restamp changes nothing by itself: the write passes admission, which stamps.
+func (c *Controller) restamp(ctx context.Context, o stamped) error {
+	_, err := c.Metadata.Resource(o.resource).Namespace(o.object.Namespace).
+		Patch(ctx, o.object.Name, types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("having %s %s stamped: %w", p.kind.Kind, p.object.Name, err)
-	}
-	return nil
-}
-
-func (c *Controller) stampNamespace(ctx context.Context, u *unit) error {
-	id, err := c.ControlPlane(ctx)
-	if err != nil {
-		return fmt.Errorf("reading the id of the control plane: %w", err)
-	}
-	var clusters []string
-	for _, d := range u.placement.Spec.Decision.Clusters {
-		clusters = append(clusters, d.Name)
-	}
-	patch := stamp.Namespace(u.namespace, u.key.Cluster, id, clusters)
-	if patch == nil {
-		return nil
-	}
-	_, err = c.Kube.CoreV1().Namespaces().Patch(ctx, u.namespace.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("stamping the namespace: %w", err)
+		return fmt.Errorf("having %s %s stamped: %w", o.kind.Kind, o.object.Name, err)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (c *Controller) tell(ctx context.Context, u *unit) error {
 // unplaceable is the event; its name is the same for the same message about the
 // same object within the time for which it is not repeated, so that two servers
 // write one.
-func unplaceable(p pending, message string, now time.Time) *corev1.Event {
+func unplaceable(p stamped, message string, now time.Time) *corev1.Event {
 	window := now.Truncate(tellAgain).Unix()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", p.object.UID, message, window))
 	name := p.object.Name

@@ -30,6 +30,7 @@ var (
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	limitRanges = schema.GroupVersionResource{Version: "v1", Resource: "limitranges"}
 	web         = controller.Request{Cluster: "shop", Namespace: "web", Name: placementv1alpha1.NamespaceUnit}
 )
 
@@ -54,9 +55,12 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 	}
 	var kube, atoll, objects []runtime.Object
 	for _, o := range stored {
-		switch o.(type) {
+		switch o := o.(type) {
 		case *corev1.Namespace:
 			kube = append(kube, o)
+			m := &metav1.PartialObjectMetadata{ObjectMeta: *o.ObjectMeta.DeepCopy()}
+			m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+			objects = append(objects, m)
 		case *metav1.PartialObjectMetadata:
 			objects = append(objects, o)
 		default:
@@ -79,8 +83,7 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 			controller.InformerOptions[*placementv1alpha1.Placement]{}),
 		Copies: controller.NewInformer("copies", &placementv1alpha1.Copy{}, controller.Lists(placements.Copies("")),
 			controller.InformerOptions[*placementv1alpha1.Copy]{}),
-		Objects:      controller.NewMetadata(f.metadata, []schema.GroupVersionResource{deployments, services, configMaps}, nil),
-		ControlPlane: func(context.Context) (string, error) { return "plane", nil },
+		Objects: controller.NewMetadata(f.metadata, []schema.GroupVersionResource{deployments, services, configMaps, limitRanges}, nil),
 	}
 	f.Controller = New(config)
 	type informer interface {
@@ -147,8 +150,8 @@ func owned(name, uid string) metav1.ObjectMeta {
 
 func namespace() *corev1.Namespace { return &corev1.Namespace{ObjectMeta: owned("web", "ns-1")} }
 
-// stamped is a Namespace that admission has completed for east.
-func stamped() *corev1.Namespace {
+// complete is a Namespace that admission has completed for east.
+func complete() *corev1.Namespace {
 	n := namespace()
 	n.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{}}`
 	n.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] = "shop-web-1"
@@ -226,24 +229,30 @@ func TestAnEventIsNotRepeatedBeforeItsTime(t *testing.T) {
 	}
 }
 
-func TestADecidedNamespaceIsStampedAndSoIsWhatWaits(t *testing.T) {
+// Rules go before the Namespace, and that before what it holds. What has the targets
+// of the decision is left alone, and so is what goes where something refers to it.
+func TestWhatHasNotTheTargetsOfTheDecisionIsSentThroughAdmission(t *testing.T) {
 	waiting := object(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "front", "", 1)
-	unreferenced := object(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "settings", "", 1) // goes where something refers to it
-	f := newFixture(t, namespace(), placementOf("east"), waiting, unreferenced, deployment("web", `{"east":{}}`, 1))
+	limits := object(schema.GroupVersionKind{Version: "v1", Kind: "LimitRange"}, "limits", "", 1)
+	unreferenced := object(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "settings", "", 1)
+	f := newFixture(t, namespace(), placementOf("east", "west"), waiting, limits, unreferenced,
+		deployment("web", `{"east":{},"west":{}}`, 1), deployment("before", `{"east":{}}`, 1))
+	if result := f.look(); result.RequeueAfter != retryAfter {
+		t.Errorf("%+v, want another look after %s", result, retryAfter)
+	}
+	f.expect("patch limitranges limits {}", "patch namespaces web {}", "patch services front {}", "patch deployments before {}", "update placements")
+}
+
+func TestANamespaceWhosePhysicalNamespaceIsNotRecordedIsSentThroughAdmission(t *testing.T) {
+	n := complete()
+	delete(n.Annotations, placementv1alpha1.PhysicalNamespaceAnnotation)
+	f := newFixture(t, n, placementOf("east"))
 	f.look()
-	f.expect("patch services front {}", "patch namespaces web", "update placements")
-	n, err := f.kube.CoreV1().Namespaces().Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n.Annotations[placementv1alpha1.TargetsAnnotation] != `{"east":{}}` || n.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] == "" ||
-		!slices.Contains(n.Finalizers, placementv1alpha1.CopiesFinalizer) {
-		t.Errorf("the Namespace has %v, finalizers %v", n.Annotations, n.Finalizers)
-	}
+	f.expect("patch namespaces web {}", "update placements")
 }
 
 func TestASettledNamespaceIsWrittenToOnce(t *testing.T) {
-	f := newFixture(t, stamped(), placementOf("east"), deployment("web", `{"east":{}}`, 1))
+	f := newFixture(t, complete(), placementOf("east"), deployment("web", `{"east":{}}`, 1))
 	f.look()
 	f.expect("update placements")
 	if result := f.look(); result.RequeueAfter <= 0 || result.RequeueAfter > writeAgain {
@@ -253,7 +262,7 @@ func TestASettledNamespaceIsWrittenToOnce(t *testing.T) {
 }
 
 func TestWhatIsLeftAlone(t *testing.T) {
-	leaving := stamped()
+	leaving := complete()
 	leaving.DeletionTimestamp, leaving.Finalizers = new(metav1.Now()), []string{placementv1alpha1.CopiesFinalizer}
 	earlier := placementOf("east")
 	earlier.OwnerReferences[0].UID = "ns-0"
@@ -269,7 +278,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 		"the Placement is of an earlier namespace":      {[]runtime.Object{namespace(), earlier, deployment("web", "", 1)}, nil},
 		"undecided, and nothing waits":                  {[]runtime.Object{namespace(), undecided("why"), deployment("web", `{"east":{}}`, 1)}, nil},
 		"undecided, and the namespace goes":             {[]runtime.Object{leaving, undecided("why"), deployment("web", "", 1)}, nil},
-		"an object without targets that is deleted":     {[]runtime.Object{stamped(), placementOf("east"), deleted}, []string{"update placements"}},
+		"an object without targets that is deleted":     {[]runtime.Object{complete(), placementOf("east"), deleted}, []string{"update placements"}},
 		"decided, and the namespace goes: status alone": {[]runtime.Object{leaving, placementOf("east"), ofServer}, []string{"update placements"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +298,7 @@ func TestTheStatusSaysWhenEveryCopyIsInPlace(t *testing.T) {
 		c.Status.State = state
 		return c
 	}
-	n := stamped()
+	n := complete()
 	onNamespace := copied(placementv1alpha1.CopySynced)
 	onNamespace.Name = "namespace-east"
 	onNamespace.Spec.Object = placementv1alpha1.ObjectReference{Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: "web", UID: n.UID}

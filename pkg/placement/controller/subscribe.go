@@ -11,6 +11,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -62,8 +63,7 @@ func (c *Controller) observe(old, new *metav1.PartialObjectMetadata) {
 	switch {
 	case new == nil:
 		c.queue.EnqueueAfter(keyOf(old), settleAfter)
-	case old == nil || old.UID != new.UID ||
-		old.Annotations[placementv1alpha1.TargetsAnnotation] != new.Annotations[placementv1alpha1.TargetsAnnotation]:
+	case old == nil || old.UID != new.UID || !stamp.SameTargets(old, new):
 		c.queue.EnqueueAfter(keyOf(new), settleAfter)
 	}
 }

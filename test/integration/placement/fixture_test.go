@@ -49,6 +49,8 @@ func TestPlacement(t *testing.T) {
 			"a dry run shows the targets and stores nothing":           testDryRun,
 			"an object that cannot be placed waits":                    testPending,
 			"what waits is placed when a physical cluster can take it": testRetry,
+			"a decision fits all that wait":                            testDecisionFitsAll,
+			"a stamp is not lost":                                      testStampStays,
 			"a policy may refuse what cannot be placed":                testRefuse,
 			"a pin is honoured and checked":                            testPin,
 			"concurrent first objects agree on one decision":           testRace,
@@ -87,10 +89,13 @@ func register(t testing.TB, name string, labels map[string]string, taints ...cor
 	if _, err := client.Create(root(t), pc, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("registering %s: %v", name, err)
 	}
-	report(t, name, func(s *fleetv1alpha1.PhysicalClusterStatus) {
-		s.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: fleetv1alpha1.ReasonHeartbeat, LastTransitionTime: metav1.Now()}}
-		s.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("100Gi")}
-	})
+	report(t, name, ready)
+}
+
+// ready is the status of one that is empty.
+func ready(s *fleetv1alpha1.PhysicalClusterStatus) {
+	s.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: fleetv1alpha1.ReasonHeartbeat, LastTransitionTime: metav1.Now()}}
+	s.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("100Gi")}
 }
 
 // report changes the status of a physical cluster.

@@ -12,9 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
@@ -155,6 +157,72 @@ func testRetry(t *testing.T) {
 		}
 		return expect("targets of the service", "island", targetsOf(s))
 	})
+}
+
+// What waits together has to fit together: the bounds of the first physical cluster
+// would do for either of the two.
+func testDecisionFitsAll(t *testing.T) {
+	ctx := newCluster(t, "fits-all")
+	policy(t, "fits-all", func(s *placementv1alpha1.PolicySpec) {
+		s.Terms = only("fits", "all")
+		s.Tolerations = []corev1.Toleration{{Key: ownTaint.Key, Operator: corev1.TolerationOpExists}}
+	})
+	namespace(t, ctx, "web")
+	for _, name := range []string{"a", "b"} {
+		d := deployment(name)
+		d.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		create(t, ctx, "web", d)
+	}
+	registerBounded(t, "fits-a", "3")
+	beat(t, "fits-a")
+	server.Eventually(t, patience, "the reason why fits-a does not do", func() error {
+		if reasons := fmt.Sprint(placementOf(t, ctx, "web").Status.Rejected); !strings.Contains(reasons, "fits-a") || !strings.Contains(reasons, "bound") {
+			return fmt.Errorf("rejected %s", reasons)
+		}
+		return nil
+	})
+	registerBounded(t, "fits-b", "4")
+	beat(t, "fits-b")
+	server.Eventually(t, patience, "both go where both fit", func() error {
+		for _, name := range []string{"a", "b"} {
+			d, err := shared.Kube.AppsV1().Deployments("web").Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if err := expect("targets of "+name, "fits-b", targetsOf(d)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// registerBounded makes a physical cluster of the test above that takes so much CPU.
+func registerBounded(t *testing.T, name, cpu string) {
+	t.Helper()
+	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"fits": "all"}}}
+	pc.Spec.Taints = []corev1.Taint{ownTaint}
+	pc.Spec.Bounds = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	if _, err := shared.Atoll.FleetV1alpha1().PhysicalClusters().Create(root(t), pc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	report(t, name, ready)
+}
+
+// The system itself cannot lose a stamp: admission gives what the decision wants in
+// the same write.
+func testStampStays(t *testing.T) {
+	ctx := newCluster(t, "stamp-stays")
+	namespace(t, ctx, "web")
+	before := create(t, ctx, "web", deployment("a"))
+	lose := []byte(`{"metadata":{"finalizers":null,"annotations":{"placement.atoll.dev/targets":null}}}`)
+	after, err := systemKube(t).AppsV1().Deployments("web").Patch(ctx, "a", types.MergePatchType, lose, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]any{before.Annotations, before.Finalizers}, []any{after.Annotations, after.Finalizers}); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
 }
 
 func testRefuse(t *testing.T) {

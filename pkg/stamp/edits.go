@@ -48,13 +48,3 @@ func note(wanted map[string]map[string]*string, part string, now, before map[str
 		}
 	}
 }
-
-// CameUp reports whether an object was brought up from a physical cluster.
-func CameUp(obj metav1.Object) bool {
-	for _, target := range TargetsOf(obj.GetAnnotations()) {
-		if target.State == placementv1alpha1.TargetObserved {
-			return true
-		}
-	}
-	return false
-}

@@ -1,0 +1,60 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// include adds to a unit what an object of a kind needs.
+func include(u *placement.Unit, kind workload.Kind, obj map[string]any) error {
+	requests, err := workload.Requests(kind, obj)
+	if err != nil {
+		return err
+	}
+	u.Include(kind.API(), workload.StorageClasses(kind, obj), requests)
+	return nil
+}
+
+// includeWaiting adds to a unit what the other objects need that wait for the same
+// decision: it must fit all of them. Each object that waits has left an undecided
+// placement, so a namespace without one has none. What cannot be read, as a template
+// with a bad quantity, was refused when it was written.
+func (d *decider) includeWaiting(ctx context.Context, q question, u *placement.Unit) error {
+	if d.lookup.dynamic == nil {
+		return errors.New("there is no client")
+	}
+	asking, err := meta.Accessor(q.object)
+	if err != nil {
+		return err
+	}
+	for _, kind := range workload.Kinds() {
+		if kind.Role != workload.Placed {
+			continue
+		}
+		client := d.lookup.dynamic.Resource(kind.GroupVersionResource()).Namespace(q.namespace.Name)
+		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
+		err := pages.EachListItem(at(ctx, q.cluster), metav1.ListOptions{}, func(obj runtime.Object) error {
+			other, ok := obj.(*unstructured.Unstructured)
+			if !ok || kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asking.GetName() || other.GetDeletionTimestamp() != nil ||
+				stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
+				return nil
+			}
+			return include(u, kind, other.Object)
+		})
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", kind.Resource, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package stamp
+
+import (
+	"maps"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Source is what the targets of an object follow from.
+type Source struct {
+	// Unit are the targets of the unit that the object belongs to, see Decided. nil
+	// says that none are decided. It counts for all kinds but referenced ones.
+	Unit placementv1alpha1.Targets
+	// Referrers are the targets of everything that refers to the object: all of
+	// it, as what nobody needs is removed. It counts for referenced kinds only.
+	Referrers []placementv1alpha1.Targets
+}
+
+// Targets are the targets that an object should have, given those that it has. They
+// are those that it has if it is being deleted, or was mirrored from a physical
+// cluster.
+func Targets(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, from Source) placementv1alpha1.Targets {
+	current := TargetsOf(obj.GetAnnotations())
+	if obj.GetDeletionTimestamp() != nil || mirrored(current) {
+		return current
+	}
+	return Next(current, wanted(kind, cluster, obj, current, from))
+}
+
+// wanted is what the placement says about an object, by the role of its kind.
+//
+//	role        object                       wanted
+//	Placed      goes down                    what the unit says
+//	Placed      stays up, see GoesDown       nothing
+//	Container   not in root                  what the unit says
+//	Ruling      holds on so many targets,    copy wherever the unit has one; Removing
+//	            see workload.Rules           wherever the unit has Removing
+//	Ruling      does not                     Removing wherever the unit has a target
+//	Referenced  goes down                    copy wherever a referrer has one; nothing said
+//	                                         (it stays) where a referrer is being removed or
+//	                                         adopted, what it uses goes after it; else Removing
+//	Referenced  stays up                     Removing
+func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, current placementv1alpha1.Targets, from Source) placementv1alpha1.Targets {
+	down := GoesDown(kind, cluster, obj)
+	switch kind.Role {
+	case workload.Placed, workload.Container:
+		if down {
+			return from.Unit
+		}
+	case workload.Ruling:
+		if down {
+			return ruling(kind, from.Unit)
+		}
+	case workload.Referenced:
+		if !down {
+			return referenced(current, nil)
+		}
+		return referenced(current, from.Referrers)
+	}
+	return nil
+}
+
+func ruling(kind workload.Kind, unit placementv1alpha1.Targets) placementv1alpha1.Targets {
+	synced := 0
+	for _, target := range unit {
+		if target.State == placementv1alpha1.TargetSync {
+			synced++
+		}
+	}
+	holds := workload.Rules(kind, synced)
+	out := placementv1alpha1.Targets{}
+	for name, target := range unit {
+		out[name] = placementv1alpha1.Target{State: placementv1alpha1.TargetStateRemoving}
+		if holds && target.State == placementv1alpha1.TargetSync {
+			out[name] = placementv1alpha1.Target{}
+		}
+	}
+	return out
+}
+
+func referenced(current placementv1alpha1.Targets, referrers []placementv1alpha1.Targets) placementv1alpha1.Targets {
+	out, kept := placementv1alpha1.Targets{}, map[string]bool{}
+	for _, targets := range referrers {
+		for name, target := range targets {
+			switch {
+			case target.State == placementv1alpha1.TargetSync:
+				out[name] = placementv1alpha1.Target{}
+			case target.State == placementv1alpha1.TargetStateRemoving, target.Adopted:
+				kept[name] = true
+			}
+		}
+	}
+	for name := range current {
+		if _, needed := out[name]; !needed && !kept[name] {
+			out[name] = placementv1alpha1.Target{State: placementv1alpha1.TargetStateRemoving}
+		}
+	}
+	return out
+}
+
+// Next are the targets that follow on current when wanted is wanted.
+//
+//	has now    wanted    then
+//	nothing    copy      copy
+//	nothing    Removing  nothing: there is no copy to remove
+//	copy       copy      copy, with the settings wanted
+//	copy       Removing  Removing
+//	copy       nothing   copy: absence is never a removal
+//	Removing   any       Removing: a removal that has begun is finished first
+//	Observed   any       Observed: nothing is sent down
+func Next(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targets {
+	next := maps.Clone(current)
+	for name, target := range wanted {
+		has, ok := current[name]
+		switch {
+		case !ok && target.State == placementv1alpha1.TargetSync, ok && has.State == placementv1alpha1.TargetSync:
+			if next == nil {
+				next = placementv1alpha1.Targets{}
+			}
+			next[name] = target
+		}
+	}
+	return next
+}
+
+// Adds reports whether referrers with these targets want a copy of an object where
+// it has none yet.
+func Adds(current placementv1alpha1.Targets, referrers ...placementv1alpha1.Targets) bool {
+	for _, targets := range referrers {
+		for name, target := range targets {
+			if _, ok := current[name]; !ok && target.State == placementv1alpha1.TargetSync {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Removes reports whether a copy of an object would be removed because no referrer
+// with these targets needs it.
+func Removes(current placementv1alpha1.Targets, referrers ...placementv1alpha1.Targets) bool {
+	for name, target := range Next(current, referenced(current, referrers)) {
+		if target.State == placementv1alpha1.TargetStateRemoving && current[name].State != target.State {
+			return true
+		}
+	}
+	return false
+}
+
+// Refers reports whether an object with these targets has a say in where what it
+// refers to goes.
+func Refers(targets placementv1alpha1.Targets) bool {
+	for _, target := range targets {
+		if target.State != placementv1alpha1.TargetObserved || target.Adopted {
+			return true
+		}
+	}
+	return false
+}
+
+// Without are the targets without those whose removal is acknowledged.
+func Without(current placementv1alpha1.Targets, acknowledged func(target string) bool) placementv1alpha1.Targets {
+	next := maps.Clone(current)
+	maps.DeleteFunc(next, func(name string, target placementv1alpha1.Target) bool {
+		return target.State == placementv1alpha1.TargetStateRemoving && acknowledged(name)
+	})
+	return next
+}
+
+// Equal reports whether two sets of targets say the same.
+func Equal(a, b placementv1alpha1.Targets) bool {
+	return maps.EqualFunc(a, b, func(a, b placementv1alpha1.Target) bool {
+		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && ptr.Equal(a.Replicas, b.Replicas)
+	})
+}
+
+// rootCA is the ConfigMap with the certificate authority of the logical cluster; each
+// physical cluster has one of that name itself.
+const rootCA = "kube-root-ca.crt"
+
+// GoesDown reports whether an object of a kind may have copies at all: nothing in
+// root; no Service by which clients find the API server; no token of a service
+// account and no root certificate, which mean something in their own cluster only.
+// The namespace kube-system is as good as any: what a physical cluster runs in its
+// own is out of sight.
+func GoesDown(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object) bool {
+	switch {
+	case cluster == scope.Root:
+		return false
+	case kind.Role == workload.Container:
+		return true
+	case obj.GetNamespace() == "":
+		return false
+	}
+	switch kind.GroupResource() {
+	case services:
+		return !OfServer(kind.GroupResource(), obj.GetNamespace(), obj.GetName())
+	case workload.ConfigMaps:
+		return obj.GetName() != rootCA
+	case workload.Secrets:
+		// The API requires this annotation on the Secrets that hold tokens.
+		_, token := obj.GetAnnotations()[corev1.ServiceAccountNameKey]
+		return !token
+	}
+	return true
+}
+
+var services = corev1.Resource("services")
+
+// OfServer reports whether an object is the Service "kubernetes", by which clients in
+// a cluster find its API server. The one of a logical cluster leads to this server; a
+// physical cluster has its own.
+func OfServer(resource schema.GroupResource, namespace, name string) bool {
+	return resource == services && namespace == metav1.NamespaceDefault && name == "kubernetes"
+}
+
+// Mirrored reports whether an object was mirrored from a physical cluster.
+func Mirrored(obj metav1.Object) bool { return mirrored(TargetsOf(obj.GetAnnotations())) }
+
+func mirrored(targets placementv1alpha1.Targets) bool {
+	for _, target := range targets {
+		if target.State == placementv1alpha1.TargetObserved {
+			return true
+		}
+	}
+	return false
+}
