@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/clock"
 
@@ -43,6 +44,10 @@ func newLifecycle(c clock.PassiveClock) *lifecycle {
 	return &lifecycle{leaving: utilcache.NewLRUExpireCacheWithClock(maxLeaving, c)}
 }
 
+// immortalNamespaces are those of upstream's NamespaceLifecycle. kube-node-lease is
+// none of them: it may be deleted, and is made again.
+var immortalNamespaces = sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic)
+
 // immortal refuses to delete the namespaces that must stay. The system may:
 // a logical cluster that is deleted loses them, too.
 func (l *lifecycle) immortal(r *request) error {
@@ -54,7 +59,7 @@ func (l *lifecycle) immortal(r *request) error {
 		name = r.old.GetName()
 	}
 	switch {
-	case r.isNamespace() && name == metav1.NamespaceDefault,
+	case r.isNamespace() && immortalNamespaces.Has(name),
 		r.isNamespace() && r.cluster == scope.Root && name == fleetv1alpha1.LeaseNamespace:
 		return apierrors.NewForbidden(r.groupResource(), name, errors.New("this namespace may not be deleted"))
 	case r.groupResource() == logicalClustersResource && name == scope.Root.String():
@@ -99,11 +104,6 @@ func (l *lifecycle) leavingCluster(r *request) error {
 
 func (l *lifecycle) create(ctx context.Context, r *request) error {
 	namespace, err := r.getNamespace(ctx)
-	if apierrors.IsNotFound(err) && r.GetNamespace() == metav1.NamespaceSystem && r.cluster != scope.Root && r.user() && !r.IsDryRun() {
-		// Manifests take kube-system for granted; a logical cluster gets it when
-		// somebody uses it, and costs nothing before.
-		namespace, err = r.lookup.makeNamespace(ctx, r.cluster, r.GetNamespace())
-	}
 	if err == nil {
 		_, left := l.leaving.Get(namespaceKey{r.cluster, r.GetNamespace()})
 		terminating := namespace.Status.Phase == corev1.NamespaceTerminating

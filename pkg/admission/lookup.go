@@ -78,15 +78,6 @@ func (l *lookup) forgotten(target string) bool {
 	return ok && pc.Spec.Forget
 }
 
-// makeNamespace creates a namespace, or finds that somebody else just did.
-func (l *lookup) makeNamespace(ctx context.Context, cluster logicalcluster.Name, name string) (*corev1.Namespace, error) {
-	namespace, err := l.kube.CoreV1().Namespaces().Create(at(ctx, cluster), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return l.liveNamespace(ctx, cluster, name)
-	}
-	return namespace, err
-}
-
 // clusterLabels are the labels of a logical cluster; none if it has no object.
 func (l *lookup) clusterLabels(ctx context.Context, cluster logicalcluster.Name) (labels.Set, error) {
 	if c, ok := l.logicalClusters.Get(controller.Request{Cluster: scope.Root, Name: cluster.String()}); ok {

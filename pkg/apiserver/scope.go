@@ -16,13 +16,16 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// unscoped are the paths that need no logical cluster.
+// unscoped are the paths that need no logical cluster: without a credential that
+// names one, they are the server's own.
 var unscoped = []string{"/livez", "/readyz", "/healthz", "/version", "/metrics"}
 
 // WithScope moves the scope from the URL path into the context. A request
 // without one belongs to the logical cluster of its service account token, as
 // client-go's in-cluster configuration knows no path (clusterOf reads it, and the
-// authenticator verifies it); any other is answered with how to name one.
+// authenticator verifies it), or of its certificate. Credentials are good in their
+// logical cluster only, so they are asked before the paths that need none. Any
+// other request is answered with how to name a logical cluster.
 func WithScope(next http.Handler, clusterOf func(token string) (logicalcluster.Name, bool)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req = req.WithContext(audit.WithURI(req.Context(), req.RequestURI))
@@ -34,9 +37,6 @@ func WithScope(next http.Handler, clusterOf func(token string) (logicalcluster.N
 		case ok:
 			next.ServeHTTP(w, withPath(req.WithContext(scope.With(req.Context(), s)), rest))
 			return
-		case isUnscoped(req.URL.Path):
-			next.ServeHTTP(w, req)
-			return
 		}
 		if c, ok := clusterOf(bearerToken(req)); ok {
 			next.ServeHTTP(w, req.WithContext(scope.WithCluster(req.Context(), c)))
@@ -44,6 +44,10 @@ func WithScope(next http.Handler, clusterOf func(token string) (logicalcluster.N
 		}
 		if c, ok := clusterOfCertificate(req); ok {
 			next.ServeHTTP(w, req.WithContext(scope.WithCluster(req.Context(), c)))
+			return
+		}
+		if isUnscoped(req.URL.Path) {
+			next.ServeHTTP(w, req)
 			return
 		}
 		notFound(w, fmt.Sprintf("%s names no logical cluster: put /clusters/<name> in front of the path, as in the server URL of a kubeconfig (atoll kubeconfig <name> prints one)", req.URL.Path))

@@ -73,6 +73,8 @@ type Server struct {
 	Custom *CustomResources
 	// Aggregation must run for aggregated APIs to be served.
 	Aggregation *aggregation.Aggregation
+	// Continuity must run for the server to notice that etcd went back in time.
+	Continuity *storage.Continuity
 }
 
 type existsFunc func(context.Context, logicalcluster.Name) (bool, error)
@@ -128,9 +130,11 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	roles := auth.NewRBAC(client, defaults)
-	if g.Authorization.Authorizer, err = auth.NewAuthorizer(roles); err != nil {
+	requests, reviews, err := auth.NewAuthorizers(roles)
+	if err != nil {
 		return nil, err
 	}
+	g.Authorization.Authorizer = requests
 	g.RuleResolver = roles
 	if g.AdmissionControl, err = c.Admission(own); err != nil {
 		return nil, fmt.Errorf("making the admission chain: %w", err)
@@ -167,7 +171,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	}
 	clusters, err = installAPIs(server, g, builtin.Config{
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
-		Authorizer: g.Authorization.Authorizer, RuleResolver: roles, Tokens: tokens, Kube: client,
+		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client,
 	}, c.Bootstrap)
 	if err != nil {
 		return nil, err
@@ -184,7 +188,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
 	}
 	inside.Serve(server.Handler)
-	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated}, nil
+	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity()}, nil
 }
 
 // installAPIs puts all API groups into the server.

@@ -2,13 +2,17 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 // probeTimeout bounds the question for the newest resource version.
@@ -40,15 +44,32 @@ func (i *Informer[T]) probe(ctx context.Context) (*regress, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	before := i.seen.mark()
-	list, err := i.source.lw.List(i.source.scoped(ctx), metav1.ListOptions{Limit: 1})
+	version, err := i.newest(i.source.scoped(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("asking for the newest version of %s: %w", i.name, err)
+	}
+	return i.seen.went(before, version), nil
+}
+
+// newest asks for metadata, if it can: the object may be a Secret of somebody else.
+func (i *Informer[T]) newest(ctx context.Context) (string, error) {
+	o := metav1.ListOptions{Limit: 1}
+	if i.metadata != nil {
+		list, err := i.metadata(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		return list.ResourceVersion, nil
+	}
+	list, err := i.source.lw.List(ctx, o)
+	if err != nil {
+		return "", err
 	}
 	m, err := meta.ListAccessor(list)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the newest version of %s: %w", i.name, err)
+		return "", err
 	}
-	return i.seen.went(before, m.GetResourceVersion()), nil
+	return m.GetResourceVersion(), nil
 }
 
 // reconnected is asked before a watch that goes on from a version is believed. If
@@ -57,11 +78,14 @@ func (i *Informer[T]) probe(ctx context.Context) (*regress, error) {
 func (i *Informer[T]) reconnected(ctx context.Context, after bool) error {
 	went, err := i.probe(ctx)
 	switch {
-	case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown, apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+	case isUnavailable(err):
 		// The reflector tries again later and does not list everything.
 		return apierrors.NewTooManyRequests(err.Error(), 1)
 	case err != nil:
-		return err
+		// Who answers a watch, but not this, cannot be asked at all.
+		klog.FromContext(ctx).V(2).Info("Going on without knowing whether the server went back", "informer", i.name, "err", err)
+		i.server.doubt(i)
+		return nil
 	case went != nil:
 		i.server.wentBack(ctx, i, *went)
 		return apierrors.NewResourceExpired(fmt.Sprintf("the server went back from resource version %s to %s", went.had, went.has))
@@ -70,6 +94,19 @@ func (i *Informer[T]) reconnected(ctx context.Context, after bool) error {
 		i.server.doubt(i)
 	}
 	return nil
+}
+
+// isUnavailable says that nothing was answered, or that it is to be tried again.
+func isUnavailable(err error) bool {
+	if err == nil {
+		return false
+	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err)
+	}
+	var network net.Error // also *url.Error, and a deadline
+	return errors.As(err, &network)
 }
 
 // listed takes the version of a complete list, whose objects come next.

@@ -25,6 +25,7 @@ import (
 type apiserver struct {
 	mu      sync.Mutex
 	state   state
+	broken  error // is what metadata is answered with
 	log     []change
 	watches []*versioned
 	down    bool
@@ -98,6 +99,12 @@ func (s *apiserver) List(_ context.Context, o metav1.ListOptions) (*corev1.Confi
 }
 
 func (s *apiserver) Metadata(_ context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	s.mu.Lock()
+	broken := s.broken
+	s.mu.Unlock()
+	if broken != nil {
+		return nil, broken
+	}
 	o.Limit = min(o.Limit, 2) // in pages
 	items, m, err := s.page(o)
 	if err != nil {
@@ -123,47 +130,47 @@ func (s *apiserver) Watch(_ context.Context, o metav1.ListOptions) (watch.Interf
 	}
 	w := &versioned{RaceFreeFakeWatcher: watch.NewRaceFreeFake(), after: after}
 	for _, c := range s.log {
-		w.tell(c)
+		w.deliver(c)
 	}
 	s.watches = append(s.watches, w)
 	return w, nil
 }
 
-func (w *versioned) tell(c change) {
+func (w *versioned) deliver(c change) {
 	if c.version > w.after {
 		w.Action(c.event.Type, c.event.Object.DeepCopyObject())
 	}
 }
 
-// put writes an object; told says whether watches are.
-func (s *apiserver) put(cm *corev1.ConfigMap, told bool) string {
+// put writes an object; watched says whether watches show it.
+func (s *apiserver) put(cm *corev1.ConfigMap, watched bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.version++
 	cm = cm.DeepCopy()
 	cm.ResourceVersion = strconv.Itoa(s.state.version)
 	s.state.objects[controller.RequestFor(cm)] = cm
-	s.changed(change{s.state.version, watch.Event{Type: watch.Modified, Object: cm}}, told)
+	s.changed(change{s.state.version, watch.Event{Type: watch.Modified, Object: cm}}, watched)
 	return cm.ResourceVersion
 }
 
-func (s *apiserver) remove(r controller.Request, told bool) {
+func (s *apiserver) remove(r controller.Request, watched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.version++
 	cm := s.state.objects[r].DeepCopy()
 	cm.ResourceVersion = strconv.Itoa(s.state.version)
 	delete(s.state.objects, r)
-	s.changed(change{s.state.version, watch.Event{Type: watch.Deleted, Object: cm}}, told)
+	s.changed(change{s.state.version, watch.Event{Type: watch.Deleted, Object: cm}}, watched)
 }
 
-func (s *apiserver) changed(c change, told bool) {
-	if !told {
+func (s *apiserver) changed(c change, watched bool) {
+	if !watched {
 		return
 	}
 	s.log = append(s.log, c)
 	for _, w := range s.watches {
-		w.tell(c)
+		w.deliver(c)
 	}
 }
 

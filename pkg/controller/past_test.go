@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -216,4 +219,41 @@ func TestAnAnswerThatAnObjectIsGoneIsBelievedOverTheWatch(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	holds(t, i, s) // the rest was doubted, too
+}
+
+func TestAServerThatCannotBeAskedForItsVersionIsWatchedAllTheSame(t *testing.T) {
+	t.Parallel()
+	server := controller.NewServer("test", controller.ServerOptions{Heartbeat: never, Compare: never})
+	s, _, informers := history(t, server)
+	s.mu.Lock()
+	s.broken = apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "list", schema.GroupResource{Resource: "configmaps"}, "", "", 0, true)
+	s.cut()
+	s.mu.Unlock()
+	s.put(thing("new", "new"), true)
+	for _, i := range informers {
+		holds(t, i, s)
+	}
+}
+
+func TestAWatchWaitsUntilItsServerSaysWhetherItWentBack(t *testing.T) {
+	t.Parallel()
+	server := controller.NewServer("test", controller.ServerOptions{Heartbeat: never, Compare: never})
+	wentBack := counter(t, server)
+	s, backup, informers := history(t, server)
+	before := s.counted(&s.lists)
+	s.mu.Lock()
+	s.broken = apierrors.NewTimeoutError("busy", 1)
+	s.mu.Unlock()
+	s.restore(backup, true)
+	watched := func() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.watches) }
+	eventually(t, "the watch was tried again", func() bool { return watched() > 2*len(informers) })
+	if n := s.counted(&s.lists) - before; n != 0 || wentBack.Load() != 0 {
+		t.Errorf("%d lists; went back %d times, though nobody knows", n, wentBack.Load())
+	}
+	s.mu.Lock()
+	s.broken = nil
+	s.mu.Unlock()
+	for _, i := range informers {
+		holds(t, i, s)
+	}
 }

@@ -56,8 +56,8 @@ type Server struct {
 	name    string
 	options ServerOptions
 
-	// turning is held while all is made to be read anew.
-	turning sync.Mutex
+	// resetting is held while all is made to be read anew.
+	resetting sync.Mutex
 
 	mu        sync.Mutex
 	members   []member
@@ -138,7 +138,7 @@ func (s *Server) Run(ctx context.Context) {
 
 func (s *Server) heartbeats(ctx context.Context) {
 	for pause(ctx, wait.Jitter(s.options.Heartbeat, 0.2)) {
-		m := s.turn(&s.next)
+		m := s.roundRobin(&s.next)
 		if m == nil {
 			continue
 		}
@@ -160,7 +160,7 @@ func (s *Server) comparisons(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-			if m := s.turn(&s.compared); m != nil {
+			if m := s.roundRobin(&s.compared); m != nil {
 				s.compare(ctx, m)
 			}
 		case <-s.wake:
@@ -215,8 +215,8 @@ func (s *Server) look(ctx context.Context, m member, only differences) differenc
 func (s *Server) wentBack(ctx context.Context, m member, r regress) {
 	name, members, listeners := "", []member{m}, []*func(){}
 	if s != nil {
-		s.turning.Lock()
-		defer s.turning.Unlock()
+		s.resetting.Lock()
+		defer s.resetting.Unlock()
 		s.mu.Lock()
 		name, listeners = s.name, slices.Clone(s.listeners)
 		if slices.Contains(s.members, m) {
@@ -285,8 +285,8 @@ func (s *Server) count() int {
 	return len(s.members)
 }
 
-// turn is the next member of a round, nil if there is none.
-func (s *Server) turn(at *int) member {
+// roundRobin is the next member of a round, nil if there is none.
+func (s *Server) roundRobin(at *int) member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.members) == 0 {

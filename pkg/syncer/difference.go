@@ -131,6 +131,7 @@ func (s Sighting) statusUp(logical *unstructured.Unstructured) (status map[strin
 		status = keepJobValid(status, current)
 	case "Pod":
 		keep(status, current, "qosClass")
+		keepGates(status, current, s.gates())
 	}
 	return status, !equality.Semantic.DeepEqual(status, current)
 }

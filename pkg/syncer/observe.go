@@ -34,6 +34,8 @@ type Owner struct {
 	UID  types.UID
 	// Deleting says that it is on its way out: nothing new comes up for it.
 	Deleting bool
+	// Gates are the readiness gates that its pod template names.
+	Gates []string
 }
 
 // Sighting is one object that controllers of the target made.
@@ -52,7 +54,7 @@ type Sighting struct {
 	Refers func(types.UID) (types.UID, bool)
 }
 
-// Deed is what to do about a Sighting.
+// Deed is what to do about it.
 type Deed string
 
 const (
@@ -74,9 +76,12 @@ const (
 	DeleteBelow Deed = "DeleteBelow"
 	// PatchBelow passes on what a user changed: Object is a merge patch.
 	PatchBelow Deed = "PatchBelow"
+	// PatchStatusBelow passes on conditions that somebody set above: Object is a
+	// strategic merge patch of the status.
+	PatchStatusBelow Deed = "PatchStatusBelow"
 )
 
-// Response to a Sighting.
+// Response is the answer of Observe.
 type Response struct {
 	Deed   Deed
 	Object *unstructured.Unstructured
@@ -99,11 +104,12 @@ type Response struct {
 //	live      deleting  a Pod, or it has our finalizer; the    DeleteBelow
 //	                    owners agree, or it is the copy of
 //	                    Logical and nobody controls it
-//	live      deleting  has our finalizer                      Release: it comes up anew
-//	live      deleting  else                                   DeleteUp: it comes up anew
+//	live      deleting  has our finalizer                      Release: it is mirrored anew
+//	live      deleting  else                                   DeleteUp: it is mirrored anew
 //	deleting  deleting                                         Rest
 //	deleting  live      a Pod                                  DeleteUp with the grace it has
 //	live      live      a user wants other labels              PatchBelow
+//	live      live      a readiness gate was set above         PatchStatusBelow
 //	any       live      differs                                BindUp, UpdateUp
 func Observe(s Sighting) Response {
 	switch {
@@ -134,7 +140,21 @@ func Observe(s Sighting) Response {
 	if patch := s.wanted(); patch != nil && !deletingBelow {
 		return Response{Deed: PatchBelow, Object: patch}
 	}
+	if patch := GatesBelow(s.Logical, s.Physical, s.gates()); patch != nil && !deletingBelow {
+		return Response{Deed: PatchStatusBelow, Object: patch}
+	}
 	return s.difference(desired)
+}
+
+// gates of a Pod are those of what a user wrote: the pod itself, or its template.
+func (s Sighting) gates() []string {
+	switch {
+	case !s.isPod():
+		return nil
+	case s.Logical != nil && s.isCopy():
+		return gatesOf(field(s.Logical.Object, "spec"))
+	}
+	return gatesBy(s.Physical, s.Owner)
 }
 
 func (s Sighting) isPod() bool { return s.Kind.Kind == "Pod" }

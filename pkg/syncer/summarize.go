@@ -60,6 +60,9 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 	if tellsGeneration[kind.Kind] {
 		setObservedGeneration(status, observedByAll(logical, current, views))
 	}
+	if kind.Kind == "Pod" {
+		keepGates(status, current, gatesOf(field(logical.Object, "spec")))
+	}
 	status = valid(kind.Kind, logical, status, current)
 	return status, !equality.Semantic.DeepEqual(withoutZeros(status), withoutZeros(current))
 }

@@ -105,6 +105,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	go func() { // ends with ctx
+		if err := server.Continuity.Run(ctx); err != nil {
+			cancel(err)
+		}
+	}()
 	ready := make(chan error, 1)
 	if err := server.Generic.AddPostStartHook("atoll-controllers", func(hook genericapiserver.PostStartHookContext) error {
 		err := c.start(hook, server, o.LogicalClusters)

@@ -79,16 +79,29 @@ func NewAuthenticator(ctx context.Context, c Config) (authenticator.Request, err
 	return requestunion.NewFailOnError(known, anonymous.NewAuthenticator(anybody.Conditions)), nil
 }
 
-// NewAuthorizer asks in this order: the scope, public paths, the admins' group, roles.
-func NewAuthorizer(roles *RBAC) (authorizer.Authorizer, error) {
+// NewAuthorizers makes what decides requests, and what answers access reviews. Both
+// ask in this order: the scope, public paths, the admins' group, roles; for
+// requests, the rule for this server's own paths comes first.
+func NewAuthorizers(roles *RBAC) (requests, reviews authorizer.Authorizer, err error) {
 	public, err := path.NewAuthorizer(publicPaths)
 	if err != nil {
-		return nil, fmt.Errorf("reading the public paths: %w", err)
+		return nil, nil, fmt.Errorf("reading the public paths: %w", err)
 	}
-	return authorizerunion.New(
+	reviews, err = authorizerunion.New(
 		authorizerunion.NamedAuthorizer{AuthorizerName: "scopes", Authorizer: unconditional(scopes)},
 		authorizerunion.NamedAuthorizer{AuthorizerName: "public", Authorizer: public},
 		authorizerunion.NamedAuthorizer{AuthorizerName: "admins", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
 		authorizerunion.NamedAuthorizer{AuthorizerName: "rbac", Authorizer: roles},
 	)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the authorizer of reviews: %w", err)
+	}
+	requests, err = authorizerunion.New(
+		authorizerunion.NamedAuthorizer{AuthorizerName: "paths", Authorizer: unconditional(serverPaths)},
+		authorizerunion.NamedAuthorizer{AuthorizerName: "reviews", Authorizer: reviews},
+	)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the authorizer of requests: %w", err)
+	}
+	return requests, reviews, nil
 }

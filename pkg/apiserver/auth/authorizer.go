@@ -41,7 +41,8 @@ func (f unconditional) EvaluateConditions(context.Context, authorizer.Conditions
 //	*                    the server, an admin        no opinion (allowed later)
 //	*                    anyone else                 deny
 //	one                  anyone                      deny to impersonate the system, else no opinion
-//	one but root         anyone but an admin         deny what is about the server (metrics, profiles)
+//
+// It decides reviews, too: these rules hold for every user of whom a review asks.
 func scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	s, scoped := scope.From(ctx)
 	if !scoped {
@@ -57,7 +58,26 @@ func scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, 
 		return authorizer.DecisionDeny, "only the system may look at all logical clusters", nil
 	case strings.HasPrefix(a.GetVerb(), "impersonate") && impersonatesSystem(a) && !isMaster(a.GetUser()):
 		return authorizer.DecisionDeny, "the identities of the control plane cannot be impersonated", nil
-	case !a.IsResourceRequest() && s.Cluster != scope.Root && !isMaster(a.GetUser()) && !isOfCluster(a.GetPath()):
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// serverPaths denies what is about the whole server (metrics, profiles) to who
+// is no admin of it:
+//
+//	scope           user                  path             decision
+//	none or root    anyone                any              no opinion (roles of root)
+//	target T        anyone                any              no opinion (scopes decides)
+//	one             an admin              any              no opinion (allowed later)
+//	one             anyone else           of clusterPaths  no opinion
+//	one             anyone else           any other        deny
+//
+// It decides requests to this server only. A review asks what the roles of a
+// logical cluster say of a path, and the path is some other server's: an operator
+// asks whether who scrapes it may get its /metrics.
+func serverPaths(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	s, scoped := scope.From(ctx)
+	if scoped && s.Target == "" && !a.IsResourceRequest() && s.Cluster != scope.Root && !isMaster(a.GetUser()) && !isOfCluster(a.GetPath()) {
 		return authorizer.DecisionDeny, "this path tells about the whole server, not about a logical cluster", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil

@@ -41,7 +41,6 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 	impersonateBob := authorizer.AttributesRecord{Verb: "impersonate", Resource: "users", Name: "bob", ResourceRequest: true}
 	impersonateNew := authorizer.AttributesRecord{Verb: "impersonate:user-info", Resource: "groups", Name: user.SystemPrivilegedGroup, ResourceRequest: true}
 	metrics := authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}
-	profile := authorizer.AttributesRecord{Verb: "get", Path: "/debug/pprof/heap"}
 	discovery := authorizer.AttributesRecord{Verb: "get", Path: "/apis"}
 
 	shop, all := scope.Scope{Cluster: "shop"}, scope.Scope{Cluster: scope.Wildcard}
@@ -84,10 +83,7 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"an admin impersonates the admins' group":          {shop, admin, impersonate, pass},
 		"a tenant impersonates in the newer way":           {shop, alice, impersonateNew, deny},
 		"a tenant discovers":                               {shop, alice, discovery, pass},
-		"a tenant reads metrics":                           {shop, alice, metrics, deny},
-		"a tenant reads profiles":                          {shop, alice, profile, deny},
-		"an admin reads metrics":                           {shop, admin, metrics, pass},
-		"a user of root reads metrics":                     {scope.Scope{Cluster: scope.Root}, alice, metrics, pass},
+		"a review of metrics is left to roles":             {shop, alice, metrics, pass},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -106,6 +102,38 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 				t.Error("a denial without a reason")
 			}
 		})
+	}
+}
+
+func TestPathsThatTellAboutTheWholeServerAreForItsAdmins(t *testing.T) {
+	const deny, pass = authorizer.DecisionDeny, authorizer.DecisionNoOpinion
+	shop, root, view := scope.Scope{Cluster: "shop"}, scope.Scope{Cluster: scope.Root}, scope.Scope{Cluster: "shop", Target: "east"}
+	for name, tc := range map[string]struct {
+		scope scope.Scope
+		user  user.Info
+		path  string
+		want  authorizer.Decision
+	}{
+		"a tenant reads metrics":             {shop, alice, "/metrics", deny},
+		"a tenant reads metrics of resource": {shop, alice, "/metrics/slis", deny},
+		"a tenant reads profiles":            {shop, alice, "/debug/pprof/heap", deny},
+		"a tenant reads a path of nobody":    {shop, alice, "/healthzz", deny},
+		"a tenant discovers":                 {shop, alice, "/apis", pass},
+		"a tenant asks for health":           {shop, alice, "/readyz/etcd", pass},
+		"a tenant reads a resource":          {shop, alice, "", pass},
+		"an admin reads metrics":             {shop, admin, "/metrics", pass},
+		"a user of root reads metrics":       {root, alice, "/metrics", pass},
+		"a syncer in its view":               {view, east, "/metrics", pass},
+		"anybody without a logical cluster":  {scope.Scope{}, alice, "/metrics", pass},
+	} {
+		ctx := t.Context()
+		if tc.scope.Cluster != "" {
+			ctx = scope.With(ctx, tc.scope)
+		}
+		got, reason, err := serverPaths(ctx, authorizer.AttributesRecord{User: tc.user, Verb: "get", Path: tc.path, ResourceRequest: tc.path == ""})
+		if err != nil || got != tc.want || got == deny && reason == "" {
+			t.Errorf("%s: decision %v (%q), %v, want %v", name, got, reason, err, tc.want)
+		}
 	}
 }
 

@@ -181,17 +181,19 @@ func (s *overlay) override(ctx context.Context, key string, dest runtime.Object,
 	return s.Interface.Create(ctx, key, after, dest, 0)
 }
 
-// GetList implements storage.Interface. A list with defaults ignores a limit,
-// as a server may: there are never many of such objects.
+// GetList implements storage.Interface. The storage below is read whole, whatever
+// page is asked for: there are never many of such objects.
 func (s *overlay) GetList(ctx context.Context, key string, o storage.ListOptions, list runtime.Object) error {
 	c, ok := s.cluster(ctx)
-	if !ok || o.Predicate.Continue != "" || s.raw(ctx) {
+	if !ok || s.raw(ctx) {
 		return s.Interface.GetList(ctx, key, o, list)
 	}
-	wide := o
-	wide.Predicate = everything(o.Predicate)
-	if err := s.Interface.GetList(ctx, key, wide, list); err != nil {
+	after, wide, err := position(o)
+	if err != nil {
 		return err
+	}
+	if err := s.Interface.GetList(ctx, key, wide, list); err != nil {
+		return expired(err, after)
 	}
 	items, err := meta.ExtractList(list)
 	if err != nil {
@@ -218,8 +220,8 @@ func (s *overlay) GetList(ctx context.Context, key string, o storage.ListOptions
 		}
 	}
 	slices.SortFunc(matching, func(a, b runtime.Object) int { return cmp.Compare(nameOf(a), nameOf(b)) })
-	if err := meta.SetList(list, matching); err != nil {
-		return fmt.Errorf("filling a list of %s: %w", s.set.resource, err)
+	if err := fill(list, matching, after, o); err != nil {
+		return fmt.Errorf("making a list of %s: %w", s.set.resource, err)
 	}
 	return nil
 }
@@ -239,11 +241,11 @@ func (s *overlay) under(key string) []string {
 
 func (s *overlay) raw(ctx context.Context) bool { return s.options.Raw != nil && s.options.Raw(ctx) }
 
-// everything is the predicate without what it selects by.
+// everything is the predicate without what it selects by and which page it asks for.
 func everything(p storage.SelectionPredicate) storage.SelectionPredicate {
 	p.Label, p.Field = labels.Everything(), fields.Everything()
 	p.IndexLabels, p.IndexFields = nil, nil
-	p.Limit = 0
+	p.Limit, p.Continue = 0, ""
 	return p
 }
 

@@ -76,7 +76,7 @@ type deletion struct {
 func deletionOf(req *http.Request) (deletion, bool) {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)
-	if !ok || !info.IsResourceRequest || info.Subresource != "" || info.Verb != "delete" && info.Verb != "deletecollection" {
+	if !ok || !info.IsResourceRequest || !deletes(info) && !evicts(info) {
 		return deletion{}, false
 	}
 	kind, ok := workload.ByResource(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
@@ -96,6 +96,15 @@ func deletionOf(req *http.Request) (deletion, bool) {
 		d.name, d.selection = "", metav1.ListOptions{LabelSelector: query.Get("labelSelector"), FieldSelector: query.Get("fieldSelector")}
 	}
 	return d, true
+}
+
+func deletes(info *request.RequestInfo) bool {
+	return info.Subresource == "" && (info.Verb == "delete" || info.Verb == "deletecollection")
+}
+
+// evicts says that a pod is deleted unless its disruption budget forbids it.
+func evicts(info *request.RequestInfo) bool {
+	return info.Verb == "create" && info.APIGroup == "" && info.Resource == "pods" && info.Subresource == "eviction"
 }
 
 // await returns when nothing of d is held by us alone, or when patience ends:

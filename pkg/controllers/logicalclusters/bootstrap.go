@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -46,14 +45,21 @@ func Bootstrap(ctx context.Context, c Config, name logicalcluster.Name) error {
 		return err
 	}
 	g, inside := errgroup.WithContext(within(ctx, name))
-	for _, namespace := range firstNamespaces(name) {
-		g.Go(func() error {
-			if err := c.makeNamespace(inside, namespace); err != nil || namespace != metav1.NamespaceDefault || name == scope.Root {
-				return err
-			}
-			return c.makeService(inside, c.URL(name))
-		})
+	for _, namespace := range systemNamespaces(name) {
+		g.Go(func() error { return c.makeNamespace(inside, namespace) })
 	}
+	g.Go(func() error {
+		if err := c.makeNamespace(inside, metav1.NamespaceDefault); err != nil {
+			return err
+		}
+		if err := c.Fill(inside, metav1.NamespaceDefault); err != nil {
+			return fmt.Errorf("filling namespace %s: %w", metav1.NamespaceDefault, err)
+		}
+		if name == scope.Root {
+			return nil
+		}
+		return c.makeService(inside, c.URL(name))
+	})
 	if name != scope.Root {
 		g.Go(func() error { return c.makeServiceRange(inside) })
 	}
@@ -66,21 +72,11 @@ func Bootstrap(ctx context.Context, c Config, name logicalcluster.Name) error {
 	return c.setStatus(ctx, lc, ready(lc, c.URL(name)))
 }
 
-func firstNamespaces(name logicalcluster.Name) []string {
-	if name == scope.Root {
-		return []string{metav1.NamespaceDefault, fleetv1alpha1.LeaseNamespace}
-	}
-	return []string{metav1.NamespaceDefault}
-}
-
 func (c Config) makeNamespace(ctx context.Context, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := c.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating namespace %s: %w", name, err)
-	}
-	if err := c.Fill(ctx, name); err != nil {
-		return fmt.Errorf("filling namespace %s: %w", name, err)
 	}
 	return nil
 }

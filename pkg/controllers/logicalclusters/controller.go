@@ -3,6 +3,7 @@ package logicalclusters
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,8 +58,9 @@ type Config struct {
 // Controller leads logical clusters through their lives.
 type Controller struct {
 	Config
-	bindings *controller.Informer[*rbacv1.ClusterRoleBinding]
-	queue    *controller.Controller[controller.Request]
+	bindings   *controller.Informer[*rbacv1.ClusterRoleBinding]
+	namespaces *controller.Informer[*metav1.PartialObjectMetadata]
+	queue      *controller.Controller[controller.Request]
 }
 
 // New makes the controller.
@@ -66,7 +68,7 @@ func New(config Config) *Controller {
 	if config.Workers == 0 {
 		config.Workers = 4
 	}
-	c := &Controller{Config: config}
+	c := &Controller{Config: config, namespaces: config.Metadata.For(namespaces)}
 	c.queue = controller.New("logicalclusters", config.Workers, c.reconcile)
 	c.bindings = controller.NewInformer("logicalclusters/owners", &rbacv1.ClusterRoleBinding{},
 		controller.Lists(config.Kube.RbacV1().ClusterRoleBindings()),
@@ -82,6 +84,14 @@ func New(config Config) *Controller {
 			binding = old
 		}
 		c.queue.Enqueue(requestFor(logicalcluster.From(binding)))
+	})
+	c.namespaces.Handle(func(old, ns *metav1.PartialObjectMetadata) {
+		if ns != nil {
+			return
+		}
+		if cluster := logicalcluster.From(old); slices.Contains(systemNamespaces(cluster), old.Name) {
+			c.queue.Enqueue(requestFor(cluster))
+		}
 	})
 	config.Metadata.Follow(func(_ schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
 		informer.Handle(func(old, obj *metav1.PartialObjectMetadata) {
@@ -153,5 +163,9 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 			return controller.Result{}, err
 		}
 	}
-	return controller.Result{}, c.setStatus(ctx, lc, ready(lc, c.URL(name)))
+	wait, err := c.restore(ctx, lc)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	return controller.Result{RequeueAfter: wait}, c.setStatus(ctx, lc, ready(lc, c.URL(name)))
 }

@@ -49,7 +49,7 @@ func (c Config) makeServiceRange(ctx context.Context) error {
 }
 
 // makeService makes the Service by which clients in a cluster find its API
-// server: tools look for it, and pods are told of it. Where it leads is the
+// server: tools look for it, and pods get its address. Where it leads is the
 // address of this server; its Endpoints and EndpointSlice say so unless that is
 // a name or an address of this machine alone, which no Endpoints may hold.
 func (c Config) makeService(ctx context.Context, serverURL string) error {

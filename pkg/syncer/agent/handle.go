@@ -45,7 +45,7 @@ func (s *session) logicalChanged(kind workload.Kind, old, new *unstructured.Unst
 	if obj == nil {
 		obj = old
 	}
-	if s.broughtUp(obj) || (old != nil && new != nil && onlyStatus(old, new)) {
+	if s.broughtUp(obj) || (old != nil && new != nil && onlyStatus(old, new) && syncer.CopiedGatesBelow(new, old) == nil) {
 		return
 	}
 	key := keyOf(kind, obj)

@@ -59,7 +59,7 @@ func (s *session) observe(ctx context.Context, key sightingKey) (controller.Resu
 	return controller.Result{RequeueAfter: after}, nil
 }
 
-// viewed is a sighting and where it belongs.
+// viewed is an observed object and where it belongs.
 type viewed struct {
 	syncer.Sighting
 	key     sightingKey
@@ -195,6 +195,8 @@ func (s *session) respond(ctx context.Context, v *viewed, r syncer.Response) (ti
 		return s.deleteBelow(ctx, v, r)
 	case syncer.PatchBelow:
 		return s.patchBelow(ctx, v, r.Object)
+	case syncer.PatchStatusBelow:
+		return s.patchStatusBelow(ctx, v, r.Object)
 	}
 	return 0, nil
 }
@@ -208,11 +210,11 @@ func (s *session) patchBelow(ctx context.Context, v *viewed, patch *unstructured
 	}
 	_, err = s.down.dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).
 		Patch(ctx, v.Physical.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: wantedManager})
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		s.goneBelow(v.key.Resource, v.Physical)
-		return soon, nil
-	case err == nil, apierrors.IsConflict(err):
+	}
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return soon, nil // the watch is about to say so
 	case isSilence(err):
 		return 0, err
@@ -242,11 +244,10 @@ func (s *session) deleteBelow(ctx context.Context, v *viewed, r syncer.Response)
 		o.PropagationPolicy = &r.Propagation
 	}
 	err := s.down.dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).Delete(ctx, v.Physical.GetName(), o)
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		s.goneBelow(v.key.Resource, v.Physical)
-		return soon, nil
-	case apierrors.IsConflict(err):
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return soon, nil // the watch is about to say so
 	}
 	return 0, err
@@ -392,7 +393,7 @@ func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
 	if !ok {
 		return syncer.Owner{}, false
 	}
-	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}, true
+	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil, Gates: syncer.TemplateGates(obj)}, true
 }
 
 // standIn finds the logical object that stands for one below: the object of a

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
 
@@ -24,15 +25,22 @@ func listMetadata(client metadata.Interface, gvr schema.GroupVersionResource) fu
 // rememberVersions has the informers know which versions own writes were answered
 // with.
 func (s *session) rememberVersions() {
-	s.writtenCopies.wrote = func(_ objectKey, version string) { s.copies.Wrote(version) }
-	s.writtenBelow.wrote = func(key objectKey, version string) {
-		if below := s.below[key.Resource]; below != nil {
-			below.Wrote(version)
+	s.writtenCopies.wrote = func(c *placementv1alpha1.Copy) { s.copies.Wrote(c.ResourceVersion) }
+	s.writtenBelow.wrote, s.writtenLogical.wrote = s.wroteTo(s.below), s.wroteTo(s.logical)
+}
+
+func (s *session) wroteTo(informers map[schema.GroupVersionResource]*objects) func(*unstructured.Unstructured) {
+	byKind := make(map[schema.GroupVersionKind]*objects, len(informers))
+	for gvr, informer := range informers {
+		kind, ok := s.placed[gvr]
+		if !ok {
+			kind = s.observed[gvr]
 		}
+		byKind[kind.GroupVersionKind] = informer
 	}
-	s.writtenLogical.wrote = func(key sightingKey, version string) {
-		if logical := s.logical[key.Resource]; logical != nil {
-			logical.Wrote(version)
+	return func(obj *unstructured.Unstructured) {
+		if informer := byKind[obj.GroupVersionKind()]; informer != nil {
+			informer.Wrote(obj.GetResourceVersion())
 		}
 	}
 }
@@ -40,10 +48,7 @@ func (s *session) rememberVersions() {
 // endWithThePast ends the session when one of the servers went back: what it knows
 // of own writes, and what it took note of, happened there no more.
 func (s *session) endWithThePast(end func()) (remove func()) {
-	above, below := s.up.server.OnWentBack(end), s.down.server.OnWentBack(func() {
-		s.report.poke()
-		end()
-	})
+	above, below := s.up.server.OnWentBack(end), s.down.server.OnWentBack(end)
 	return func() { above(); below() }
 }
 
@@ -58,7 +63,7 @@ func (p *pass) informed(r controller.Request) *unstructured.Unstructured {
 }
 
 // goneBelow: the physical cluster was asked, and answered that obj does not exist.
-// That is believed over what its watch told.
+// That is believed over its watch.
 func (s *session) goneBelow(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) {
 	if informer := s.below[gvr]; informer != nil && obj != nil {
 		informer.Gone(controller.RequestFor(obj), obj.GetUID())

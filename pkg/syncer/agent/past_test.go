@@ -58,9 +58,12 @@ func TestWhatIsNotFoundBelowIsNoLongerHeld(t *testing.T) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "persistentvolumeclaims"}, "data")
 	})
 	f.watch(t)
+	f.handle()
 	gvr := kindNamed("PersistentVolumeClaim").GroupVersionResource()
-	if _, err := f.observe(f.ctx, sightingKey{Resource: gvr, UID: "below-c"}); err != nil {
-		t.Fatal(err)
+	for _, key := range f.enqueued(t) {
+		if _, err := f.observe(f.ctx, key); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, ok := f.session.below[gvr].Get(controller.RequestFor(physicalClaim)); ok {
 		t.Error("the watch is believed over the answer")

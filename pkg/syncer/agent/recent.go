@@ -21,8 +21,8 @@ const (
 // recent remembers the replies to our own writes until the informer has them,
 // so that a decision never rests on less than we know.
 type recent[K comparable, T metav1.Object] struct {
-	// wrote, if not nil, is told the version of each reply.
-	wrote func(key K, version string)
+	// wrote, if not nil, is called with each reply.
+	wrote func(T)
 
 	mu      sync.Mutex
 	replies map[K]reply[T]
@@ -39,7 +39,7 @@ func newRecent[K comparable, T metav1.Object]() *recent[K, T] {
 
 func (r *recent[K, T]) put(key K, obj T) {
 	if r.wrote != nil {
-		r.wrote(key, obj.GetResourceVersion())
+		r.wrote(obj)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -80,7 +80,7 @@ func (p *pass) run(ctx context.Context) error {
 		actions := p.plan(p.in)
 		if len(actions) == 0 {
 			p.done()
-			return nil
+			return p.carryGates(ctx)
 		}
 		for _, action := range actions {
 			if err := p.act(ctx, action); err != nil {

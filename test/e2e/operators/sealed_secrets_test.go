@@ -38,7 +38,6 @@ func TestSealedSecretsUnsealsWithATokenAndNoPath(t *testing.T) {
 	operator, kubeseal := built(t, "sealed-secrets"), built(t, "kubeseal")
 	k := theLab.newCluster(t, "sealed-secrets")
 	define(t, k, filepath.Join(sources(t, "modules", "github.com/bitnami-labs/sealed-secrets"), "helm", "sealed-secrets", "crds"))
-	do(t)(k.Run(t.Context(), "create", "namespace", "kube-system"))
 	do(t)(k.Apply(t.Context(), sealer))
 	theLab.inCluster(t, k, operator, "kube-system", "sealer")
 

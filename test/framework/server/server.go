@@ -6,12 +6,14 @@ package server
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/atoll-dev/atoll/cmd/atoll/app"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -128,6 +131,23 @@ func (s *Server) Stop(t testing.TB) {
 	if err := s.Check(); err != nil {
 		t.Errorf("the server is damaged: %v", err)
 	}
+}
+
+// SystemConfig is that of a client which the server takes for itself: tests use it
+// to play parts that controllers have.
+func (s *Server) SystemConfig(t testing.TB) *rest.Config {
+	t.Helper()
+	keys, err := pki.Load(filepath.Join(s.Dir, "pki"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.AnonymousClientConfig(s.Config)
+	config.CertData, config.KeyData, err = keys.Client(user.APIServerUser, user.SystemPrivilegedGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	return scope.ScopedConfig(config)
 }
 
 // NewCluster makes a logical cluster and returns a context about it.

@@ -1,18 +1,25 @@
 package apiserver
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
 func TestBadInputIsRefusedWithThePathOfTheField(t *testing.T) {
@@ -134,14 +141,107 @@ func TestPrivilegedPodsAreLeftToThePhysicalCluster(t *testing.T) {
 	}
 }
 
-func TestKubeSystemExistsAsSoonAsSomebodyUsesIt(t *testing.T) {
+func TestTheNamespacesOfTheSystemAreInEveryLogicalClusterFromItsStart(t *testing.T) {
 	s := shared(t)
-	ctx := s.NewCluster(t, "kube-system-used")
+	ctx := s.NewCluster(t, "system-namespaces")
+	for _, ctx := range []context.Context{ctx, scope.WithCluster(t.Context(), scope.Root)} {
+		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+			if ns, err := s.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil || ns.UID == "" {
+				t.Errorf("namespace %s: %v", name, err)
+			}
+		}
+	}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "leader"}}
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	if _, err := s.Kube.CoreV1().ConfigMaps("kube-system").Create(ctx, cm, dry); err != nil {
+		t.Errorf("a dry run before the first write: %v", err)
+	}
 	if _, err := s.Kube.CoreV1().ConfigMaps("kube-system").Create(ctx, cm, metav1.CreateOptions{}); err != nil {
-		t.Error(err)
+		t.Errorf("the first write: %v", err)
 	}
 	if _, err := s.Kube.CoreV1().ConfigMaps("kube-other").Create(ctx, cm, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("another namespace that does not exist: %v, want NotFound", err)
 	}
+	server.Eventually(t, 20*time.Second, "kube-system has what every namespace has", func() error {
+		if _, err := s.Kube.CoreV1().ServiceAccounts("kube-system").Get(ctx, "default", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		_, err := s.Kube.CoreV1().ConfigMaps("kube-system").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		return err
+	})
+}
+
+func TestDeletingAllNamespacesLeavesThoseOfTheSystem(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "system-namespaces-stay")
+	namespaces := s.Kube.CoreV1().Namespaces()
+	if _, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := namespaces.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, allowed := map[string]types.UID{}, map[string]bool{}
+	for _, ns := range list.Items {
+		before[ns.Name] = ns.UID
+		err := namespaces.Delete(ctx, ns.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsForbidden(err) {
+			t.Errorf("deleting %s: %v", ns.Name, err)
+		}
+		allowed[ns.Name] = err == nil
+	}
+	// As upstream: the first three may not be deleted, the fourth comes back.
+	want := map[string]bool{"default": false, "kube-system": false, "kube-public": false, "kube-node-lease": true, "web": true}
+	if diff := cmp.Diff(want, allowed); diff != "" {
+		t.Errorf("which may be deleted (-want +got):\n%s", diff)
+	}
+	server.Eventually(t, 30*time.Second, "web is gone and kube-node-lease is made again", func() error {
+		list, err := namespaces.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		after := map[string]types.UID{}
+		for _, ns := range list.Items {
+			after[ns.Name] = ns.UID
+		}
+		same := func(name string) bool { return after[name] == before[name] }
+		if len(after) != 4 || !same("default") || !same("kube-system") || !same("kube-public") || after["kube-node-lease"] == "" || same("kube-node-lease") {
+			return fmt.Errorf("before %v, after %v", before, after)
+		}
+		return nil
+	})
+}
+
+func TestNamespacesOfTheSystemThatAreMissingAreMadeAgain(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "system-namespaces-missing")
+	names := []string{"kube-system", "kube-public", "kube-node-lease"}
+	before := map[string]types.UID{}
+	system := kubernetes.NewForConfigOrDie(s.SystemConfig(t))
+	for _, name := range names {
+		ns, err := system.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = ns.UID
+		if err := system.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatalf("the system deletes %s: %v", name, err)
+		}
+	}
+	server.Eventually(t, 60*time.Second, "they are made again, with what every namespace has", func() error {
+		for _, name := range names {
+			ns, err := s.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if ns.UID == before[name] {
+				return fmt.Errorf("%s is still going", name)
+			}
+			if _, err := s.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -165,5 +166,46 @@ func TestInClusterConfigurationNeedsNoPath(t *testing.T) {
 	forged := kubernetes.NewForConfigOrDie(bearer(s, strings.Join(parts, ".")))
 	if _, err := forged.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a forged issuer: %v, want Unauthorized", err)
+	}
+}
+
+func TestAPodReadsVersionAndHealthWithoutAPath(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "no-path-health")
+	token := tokenFor(ctx, t, s, authenticationv1.TokenRequestSpec{})
+	get := func(token, path string) (string, error) {
+		body, err := kubernetes.NewForConfigOrDie(bearer(s, token)).Discovery().RESTClient().Get().AbsPath(path).DoRaw(t.Context())
+		return string(body), err
+	}
+	// Everything that a client in a pod asks before it begins.
+	for path, want := range map[string]string{
+		"/version": "gitVersion", "/healthz": "ok", "/livez": "ok", "/livez/ping": "ok", "/readyz": "ok",
+		"/api": "APIVersions", "/apis": "APIGroupList", "/openapi/v2": "swagger", "/openapi/v3": "paths",
+	} {
+		eventually(t, "a token of a service account reads "+path, func() error {
+			body, err := get(token, path)
+			if err == nil && !strings.Contains(body, want) {
+				err = fmt.Errorf("the answer has no %q: %.200s", want, body)
+			}
+			return err
+		})
+	}
+	if _, err := get(token, "/metrics"); !apierrors.IsForbidden(err) {
+		t.Errorf("metrics of the whole server with a token of one logical cluster: %v, want Forbidden", err)
+	}
+	parts := strings.Split(token, ".")
+	forged := strings.Join([]string{parts[0], parts[1], parts[2][:len(parts[2])-4] + "AAAA"}, ".")
+	if _, err := get(forged, "/version"); !apierrors.IsUnauthorized(err) {
+		t.Errorf("a forged token: %v, want Unauthorized", err)
+	}
+	// Without credentials of one logical cluster, they are the server's own.
+	own := kubernetes.NewForConfigOrDie(s.Config).Discovery().RESTClient()
+	for _, path := range []string{"/version", "/healthz", "/livez", "/readyz", "/metrics"} {
+		if _, err := own.Get().AbsPath(path).DoRaw(t.Context()); err != nil {
+			t.Errorf("an admin without a path reads %s: %v", path, err)
+		}
+	}
+	if _, err := get("", "/livez"); err != nil {
+		t.Errorf("health without any credentials: %v", err)
 	}
 }

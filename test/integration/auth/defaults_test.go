@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,85 @@ func TestDefaultRolesAreSeenInEveryLogicalCluster(t *testing.T) {
 	all, err := roles.List(scope.WithCluster(t.Context(), scope.Wildcard), metav1.ListOptions{})
 	if err != nil || slices.ContainsFunc(all.Items, func(r rbacv1.ClusterRole) bool { return r.Name == "view" }) {
 		t.Errorf("the list over all logical clusters has defaults, or fails: %v", err)
+	}
+}
+
+func TestListsWithDefaultsArePaged(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "paged-defaults")
+	roles := s.Kube.RbacV1().ClusterRoles()
+	for _, name := range []string{"aaa", "system:m", "zzz"} {
+		if _, err := roles.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"own": "yes"}}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := roles.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []rbacv1.ClusterRole
+	options := metav1.ListOptions{Limit: 7}
+	for {
+		page, err := roles.List(ctx, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Items) > 7 || len(page.Items) < 7 && page.Continue != "" {
+			t.Errorf("a page of %d at %s, continued by %q", len(page.Items), page.ResourceVersion, page.Continue)
+		}
+		got = append(got, page.Items...)
+		if page.Continue == "" {
+			break
+		}
+		if left := len(whole.Items) - len(got); page.RemainingItemCount == nil || int(*page.RemainingItemCount) != left {
+			t.Errorf("%v remain after %d, want %d", page.RemainingItemCount, len(got), left)
+		}
+		options.Continue = page.Continue
+	}
+	if diff := cmp.Diff(whole.Items, got); diff != "" {
+		t.Errorf("all pages (-whole +paged):\n%s", diff)
+	}
+}
+
+func TestPagesOfAListWithDefaultsAreOfOneVersion(t *testing.T) {
+	s := shared(t)
+	ctx := s.NewCluster(t, "paged-version")
+	roles := s.Kube.RbacV1().ClusterRoles()
+	whole, err := roles.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := roles.List(ctx, metav1.ListOptions{Limit: 5})
+	if err != nil || len(first.Items) != 5 {
+		t.Fatalf("the first page has %d, %v", len(first.Items), err)
+	}
+	// What is made and changed between two pages is on none of them.
+	if _, err := roles.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "zzz-late"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	view, err := roles.Get(ctx, "view", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view.Labels["late"] = "yes"
+	if _, err := roles.Update(ctx, view, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := roles.List(ctx, metav1.ListOptions{Limit: 500, Continue: first.Continue})
+	if err != nil || rest.ResourceVersion != first.ResourceVersion {
+		t.Fatalf("the next page is of %s, the first of %s, %v", rest.ResourceVersion, first.ResourceVersion, err)
+	}
+	if diff := cmp.Diff(whole.Items, append(first.Items, rest.Items...)); diff != "" {
+		t.Errorf("both pages (-before +paged):\n%s", diff)
+	}
+	// The token has a name and a version, and nothing of its logical cluster.
+	elsewhere := s.NewCluster(t, "paged-elsewhere")
+	other, err := roles.List(elsewhere, metav1.ListOptions{Continue: first.Continue})
+	if err == nil && slices.ContainsFunc(other.Items, func(r rbacv1.ClusterRole) bool { return r.Annotations["kcp.io/cluster"] != "paged-elsewhere" }) {
+		t.Errorf("in another logical cluster: %v", other.Items)
+	}
+	if _, err := roles.List(ctx, metav1.ListOptions{Limit: 5, Continue: "bm90aGluZw"}); !apierrors.IsBadRequest(err) {
+		t.Errorf("a token of nothing: %v, want BadRequest", err)
 	}
 }
 

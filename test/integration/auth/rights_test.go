@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,6 +79,59 @@ func TestReviewsKnowTheRolesOfTheLogicalCluster(t *testing.T) {
 	me, err := vera.AuthenticationV1().SelfSubjectReviews().Create(a, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil || me.Status.UserInfo.Username != "vera" {
 		t.Errorf("who am I: %+v, %v", me, err)
+	}
+}
+
+// An operator with secured metrics reviews whether who scrapes it may. The path is
+// one of the operator's, not of this server.
+func TestAReviewOfAPathSaysWhatTheRolesOfTheLogicalClusterSay(t *testing.T) {
+	s := shared(t)
+	a, b := s.NewCluster(t, "review-path-a"), s.NewCluster(t, "review-path-b")
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "scrape"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}
+	for _, ctx := range []context.Context{a, b} {
+		if _, err := s.Kube.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const scraper = "system:serviceaccount:default:default"
+	bind(a, t, s, "scrape", scraper)
+	spec := func(user, path string) authorizationv1.SubjectAccessReviewSpec {
+		return authorizationv1.SubjectAccessReviewSpec{User: user, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: path}}
+	}
+	review := func(ctx context.Context, user, path string) authorizationv1.SubjectAccessReviewStatus {
+		t.Helper()
+		r, err := s.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec(user, path)}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Status
+	}
+	eventually(t, "who is bound to the role may", func() error {
+		if status := review(a, scraper, "/metrics"); !status.Allowed {
+			return fmt.Errorf("%+v", status)
+		}
+		return nil
+	})
+	for what, status := range map[string]authorizationv1.SubjectAccessReviewStatus{
+		"another path":                         review(a, scraper, "/debug/pprof"),
+		"another user":                         review(a, "system:serviceaccount:default:other", "/metrics"),
+		"a logical cluster that binds nobody":  review(b, scraper, "/metrics"),
+		"a syncer, whatever the roles say":     review(a, "system:atoll:syncer:east", "/metrics"),
+		"a user of another path of the server": review(b, scraper, "/debug/pprof/heap"),
+	} {
+		if status.Allowed {
+			t.Errorf("%s: %+v, want not allowed", what, status)
+		}
+	}
+	token := bearer(s, tokenFor(a, t, s, authenticationv1.TokenRequestSpec{}))
+	self := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: spec("", "/metrics").NonResourceAttributes}}
+	if r, err := client(token).AuthorizationV1().SelfSubjectAccessReviews().Create(a, self, metav1.CreateOptions{}); err != nil || !r.Status.Allowed {
+		t.Errorf("asked by the account itself: %+v, %v", r, err)
+	}
+	// The role says nothing about the metrics of this server, which are of all.
+	if _, err := client(token).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(a); !apierrors.IsForbidden(err) {
+		t.Errorf("metrics of the server: %v, want Forbidden", err)
 	}
 }
 

@@ -94,8 +94,9 @@ func Reserved(resources *serverstorage.ResourceConfig) sets.Set[string] {
 type Config struct {
 	Authenticator authenticator.Request
 	Audiences     authenticator.Audiences
-	Authorizer    authorizer.Authorizer
-	RuleResolver  authorizer.RuleResolver
+	// Authorizer decides requests, Reviewer what access reviews ask.
+	Authorizer, Reviewer authorizer.Authorizer
+	RuleResolver         authorizer.RuleResolver
 	// PhysicalClusters is asked, once requests come, for what is shown as Nodes.
 	PhysicalClusters func() nodes.Source
 	// Tokens signs service account tokens for the logical cluster of its context.
@@ -115,7 +116,7 @@ func Groups(config Config, resources *serverstorage.ResourceConfig, getter gener
 	providers := []provider{
 		core{config: config},
 		authentication{authenticationrest.RESTStorageProvider{Authenticator: config.Authenticator, APIAudiences: config.Audiences}},
-		authorizationrest.RESTStorageProvider{Authorizer: config.Authorizer, RuleResolver: config.RuleResolver},
+		authorizationrest.RESTStorageProvider{Authorizer: config.Reviewer, RuleResolver: config.RuleResolver},
 		autoscalingrest.RESTStorageProvider{},
 		batchrest.RESTStorageProvider{},
 		certificatesrest.RESTStorageProvider{Authorizer: config.Authorizer},
