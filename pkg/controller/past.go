@@ -35,6 +35,9 @@ func (i *Informer[T]) Gone(r Request, uid types.UID) {
 	i.server.doubt(i)
 }
 
+// Doubt has the informer compared with its server: an answer contradicts it.
+func (i *Informer[T]) Doubt() { i.server.doubt(i) }
+
 // probe implements member. It asks for one object, without selectors, and without a
 // version: what is answered is as new as what the server has stored.
 func (i *Informer[T]) probe(ctx context.Context) (*regress, error) {

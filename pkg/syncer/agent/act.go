@@ -78,6 +78,7 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 		p.writtenCopies.forget(p.key, before.UID)
 		return errAgain
 	case isNamespaceGone(err):
+		p.logical[namespaces].Doubt()
 		return errAgain // the Namespace went since we looked: the watch is about to say so
 	case err != nil:
 		if apierrors.IsForbidden(err) {
