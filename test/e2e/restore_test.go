@@ -133,13 +133,11 @@ func start(t *testing.T, s process.Spec) *process.Process {
 	return p
 }
 
-// backUp copies the data of a server, which is away for as long.
+// backUp copies the data of a server, which is killed for that.
 func backUp(t *testing.T, p *process.Process, data string) (saved string) {
 	t.Helper()
 	saved = data + "-saved"
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	p.Kill()
 	copyDir(t, data, saved)
 	restart(t, p)
 	return saved
@@ -148,9 +146,7 @@ func backUp(t *testing.T, p *process.Process, data string) (saved string) {
 // restore puts older data under a server.
 func restore(t *testing.T, p *process.Process, data, saved string) {
 	t.Helper()
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	p.Kill()
 	if err := os.RemoveAll(data); err != nil {
 		t.Fatal(err)
 	}
