@@ -57,9 +57,13 @@ conformance: ## judge a logical cluster by upstream's conformance tests (ARGS="-
 conformance-crds: ## run upstream's integration tests of custom resources against logical clusters
 	@hack/crd-suite.sh $(ARGS)
 
+.PHONY: suites
+suites: ## run suites of others against a stock and a logical cluster (ARGS="controller-runtime kubectl")
+	@hack/suites.sh $(ARGS)
+
 .PHONY: operators
-operators: ## run real operators from the module proxy against logical clusters
-	@hack/operators.sh
+operators: ## run real operators from the module proxy against logical clusters (ARGS="sample-controller")
+	@hack/operators.sh $(ARGS)
 
 .PHONY: soak
 soak: ## rounds of work while all processes are stopped for a moment again and again (ARGS=50)

@@ -58,7 +58,7 @@ for binary in "${binaries[@]}"; do
   case $binary in
     atoll | atoll-syncer) build "$binary" . "./cmd/$binary" ;;
     localcluster) build localcluster test/localcluster . ;;
-    kubectl) build kubectl test/localcluster k8s.io/kubernetes/cmd/kubectl ;;
+    kubectl | kubectl-convert) build "$binary" test/localcluster "k8s.io/kubernetes/cmd/$binary" ;;
     e2e.test) build e2e.test test/conformance/e2e k8s.io/kubernetes/test/e2e test ;;
     *) fail "no binary is called $binary" ;;
   esac

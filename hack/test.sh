@@ -59,7 +59,7 @@ for level in "$@"; do
       run "unit tests" . $(existing pkg cmd)
       run "unit tests of localcluster" test/localcluster ./...
       ;;
-    integration) run "integration tests" . $(existing test/docs test/framework test/retry test/integration test/conformance test/simulation) ;;
+    integration) run "integration tests" . $(existing test/docs test/framework test/retry test/suites test/integration test/conformance test/simulation) ;;
     e2e)
       hack/build.sh
       # shellcheck disable=SC2046 # one argument for each package
