@@ -11,6 +11,8 @@ for module in . test/localcluster test/conformance/e2e test/e2e/operators/module
   say "== go.mod of $module"
   (cd "$module" && go mod tidy -diff) || fail "run: go mod tidy in $module"
 done
-[ "$(state)" = "$before" ] || { git status --short; fail "generated code is out of date: run make generate and commit"; }
+say "== tables and word counts of the documentation"
+go test -vet=off -count=1 ./test/docs -update
+[ "$(state)" = "$before" ] || { git status --short; fail "what is generated is out of date: run make verify and commit what it changes"; }
 [ "${1:-}" = --no-lint ] || hack/lint.sh
 say "verified"

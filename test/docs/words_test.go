@@ -60,10 +60,9 @@ func (a avoided) judge(n int) string {
 	switch words := strings.Join(a.forms, ", "); {
 	case n > a.left:
 		return fmt.Sprintf("%q occurs %d times, %d are known; write: %s", words, n, a.left, a.instead)
-	case n < a.left:
-		return fmt.Sprintf("%q occurs %d times only, not %d: run: go test ./test/docs -update", words, n, a.left)
+	default:
+		return "" // make verify lowers the number
 	}
-	return ""
 }
 
 func TestWordsThatReadersCannotGuessOnlyGetFewer(t *testing.T) {
@@ -115,7 +114,7 @@ func TestAWordIsFoundInIdentifiersAndCommentsAlone(t *testing.T) {
 		}
 	}
 	a := avoided{forms: []string{"deed"}, left: 2, instead: "action"}
-	for n, want := range map[int]string{1: "run: go test", 2: "", 3: "write: action"} {
+	for n, want := range map[int]string{1: "", 2: "", 3: "write: action"} {
 		if got := a.judge(n); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%d occurrences: %q, want %q", n, got, want)
 		}
