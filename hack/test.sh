@@ -38,7 +38,7 @@ run_race() {
 # packages_with_tests links|leaves PATTERN...: the packages whose tests link the API
 # server, or those whose tests do not. What has no tests is neither.
 packages_with_tests() {
-  local which=$1 server=' k8s.io/(apiserver|kubernetes|apiextensions-apiserver|kube-aggregator)/' invert; shift
+  local which=$1 server=' k8s.io/(apiserver/pkg/server|kubernetes)[/ ]' invert; shift
   if [ "$which" = links ]; then invert=''; else invert=-v; fi
   # shellcheck disable=SC2086 # no argument if empty
   go list -test -f '{{.ImportPath}} {{join .Deps " "}}' "$@" | grep -E '^[^ ]+\.test ' |
