@@ -48,7 +48,7 @@ type Controller struct {
 	Config
 	queue *controller.Controller[key]
 	now   func() time.Time
-	// written has the resource version of the status that was written last, by key.
+	// written has the outcome of the last look at an object, by key.
 	written *lru.Cache
 }
 
@@ -109,7 +109,7 @@ func (s *Controller) Run(ctx context.Context) {
 // wrote reports whether an object is as this controller left it.
 func (s *Controller) wrote(k key, version string) bool {
 	last, ok := s.written.Get(k)
-	return ok && last == version
+	return ok && last.(outcome).version == version
 }
 
 // saysMore tells news of a Copy from what does not concern the status: a Copy that
@@ -164,6 +164,9 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if !ok {
 		return controller.Result{}, nil
 	}
+	if s.settled(k, kind) {
+		return controller.Result{}, nil
+	}
 	client := s.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Object.Namespace)
 	obj, err := s.read(ctx, client, k)
 	if apierrors.IsNotFound(err) {
@@ -173,6 +176,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		return controller.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
 	copies := copyindex.Of(s.Copies, k)
+	basis := s.basis(k, obj.GetUID(), copies)
 	if node := syncer.NodeOf(obj, copies); node != "" {
 		// Before anybody sees it run.
 		obj, err = bind(ctx, client, obj, node)
@@ -201,12 +205,16 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 		}
 		obj = updated
-		s.written.Add(k, obj.GetResourceVersion())
+		s.written.Add(k, outcome{version: obj.GetResourceVersion()})
 	}
 	if left > 0 {
 		return controller.Result{RequeueAfter: left}, nil
 	}
-	return s.expire(ctx, client, obj)
+	result, err := s.expire(ctx, client, obj)
+	if err == nil && result.RequeueAfter == 0 {
+		s.written.Add(k, outcome{version: obj.GetResourceVersion(), basis: basis})
+	}
+	return result, err
 }
 
 // read asks the watch cache of the server, and etcd for what is not there (yet).
@@ -216,7 +224,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 func (s *Controller) read(ctx context.Context, client dynamic.ResourceInterface, k key) (*unstructured.Unstructured, error) {
 	notOlderThan := "0"
 	if last, ok := s.written.Get(k); ok {
-		notOlderThan = last.(string)
+		notOlderThan = last.(outcome).version
 	}
 	obj, err := client.Get(ctx, k.Object.Name, metav1.GetOptions{ResourceVersion: notOlderThan})
 	if apierrors.IsNotFound(err) {

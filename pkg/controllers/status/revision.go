@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
@@ -46,28 +47,33 @@ func (s *Controller) followRevisions() {
 	}
 }
 
-// number gives a Deployment the highest number of its ReplicaSets, and says
-// whether it had another one.
-func (s *Controller) number(k key, obj *unstructured.Unstructured) bool {
+// newest is the highest number of the ReplicaSets of a Deployment, empty if it has
+// none or is something else.
+func (s *Controller) newest(k key, uid types.UID) string {
 	if k.Resource != numbered.GroupResource() || s.Metadata == nil {
-		return false
+		return ""
 	}
 	informer := s.Metadata.For(numbering)
 	if informer == nil {
-		return false
+		return ""
 	}
 	var numbers []int
-	for _, set := range informer.ByIndex(controller.OwnerIndex, controller.UIDKey(k.Object.Cluster, obj.GetUID())) {
+	for _, set := range informer.ByIndex(controller.OwnerIndex, controller.UIDKey(k.Object.Cluster, uid)) {
 		if n, err := strconv.Atoi(set.Annotations[revisionAnnotation]); err == nil {
 			numbers = append(numbers, n)
 		}
 	}
-	annotations := obj.GetAnnotations()
 	if len(numbers) == 0 {
-		return false
+		return ""
 	}
-	newest := strconv.Itoa(slices.Max(numbers))
-	if annotations[revisionAnnotation] == newest {
+	return strconv.Itoa(slices.Max(numbers))
+}
+
+// number gives a Deployment the highest number of its ReplicaSets, and says
+// whether it had another one.
+func (s *Controller) number(k key, obj *unstructured.Unstructured) bool {
+	newest, annotations := s.newest(k, obj.GetUID()), obj.GetAnnotations()
+	if newest == "" || annotations[revisionAnnotation] == newest {
 		return false
 	}
 	if annotations == nil {

@@ -1,0 +1,46 @@
+package status
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// outcome is what a look at an object ended with.
+type outcome struct {
+	// version is the resource version that it left.
+	version string
+	// basis is what it rested on; empty if there is more to do at some time.
+	basis string
+}
+
+// basis says, beside the object itself, what its status is made of: which versions of
+// which Copies, and the number of the newest ReplicaSet.
+func (s *Controller) basis(k key, uid types.UID, copies []*placementv1alpha1.Copy) string {
+	parts := make([]string, 0, len(copies)+1)
+	for _, c := range copies {
+		parts = append(parts, string(c.UID)+"@"+c.ResourceVersion)
+	}
+	slices.Sort(parts)
+	return strings.Join(append(parts, "newest "+s.newest(k, uid)), " ")
+}
+
+// settled says that everything is as the last look at an object left it: most often it
+// is the own write that comes back before the reply to it. The object is not read then.
+func (s *Controller) settled(k key, kind workload.Kind) bool {
+	last, ok := s.written.Get(k)
+	if !ok || last.(outcome).basis == "" || s.Metadata == nil {
+		return false
+	}
+	informer := s.Metadata.For(kind.GroupVersionResource())
+	if informer == nil {
+		return false
+	}
+	obj, found := informer.Get(k.Object)
+	return found && obj.ResourceVersion == last.(outcome).version && s.basis(k, obj.UID, copyindex.Of(s.Copies, k)) == last.(outcome).basis
+}
