@@ -36,7 +36,7 @@ func (h *hub) apply(e watch.Event) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rv = rv
-	c := &change{rv: rv, old: h.entries[key], new: now}
+	c := &change{rv: rv, at: h.now(), old: h.entries[key], new: now}
 	if c.old == nil && c.new == nil {
 		return nil
 	}
@@ -78,6 +78,7 @@ func (h *hub) advance(rv uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rv = max(h.rv, rv)
+	h.history.trim(h.now())
 	for _, ws := range h.watches {
 		for w := range ws {
 			if w.predicate.AllowWatchBookmarks && !w.offer(pending{bookmark: rv}) {

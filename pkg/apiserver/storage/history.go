@@ -2,6 +2,7 @@ package storage
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -17,6 +18,7 @@ type entry struct {
 // change is what one event did to one object of the views.
 type change struct {
 	rv uint64
+	at time.Time
 	// old and new are nil where the object was or is not visible to any target.
 	old, new *entry
 }
@@ -38,10 +40,13 @@ func (c *change) targets() []string {
 	return all
 }
 
-// history holds the last changes, for watches that start from a resource version.
+// history holds the last changes, for watches that start from a resource version:
+// those of the last while (window), and at most 2*keep. Each holds two versions of an
+// object in memory that nobody else may need any more.
 type history struct {
-	// keep is how many changes are kept at least.
+	// keep is how many changes are kept when there are too many.
 	keep    int
+	window  time.Duration
 	changes []*change
 	// floor is the resource version after which no change is missing.
 	floor uint64
@@ -50,12 +55,27 @@ type history struct {
 // add appends a change; its resource version is higher than that of any before.
 func (h *history) add(c *change) {
 	if len(h.changes) >= 2*h.keep {
-		h.floor = h.changes[h.keep-1].rv
-		n := copy(h.changes, h.changes[h.keep:])
-		clear(h.changes[n:])
-		h.changes = h.changes[:n]
+		h.forget(h.keep)
 	}
+	h.trim(c.at)
 	h.changes = append(h.changes, c)
+}
+
+// trim forgets what happened longer than window before now.
+func (h *history) trim(now time.Time) {
+	old, _ := slices.BinarySearchFunc(h.changes, now.Add(-h.window), func(c *change, before time.Time) int { return c.at.Compare(before) })
+	// A slice that moved for each change would cost more than it frees.
+	if old > len(h.changes)/4 {
+		h.forget(old)
+	}
+}
+
+// forget drops the n oldest changes.
+func (h *history) forget(n int) {
+	h.floor = h.changes[n-1].rv
+	left := copy(h.changes, h.changes[n:])
+	clear(h.changes[left:])
+	h.changes = h.changes[:left]
 }
 
 // since returns the changes after rv; ok is false if some of them are forgotten.

@@ -15,7 +15,12 @@ import (
 )
 
 const (
-	// historyKept is how many changes of a resource a hub remembers at least.
+	// historyWindow is for how long a hub remembers changes: longer than the minute
+	// between two bookmarks, by which a quiet view learns of newer versions, and some
+	// for whoever was disconnected. As in the watch cache.
+	historyWindow = 2 * time.Minute
+	// historyKept is how many changes of a resource a hub remembers at least when there
+	// are too many in that time.
 	historyKept = 2048
 	// maxPending is how many changes may wait for the reader of one view.
 	maxPending = 8192
@@ -42,6 +47,7 @@ type hub struct {
 	versioner storage.Versioner
 	sightings *sightings
 	pending   int
+	now       func() time.Time
 
 	// stop ends run, stopped is closed when it has ended.
 	start   sync.Once
@@ -66,7 +72,8 @@ func newHub(r *resource, source storage.Interface, seen *sightings) *hub {
 		versioner: storage.APIObjectVersioner{},
 		sightings: seen,
 		pending:   maxPending,
-		history:   history{keep: historyKept},
+		history:   history{keep: historyKept, window: historyWindow},
+		now:       time.Now,
 		stopped:   make(chan struct{}),
 		loaded:    make(chan struct{}),
 		watches:   map[string]map[*viewWatch]struct{}{},
@@ -191,7 +198,7 @@ func (h *hub) load() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rv, h.entries = rv, entries
-	h.history = history{keep: h.history.keep, floor: rv}
+	h.history = history{keep: h.history.keep, window: h.history.window, floor: rv}
 	close(h.loaded)
 	return nil
 }

@@ -20,7 +20,9 @@ const sightingsKept = 2560
 // cache. The watch cache hands its watchers wrappers that can only be unwrapped
 // by a deep copy; with the pointer the hub shares the object instead, so that
 // views double neither the memory of the watch cache nor the work per event.
-// Whoever does not find an object here copies.
+// Whoever does not find an object here copies. Events come in the order in which their
+// objects went in, so what is found, and all before it, is not asked for again and is
+// forgotten: it would keep thousands of versions in memory that nobody needs.
 type sightings struct {
 	// on is set while somebody looks.
 	on   atomic.Bool
@@ -62,10 +64,22 @@ func (s *sightings) find(m metav1.Object) runtime.Object {
 			return nil
 		}
 		if o, err := meta.Accessor(obj); err == nil && same(o, m) {
+			s.forget(i)
 			return obj
 		}
 	}
 	return nil
+}
+
+// forget drops the i-th newest object and those before it; the lock is held.
+func (s *sightings) forget(i int) {
+	for ; i <= len(s.ring); i++ {
+		at := (s.next - i + len(s.ring)) % len(s.ring)
+		if s.ring[at] == nil {
+			return
+		}
+		s.ring[at] = nil
+	}
 }
 
 // same reports whether a and b are the same version of the same object:

@@ -76,6 +76,7 @@ func newTestHub(t *testing.T) (*hub, *source) {
 		newListFunc: func() runtime.Object { return &example.PodList{} },
 	}
 	h := newHub(r, src, &sightings{})
+	h.now = func() time.Time { return time.Unix(1000, 0) }
 	t.Cleanup(h.close)
 	return h, src
 }
