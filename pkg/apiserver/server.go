@@ -75,6 +75,8 @@ type Server struct {
 	Aggregation *aggregation.Aggregation
 	// Continuity must run for the server to notice that etcd went back in time.
 	Continuity *storage.Continuity
+	// Deletions must follow informers for answers to deletions to come in time.
+	Deletions *deletion.Waiter
 }
 
 type existsFunc func(context.Context, logicalcluster.Name) (bool, error)
@@ -188,7 +190,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
 	}
 	inside.Serve(server.Handler)
-	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity()}, nil
+	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter}, nil
 }
 
 // installAPIs puts all API groups into the server.

@@ -194,6 +194,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	if err := server.Aggregation.WaitForSync(ctx); err != nil {
 		return err
 	}
+	server.Deletions.Follow(all)
 	server.Aggregation.Follow(all.For(corev1.SchemeGroupVersion.WithResource("services")), all.For(discoveryv1.SchemeGroupVersion.WithResource("endpointslices")))
 	clusters := c.logicalClusterConfig(all, s)
 	if err := logicalclusters.EnsureRoot(ctx, clusters); err != nil {

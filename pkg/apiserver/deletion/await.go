@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/client-go/metadata"
@@ -19,20 +17,18 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
 	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-const (
-	// patience bounds how long an answer waits.
-	patience = 2 * time.Second
-	// interval is how often it looks.
-	interval = 10 * time.Millisecond
-)
+// patience bounds how long an answer waits.
+const patience = 2 * time.Second
 
-// Waiter holds answers back.
+// Waiter holds answers back, once it follows informers.
 type Waiter struct {
-	client metadata.Interface
+	client  metadata.Interface
+	waiters *waiters
 }
 
 // New makes a Waiter from the configuration of the loopback client, which acts
@@ -42,8 +38,12 @@ func New(loopback *restclient.Config) (*Waiter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &Waiter{client: client}, nil
+	return &Waiter{client: client, waiters: newWaiters()}, nil
 }
+
+// Follow has informers say what is gone: objects has those of pkg/workload. Before it,
+// no answer waits.
+func (w *Waiter) Follow(objects *controller.Metadata) { w.waiters.follow(objects) }
 
 // With serves with next. It belongs behind authorization: it looks at what the
 // requester may delete.
@@ -108,35 +108,47 @@ func evicts(info *request.RequestInfo) bool {
 }
 
 // await returns when nothing of d is held by us alone, or when patience ends:
-// the answer is right in either case.
+// the answer is right in either case. It asks once, and is notified of the rest.
 func (w *Waiter) await(ctx context.Context, d deletion) {
 	cluster, ok := scope.ClusterFrom(ctx)
 	if !ok {
 		return
 	}
+	at := place{cluster, d.resource.GroupResource(), d.namespace}
+	mine := w.waiters.add(at)
+	if mine == nil {
+		return
+	}
+	defer w.waiters.remove(at, mine)
 	defer fairness.Away(ctx)()
-	ctx = scope.With(ctx, scope.Scope{Cluster: cluster})
-	_ = wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
-		held, err := w.holds(ctx, d)
-		return !held, err
-	})
+	ctx, cancel := context.WithTimeout(scope.With(ctx, scope.Scope{Cluster: cluster}), patience)
+	defer cancel()
+	objects, err := w.read(ctx, d)
+	if err != nil {
+		return
+	}
+	mine.await(objects)
+	select {
+	case <-mine.done:
+	case <-ctx.Done():
+	}
 }
 
-// holds reports whether there are objects of d that we alone keep.
-func (w *Waiter) holds(ctx context.Context, d deletion) (bool, error) {
+// read returns the objects of d as they are.
+func (w *Waiter) read(ctx context.Context, d deletion) ([]metav1.PartialObjectMetadata, error) {
 	client := w.client.Resource(d.resource).Namespace(d.namespace)
 	if d.name != "" {
 		obj, err := client.Get(ctx, d.name, metav1.GetOptions{})
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		return held(obj), nil
+		return []metav1.PartialObjectMetadata{*obj}, nil
 	}
 	list, err := client.List(ctx, d.selection)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return slices.ContainsFunc(list.Items, func(obj metav1.PartialObjectMetadata) bool { return held(&obj) }), nil
+	return list.Items, nil
 }
 
 // held says that a deleted object is there for our finalizer only.

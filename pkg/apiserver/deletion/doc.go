@@ -9,6 +9,10 @@
 // package. After that, and for a physical cluster that does not answer, the
 // answer is that of an object with a finalizer: it says since when it is deleted.
 //
+// It asks once whether we alone hold the object; informers say when that is over, so
+// waiting costs nothing (waiters.go). So many may wait, and no more, in all and in one
+// logical cluster; a request that ends takes its wait along.
+//
 // What the server itself, a syncer or a dry run deletes does not wait, nor does a
 // Pod with a grace period or a Namespace: in those clients see the end by
 // themselves everywhere.
