@@ -28,6 +28,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/builtin"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/native"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
+	"github.com/atoll-dev/atoll/pkg/apiserver/space"
 	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/sharing"
@@ -57,6 +58,8 @@ type Config struct {
 	// Auth says who may be who, Audit what is written down.
 	Auth  auth.Options
 	Audit audit.Options
+	// Space refuses writes that there is no room for; nil if the room is not ours to watch.
+	Space *space.Guard
 }
 
 // Server is a composed API server.
@@ -163,6 +166,9 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	g.BuildHandlerChainFunc = handlerChain(tokens, func(ctx context.Context, name logicalcluster.Name) (bool, error) {
 		return clusters.exists(ctx, name)
 	}, func(api http.Handler) http.Handler {
+		if c.Space != nil {
+			api = c.Space.With(api, g.Serializer)
+		}
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			custom.Documents.With(waiter.With(api)).ServeHTTP(w, req)
 		})

@@ -19,6 +19,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/etcd"
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
+	"github.com/atoll-dev/atoll/pkg/apiserver/space"
 	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
@@ -76,6 +77,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	cleanup.add(func() { cancel(nil) })
+	var room *space.Guard
 	if len(o.EtcdServers) == 0 {
 		db, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(o.DataDir, "etcd"), UnsafeNoSync: o.UnsafeNoSync})
 		if err != nil {
@@ -83,6 +85,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		}
 		cleanup.add(db.Stop)
 		o.EtcdServers = []string{db.Endpoint}
+		room = space.NewGuard(func() (space.Reading, error) {
+			free, err := space.Free(o.DataDir)
+			used, quota := db.Usage()
+			return space.Reading{Free: free, Used: used, Quota: quota}, err
+		})
 		go func() {
 			select {
 			case err := <-db.Failed():
@@ -99,7 +106,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: listener, CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile,
-		Admission: c.admission, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit,
+		Admission: c.admission, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
 		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
 	})
 	if err != nil {

@@ -17,7 +17,9 @@ import (
 
 const (
 	member = "atoll"
-	// quota is etcd's recommended maximum size of the database in bytes.
+	// quota is etcd's recommended maximum size of the database in bytes. An etcd that
+	// reaches it takes no writes until somebody repairs it: pkg/apiserver/space stops
+	// before.
 	quota = 8 << 30
 	// snapshotEvery is after how many writes the log begins anew. Until then it is in
 	// memory; etcd's default, ten thousand writes and five thousand more for followers
@@ -71,7 +73,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	c.QuotaBackendBytes = quota
 	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotEvery, keptForFollowers
 	c.UnsafeNoFsync = config.UnsafeNoSync
-	c.LogLevel = "panic" // what goes wrong is returned; the rest is noise of stopping
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lastWords(os.Stderr, os.Exit))
 	s.etcd, err = embed.StartEtcd(c)
 	if err != nil {
 		s.Stop()
@@ -92,6 +94,12 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 
 // Failed delivers an error if the member ends on its own.
 func (s *Server) Failed() <-chan error { return s.etcd.Err() }
+
+// Usage is what the database holds and what it may hold, in bytes. What was deleted
+// counts until the next compaction.
+func (s *Server) Usage() (used, most uint64) {
+	return uint64(max(s.etcd.Server.Backend().SizeInUse(), 0)), quota
+}
 
 // Stop ends the member and waits for it.
 func (s *Server) Stop() {

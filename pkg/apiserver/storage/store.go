@@ -33,7 +33,7 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := stamp(obj, c); err != nil {
 		return err
 	}
-	return s.Interface.Create(ctx, key, obj, out, ttl)
+	return explain(s.Interface.Create(ctx, key, obj, out, ttl))
 }
 
 // Get implements storage.Interface.
@@ -60,7 +60,7 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, dest runtime.O
 	if target, ok := scope.TargetFrom(ctx); ok {
 		update = s.updateVisible(target, key, update)
 	}
-	return s.Interface.GuaranteedUpdate(ctx, key, dest, ignoreNotFound, pre, stamped(update, c), cached)
+	return explain(s.Interface.GuaranteedUpdate(ctx, key, dest, ignoreNotFound, pre, stamped(update, c), cached))
 }
 
 // Delete implements storage.Interface.
