@@ -16,7 +16,7 @@ import (
 // trigger and index, and with noWatchList.
 func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, destroyRaw factory.DestroyFunc) (*store, factory.DestroyFunc, error) {
 	raw = noWatchList{raw}
-	seen := &sightings{}
+	seen := &recentObjects{}
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage:             raw,
 		Versioner:           storage.APIObjectVersioner{},

@@ -66,7 +66,7 @@ func (h *hub) share(obj runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if seen := h.sightings.find(m); seen != nil {
+	if seen := h.recent.find(m); seen != nil {
 		return seen, nil
 	}
 	return wrapped.GetObject(), nil

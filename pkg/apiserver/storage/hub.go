@@ -45,7 +45,7 @@ type hub struct {
 	*resource
 	source    storage.Interface
 	versioner storage.Versioner
-	sightings *sightings
+	recent    *recentObjects
 	pending   int
 	now       func() time.Time
 
@@ -65,12 +65,12 @@ type hub struct {
 	watches map[string]map[*viewWatch]struct{}
 }
 
-func newHub(r *resource, source storage.Interface, seen *sightings) *hub {
+func newHub(r *resource, source storage.Interface, seen *recentObjects) *hub {
 	h := &hub{
 		resource:  r,
 		source:    source,
 		versioner: storage.APIObjectVersioner{},
-		sightings: seen,
+		recent:    seen,
 		pending:   maxPending,
 		history:   history{keep: historyKept, window: historyWindow},
 		now:       time.Now,
@@ -85,7 +85,7 @@ func newHub(r *resource, source storage.Interface, seen *sightings) *hub {
 // ready starts the hub, if it has not been, and waits until it has its state.
 func (h *hub) ready(ctx context.Context) error {
 	h.start.Do(func() {
-		h.sightings.on.Store(true)
+		h.recent.on.Store(true)
 		go h.run()
 	})
 	h.mu.Lock()

@@ -218,7 +218,7 @@ func TestTheHubSharesObjectsWithTheWatchCache(t *testing.T) {
 		e := event(watch.Added, rv, "a", name, "east")
 		in = e.Object.(*example.Pod)
 		if seen {
-			h.sightings.add(in)
+			h.recent.add(in)
 		}
 		e.Object = wrapped{in, &copies}
 		if err := h.apply(e); err != nil {
@@ -226,7 +226,7 @@ func TestTheHubSharesObjectsWithTheWatchCache(t *testing.T) {
 		}
 		return in, h.entries["/pods/a/ns/"+name].obj.(*example.Pod)
 	}
-	h.sightings.on.Store(true)
+	h.recent.on.Store(true)
 	if in, held := apply(101, "seen", true); in != held || copies != 0 {
 		t.Errorf("an object of the watch cache was copied %d times", copies)
 	}

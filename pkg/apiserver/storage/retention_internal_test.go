@@ -57,7 +57,7 @@ func TestAHubForgetsChangesThatAreOld(t *testing.T) {
 
 func TestWhatAHubHasTakenFromTheWatchCacheIsForgotten(t *testing.T) {
 	t.Parallel()
-	s := &sightings{}
+	s := &recentObjects{}
 	s.on.Store(true)
 	pod := func(rv int) *example.Pod {
 		return &example.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", ResourceVersion: strconv.Itoa(rv)}}
@@ -70,19 +70,19 @@ func TestWhatAHubHasTakenFromTheWatchCacheIsForgotten(t *testing.T) {
 		}
 		return n
 	}
-	for rv := 1; rv <= 3*sightingsKept; rv++ { // more than it holds: the first are overwritten
+	for rv := 1; rv <= 3*recentKept; rv++ { // more than it holds: the first are overwritten
 		s.add(pod(rv))
 	}
-	if n := held(); n != sightingsKept {
-		t.Fatalf("%d are held, want %d", n, sightingsKept)
+	if n := held(); n != recentKept {
+		t.Fatalf("%d are held, want %d", n, recentKept)
 	}
-	if s.find(pod(3*sightingsKept-10)) == nil {
+	if s.find(pod(3*recentKept-10)) == nil {
 		t.Fatal("an object that is on its way was not found")
 	}
 	if n := held(); n != 10 {
 		t.Errorf("%d are held, want the 10 that are on their way", n)
 	}
-	for rv := 3*sightingsKept - 9; rv <= 3*sightingsKept; rv++ {
+	for rv := 3*recentKept - 9; rv <= 3*recentKept; rv++ {
 		if s.find(pod(rv)) == nil {
 			t.Errorf("version %d was not found", rv)
 		}

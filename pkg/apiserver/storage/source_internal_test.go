@@ -75,7 +75,7 @@ func newTestHub(t *testing.T) (*hub, *source) {
 		newFunc:     func() runtime.Object { return &example.Pod{} },
 		newListFunc: func() runtime.Object { return &example.PodList{} },
 	}
-	h := newHub(r, src, &sightings{})
+	h := newHub(r, src, &recentObjects{})
 	h.now = func() time.Time { return time.Unix(1000, 0) }
 	t.Cleanup(h.close)
 	return h, src
