@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -27,6 +28,10 @@ const (
 	snapshotEvery = 2000
 	// keptForFollowers is what a single member keeps of the log: nobody is behind.
 	keptForFollowers = 100
+	// progressEvery is how often a watch of a quiet resource hears how far etcd is. The
+	// watch caches compare themselves with etcd at the version that they know: one that is
+	// older than a compaction (five minutes) is an error each time.
+	progressEvery = time.Minute
 	// maxSocketPath is below the limit of sun_path (108 on Linux, 104 on macOS).
 	maxSocketPath = 100
 )
@@ -72,6 +77,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	c.InitialCluster = member + "=" + advertisePeer.String()
 	c.QuotaBackendBytes = quota
 	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotEvery, keptForFollowers
+	c.WatchProgressNotifyInterval = progressEvery
 	c.UnsafeNoFsync = config.UnsafeNoSync
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lastWords(os.Stderr, os.Exit))
 	s.etcd, err = embed.StartEtcd(c)
