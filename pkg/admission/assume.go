@@ -115,7 +115,9 @@ func (a *assumptions) count(p *placementv1alpha1.Placement, n int) {
 	}
 	unit := stamp.Decided(p)
 	for name := range unit {
-		a.placements[name] += n
+		if a.placements[name] += n; a.placements[name] == 0 {
+			delete(a.placements, name) // it may be gone for good
+		}
 	}
 	if uid := stamp.UnitUID(p); uid != "" && unit != nil {
 		if n > 0 {

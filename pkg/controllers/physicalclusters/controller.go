@@ -113,6 +113,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	}
 	pc, ok := c.PhysicalClusters.Get(key)
 	if !ok {
+		c.heartbeats.forget(key.Name)
 		return controller.Result{}, c.removeLease(ctx, key.Name)
 	}
 	if pc.DeletionTimestamp == nil && !slices.Contains(pc.Finalizers, fleetv1alpha1.CopiesFinalizer) {

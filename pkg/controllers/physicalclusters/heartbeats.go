@@ -36,3 +36,10 @@ func (h *heartbeats) of(name string, lease *coordinationv1.Lease, now time.Time)
 	}
 	return heartbeat{ever: true, seen: r.seen}
 }
+
+// forget: the physical cluster is gone.
+func (h *heartbeats) forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.last, name)
+}

@@ -41,9 +41,14 @@ func TestAHeartbeatGoesOnlyWhenTheServerSaysThatItsPhysicalClusterIsGone(t *test
 			if err := leases.WaitForSync(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			c := &Controller{Config: Config{Kube: kube, Client: fake.NewSimpleClientset(live...), Leases: leases}}
-			if err := c.removeLease(t.Context(), "east"); err != nil {
+			none := controller.NewInformer("none", &fleetv1alpha1.PhysicalCluster{}, controller.ListWatch{}, controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{})
+			c := &Controller{Config: Config{Kube: kube, Client: fake.NewSimpleClientset(live...), Leases: leases, PhysicalClusters: none}, heartbeats: newHeartbeats()}
+			c.heartbeats.last["east"] = renewal{}
+			if _, err := c.reconcile(t.Context(), keyOf("east")); err != nil {
 				t.Fatal(err)
+			}
+			if len(c.heartbeats.last) != 0 {
+				t.Error("its heartbeat is remembered for ever")
 			}
 			_, err := kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace).Get(t.Context(), "east", metav1.GetOptions{})
 			if gone := apierrors.IsNotFound(err); gone != (live == nil) {
