@@ -66,7 +66,7 @@ func newWorld(t *testing.T, obj *metav1.PartialObjectMetadata) *world {
 // and how often the server was asked. Meanwhile happens after a tenth of a second.
 func (w *world) remove(ctx context.Context, by user.Info, verb string, meanwhile func()) (took time.Duration, requests int) {
 	handler := w.waiter.With(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		time.AfterFunc(soon, meanwhile)
+		time.AfterFunc(delay, meanwhile)
 		rw.WriteHeader(http.StatusOK)
 	}))
 	info := &request.RequestInfo{IsResourceRequest: true, Verb: verb, APIVersion: "v1", Resource: "services", Namespace: "shop", Name: "web"}
@@ -82,7 +82,7 @@ func (w *world) remove(ctx context.Context, by user.Info, verb string, meanwhile
 	return took, requests
 }
 
-const soon = 100 * time.Millisecond
+const delay = 100 * time.Millisecond
 
 var alice = &user.DefaultInfo{Name: "alice"}
 
@@ -111,7 +111,7 @@ func TestTheAnswerToADeletionComesWhenTheObjectIsGone(t *testing.T) {
 				took, requests := w.remove(t.Context(), c.by, c.verb, func() { _ = w.client.Tracker().Delete(services, "shop", "web") })
 				want := time.Duration(0)
 				if c.waits {
-					want = soon
+					want = delay
 				}
 				if took != want || requests != c.requests {
 					t.Errorf("answered after %s and %d requests, want %s and %d", took, requests, want, c.requests)
@@ -129,7 +129,7 @@ func TestTheAnswerComesWhenSomebodyElseHoldsTheObject(t *testing.T) {
 			obj.ResourceVersion = "11"
 			_ = w.client.Tracker().Update(services, obj, "shop")
 		})
-		if took != soon {
+		if took != delay {
 			t.Errorf("answered after %s", took)
 		}
 	})
@@ -152,7 +152,7 @@ func TestAWaitEndsWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, service(placementv1alpha1.CopiesFinalizer))
 		ctx, leave := context.WithCancel(t.Context())
-		if took, _ := w.remove(ctx, alice, "delete", leave); took != soon {
+		if took, _ := w.remove(ctx, alice, "delete", leave); took != delay {
 			t.Errorf("answered after %s", took)
 		}
 	})

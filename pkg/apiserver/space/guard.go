@@ -98,13 +98,13 @@ const (
 	byUsers
 )
 
-// writeOf tells writes apart.
+// writeOf classifies a request.
 //
 //	request                                          write
 //	get, list, watch, not about a resource, dry run  none
 //	reviews, tokens: they are answered, not stored   none
 //	delete, eviction                                 ending
-//	events, whoever tells them                       byUsers
+//	events, by anybody                               byUsers
 //	others by the server itself or a syncer          ending: status, finalizers, Leases
 //	others                                           byUsers
 func writeOf(req *http.Request) write {

@@ -26,7 +26,7 @@ import (
 //	forget, or absent  registered        -                           no
 //	forget, or absent  forget            none                        yes
 //	forget, or absent  not found         none                        yes
-//	forget, or absent  forget            some, maybe just made       no: it is declared removed soon
+//	forget, or absent  forget            some, maybe just made       no: it will be declared removed
 //	forget, or absent  not found         some                        no: register the name again, to
 //	                                                                 forget it or to have it finished
 //
