@@ -66,7 +66,7 @@ operators: ## run real operators from the module proxy against logical clusters 
 	@hack/operators.sh $(ARGS)
 
 .PHONY: soak
-soak: ## rounds of work while all processes are stopped for a moment again and again (ARGS=50)
+soak: ## rounds of work while all processes are stopped again and again, with limits (ARGS=50, 90m or 6h)
 	@hack/soak.sh $(ARGS)
 
 .PHONY: bench

@@ -2,13 +2,19 @@
 # Rounds of work while the server and the physical clusters are stopped for a moment
 # again and again (SIGSTOP): watches lag, requests time out, replies come late. Each
 # round applies each kind of workload, changes some, compares both sides and deletes
-# everything; it fails if something is not true after a while, and shows what is.
-# Usage: soak.sh [ROUNDS]
+# everything; it fails if something is not true after a while, and shows what is, or if
+# the server uses more and more (soak-limits.sh).
+# Usage: soak.sh [ROUNDS | MINUTESm | HOURSh]
 source "$(dirname "$0")/lib.sh"
-rounds=${1:-20}
-[[ $rounds =~ ^[1-9][0-9]*$ ]] || fail "the number of rounds is \"$rounds\", want 1 or more"
+rounds=${1:-20} seconds=0
+[[ $rounds =~ ^[1-9][0-9]*[hm]?$ ]] || fail "it lasts \"$rounds\", want a number of rounds (20), minutes (90m) or hours (6h)"
+case $rounds in
+  *h) seconds=$((3600 * ${rounds%h})) rounds=0 ;;
+  *m) seconds=$((60 * ${rounds%m})) rounds=0 ;;
+esac
 lab=$root/.soak
 source hack/lab.sh
+source hack/soak-limits.sh
 
 lab_throw_away SOAK
 
@@ -85,9 +91,11 @@ lab_prepare
 lab_start
 lab_register
 hiccup &
-for ((i = 1; i <= rounds; i++)); do
-  began=$SECONDS namespace=soak-$i physical=
+soak_began=$SECONDS i=0
+while ((i == 0 || (seconds > 0 ? SECONDS - soak_began < seconds : i < rounds))); do
+  began=$SECONDS namespace=soak-$((++i)) physical=
   round
-  printf '  round %-4s %4s\n' "$i of $rounds" "$(since "$began")"
+  check_limits "$i"
+  printf '  round %-4s %4s   %s\n' "$i" "$(since "$began")" "$(used)"
 done
-say "SOAK PASSED: $rounds rounds"
+say "SOAK PASSED: $i rounds in $(since "$soak_began"): $(used)"
