@@ -68,6 +68,7 @@ func TestPlacement(t *testing.T) {
 			"a lost stamp of a namespace is repaired":                  testRepair,
 			"a silent physical cluster is unknown":                     testSilence,
 			"a forgotten physical cluster holds nothing":               testForget,
+			"deletions that wait ask the server once":                  testSilentDeletion,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
