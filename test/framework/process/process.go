@@ -160,3 +160,13 @@ func tail(log []byte) []byte {
 	const enough = 4 << 10
 	return log[max(0, len(log)-enough):]
 }
+
+// Ended waits for the process to end on its own; err is how it ended, nil if well.
+func (p *Process) Ended(patience time.Duration) (err error, ended bool) { //nolint:revive // err is the answer, not a failure
+	select {
+	case <-p.done:
+		return p.err, true
+	case <-time.After(patience):
+		return nil, false
+	}
+}
