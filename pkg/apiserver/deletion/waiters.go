@@ -3,6 +3,7 @@ package deletion
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,7 @@ type waiters struct {
 	// followed says that informers notify.
 	followed bool
 	all      int
+	any      atomic.Bool // all is not zero
 	cluster  map[logicalcluster.Name]int
 	at       map[place]map[*waiter]struct{}
 }
@@ -49,6 +51,7 @@ func (s *waiters) add(p place) *waiter {
 		return nil
 	}
 	s.all++
+	s.any.Store(true)
 	s.cluster[p.cluster]++
 	if s.at[p] == nil {
 		s.at[p] = map[*waiter]struct{}{}
@@ -62,6 +65,7 @@ func (s *waiters) remove(p place, w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
+	s.any.Store(s.all > 0)
 	if s.cluster[p.cluster]--; s.cluster[p.cluster] == 0 {
 		delete(s.cluster, p.cluster)
 	}
@@ -87,6 +91,9 @@ func (s *waiters) follow(objects *controller.Metadata) {
 
 // changed notifies those who wait where an object has changed.
 func (s *waiters) changed(resource schema.GroupResource, old, new *metav1.PartialObjectMetadata) {
+	if !s.any.Load() {
+		return // who comes later looks first, and sees this change
+	}
 	obj, version := new, gone
 	if new == nil {
 		obj = old
@@ -97,9 +104,6 @@ func (s *waiters) changed(resource schema.GroupResource, old, new *metav1.Partia
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == 0 {
-		return
-	}
 	for w := range s.at[place{logicalcluster.From(obj), resource, obj.Namespace}] {
 		w.release(obj.UID, version)
 	}
