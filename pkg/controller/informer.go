@@ -160,8 +160,10 @@ func (i *Informer[T]) Handle(f func(old, new T)) {
 	defer i.mu.Unlock()
 	i.handlers = append(i.handlers, f)
 	var zero T
-	for _, obj := range i.List() {
-		f(zero, obj)
+	for _, key := range i.store.keys() { // in order: a run that is repeated is the same
+		if obj, found := i.store.get(key); found {
+			f(zero, obj)
+		}
 	}
 }
 

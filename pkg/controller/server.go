@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -269,7 +270,9 @@ func (s *Server) join(m member) (leave func()) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.members = append(s.members, m)
+	// By name: informers that run at once join in any order.
+	at, _ := slices.BinarySearchFunc(s.members, m, func(a, b member) int { return strings.Compare(a.Name(), b.Name()) })
+	s.members = slices.Insert(s.members, at, m)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -87,10 +87,13 @@ func (s *store[T]) all() map[string]T {
 	return maps.Clone(s.objects)
 }
 
+// keys are in order.
 func (s *store[T]) keys() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.AppendSeq(make([]string, 0, len(s.objects)), maps.Keys(s.objects))
+	keys := slices.AppendSeq(make([]string, 0, len(s.objects)), maps.Keys(s.objects))
+	slices.Sort(keys)
+	return keys
 }
 
 // byIndex panics for an index that does not exist.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -434,9 +435,12 @@ func hasStatus(kind workload.Kind) bool {
 	return !slices.Contains([]string{"ControllerRevision", "EndpointSlice"}, kind.Kind)
 }
 
+// first is the one with the smallest name: of several, everybody means the same.
 func first(objs []*unstructured.Unstructured) *unstructured.Unstructured {
 	if len(objs) == 0 {
 		return nil
 	}
-	return objs[0]
+	return slices.MinFunc(objs, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 }

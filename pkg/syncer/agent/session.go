@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -154,12 +155,28 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) informers() []*objects {
-	var all []*objects
-	for _, i := range s.logical {
-		all = append(all, i)
+	var above, below []*objects
+	for _, kind := range s.kinds() {
+		gvr := kind.GroupVersionResource()
+		if i := s.logical[gvr]; i != nil {
+			above = append(above, i)
+		}
+		if i := s.below[gvr]; i != nil {
+			below = append(below, i)
+		}
 	}
-	for _, i := range s.below {
-		all = append(all, i)
+	return append(above, below...)
+}
+
+// kinds are all that are placed or observed, each once, in order.
+func (s *session) kinds() []workload.Kind {
+	all := slices.Clone(workload.Kinds())
+	for _, kind := range syncer.ObservedKinds() {
+		gvr := kind.GroupVersionResource()
+		_, placed := s.placed[gvr]
+		if _, observed := s.observed[gvr]; observed && !placed {
+			all = append(all, kind)
+		}
 	}
 	return all
 }
@@ -180,17 +197,10 @@ const (
 )
 
 func (s *session) makeInformers(w world) {
-	for gvr, kind := range s.placed {
+	for _, kind := range s.kinds() { // what an informer is compared with comes in the order in which they are made
+		gvr := kind.GroupVersionResource()
 		s.logical[gvr] = s.logicalInformer(kind)
 		if w.serves(kind) {
-			s.below[gvr] = s.physicalInformer(kind)
-		}
-	}
-	for gvr, kind := range s.observed {
-		if s.logical[gvr] == nil {
-			s.logical[gvr] = s.logicalInformer(kind)
-		}
-		if s.below[gvr] == nil {
 			s.below[gvr] = s.physicalInformer(kind)
 		}
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -14,7 +15,10 @@ import (
 )
 
 // countsGenerations are the resources whose objects have a generation.
-var countsGenerations = map[string]bool{"deployments": true, "replicasets": true, "jobs": true, "pods": true}
+var countsGenerations = map[string]bool{
+	"deployments": true, "replicasets": true, "jobs": true, "pods": true,
+	"physicalclusters": true, "placements": true, "clusterplacementpolicies": true,
+}
 
 // hasStatus are the resources whose objects have a status from the beginning.
 var hasStatus = map[string]bool{"services": true, "deployments": true, "replicasets": true, "jobs": true, "pods": true}
@@ -80,7 +84,7 @@ func sameContent(a, b Object) bool { return equality.Semantic.DeepEqual(a, b) }
 func sameSpec(a, b Object) bool {
 	x, ok := a.(*unstructured.Unstructured)
 	if !ok {
-		return true
+		return equality.Semantic.DeepEqual(fieldOf(a, "Spec"), fieldOf(b, "Spec"))
 	}
 	y := b.(*unstructured.Unstructured)
 	for _, u := range []*unstructured.Unstructured{x, y} {
@@ -91,6 +95,14 @@ func sameSpec(a, b Object) bool {
 		}
 	}
 	return true
+}
+
+// fieldOf is a field of a typed object; nil if it has none.
+func fieldOf(obj Object, name string) any {
+	if f := reflect.ValueOf(obj).Elem().FieldByName(name); f.IsValid() {
+		return f.Interface()
+	}
+	return nil
 }
 
 // decode gives numbers the types that they have after a request was decoded.

@@ -58,6 +58,7 @@ var Namespaces = schema.GroupResource{Resource: "namespaces"}
 type Event struct {
 	By       string
 	Key      Key
+	Revision int64
 	Old, New Object
 }
 
@@ -67,6 +68,9 @@ type Server struct {
 	Name string
 	// Logical says that keys contain the logical cluster of their objects.
 	Logical bool
+	// Unruled lets objects be created in any namespace, as a database does: whoever
+	// is in front of it checks.
+	Unruled bool
 	// Now is the time.
 	Now func() time.Time
 	// MayEnter lets somebody create objects in a terminating namespace.
@@ -190,7 +194,7 @@ func (s *Server) Create(by string, gr schema.GroupResource, obj Object) (Object,
 
 // lifecycle refuses creation where there is no namespace to live in.
 func (s *Server) lifecycle(by string, key Key) error {
-	if key.Namespace == "" {
+	if key.Namespace == "" || s.Unruled {
 		return nil
 	}
 	namespace := s.objects[Key{Resource: Namespaces, Cluster: key.Cluster, Name: key.Namespace}]
@@ -272,6 +276,12 @@ func (s *Server) Delete(by string, key Key, o DeleteOptions) error {
 	return nil
 }
 
+// Revision is that of the last change.
+func (s *Server) Revision() int64 { return s.revision }
+
+// Log has all changes of a resource, oldest first.
+func (s *Server) Log(gr schema.GroupResource) []Event { return s.logs[gr] }
+
 // Backup is all that is stored.
 type Backup map[Key]Object
 
@@ -298,6 +308,7 @@ func (s *Server) Restore(by string, b Backup) {
 // commit stores a change and returns the object, the last one if it is gone.
 func (s *Server) commit(e Event) Object {
 	s.revision++
+	e.Revision = s.revision
 	keys := s.keys[e.Key.Resource]
 	i, found := slices.BinarySearchFunc(keys, e.Key, compare)
 	if e.New == nil {
