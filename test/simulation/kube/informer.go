@@ -73,7 +73,7 @@ func (i *Informer) Step() (Key, bool) {
 	}
 	e := i.server.logs[i.resource][i.at]
 	i.at++
-	i.server.told[i.resource] = max(i.server.told[i.resource], i.at)
+	i.server.heard[i.resource] = max(i.server.heard[i.resource], i.at)
 	if i.sees(e.New) {
 		i.set(e.Key, e.New)
 	} else {
@@ -89,7 +89,7 @@ func (i *Informer) Lose() { i.watching = false }
 // there. What keep rejects is missing from the list; nil keeps everything.
 func (i *Informer) List(keep func(Object) bool) {
 	i.at, i.watching = len(i.server.logs[i.resource]), true
-	i.server.told[i.resource] = i.at
+	i.server.heard[i.resource] = i.at
 	now := map[Key]Object{}
 	for _, obj := range i.server.List(i.resource) {
 		if i.visible(obj) && (keep == nil || keep(obj)) {

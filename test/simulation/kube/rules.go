@@ -218,7 +218,7 @@ func graceOf(gr schema.GroupResource, obj Object, o DeleteOptions) int64 {
 	return 30
 }
 
-// propagated are the finalizers with which the garbage collector is told.
+// propagated are the finalizers with which the garbage collector is asked.
 func propagated(finalizers []string, p metav1.DeletionPropagation) []string {
 	out := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents

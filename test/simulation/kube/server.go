@@ -81,8 +81,8 @@ type Server struct {
 	revision int64
 	uids     int64
 	objects  map[Key]Object
-	// told is up to where somebody was told of the changes of a resource.
-	told   map[schema.GroupResource]int
+	// heard is up to where somebody knows the changes of a resource.
+	heard  map[schema.GroupResource]int
 	keys   map[schema.GroupResource][]Key
 	logs   map[schema.GroupResource][]Event
 	byUID  map[types.UID]Key
@@ -93,7 +93,7 @@ type Server struct {
 func New(name string, now func() time.Time) *Server {
 	return &Server{
 		Name: name, Now: now, revision: 100, objects: map[Key]Object{}, keys: map[schema.GroupResource][]Key{},
-		logs: map[schema.GroupResource][]Event{}, told: map[schema.GroupResource]int{}, byUID: map[types.UID]Key{}, fields: fieldManagers{},
+		logs: map[schema.GroupResource][]Event{}, heard: map[schema.GroupResource]int{}, byUID: map[types.UID]Key{}, fields: fieldManagers{},
 	}
 }
 
@@ -116,8 +116,8 @@ func (s *Server) Find(key Key) Object { return s.objects[key] }
 // behind what is stored, but not behind what it told somebody. pick chooses one of n
 // states.
 func (s *Server) Cached(key Key, pick func(n int) int) Object {
-	log, told := s.logs[key.Resource], s.told[key.Resource]
-	for _, e := range log[told+pick(len(log)-told+1):] {
+	log, heard := s.logs[key.Resource], s.heard[key.Resource]
+	for _, e := range log[heard+pick(len(log)-heard+1):] {
 		if e.Key == key {
 			return e.Old
 		}

@@ -1,0 +1,315 @@
+package shells
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// converged checks a world that came to rest.
+func (w *World) converged() {
+	w.say("--- at rest")
+	for _, gr := range copied {
+		for _, obj := range w.api.List(gr) {
+			w.objectConverged(w.api.KeyOf(gr, obj), cast(obj))
+		}
+	}
+	for _, obj := range w.api.List(copies) {
+		w.recordConverged(obj.(*placementv1alpha1.Copy))
+	}
+	for _, p := range w.clusters {
+		if p.dead {
+			continue
+		}
+		for _, gr := range copied {
+			for _, obj := range p.api.List(gr) {
+				w.belowConverged(p, p.api.KeyOf(gr, obj), cast(obj))
+			}
+		}
+	}
+}
+
+// objectConverged: a logical object is not on its way out, has its targets, and on
+// each of them the copy that it shall have.
+func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
+	switch {
+	case obj.GetDeletionTimestamp() != nil:
+		w.fail(Converges, "%s is still being deleted: finalizers %v, targets %s", key, obj.GetFinalizers(), targetsText(obj))
+		return
+	case isObserved(obj):
+		w.mirrorConverged(key, obj)
+		return
+	}
+	namespace := w.api.Find(namespaceOf(key))
+	targets := targetsOf(obj)
+	if decision := w.decisionOf(namespace); len(targets) == 0 && isPlaced(key) && len(decision) > 0 && !w.withdrawn(obj) {
+		w.fail(Converges, "%s has no targets, but its namespace goes to %v", key, decision)
+	}
+	whole := len(targets) > 0
+	for _, name := range targets.Names() {
+		if targets[name].State != placementv1alpha1.TargetSync {
+			w.fail(Converges, "%s is still leaving %s", key, name)
+		}
+		whole = w.copyConverged(key, obj, w.cluster(name)) && whole
+	}
+	if whole && key.Resource != namespaces {
+		w.statusConverged(key, obj)
+	}
+}
+
+// withdrawn: somebody took it off its last target.
+func (w *World) withdrawn(obj *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(w.ledger.versions[obj.GetUID()], func(v *unstructured.Unstructured) bool { return targetsText(v) != "" })
+}
+
+// copyConverged checks the copy on one target, and reports whether it is there.
+func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *physical) bool {
+	if p.dead {
+		return false
+	}
+	namespace := w.api.Find(namespaceOf(key))
+	physicalName := namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation]
+	below := kube.Key{Resource: key.Resource, Namespace: physicalName, Name: key.Name}
+	if key.Resource == namespaces {
+		below = kube.Key{Resource: namespaces, Name: physicalName}
+	}
+	c, _ := w.api.Find(kube.Key{
+		Resource: copies, Cluster: key.Cluster, Namespace: namespaceOf(key).Name, Name: syncer.CopyName(key.Resource, key.Name, p.name),
+	}).(*placementv1alpha1.Copy)
+	physical := cast(p.api.Find(below))
+	if c == nil || c.Spec.Object.UID != obj.GetUID() {
+		w.fail(Converges, "%s %s has no Copy for %s: %v", key, obj.GetUID(), p.name, c)
+		return false
+	}
+	home := p.api.Find(kube.Key{Resource: namespaces, Name: physicalName})
+	taken := home != nil && !w.ledger.recognizable(kube.Key{Resource: namespaces}, home, namespace.GetUID())
+	if physical != nil {
+		taken = !w.ledger.recognizable(below, physical, obj.GetUID())
+	}
+	if taken {
+		if c.Status.State != placementv1alpha1.CopyFailed && c.Status.Reason != "Finished" {
+			w.fail(Converges, "the place of %s on %s is taken, but its Copy is %s", key, p.name, c.Status.State)
+		}
+		return false
+	}
+	if c.Status.State != placementv1alpha1.CopySynced || c.Status.AppliedGeneration != obj.GetGeneration() {
+		w.fail(Converges, "the Copy of %s (generation %d) on %s is %s: %s %s, generation %d", key, obj.GetGeneration(), p.name,
+			c.Status.State, c.Status.Reason, c.Status.Message, c.Status.AppliedGeneration)
+		return false
+	}
+	if physical == nil {
+		if c.Status.Reason != "Finished" {
+			w.fail(Converges, "%s has no copy on %s", key, p.name)
+		}
+		return false
+	}
+	if ref := metav1.GetControllerOfNoCopy(physical); ref != nil {
+		_, controller := p.api.ByUID(ref.UID)
+		if m, ok := syncer.MarkOf(resourceOf(cast(controller)), controller); ok {
+			if above := cast(w.api.Find(keyOfMark(resourceOf(cast(controller)), m))); above != nil && above.GetUID() == m.UID &&
+				syncer.Adopts(above, kindOf(key.Resource), obj, p.name) {
+				w.fail(Converges, "%s was adopted on %s by %s, and nothing above says so", key, p.name, m.Name)
+			}
+		}
+		return true // with several targets, what it has of the controllers stays below
+	}
+	w.contentConverged(key, obj, p, physical)
+	return true
+}
+
+// contentConverged: everything that the object says is below.
+func (w *World) contentConverged(key kube.Key, obj *unstructured.Unstructured, p *physical, physical *unstructured.Unstructured) {
+	want := syncer.Transform(obj, syncer.Placing{
+		Ref:          syncer.Ref{Kind: kindOf(key.Resource), Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name},
+		ControlPlane: controlPlane, Namespace: physical.GetNamespace(), Target: targetsOf(obj)[p.name],
+	})
+	if key.Resource == namespaces {
+		want.SetName(physical.GetName())
+	}
+	if !contains(physical.Object, want.Object) {
+		w.fail(Converges, "%s on %s is %v, not %v", key, p.name, physical.Object, want.Object)
+	}
+}
+
+func contains(have, want any) bool {
+	m, ok := want.(map[string]any)
+	if !ok {
+		return equality.Semantic.DeepEqual(have, want)
+	}
+	h, _ := have.(map[string]any)
+	for name, value := range m {
+		if name == AppliedAnnotation {
+			continue // depends on the version of the namespace
+		}
+		if !contains(h[name], value) {
+			return false
+		}
+	}
+	return true
+}
+
+// AppliedAnnotation is compared by what it means.
+const AppliedAnnotation = syncer.AppliedAnnotation
+
+// statusConverged compares the status with what there is below, computed in
+// another way than the summarizer does.
+func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
+	if !syncer.HasStatus(kindOf(key.Resource)) {
+		return
+	}
+	below := w.physicalNamespace(Happening{Cluster: key.Cluster, Namespace: key.Namespace})
+	var statuses []map[string]any
+	for _, name := range targetsOf(obj).Names() {
+		copied := w.cluster(name).api.Find(kube.Key{Resource: key.Resource, Namespace: below, Name: key.Name})
+		statuses = append(statuses, part(copied, "status"))
+	}
+	sum := func(name string) (n int64) {
+		for _, s := range statuses {
+			v, _ := s[name].(int64)
+			n += v
+		}
+		return n
+	}
+	equal := func(name string, want int64) {
+		if have := number(obj, "status", name); have != want {
+			w.fail(Converges, "%s has %s %d, not %d: %v, below %v", key, name, have, want, obj.Object["status"], statuses)
+		}
+	}
+	switch key.Resource {
+	case deployments:
+		equal("observedGeneration", obj.GetGeneration())
+		equal("replicas", sum("replicas"))
+		equal("readyReplicas", sum("readyReplicas"))
+	case jobs: // what was counted stays, also of copies that went
+		if have := number(obj, "status", "succeeded"); have < sum("succeeded") {
+			w.fail(Converges, "%s has succeeded %d times, below %d times", key, have, sum("succeeded"))
+		}
+	case services:
+		list, _, _ := unstructured.NestedSlice(obj.Object, "status", "loadBalancer", "ingress")
+		if len(list) != len(statuses) {
+			w.fail(Converges, "%s has the addresses %v on %d targets", key, list, len(statuses))
+		}
+	}
+}
+
+// mirrorConverged: what was mirrored still is below, and looks like this.
+func (w *World) mirrorConverged(key kube.Key, obj *unstructured.Unstructured) {
+	for name, t := range targetsOf(obj) {
+		p := w.cluster(name)
+		if p.dead {
+			return
+		}
+		_, physical := p.api.ByUID(t.UID)
+		switch {
+		case physical == nil:
+			w.fail(Converges, "%s mirrors %s on %s, which is gone", key, t.UID, name)
+		case key.Resource == pods && text(obj, "status", "phase") != text(physical, "status", "phase"),
+			key.Resource == replicaSets && number(obj, "status", "readyReplicas") != number(physical, "status", "readyReplicas"):
+			w.fail(Converges, "%s has the status %v, below it is %v", key, obj.Object["status"], physical.(*unstructured.Unstructured).Object["status"])
+		}
+	}
+}
+
+// recordConverged: a Copy is about something that exists.
+func (w *World) recordConverged(c *placementv1alpha1.Copy) {
+	obj := w.api.Find(objectOf(c))
+	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
+		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.Cluster, c.Status.State)
+		return
+	}
+	if t, ok := targetsOf(obj)[c.Spec.Cluster]; !ok || t.State == placementv1alpha1.TargetObserved {
+		w.fail(Converges, "the Copy of %s on %s (%s) is left, where it is nobody's copy", objectOf(c), c.Spec.Cluster, c.Status.State)
+	}
+}
+
+// belowConverged: what syncers made is the copy of something, and what runs of
+// ours is mirrored.
+func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unstructured) {
+	made, isMade := w.ledger.made[obj.GetUID()]
+	if m, ok := syncer.MarkOf(key.Resource, obj); ok && labelled(obj) {
+		_, logical := w.api.ByUID(m.UID)
+		reported := w.reportsOrphans(p)
+		if reported && w.ledger.turnedBack > 0 {
+			return
+		}
+		if logical == nil && !reported && w.api.Find(keyOfMark(key.Resource, m)) == nil && !isClone(obj) {
+			w.fail(Converges, "%s %s on %s belongs to %s, which is gone, and nobody says so", key, obj.GetUID(), p.name, m.UID)
+		}
+	}
+	if isMade && w.ledger.recognizable(key, obj, made.uid) {
+		logicalKey, logical := w.api.ByUID(made.uid)
+		if logical == nil && (w.ledger.lost[made.uid] || w.ledger.turnedBack > 0) {
+			return
+		}
+		if _, anew := w.ledger.mirrorOf(p, obj.GetUID()); logical == nil && anew != nil {
+			return // a controller below keeps it, so it is mirrored
+		}
+		if logical == nil {
+			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
+		} else if t, ok := targetsOf(logical)[p.name]; !ok || t.State != placementv1alpha1.TargetSync && t.UID != obj.GetUID() {
+			w.fail(Converges, "%s %s on %s is left of %s, which shall not be there", key, obj.GetUID(), p.name, logicalKey)
+		}
+		return
+	}
+	if !slices.Contains(observed, key.Resource) || len(obj.GetOwnerReferences()) == 0 || isClone(obj) || !labelled(obj) || !w.runsOurs(p, obj) {
+		return
+	}
+	if _, mirror := w.ledger.mirrorOf(p, obj.GetUID()); mirror == nil {
+		w.fail(Converges, "%s %s runs on %s and is not mirrored", key, obj.GetUID(), p.name)
+	}
+}
+
+// livesAbove says that an object below is the copy of one that exists, or belongs
+// to such a copy.
+func (w *World) livesAbove(p *physical, obj *unstructured.Unstructured) bool {
+	if m, ok := syncer.MarkOf(resourceOf(obj), obj); ok {
+		_, logical := w.api.ByUID(m.UID)
+		return logical != nil
+	}
+	for _, r := range obj.GetOwnerReferences() {
+		if _, owner := p.api.ByUID(r.UID); owner != nil {
+			return w.livesAbove(p, cast(owner))
+		}
+	}
+	return false
+}
+
+// runsOurs follows the owners of an object to a copy whose object exists and is to
+// be here: what people bring back below is none.
+func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
+	if len(obj.GetOwnerReferences()) == 0 {
+		return false
+	}
+	key, owner := p.api.ByUID(obj.GetOwnerReferences()[0].UID)
+	if owner == nil {
+		return false
+	}
+	if m, ok := syncer.MarkOf(key.Resource, owner); ok {
+		_, logical := w.api.ByUID(m.UID)
+		if logical == nil || !labelled(owner) || isClone(owner) {
+			return false
+		}
+		_, here := targetsOf(logical)[p.name]
+		return here
+	}
+	return w.runsOurs(p, cast(owner))
+}
+
+// reportsOrphans says that a syncer reports copies that nobody knows of.
+func (w *World) reportsOrphans(p *physical) bool {
+	pc, ok := w.api.Find(p.key()).(*fleetv1alpha1.PhysicalCluster)
+	if !ok {
+		return false
+	}
+	c := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionSyncing)
+	return c != nil && strings.Contains(c.Message, "neither an object nor a record")
+}

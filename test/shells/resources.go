@@ -1,0 +1,150 @@
+package shells
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// resource is one that the servers serve.
+type resource struct {
+	schema.GroupVersionResource
+	kind       string
+	namespaced bool
+	// typed makes an empty object of a kind of our own; others are unstructured.
+	typed func() object
+	// physical says that physical clusters serve it, too.
+	physical bool
+}
+
+func (r *resource) gvk() schema.GroupVersionKind { return r.GroupVersion().WithKind(r.kind) }
+
+// resources are all that there are.
+var resources = served()
+
+// onPhysical are the kinds that may have copies and that physical clusters serve.
+var onPhysical = []string{
+	"namespaces", "limitranges", "resourcequotas", "configmaps", "services", "deployments", "replicasets", "jobs", "pods",
+}
+
+func served() map[schema.GroupVersionResource]*resource {
+	out := map[schema.GroupVersionResource]*resource{}
+	add := func(r *resource) { out[r.GroupVersionResource] = r }
+	for _, k := range workload.Kinds() {
+		add(&resource{
+			GroupVersionResource: k.GroupVersionResource(), kind: k.Kind, namespaced: k.Role != workload.Container,
+			physical: slices.Contains(onPhysical, k.Resource),
+		})
+	}
+	other := func(group, version, plural, kind string, namespaced, physical bool) {
+		add(&resource{
+			GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: plural},
+			kind:                 kind, namespaced: namespaced, physical: physical,
+		})
+	}
+	other("", "v1", "events", "Event", true, true)
+	other("", "v1", "nodes", "Node", false, true)
+	other("", "v1", "serviceaccounts", "ServiceAccount", true, false)
+	other("coordination.k8s.io", "v1", "leases", "Lease", true, false)
+	other("storage.k8s.io", "v1", "storageclasses", "StorageClass", false, true)
+	other("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false, true)
+	other("apps", "v1", "controllerrevisions", "ControllerRevision", true, false)
+	other("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true, false)
+	own := func(gv schema.GroupVersion, plural, kind string, namespaced bool, typed func() object) {
+		add(&resource{GroupVersionResource: gv.WithResource(plural), kind: kind, namespaced: namespaced, typed: typed})
+	}
+	own(placementv1alpha1.SchemeGroupVersion, "copies", "Copy", true, func() object { return &placementv1alpha1.Copy{} })
+	own(placementv1alpha1.SchemeGroupVersion, "placements", "Placement", true, func() object { return &placementv1alpha1.Placement{} })
+	own(placementv1alpha1.SchemeGroupVersion, "clusterplacementpolicies", "ClusterPlacementPolicy", false,
+		func() object { return &placementv1alpha1.ClusterPlacementPolicy{} })
+	own(fleetv1alpha1.SchemeGroupVersion, "physicalclusters", "PhysicalCluster", false, func() object { return &fleetv1alpha1.PhysicalCluster{} })
+	own(tenancyv1alpha1.SchemeGroupVersion, "logicalclusters", "LogicalCluster", false, func() object { return &tenancyv1alpha1.LogicalCluster{} })
+	return out
+}
+
+// decode reads an object that a client sent.
+func (r *resource) decode(body []byte) (object, error) {
+	if r.typed != nil {
+		obj := r.typed()
+		if err := json.Unmarshal(body, obj); err != nil {
+			return nil, fmt.Errorf("decoding: %w", err)
+		}
+		obj.GetObjectKind().SetGroupVersionKind(r.gvk())
+		return obj, nil
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(withKind(body, r)); err != nil {
+		return nil, fmt.Errorf("decoding: %w", err)
+	}
+	return u, nil
+}
+
+// withKind adds what typed clients leave out.
+func withKind(body []byte, r *resource) []byte {
+	var head metav1.TypeMeta
+	if json.Unmarshal(body, &head) == nil && head.Kind != "" {
+		return body
+	}
+	return append(fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, r.kind, r.GroupVersion().String()), body[1:]...)
+}
+
+type encoding struct {
+	obj      object
+	metadata bool
+}
+
+// encode writes an object, which is never changed once it is stored.
+func (w *World) encode(obj object, r *resource, metadata bool) []byte {
+	w.encodingsMu.Lock()
+	defer w.encodingsMu.Unlock()
+	key := encoding{obj, metadata}
+	if body, known := w.encodings[key]; known {
+		return body
+	}
+	var body []byte
+	var err error
+	u, isU := obj.(*unstructured.Unstructured)
+	switch {
+	case metadata && isU:
+		body, err = json.Marshal(map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": u.Object["metadata"]})
+	case metadata:
+		meta := reflect.ValueOf(obj).Elem().FieldByName("ObjectMeta").Interface().(metav1.ObjectMeta)
+		body, err = json.Marshal(&metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: meta,
+		})
+	case isU:
+		body, err = json.Marshal(u.Object)
+	default:
+		obj.GetObjectKind().SetGroupVersionKind(r.gvk())
+		body, err = json.Marshal(obj)
+	}
+	if err != nil {
+		panic(err)
+	}
+	w.encodings[key] = body
+	return body
+}
+
+// sees says that an object is in the view of a target; everything is without one.
+func sees(target string, obj object) bool {
+	if target == "" {
+		return true
+	}
+	if obj.GetObjectKind().GroupVersionKind().Kind == "Lease" && logicalcluster.From(obj) == scope.Root {
+		return obj.GetName() == target // a type of its own on the real server
+	}
+	return slices.Contains(storage.TargetsOf(obj), target)
+}

@@ -1,0 +1,131 @@
+package shells
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Happening is one thing that happens to a world, at a step or later. Which of
+// the fields count, and what they are, depends on the verb; whatever does not
+// apply when it happens does nothing.
+type Happening struct {
+	At        int
+	Verb      string
+	Cluster   logicalcluster.Name
+	Namespace string
+	Resource  schema.GroupResource
+	Name      string
+	Physical  string
+	N         int
+}
+
+// String is for transcripts.
+func (h Happening) String() string {
+	return fmt.Sprintf("at %d: %s %s|%s %s %s on %s, %d", h.At, h.Verb, h.Cluster, h.Namespace, h.Resource.Resource, h.Name, h.Physical, h.N)
+}
+
+// verbs are what may happen, and how often. The first ones happen in all worlds;
+// of the rest each world has some, so that worlds differ in kind.
+var verbs = []struct {
+	name   string
+	weight int
+	always bool
+	do     func(*World, Happening)
+}{
+	{"create", 10, true, (*World).createObject},
+	{"edit", 6, true, (*World).editObject},
+	{"delete", 6, true, (*World).deleteObject},
+	{"replace", 4, false, (*World).replaceObject},
+	{"forge", 2, false, (*World).forge},
+	{"delete namespace", 2, false, (*World).deleteNamespace},
+	{"replace namespace", 2, false, (*World).replaceNamespace},
+	{"withdraw", 3, false, (*World).withdraw},
+	{"return", 3, false, (*World).giveBack},
+	{"split", 2, false, (*World).split},
+	{"delete a mirror", 4, false, (*World).deleteObserved},
+
+	{"edit below", 3, false, (*World).editBelow},
+	{"flap below", 3, false, (*World).flapBelow},
+	{"strip below", 2, false, (*World).stripBelow},
+	{"delete below", 4, false, (*World).deleteBelow},
+	{"restore below", 2, false, (*World).restoreBelow},
+	{"resurrect below", 2, false, (*World).resurrectBelow},
+	{"clone below", 2, false, (*World).cloneBelow},
+	{"hold below", 2, false, (*World).holdBelow},
+	{"squat", 4, false, (*World).squat},
+	{"squat namespace", 2, false, (*World).squatNamespace},
+	{"leave", 2, false, (*World).leave},
+	{"delete namespace below", 2, false, (*World).deleteNamespaceBelow},
+
+	{"crash syncer", 5, false, (*World).crashSyncer},
+	{"crash server", 3, false, (*World).crashServer},
+	{"cut up", 3, false, (*World).cutUp},
+	{"cut down", 3, false, (*World).cutDown},
+	{"break watch", 4, false, (*World).breakWatch},
+	{"short list", 4, false, (*World).shortList},
+	{"stop syncer", 2, false, (*World).stopSyncer},
+	{"second syncer", 2, false, (*World).secondSyncer},
+	{"second server", 2, false, (*World).secondServer},
+	{"lose lease", 2, false, (*World).loseLease},
+	{"wait", 4, true, (*World).pause},
+
+	{"cordon", 1, false, (*World).cordon},
+	{"register", 1, false, (*World).registerLate},
+	{"forget", 1, false, (*World).forget},
+	{"force", 2, false, (*World).force},
+	{"back up", 2, false, (*World).backUp},
+	{"restore", 1, false, (*World).restore},
+}
+
+// happenings in a world.
+const happenings = 60
+
+// Script is what happens in the world of a seed. What is to be provoked happens in
+// any case, and often.
+func Script(seed uint64, provoked ...string) []Happening {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
+	var bag []string
+	if len(provoked) == 0 && rng.IntN(2) == 0 { // a world with favourites
+		provoked = []string{verbs[rng.IntN(len(verbs))].name, verbs[rng.IntN(len(verbs))].name}
+	}
+	for _, v := range verbs {
+		weight := v.weight
+		switch chosen := rng.IntN(2) == 0; {
+		case slices.Contains(provoked, v.name):
+			weight = 30
+		case !v.always && !chosen:
+			continue
+		}
+		for range weight {
+			bag = append(bag, v.name)
+		}
+	}
+	clusters := []logicalcluster.Name{"one", "two"}[:1+rng.IntN(2)]
+	spacing := 5 + rng.IntN(40)
+	var script []Happening
+	at := 0
+	for range happenings/2 + rng.IntN(happenings) {
+		at += rng.IntN(2 * spacing)
+		script = append(script, Happening{
+			At: at, Verb: pick(bag...), Cluster: clusters[rng.IntN(len(clusters))], Namespace: pick("web", "web", "db"),
+			Resource: content[rng.IntN(len(content))], Name: pick("a", "a", "b"), Physical: pick("east", "west", "north"), N: rng.IntN(100),
+		})
+	}
+	return script
+}
+
+// happen does one thing.
+func (w *World) happen(h Happening) {
+	w.wait()
+	w.say("=== %s", h)
+	for _, v := range verbs {
+		if v.name == h.Verb {
+			v.do(w, h)
+		}
+	}
+}

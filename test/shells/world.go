@@ -1,0 +1,404 @@
+package shells
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// Options are what a world is made from.
+type Options struct {
+	Seed uint64
+	// Script is what happens to the world; nil takes the one of the seed.
+	Script []Happening
+	// Bugs are planted.
+	Bugs Bugs
+	// Record keeps a transcript.
+	Record bool
+}
+
+// Outcome is how a world ended.
+type Outcome struct {
+	Seed   uint64
+	Script []Happening
+	// Broken is the first invariant that did not hold; nil if all did.
+	Broken *Violation
+	// Transcript has a line for each step, if recorded.
+	Transcript []string
+	Steps      int
+	// Writes counts what changed in all API servers.
+	Writes int64
+	// Digest is equal for equal histories.
+	Digest uint64
+}
+
+// Violation says which invariant did not hold.
+type Violation struct{ Invariant, Detail string }
+
+// World is one run, inside a bubble of testing/synctest.
+type World struct {
+	ctx  context.Context
+	rng  *rand.Rand
+	step int
+	bugs Bugs
+
+	api      *kube.Server // the database of the control plane
+	servers  []*server
+	started  int
+	clusters []*physical
+	ledger   *ledger
+	backup   kube.Backup
+	// people is the line of users, movers that of what moves objects between targets.
+	people, movers *line
+
+	net     network
+	waiting []*call
+	replies []*call
+	streams []*stream
+	ending  []*syncerProcess
+	dying   []*sync.WaitGroup
+
+	timers timers
+	timed  int
+	// slow is what the watches of lag behind.
+	slow string
+	// troubled says that requests and replies get lost.
+	troubled bool
+
+	encodingsMu sync.Mutex
+	encodings   map[encoding][]byte
+
+	sayMu      sync.Mutex
+	record     bool
+	transcript []string
+	digest     uint64
+	broken     *Violation
+}
+
+// controlPlane is the id of the control plane: the UID of the first object.
+const controlPlane = "up-1"
+
+const (
+	// maxSettling bounds the steps that a world takes to come to rest.
+	maxSettling = 40000
+	// restTime is how long it has to be at rest: longer than anybody waits before looking
+	// again.
+	restTime = 150 * time.Second
+)
+
+// run lives through a world in the bubble of the caller.
+func run(o Options) Outcome {
+	if o.Script == nil {
+		o.Script = Script(o.Seed)
+	}
+	w := newWorld(o)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	w.ctx = ctx
+	w.build()
+	w.live(o.Script)
+	if w.broken == nil {
+		w.settle()
+	}
+	w.end(cancel)
+	out := Outcome{
+		Seed: o.Seed, Script: o.Script, Broken: w.broken, Transcript: w.transcript,
+		Steps: w.step, Writes: w.writes(), Digest: w.digest,
+	}
+	return out
+}
+
+func newWorld(o Options) *World {
+	w := &World{
+		rng: rand.New(rand.NewPCG(o.Seed, 1)), bugs: o.Bugs, record: o.Record, troubled: true,
+		digest: 14695981039346656037, encodings: map[encoding][]byte{},
+	}
+	w.net.wake = make(chan struct{}, 1)
+	if w.rng.IntN(2) == 0 {
+		w.slow = content[w.rng.IntN(len(content))].Resource
+	}
+	w.api = kube.New("up", w.now)
+	w.api.Logical, w.api.Unruled = true, true
+	w.ledger = newLedger(w)
+	w.api.Audit = w.audit
+	return w
+}
+
+func (w *World) now() time.Time { return time.Now() }
+
+// build makes what is there from the beginning.
+func (w *World) build() {
+	for _, name := range []string{"root", "one", "two"} {
+		c := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"name": name}, Annotations: map[string]string{"kcp.io/cluster": "root"},
+		}}
+		w.must(w.api.Create("admin", logicalClusters, c))
+	}
+	// Namespaces of the logical cluster "two" run on two physical clusters.
+	two := int32(2)
+	policy := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "twice", Annotations: map[string]string{"kcp.io/cluster": "root"}}}
+	policy.Spec.LogicalClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": "two"}}
+	policy.Spec.Count = &two
+	w.must(w.api.Create("admin", policies, policy))
+	w.makeNamespaces()
+	for _, name := range []string{"east", "west", "north"} {
+		w.clusters = append(w.clusters, newPhysical(w, name))
+	}
+	w.people = newLine(w, "people", person, func() *front { return w.frontFor(w.step)() })
+	w.movers = newLine(w, "movers", system, func() *front { return w.frontFor(w.step)() })
+	w.startAnotherServer()
+	for _, p := range w.clusters[:2] {
+		p.register()
+		p.startSyncer()
+	}
+	w.begin()
+}
+
+// begin lets everybody start without trouble, as far as the seed wants it.
+func (w *World) begin() {
+	w.troubled = false
+	for range 3000 {
+		if w.clusters[0].syncing() && w.clusters[1].syncing() {
+			break
+		}
+		w.advance(time.Second)
+	}
+	w.troubled = true
+}
+
+func (w *World) startAnotherServer() {
+	w.started++
+	w.startServer(fmt.Sprintf("server.%d", w.started))
+}
+
+func (w *World) must(_ object, err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// wait lets everybody do what can be done without an answer.
+func (w *World) wait() {
+	synctest.Wait()
+}
+
+// live lets the script happen while everybody works.
+func (w *World) live(script []Happening) {
+	from := w.step
+	for i := 0; w.broken == nil && i < len(script); {
+		if w.step-from >= script[i].At || !w.advance(100*time.Millisecond) {
+			w.step = max(w.step, from+script[i].At)
+			w.happen(script[i])
+			i++
+		}
+	}
+	for range 50 {
+		if w.broken == nil {
+			w.advance(100 * time.Millisecond)
+		}
+	}
+}
+
+// settle repairs everything, waits until nothing changes any more, and checks what
+// has become of the world.
+func (w *World) settle() {
+	w.say("--- repairs")
+	w.repair()
+	changes, since := w.changes(), w.now()
+	for range maxSettling {
+		if w.broken != nil {
+			return
+		}
+		if n := w.changes(); n != changes {
+			changes, since = n, w.now()
+		}
+		if !w.advance(10*time.Second) && w.now().Sub(since) > restTime {
+			w.converged()
+			return
+		}
+	}
+	w.fail(ComesToRest, "there are writes after %d steps without any trouble; the last is %s", maxSettling, w.ledger.last)
+}
+
+// writes counts all changes, changes those that are no sign of life.
+func (w *World) writes() int64 {
+	n := w.api.Writes()
+	for _, p := range w.clusters {
+		n += p.api.Writes()
+	}
+	return n
+}
+
+func (w *World) changes() int64 {
+	return w.writes() - int64(len(w.api.Log(leases)))
+}
+
+// advance lets one thing happen: a request arrives, an answer, a change is seen, a
+// controller of a physical cluster does something. If there is nothing, time passes
+// until there is, at most patience; false means that there was nothing.
+func (w *World) advance(patience time.Duration) bool {
+	w.wait()
+	w.collect()
+	w.fire()
+	w.wait()
+	w.collect()
+	options, total := w.options(false)
+	if total == 0 {
+		options, total = w.options(true)
+	}
+	if total == 0 {
+		until := patience
+		if len(w.timers) > 0 {
+			until = min(until, max(0, w.timers[0].at.Sub(w.now())))
+		}
+		timer := time.NewTimer(until)
+		defer timer.Stop()
+		select {
+		case <-w.net.wake:
+		case <-timer.C:
+		}
+		return false
+	}
+	w.step++
+	n := w.rng.IntN(total)
+	for _, o := range options {
+		if n -= o.weight; n < 0 {
+			o.do()
+			break
+		}
+	}
+	if w.rng.IntN(3) == 0 {
+		time.Sleep(time.Duration(1+w.rng.IntN(9)) * time.Millisecond)
+	}
+	return true
+}
+
+// option is something that may happen next.
+type option struct {
+	weight int
+	do     func()
+}
+
+// options are in an order that depends on nothing but what happened.
+func (w *World) options(hurry bool) (options []option, total int) {
+	add := func(weight int, do func()) {
+		options = append(options, option{weight, do})
+		total += weight
+	}
+	for i, c := range w.waiting {
+		add(4, func() {
+			w.waiting = append(w.waiting[:i:i], w.waiting[i+1:]...)
+			w.arrive(c)
+		})
+	}
+	for i, c := range w.replies {
+		add(4, func() {
+			w.replies = append(w.replies[:i:i], w.replies[i+1:]...)
+			w.finish(c)
+		})
+	}
+	live := w.streams[:0]
+	for _, s := range w.streams {
+		if s.over() {
+			continue
+		}
+		live = append(live, s)
+		if !s.line.cut && s.pending() && (hurry || s.res.Resource != w.slow || w.rng.IntN(20) == 0) {
+			add(4, s.step)
+		}
+	}
+	w.streams = live
+	for _, p := range w.clusters {
+		if p.work.ready() {
+			add(4, p.work.step)
+		}
+	}
+	return options, total
+}
+
+// end ends everybody.
+func (w *World) end(cancel context.CancelFunc) {
+	w.troubled = false
+	w.people.die()
+	w.movers.die()
+	for _, p := range w.clusters {
+		for _, s := range p.syncers {
+			s.up.die()
+			s.down.die()
+		}
+	}
+	for _, s := range w.servers {
+		s.line.die()
+	}
+	cancel()
+	for _, t := range w.streams {
+		t.end(errUnreachable)
+	}
+	time.Sleep(time.Minute)
+	w.wait()
+}
+
+// say adds a line to the transcript and to the digest.
+func (w *World) say(format string, args ...any) {
+	w.sayMu.Lock()
+	defer w.sayMu.Unlock()
+	line := fmt.Sprintf("%5d %s ", w.step, w.now().Format("15:04:05.000")) + fmt.Sprintf(format, args...)
+	for i := range len(line) {
+		w.digest = (w.digest ^ uint64(line[i])) * 1099511628211
+	}
+	if w.record {
+		w.transcript = append(w.transcript, line)
+	}
+}
+
+// fail notes that an invariant does not hold. The first one counts.
+func (w *World) fail(invariant, format string, args ...any) {
+	w.sayMu.Lock()
+	if w.broken != nil {
+		w.sayMu.Unlock()
+		return
+	}
+	w.broken = &Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)}
+	w.sayMu.Unlock()
+	w.say("BROKEN: %s: %s", invariant, w.broken.Detail)
+}
+
+// timers is a heap, the next first.
+type timers []timer
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	return t[i].at.Before(t[j].at) || t[i].at.Equal(t[j].at) && t[i].seq < t[j].seq
+}
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
+func (t *timers) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+// after calls f when d has passed, between two steps.
+func (w *World) after(d time.Duration, f func()) {
+	w.timed++
+	heap.Push(&w.timers, timer{at: w.now().Add(d), seq: w.timed, f: f})
+}
+
+// fire calls what is due.
+func (w *World) fire() {
+	for len(w.timers) > 0 && !w.timers[0].at.After(w.now()) {
+		heap.Pop(&w.timers).(timer).f()
+		w.wait()
+	}
+}
