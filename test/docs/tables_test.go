@@ -43,8 +43,7 @@ func ofComment(t *testing.T, file, function string) string {
 
 func TestTheTablesOfTheSyncerPageAreThoseOfTheCode(t *testing.T) {
 	page := read(t, "docs", "syncer.md")
-	for _, function := range []string{"Plan", "Observe"} {
-		file := strings.ToLower(function) + ".go"
+	for function, file := range map[string]string{"Plan": "plan.go", "Observe": "observe.go", "Identify": "identity.go"} {
 		block := regexp.MustCompile("(?s)(<!-- table of " + function + ",[^\n]*-->\n```\n)(.*?)(```\n<!-- end -->)")
 		m := block.FindStringSubmatch(page)
 		if m == nil {

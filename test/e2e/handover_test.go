@@ -2,6 +2,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,4 +67,66 @@ func TestASecondSyncerTakesOverFromOneThatStopsOrDies(t *testing.T) {
 	}
 	changes(two, 10*time.Second, "stopped")
 	must(t)(theLab.root.Run(ctx, "delete", "physicalcluster", "south", "--timeout=3m"))
+}
+
+func TestASyncerThatLosesItsLeaseForAMomentReadsNothingAnew(t *testing.T) {
+	ctx := context.Background()
+	must(t)(theLab.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: shore}, spec: {unschedulable: true, connection: {type: Pull}}}"))
+	shore, err := theLab.startPhysical(ctx, "shore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := shore.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	log := theLab.path("shore-syncer.log")
+	syncer, err := process.Start(ctx, process.Spec{
+		Path:  process.Binary("atoll-syncer"),
+		Args:  []string{"--physical-cluster", "shore", "--kubeconfig", theLab.kubeconfig(t, "--syncer", "shore"), "--physical-kubeconfig", shore.Kubeconfig},
+		Log:   log,
+		Ready: "Syncing",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/shore", "--timeout=3m"))
+		if err := syncer.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/shore", "--timeout=3m"))
+	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/shore", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
+	k := theLab.newCluster(t)
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=shore"))
+	must(t)(k.Apply(ctx, deployment("app", 1)))
+	h := theLab.homeOf(t, k, "default", shore)
+	converges(t, k, h, map[string]int32{"app": 1})
+
+	said := func(words string) int {
+		content, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(content), words)
+	}
+	if err := theLab.server.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	thaw := sync.OnceFunc(func() { _ = theLab.server.Thaw() })
+	defer thaw()
+	eventually(t, func() error {
+		if said("Could not renew the Lease") == 0 {
+			return errors.New("the syncer has not noticed")
+		}
+		return nil
+	})
+	thaw()
+	must(t)(k.Run(ctx, "scale", "deployment/app", "--replicas=2"))
+	converges(t, k, h, map[string]int32{"app": 2})
+	if n := said(`"Syncing"`); n != 1 {
+		t.Errorf("%d sessions began, want one that went on:\n%s", n, syncer.LogTail())
+	}
 }

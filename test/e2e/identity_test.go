@@ -30,6 +30,7 @@ func TestTheKubeconfigOfAnotherClusterPutsNothingThereAndAcknowledgesNothing(t *
 		other = theLab.west
 	}
 	uid := uidOf(t, h.below(), "app")
+	eventually(t, func() error { return want("populated", physical(t, h.name).Status.Identity.Populated, true) })
 	before := physical(t, h.name).Status
 
 	lead := func(to *physicalCluster) {

@@ -26,6 +26,9 @@ type served struct {
 	order []string
 }
 
+// one is what a small request costs.
+func one() fcrequest.WorkEstimate { return fcrequest.WorkEstimate{InitialSeats: 1} }
+
 func (s *served) ask(ctx context.Context, cluster, name string, took time.Duration) (schema, flow string, done bool) {
 	ctx = scope.WithCluster(ctx, logicalcluster.Name(cluster))
 	digest := flowcontrol.RequestDigest{
@@ -34,7 +37,7 @@ func (s *served) ask(ctx context.Context, cluster, name string, took time.Durati
 	}
 	s.Handle(ctx, digest, func(fs *flowcontrolv1.FlowSchema, _ *flowcontrolv1.PriorityLevelConfiguration, distinguisher string) {
 		schema, flow = fs.Name, distinguisher
-	}, func() fcrequest.WorkEstimate { return fcrequest.WorkEstimate{InitialSeats: 1} }, func(bool) {}, func() {
+	}, one, func(bool) {}, func() {
 		done = true
 		s.mu.Lock()
 		s.order = append(s.order, cluster)

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
-	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -26,7 +25,7 @@ func (s *served) asSyncer(ctx context.Context, cluster, verb, group, resource st
 	s.Handle(ctx, digest, func(fs *flowcontrolv1.FlowSchema, _ *flowcontrolv1.PriorityLevelConfiguration, _ string) {
 		schema = fs.Name
 	},
-		func() fcrequest.WorkEstimate { return fcrequest.WorkEstimate{InitialSeats: 1} }, func(bool) {}, do)
+		one, func(bool) {}, do)
 	return schema
 }
 
@@ -36,7 +35,7 @@ func TestTheWorkOfSyncersDoesNotHoldUpTheRenewalOfTheirLeases(t *testing.T) {
 	defer cancel()
 	working, stop := make(chan struct{}, 50), make(chan struct{})
 	defer close(stop)
-	for range 50 { // more than there are seats
+	for range 50 { // more than are served at a time
 		go s.asSyncer(ctx, "shop", "update", "placement.atoll.dev", "copies", func() {
 			working <- struct{}{}
 			<-stop

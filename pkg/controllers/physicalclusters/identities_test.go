@@ -54,7 +54,7 @@ func TestAnIdentityBelongsToThePhysicalClusterThatHadItFirst(t *testing.T) {
 }
 
 // Many servers accept many registrations of one cluster at the same moment: one gets
-// it, all others are told whose it is.
+// it, all others learn whose it is.
 func TestOfSeveralPhysicalClustersThatAreOneExactlyOneIsAccepted(t *testing.T) {
 	var objects []runtime.Object
 	names := []string{"a", "b", "c", "d", "e", "f"}

@@ -82,7 +82,7 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 		return errAgain // the Namespace went since we looked: the watch is about to say so
 	case err != nil:
 		if apierrors.IsForbidden(err) {
-			p.report.poke() // we may have been given up
+			p.report.notify() // we may have been given up
 		}
 		return fmt.Errorf("writing the copy: %w", err)
 	}

@@ -49,7 +49,7 @@ type Config struct {
 
 // complete sets the defaults.
 func (c *Config) complete() {
-	c.Resync = cmp.Or(c.Resync, surveying)
+	c.Resync = cmp.Or(c.Resync, reportInterval)
 	if c.Identify == nil {
 		c.Identify = identify
 	}
@@ -101,7 +101,7 @@ func New(c Config) (*Agent, error) {
 		return nil, errors.New("an agent needs the way to the control plane and to the physical cluster")
 	}
 	c.complete()
-	a := &Agent{Config: c, target: c.Target, terms: usual()}
+	a := &Agent{Config: c, target: c.Target, terms: defaultTerms()}
 	if err := a.connect(c); err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (a *Agent) registered(ctx context.Context) (controlPlane string, ok bool) {
 }
 
 func (a *Agent) readRegistration(ctx context.Context) (*fleetv1alpha1.PhysicalCluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, asking)
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
 	return a.up.atoll.FleetV1alpha1().PhysicalClusters().Get(ctx, a.target, metav1.GetOptions{})
 }
@@ -159,6 +159,7 @@ func (a *Agent) readRegistration(ctx context.Context) (*fleetv1alpha1.PhysicalCl
 // registered any more.
 func (a *Agent) work(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
+	a.gate.admit("", "", false) // who it was when we last held the Lease says nothing
 	a.report = newReporter(a.target, a.Resync, a.up, a.down, a.gate)
 	var reports sync.WaitGroup
 	defer reports.Wait()

@@ -66,7 +66,7 @@ func newLeases(c *rest.Config) (coordinationclient.CoordinationV1Interface, erro
 	c = rest.CopyConfig(c)
 	c.QPS, c.Burst = -1, 0
 	if c.Transport == nil {
-		c.Dial = (&net.Dialer{Timeout: asking, KeepAlive: 10 * time.Second}).DialContext // a transport is made for each dialer
+		c.Dial = (&net.Dialer{Timeout: questionTimeout, KeepAlive: 10 * time.Second}).DialContext // a transport is made for each dialer
 	}
 	return coordinationclient.NewForConfig(c)
 }

@@ -112,7 +112,7 @@ type attempt struct {
 
 func (t gated) attempt(req *http.Request) (*attempt, error) {
 	a := &attempt{}
-	a.connection.Store(&t.gate.unknown) // of a transport that has none to tell
+	a.connection.Store(&t.gate.unknown) // of a transport without connections
 	a.request = req.Clone(httptrace.WithClientTrace(req.Context(), t.gate.trace(&a.connection)))
 	if !isWrite(req) {
 		return a, nil

@@ -255,7 +255,7 @@ func TestAnEmptiedClusterIsNoticedOnItsNextConnection(t *testing.T) {
 		t.Errorf("without: %v", err)
 	}
 	if _, lost := g.noticed(); !lost {
-		t.Error("nobody is told")
+		t.Error("it is not noticed")
 	}
 	if err := again(false); err != nil {
 		t.Errorf("it never had any, or that was confirmed: %v", err)

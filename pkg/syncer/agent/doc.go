@@ -12,10 +12,14 @@
 // everything as it is. Only an answer changes the record of a copy, and before
 // anything is deleted the server has been asked for it by UID.
 //
-// Of several Agents for one physical cluster the one that holds its Lease works
-// (lead.go). An Agent runs sessions: a session lasts as long as the identity of the
-// control plane and the resources that the physical cluster serves stay the same.
-// Reports (the Lease, the status of the PhysicalCluster) go on between sessions.
+// Requests pass two guards, which are transports, so that no code can forget them:
+// of several Agents for one physical cluster the one that holds its Lease writes
+// (fence.go, lead.go), and only to the cluster that is meant (gate.go, connection.go).
+//
+// An Agent runs sessions: a session lasts as long as the identities of the
+// control plane and of the physical cluster, and the resources that it serves, stay
+// the same. Reports (the Lease, the status of the PhysicalCluster) go on between
+// sessions.
 //
 // Read next: Agent.Run, session.reconcile, session.observe.
 package agent

@@ -20,9 +20,9 @@ var errNotHeld = errors.New("the Lease of the physical cluster is not held at th
 // Reads go on without the Lease: that is how caches outlast its loss.
 type fence struct {
 	mu sync.Mutex
-	// until is when writes end; by the monotonic clock, which a suspended machine
+	// until is when writes end: by the monotonic clock, which a suspended machine
 	// stops, and by the wall clock, which does not stop.
-	until time.Time
+	until, wall time.Time
 	// term is done then.
 	term context.Context
 	end  context.CancelFunc
@@ -32,7 +32,7 @@ type fence struct {
 func (f *fence) extend(until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.until = until
+	f.until, f.wall = until, until.Round(0)
 	if f.term == nil || f.term.Err() != nil {
 		f.term, f.end = context.WithCancel(context.Background())
 	}
@@ -43,7 +43,7 @@ func (f *fence) extend(until time.Time) {
 func (f *fence) expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.term != nil && !before(time.Now(), f.until) {
+	if f.term != nil && !f.held(time.Now()) {
 		f.end()
 	}
 }
@@ -52,7 +52,7 @@ func (f *fence) expire() {
 func (f *fence) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.until = time.Time{}
+	f.until, f.wall = time.Time{}, time.Time{}
 	if f.term != nil {
 		f.end()
 	}
@@ -63,7 +63,7 @@ func (f *fence) close() {
 func (f *fence) enter(ctx context.Context) (writing context.Context, leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.term == nil || f.term.Err() != nil || !before(time.Now(), f.until) {
+	if f.term == nil || f.term.Err() != nil || !f.held(time.Now()) {
 		return nil, nil, errNotHeld
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -71,8 +71,8 @@ func (f *fence) enter(ctx context.Context) (writing context.Context, leave func(
 	return ctx, func() { stop(); cancel(nil) }, nil
 }
 
-// before compares by both clocks.
-func before(a, b time.Time) bool { return a.Before(b) && a.Round(0).Before(b.Round(0)) }
+// held says that the time is not over, by both clocks.
+func (f *fence) held(now time.Time) bool { return now.Before(f.until) && now.Round(0).Before(f.wall) }
 
 // fenced is a transport whose writes go through a fence.
 type fenced struct {

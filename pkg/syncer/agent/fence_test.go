@@ -42,7 +42,11 @@ func TestOnlyWritesWaitForTheLease(t *testing.T) {
 		{"expired", func() { f.extend(time.Now()) }, false},
 		{"expired by the wall clock only, as after the machine slept", func() {
 			f.extend(time.Now().Add(time.Hour))
-			f.until = f.until.Round(0).Add(-2 * time.Hour)
+			f.wall = f.wall.Add(-2 * time.Hour)
+		}, false},
+		{"expired by the monotonic clock only, as after the other one was set back", func() {
+			f.extend(time.Now())
+			f.wall = f.wall.Add(time.Hour)
 		}, false},
 	} {
 		step.do()

@@ -53,7 +53,7 @@ type gate struct {
 	// known says that no connection was made since one was identified.
 	known       atomic.Bool
 	identifying requestLock
-	// unknown stands for connections that cannot be told apart.
+	// unknown stands for connections that cannot be distinguished.
 	unknown connection
 	checks  checks
 }
@@ -191,7 +191,7 @@ func (g *gate) notice(other types.UID, lost bool) {
 // ask reads who answers, and on which connection. One that answered otherwise before
 // is not known any more.
 func (g *gate) ask(ctx context.Context) (types.UID, *connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, asking)
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
 	var used atomic.Pointer[connection]
 	used.Store(&g.unknown)
@@ -211,7 +211,7 @@ func (g *gate) ask(ctx context.Context) (types.UID, *connection, error) {
 
 // namespaces asks whether namespaces of a control plane are there.
 func (g *gate) namespaces(ctx context.Context, controlPlane string) (syncer.Presence, error) {
-	ctx, cancel := context.WithTimeout(ctx, asking)
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
 	selector := placementv1alpha1.ManagedByLabel + "=" + controlPlane
 	list, err := g.probe.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})

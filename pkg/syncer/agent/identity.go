@@ -14,7 +14,7 @@ import (
 // identity names an agent in the election. No two agents have the same name.
 //
 // An agent that was killed and started again need not wait for its own Lease to
-// expire, if it can tell that the holder is dead. Of the agents for one physical
+// expire, if it knows that the holder is dead. Of the agents for one physical
 // cluster in one network namespace of one running kernel, one has the place: the
 // kernel gives the socket of that name to one process, and takes it back when that
 // ends. Whoever has the place is the only one alive of all whose names begin with it.

@@ -114,7 +114,7 @@ func (r *reporter) survey(ctx context.Context) (survey, *reportFailure) {
 
 // look asks the physical cluster whether it is there.
 func (i *inventory) look(ctx context.Context) (survey, *reportFailure) {
-	ctx, cancel := context.WithTimeout(ctx, asking)
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
 	answer, err := i.down.kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {

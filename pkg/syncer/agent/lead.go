@@ -26,8 +26,8 @@ type terms struct {
 	retry time.Duration
 }
 
-// usual terms: a holder that was killed is succeeded after 20 s at the most.
-func usual() terms {
+// defaultTerms: a holder that was killed is succeeded after 20 s at the most.
+func defaultTerms() terms {
 	return terms{duration: 12 * time.Second, renewal: 8 * time.Second, retry: 3 * time.Second}
 }
 
@@ -123,7 +123,7 @@ type fencedLock struct {
 }
 
 func (l *fencedLock) in(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(scope.With(ctx, l.scope), asking)
+	return context.WithTimeout(scope.With(ctx, l.scope), questionTimeout)
 }
 
 // Get implements resourcelock.Interface. A holder that is dead holds nothing.

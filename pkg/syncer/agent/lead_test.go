@@ -122,7 +122,7 @@ func TestAnAgentThatWasKilledAndStartedAgainNeedNotWait(t *testing.T) {
 	server := kubefake.NewClientset(leaseOf("machine_boot_1@old", 3600))
 	began := make(chan string, 1)
 	me := named(inPlace("machine", "boot", "net:[1]", "new"), func() {})
-	leadingAs(t, candidate(server, usual()), me, func(ctx context.Context) {
+	leadingAs(t, candidate(server, defaultTerms()), me, func(ctx context.Context) {
 		began <- "again"
 		<-ctx.Done()
 	})
@@ -299,7 +299,7 @@ func TestWorkEndsWhenSomebodyElseHasHeldTheLease(t *testing.T) {
 
 func TestWorkThatEndsGivesTheLeaseBack(t *testing.T) {
 	server := kubefake.NewClientset()
-	_, ended := leading(t, candidate(server, usual()), "a", func(context.Context) {})
+	_, ended := leading(t, candidate(server, defaultTerms()), "a", func(context.Context) {})
 	<-ended
 	lease, err := server.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace).Get(t.Context(), "east", metav1.GetOptions{})
 	if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "" {

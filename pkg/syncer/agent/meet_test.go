@@ -33,7 +33,7 @@ func register(t *testing.T, server *clusterServer) *registration {
 	r.down, g = gatedTo(t, &r.balancer)
 	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
 	pc.Status.ControlPlane = controlPlane
-	r.reporter = newReporter("east", surveying, upstream{atoll: atollfake.NewSimpleClientset(pc)}, r.down, g)
+	r.reporter = newReporter("east", reportInterval, upstream{atoll: atollfake.NewSimpleClientset(pc)}, r.down, g)
 	return r
 }
 

@@ -44,7 +44,7 @@ func TestASessionThatEndsBeforeItSyncsLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if goroutines are left
 		a := &Agent{target: "east", down: physical{kube: fake.NewClientset()}}
 		a.complete()
-		a.report = newReporter(a.target, surveying, a.up, a.down, meant(a.down.kube, "down"))
+		a.report = newReporter(a.target, reportInterval, a.up, a.down, meant(a.down.kube, "down"))
 		never := controller.NewInformer("copies", &placementv1alpha1.Copy{}, controller.ListWatch{
 			List: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return nil, ctx.Err() },
 		}, controller.InformerOptions[*placementv1alpha1.Copy]{})

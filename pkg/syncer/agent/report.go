@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// surveying is how often the status is compared with what there is, by default.
-	surveying = 10 * time.Second
+	// reportInterval is how often the status is compared with what there is, by default.
+	reportInterval = 10 * time.Second
 	// settle bounds how often a change below is reported.
 	settle = time.Second
-	// asking bounds one question to the physical cluster about itself.
-	asking = 5 * time.Second
+	// questionTimeout bounds one question to the physical cluster about itself.
+	questionTimeout = 5 * time.Second
 )
 
 // world is what a session depends on.
@@ -78,7 +78,7 @@ func newReporter(target string, resync time.Duration, up upstream, down physical
 		target: target, resync: resync, up: up, down: down, gate: g,
 		wake: make(chan struct{}, 1), known: make(chan struct{}),
 	}
-	g.alarm = r.poke
+	g.alarm = r.notify
 	return r
 }
 
@@ -118,8 +118,8 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// poke asks for a report soon.
-func (r *reporter) poke() {
+// notify asks for a report soon.
+func (r *reporter) notify() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -131,7 +131,7 @@ func (r *reporter) syncing(is bool) {
 	r.mu.Lock()
 	r.isSyncing = is
 	r.mu.Unlock()
-	r.poke()
+	r.notify()
 }
 
 // orphans notes how many copies nothing stands for.
@@ -139,7 +139,7 @@ func (r *reporter) orphans(n int) {
 	r.mu.Lock()
 	r.strays = n
 	r.mu.Unlock()
-	r.poke()
+	r.notify()
 }
 
 // await returns the world as soon as it is known and there is something to do.
@@ -183,10 +183,9 @@ func (r *reporter) watchInventory(ctx context.Context) {
 		}
 		inv := newInventory(r.down)
 		r.setInventory(inv)
-		r.poke()
 		running, cancel := context.WithCancel(ctx)
 		var done sync.WaitGroup
-		done.Go(func() { inv.run(running, r.poke) })
+		done.Go(func() { inv.run(running, r.notify) })
 		_, _ = r.until(ctx, func(w world) bool { return w.identity != of.identity })
 		r.setInventory(nil)
 		cancel()

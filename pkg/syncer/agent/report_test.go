@@ -11,7 +11,7 @@ import (
 )
 
 func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
-	r := newReporter("east", surveying, upstream{}, physical{kube: kubefake.NewClientset()}, meant(kubefake.NewClientset(), "down"))
+	r := newReporter("east", reportInterval, upstream{}, physical{kube: kubefake.NewClientset()}, meant(kubefake.NewClientset(), "down"))
 	known := world{controlPlane: controlPlane, apis: []string{"/v1/pods"}, identity: "down"}
 	forgotten := known
 	forgotten.forgotten = true

@@ -71,7 +71,7 @@ func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.O
 		down:   physical{dynamic: f.below, kube: kubefake.NewClientset(kubeSystem("down"))},
 	}
 	a.complete()
-	a.report = newReporter(a.target, surveying, a.up, a.down, meant(a.down.kube, "down"))
+	a.report = newReporter(a.target, reportInterval, a.up, a.down, meant(a.down.kube, "down"))
 	f.session = newSession(a, w)
 	f.sightingQueue = controller.New("sightings", 1, f.sightings.note)
 	f.ctx = scope.WithTarget(t.Context(), a.target)
