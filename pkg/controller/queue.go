@@ -29,12 +29,18 @@ type Result struct {
 }
 
 // Controller calls a reconcile function for each key that is enqueued: one call
-// at a time for a key, equal keys that wait are one.
+// at a time for a key, equal keys that wait are one, and the queue is
+// round robin over logical clusters.
 type Controller[K comparable] struct {
 	name      string
 	workers   int
 	reconcile func(context.Context, K) (Result, error)
 	queue     workqueue.TypedRateLimitingInterface[K]
+}
+
+// scoped is a key that names a logical cluster.
+type scoped interface {
+	LogicalCluster() logicalcluster.Name
 }
 
 // New makes a controller. A key that has the method LogicalCluster, as Request
@@ -46,7 +52,9 @@ func New[K comparable](name string, workers int, reconcile func(context.Context,
 		name: name, workers: workers, reconcile: reconcile,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetry, maxRetry),
-			workqueue.TypedRateLimitingQueueConfig[K]{Name: name}),
+			workqueue.TypedRateLimitingQueueConfig[K]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
+				Name: name, Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: name, Queue: newFair[K]()}),
+			})}),
 	}
 }
 
@@ -93,8 +101,8 @@ func (c *Controller[K]) next(ctx context.Context) bool {
 	}
 	logger := klog.FromContext(ctx).WithValues(describe(key)...)
 	keyCtx := klog.NewContext(ctx, logger)
-	if scoped, ok := any(key).(interface{ LogicalCluster() logicalcluster.Name }); ok {
-		keyCtx = scope.WithCluster(keyCtx, scoped.LogicalCluster())
+	if s, ok := any(key).(scoped); ok {
+		keyCtx = scope.WithCluster(keyCtx, s.LogicalCluster())
 	}
 	result, err := c.call(keyCtx, key)
 	var terminal *terminalError

@@ -52,7 +52,7 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
-	parts := fs.String("parts", "empty,operations,clusters,journeys,definitions,noise,tenants", "parts to run")
+	parts := fs.String("parts", "empty,operations,clusters,journeys,namespaces,definitions,noise,tenants", "parts to run")
 	sizes := fs.String("sizes", "10,1000,10000", "numbers of logical clusters of the part clusters, rising; the last is that of the part tenants")
 	fs.StringVar(&o.bin, "bin", filepath.Join(process.Root(), "bin"), "directory of the binaries atoll and localcluster")
 	fs.IntVar(&o.rounds, "rounds", 10, "rounds of the part operations")
@@ -87,6 +87,7 @@ var parts = map[string]func(context.Context, *lab, options) error{
 	"operations":  operationsPart,
 	"clusters":    clustersPart,
 	"journeys":    journeysPart,
+	"namespaces":  namespacesPart,
 	"definitions": definitionsPart,
 	"tenants":     tenantsPart,
 	"noise":       noisePart,

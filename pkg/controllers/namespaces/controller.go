@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,9 @@ const (
 	settle = 500 * time.Millisecond
 	// gather is how long to wait for more to go before looking again.
 	gather = 100 * time.Millisecond
+	// late is when to delete what came into a namespace after the last pass: what
+	// happens on physical clusters is reported to the end.
+	late = time.Second
 )
 
 var (
@@ -99,25 +103,44 @@ func New(config Config) *Controller {
 			c.again.Enqueue(logicalcluster.Name(lc.Name))
 		}
 	})
-	config.Metadata.Follow(func(_ schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
+	config.Metadata.Follow(func(gvr schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
+		if isRecord(gvr.GroupResource()) {
+			return
+		}
 		informer.Handle(func(old, obj *metav1.PartialObjectMetadata) {
-			if obj == nil && old.Namespace != "" {
-				c.gone(informer, old)
+			switch {
+			case obj == nil && old.Namespace != "":
+				c.gone(gvr, informer, old)
+			case old == nil && obj.Namespace != "" && obj.DeletionTimestamp == nil:
+				c.came(obj)
 			}
 		})
 	})
 	return c
 }
 
-// gone looks again at a terminating namespace when the last object of a
-// resource has left it, rather than after the estimate.
-func (c *Controller) gone(informer *controller.Informer[*metav1.PartialObjectMetadata], obj *metav1.PartialObjectMetadata) {
-	cluster := logicalcluster.From(obj)
-	key := controller.Request{Cluster: cluster, Name: obj.Namespace}
-	ns, ok := c.live.Get(key)
-	if ok && ns.DeletionTimestamp != nil && informer.CountNamespace(cluster, obj.Namespace) == 0 {
+// gone looks again at a terminating namespace when there is something to do: the
+// last pod has left it, so that the rest can be deleted, or the last object of all,
+// so that it can go. In between, a pass would change nothing.
+func (c *Controller) gone(gvr schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata], obj *metav1.PartialObjectMetadata) {
+	key, ok := c.terminating(obj)
+	if ok && informer.CountNamespace(key.Cluster, key.Name) == 0 && (gvr == pods || c.left(key) == 0) {
 		c.queue.EnqueueAfter(key, gather)
 	}
+}
+
+// came looks again at a terminating namespace that has something new.
+func (c *Controller) came(obj *metav1.PartialObjectMetadata) {
+	if key, ok := c.terminating(obj); ok {
+		c.queue.EnqueueAfter(key, late)
+	}
+}
+
+// terminating is the namespace of obj, if it is being deleted.
+func (c *Controller) terminating(obj *metav1.PartialObjectMetadata) (controller.Request, bool) {
+	key := controller.Request{Cluster: logicalcluster.From(obj), Name: obj.Namespace}
+	ns, ok := c.live.Get(key)
+	return key, ok && ns.DeletionTimestamp != nil
 }
 
 // all looks again at the terminating namespaces of a logical cluster.
@@ -167,10 +190,15 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		return controller.Result{}, fmt.Errorf("discovering resources: %w", err)
 	}
 	resources := content(all)
-	if err := c.deleteWorkloads(ctx, key.Name, workloads(resources)); err != nil {
+	vacant := c.vacant(key, gvrs(resources))
+	if err := c.deleteWorkloads(ctx, key.Name, workloads(resources), vacant); err != nil {
 		return controller.Result{}, err
 	}
-	return c.pass(ctx, key, ns.UID, resources, saw, plan)
+	result, err := c.pass(ctx, key, ns.UID, resources, saw, plan, vacant)
+	if errors.Is(err, errFound) { // the informers were behind
+		result, err = c.pass(ctx, key, ns.UID, resources, saw, plan, nil)
+	}
+	return result, err
 }
 
 // look reads what other servers keep in a namespace.
@@ -221,10 +249,10 @@ func (c *Controller) pause(key controller.Request, held string) time.Duration {
 	return c.holds[key].pause(held, time.Now())
 }
 
-// pass has the stock deleter go over a namespace once.
-func (c *Controller) pass(ctx context.Context, key controller.Request, uid types.UID, resources []*metav1.APIResourceList, saw sight, plan plan) (controller.Result, error) {
-	client := &joint{Interface: c.Client, own: gvrs(resources), sight: saw, remaining: map[schema.GroupVersionResource]int{}}
-	open := gate{NamespaceInterface: c.Kube.CoreV1().Namespaces()}
+// pass has the stock deleter go over a namespace once, without what is vacant.
+func (c *Controller) pass(ctx context.Context, key controller.Request, uid types.UID, resources []*metav1.APIResourceList, saw sight, plan plan, vacant map[schema.GroupVersionResource]bool) (controller.Result, error) {
+	client := &joint{Interface: c.Client, own: gvrs(resources), vacant: vacant, sight: saw, remaining: map[schema.GroupVersionResource]int{}}
+	open := gate{NamespaceInterface: c.Kube.CoreV1().Namespaces(), verify: func(ctx context.Context) error { return c.verify(ctx, key.Name, vacant) }}
 	if plan.finalize {
 		open.uid = uid
 	}
@@ -256,7 +284,11 @@ func (c *Controller) pass(ctx context.Context, key controller.Request, uid types
 		return controller.Result{RequeueAfter: recheck}, nil
 	case errors.As(err, &remaining):
 		return controller.Result{RequeueAfter: time.Duration(remaining.Estimate/2+1) * time.Second}, nil
-	case client.failure == nil && (plan.held != "" || saw.unknown != nil) && errors.As(err, &several): // the conditions say it
+	case errors.Is(err, errFound):
+		return controller.Result{}, err
+	case client.failure == nil && (plan.held != "" || saw.unknown != nil || client.ours()) && errors.As(err, &several):
+		// The conditions say it. What is ours and has no finalizer are pods that take
+		// longer than their grace; an event says when they go.
 		if alone {
 			return controller.Result{RequeueAfter: recheck}, nil
 		}
@@ -282,7 +314,11 @@ func (c *Controller) remember(key controller.Request, why string, alone bool) {
 
 // deleteWorkloads deletes all objects that make pods. The namespace is checked
 // by a live read first: the informer may know one that is gone and made again.
-func (c *Controller) deleteWorkloads(ctx context.Context, namespace string, resources []schema.GroupVersionResource) error {
+func (c *Controller) deleteWorkloads(ctx context.Context, namespace string, resources []schema.GroupVersionResource, vacant map[schema.GroupVersionResource]bool) error {
+	resources = slices.DeleteFunc(resources, func(gvr schema.GroupVersionResource) bool { return vacant[gvr] })
+	if len(resources) == 0 {
+		return nil
+	}
 	ns, err := c.Kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -297,7 +333,7 @@ func (c *Controller) deleteWorkloads(ctx context.Context, namespace string, reso
 	for _, gvr := range resources {
 		err := c.Client.Resource(gvr).Namespace(namespace).DeleteCollection(ctx,
 			metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
+		if err != nil && !absent(err) {
 			return fmt.Errorf("deleting %s: %w", gvr.Resource, err)
 		}
 	}

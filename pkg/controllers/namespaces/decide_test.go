@@ -73,7 +73,7 @@ func TestAGateLetsOneNamespaceGo(t *testing.T) {
 	t.Parallel()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "a"}}
 	for uid, want := range map[types.UID]error{"a": nil, "b": errHeld, "": errHeld} {
-		open := gate{fake.NewClientset(ns).CoreV1().Namespaces(), uid}
+		open := gate{fake.NewClientset(ns).CoreV1().Namespaces(), uid, func(context.Context) error { return nil }}
 		if _, err := open.Finalize(t.Context(), ns, metav1.UpdateOptions{}); !errors.Is(err, want) {
 			t.Errorf("a gate for %q: %v, want %v", uid, err, want)
 		}

@@ -14,6 +14,10 @@ import (
 // hidden are the records of placement.
 var hidden = []string{"copies", "placements"}
 
+func isRecord(gr schema.GroupResource) bool {
+	return gr.Group == placementv1alpha1.GroupName && slices.Contains(hidden, gr.Resource)
+}
+
 // content leaves of lists what the deleter of namespaces may see: namespaced
 // resources that can be deleted, no subresources, no records of placement.
 func content(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
@@ -27,7 +31,7 @@ func content(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 		for _, r := range list.APIResources {
 			switch {
 			case !r.Namespaced, strings.Contains(r.Name, "/"), !slices.Contains(r.Verbs, "delete"):
-			case gv.Group == placementv1alpha1.GroupName && slices.Contains(hidden, r.Name):
+			case isRecord(gv.WithResource(r.Name).GroupResource()):
 			default:
 				kept.APIResources = append(kept.APIResources, r)
 			}

@@ -34,7 +34,7 @@ type Elsewhere interface {
 }
 
 const (
-	// overdue is when to ask although nobody told.
+	// overdue is when to ask although no event came.
 	overdue = 30 * time.Second
 	// A namespace that only other servers hold is looked at again after recheck,
 	// which doubles up to maxRecheck, and passed over once in seldom.
@@ -63,18 +63,27 @@ func (h *hold) pause(why string, now time.Time) time.Duration {
 	return min(recheck<<min(h.tries, 8), maxRecheck)
 }
 
-// gate lets the namespace go that the pass is about, if it may.
+// gate lets the namespace go that the pass is about, if it may, and if what the
+// pass left alone is empty indeed.
 type gate struct {
 	corev1client.NamespaceInterface
 	uid types.UID // empty for none
+	// verify fails with errFound if there is something.
+	verify func(context.Context) error
 }
 
-var errHeld = errors.New("the namespace is held")
+var (
+	errHeld  = errors.New("the namespace is held")
+	errFound = errors.New("the namespace has objects that informers do not know")
+)
 
 // Finalize implements corev1client.NamespaceInterface.
 func (g gate) Finalize(ctx context.Context, ns *corev1.Namespace, opts metav1.UpdateOptions) (*corev1.Namespace, error) {
 	if ns.UID != g.uid {
 		return nil, errHeld
+	}
+	if err := g.verify(ctx); err != nil {
+		return nil, err
 	}
 	return g.NamespaceInterface.Finalize(ctx, ns, opts)
 }
@@ -84,6 +93,8 @@ func (g gate) Finalize(ctx context.Context, ns *corev1.Namespace, opts metav1.Up
 type joint struct {
 	metadata.Interface
 	own map[schema.GroupVersionResource]bool
+	// vacant are those of own that the pass leaves alone.
+	vacant map[schema.GroupVersionResource]bool
 	sight
 
 	failure   error
@@ -122,8 +133,16 @@ type jointResource struct {
 	gvr   schema.GroupVersionResource
 }
 
+// absent says that a resource is not served, or not in this way.
+func absent(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// asks says whether the server is asked about the resource.
+func (r jointResource) asks() bool { return r.joint.own[r.gvr] && !r.joint.vacant[r.gvr] }
+
 func (r jointResource) met(err error) error {
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
+	if err != nil && !absent(err) {
 		r.joint.failure = err
 	}
 	return err
@@ -136,7 +155,7 @@ func (r jointResource) Delete(ctx context.Context, name string, options metav1.D
 
 // DeleteCollection implements metadata.ResourceInterface.
 func (r jointResource) DeleteCollection(ctx context.Context, options metav1.DeleteOptions, listOptions metav1.ListOptions) error {
-	if r.joint.own[r.gvr] {
+	if r.asks() {
 		if err := r.met(r.ResourceInterface.DeleteCollection(ctx, options, listOptions)); err != nil {
 			return err
 		}
@@ -147,7 +166,7 @@ func (r jointResource) DeleteCollection(ctx context.Context, options metav1.Dele
 // List implements metadata.ResourceInterface.
 func (r jointResource) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	out := &metav1.PartialObjectMetadataList{}
-	if r.joint.own[r.gvr] {
+	if r.asks() {
 		list, err := r.ResourceInterface.List(ctx, options)
 		if r.met(err) != nil {
 			return nil, err

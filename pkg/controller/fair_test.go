@@ -1,0 +1,76 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	"pgregory.net/rapid"
+)
+
+func drain[K comparable](q *fair[K]) (out []K) {
+	for q.Len() > 0 {
+		out = append(out, q.Pop())
+	}
+	return out
+}
+
+func TestTheQueueIsRoundRobinOverLogicalClusters(t *testing.T) {
+	t.Parallel()
+	q := newFair[Request]()
+	for _, key := range []Request{{"big", "", "1"}, {"big", "", "2"}, {"big", "", "3"}, {"big", "", "4"}, {"small", "", "1"}, {"other", "", "1"}, {"small", "", "2"}} {
+		q.Push(key)
+	}
+	want := []Request{{"big", "", "1"}, {"small", "", "1"}, {"other", "", "1"}, {"big", "", "2"}, {"small", "", "2"}, {"big", "", "3"}, {"big", "", "4"}}
+	if diff := cmp.Diff(want, drain(q)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func TestKeysWithoutALogicalClusterComeInOrder(t *testing.T) {
+	t.Parallel()
+	q := newFair[string]()
+	for _, key := range []string{"a", "b", "c"} {
+		q.Push(key)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, drain(q)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// Between two keys of one logical cluster, no other one that waits all the time is
+// left out, nor has two; within each, the order is that of arrival; nothing is lost.
+func TestNobodyIsPassedOver(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q, n := newFair[Request](), 0
+		sent, got := map[logicalcluster.Name][]Request{}, map[logicalcluster.Name][]Request{}
+		var since []logicalcluster.Name // who was popped since the last push
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if q.Len() == 0 || rapid.Bool().Draw(t, "push") {
+				cluster := logicalcluster.Name(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "cluster"))
+				n++
+				key := Request{Cluster: cluster, Name: fmt.Sprint(n)}
+				q.Push(key)
+				sent[cluster], since = append(sent[cluster], key), nil
+				continue
+			}
+			waiting := len(q.waiting)
+			key := q.Pop()
+			got[key.Cluster] = append(got[key.Cluster], key)
+			for i := len(since) - 1; i >= 0 && len(since)-i < waiting; i-- {
+				if since[i] == key.Cluster {
+					t.Fatalf("%s comes again after %v, with %d waiting", key.Cluster, since, waiting)
+				}
+			}
+			since = append(since, key.Cluster)
+		}
+		for _, key := range drain(q) {
+			got[key.Cluster] = append(got[key.Cluster], key)
+		}
+		if diff := cmp.Diff(sent, got); diff != "" {
+			t.Fatalf("within logical clusters (-sent +got):\n%s", diff)
+		}
+	})
+}
