@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/atoll-dev/atoll/pkg/admission/syncerguard"
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -18,6 +19,7 @@ import (
 var (
 	copiesResource          = placementv1alpha1.Resource("copies")
 	placementsResource      = placementv1alpha1.Resource("placements")
+	orphansResource         = fleetv1alpha1.Resource("orphans")
 	logicalClustersResource = tenancyv1alpha1.Resource("logicalclusters")
 )
 
@@ -34,6 +36,10 @@ func guard(ctx context.Context, r *request) error {
 	switch r.groupResource() {
 	case copiesResource:
 		return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster writes the records of its copies"))
+	case orphansResource:
+		if r.GetOperation() == admission.Create || r.GetSubresource() != "" {
+			return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster lists what it finds there; write an order to spec.order"))
+		}
 	case placementsResource:
 		return admission.NewForbidden(r.Attributes, errors.New("only the scheduler writes placements; use a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.ClusterAnnotation+" of the namespace"))
 	case logicalClustersResource:

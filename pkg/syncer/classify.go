@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
@@ -84,7 +85,32 @@ func classifyPhysical(in Input) physicalClass {
 		}
 		return physicalOurs
 	}
-	return physicalOld
+	order, listed := in.orphan()
+	l := classifyLogical(in)
+	switch {
+	case !listed || l != logicalLive && l != logicalGoing:
+		return physicalOld
+	case l == logicalLive && order == fleetv1alpha1.OrphanAdopt:
+		return physicalOurs
+	}
+	return physicalForeign
+}
+
+// orphan is the order for the physical object if it is listed as an Orphan.
+func (in Input) orphan() (order fleetv1alpha1.OrphanOrder, listed bool) {
+	if in.Physical == nil || in.Orphan == nil {
+		return "", false
+	}
+	return in.Orphan(in.Physical.GetUID())
+}
+
+// inTheWay says what has the place of the copy.
+func (p planner) inTheWay() Failure {
+	if incarnation(p.Input) == "" {
+		return NotOurs
+	}
+	return Failure{Reason: ReasonOrphanInTheWay, Message: "the copy of an object that is gone has its name on the physical cluster; an admin decides what becomes of it: " +
+		"see Orphan " + OrphanName(p.Target, p.Physical.GetUID()) + " in root, with the orders Remove and Adopt"}
 }
 
 // incarnation is the UID of the logical object that the physical one is the copy

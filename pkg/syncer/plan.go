@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
@@ -53,6 +54,9 @@ type Input struct {
 	// Owner finds the logical object that stands for the one with a physical UID;
 	// nil finds nothing.
 	Owner func(types.UID) (*unstructured.Unstructured, bool)
+	// Orphan finds the order for the physical object with a UID, if it is listed as
+	// an Orphan; nil finds nothing.
+	Orphan func(types.UID) (order fleetv1alpha1.OrphanOrder, listed bool)
 }
 
 // Namespace is what is known about the physical namespace of an object.
@@ -134,7 +138,9 @@ type Action struct {
 //	P  none
 //	   ours      carries the mark with the UID of L or C, or the UID that C recorded
 //	   old       carries the mark of this object with another UID
-//	   foreign   anything else
+//	   foreign   anything else; and what would be old but is listed as an Orphan, as
+//	             long as L is live or going, unless L is live and the order is Adopt:
+//	             then it is ours
 //
 // Everything but the first record and the first apply needs to know P: if it is
 // unseen, Look. The first apply is refused if anything is there, see neverApplied.
@@ -144,7 +150,7 @@ type Action struct {
 //	live    Removed         any           2 nothing: the server deletes the Copy first
 //	live    stale           ours by C     3 Delete it, WriteCopy Removing
 //	live    stale           other         4 WriteCopy Removed
-//	live    current         foreign       5 WriteCopy Failed, NotOurs
+//	live    current         foreign       5 WriteCopy Failed, NotOurs or OrphanInTheWay
 //	live    current         old           6 Delete it: its UID cannot exist any more
 //	live    current         none          7 CreateNamespace if need be, Apply; a finished Job or Pod stays gone
 //	live    current, names  none          7a WriteCopy Pending without it: if the server has made L
@@ -279,7 +285,7 @@ func (p planner) keep() []Action {
 	case p.copy == copyNone: // 1
 		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
 	case p.physical == physicalForeign: // 5
-		return p.fail(NotOurs)
+		return p.fail(p.inTheWay())
 	case adopter != nil: // 8a
 		return p.adopted(adopter)
 	case p.Namespace.Name == "":

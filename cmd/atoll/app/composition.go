@@ -36,6 +36,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
 	"github.com/atoll-dev/atoll/pkg/controllers/logicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/namespaces"
+	"github.com/atoll-dev/atoll/pkg/controllers/orphans"
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/resourcequota"
@@ -68,6 +69,7 @@ type composition struct {
 	placements       *controller.Informer[*placementv1alpha1.Placement]
 	policies         *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
 	copies           *controller.Informer[*placementv1alpha1.Copy]
+	orphans          *controller.Informer[*fleetv1alpha1.Orphan]
 	leases           *controller.Informer[*coordinationv1.Lease]
 	serviceAccounts  *controller.Informer[*corev1.ServiceAccount]
 
@@ -98,6 +100,8 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		controller.Lists(c.client.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{})
 	c.copies = controller.NewInformer("copies", &placementv1alpha1.Copy{},
 		controller.Lists(c.client.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers()})
+	c.orphans = controller.NewInformer("orphans", &fleetv1alpha1.Orphan{},
+		controller.Lists(c.client.FleetV1alpha1().Orphans()), controller.InformerOptions[*fleetv1alpha1.Orphan]{Indexers: orphans.Indexers()})
 	c.leases = controller.NewInformer("leases", &coordinationv1.Lease{},
 		controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{})
 	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
@@ -176,7 +180,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	informers := []interface {
 		runner
 		WaitForSync(context.Context) error
-	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.copies, c.leases, c.serviceAccounts, all, c.chain}
+	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.copies, c.orphans, c.leases, c.serviceAccounts, all, c.chain}
 	for _, i := range informers {
 		c.run(ctx, i)
 	}
@@ -218,6 +222,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Objects: all, ServiceAccounts: c.serviceAccounts}),
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
 			Copies: c.copies, Placements: c.placements, Objects: all, ControlPlane: c.controlPlane.id}),
+		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
 		status.New(status.Config{Dynamic: c.dynamic, Copies: c.copies, Metadata: all}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
 		push.New(push.Config{Client: c.client, Kube: c.kube, Clusters: c.physicalClusters,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -11,6 +12,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -44,6 +46,7 @@ type Write struct {
 var (
 	copies              = placementv1alpha1.Resource("copies")
 	physicalClusters    = fleetv1alpha1.Resource("physicalclusters")
+	orphans             = fleetv1alpha1.Resource("orphans")
 	leases              = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	events              = schema.GroupResource{Resource: "events"}
 	eventsV1            = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
@@ -81,6 +84,8 @@ func Check(w Write) error {
 	case w.Forgotten:
 		// What it says has been declared gone: to record it again would start over.
 		return fmt.Errorf("physical cluster %s was given up (spec.forget is set): its syncer may not write %s any more", w.Target, w.Resource)
+	case w.Cluster == scope.Root && w.Resource == orphans:
+		return checkOrphan(w)
 	case w.Cluster == scope.Root:
 		return fmt.Errorf("the syncer of %s may not write %s in root", w.Target, w.Resource)
 	case w.Resource == copies:
@@ -89,6 +94,38 @@ func Check(w Write) error {
 		return checkObserved(w)
 	}
 	return fmt.Errorf("the syncer of %s may not write %s", w.Target, w.Resource)
+}
+
+// checkOrphan: a syncer lists what it finds on its own physical cluster, and says
+// what becomes of the orders. The orders are an admin's, and whether the claimed
+// object exists says the server.
+func checkOrphan(w Write) error {
+	if w.Verb == Update && w.Subresource != "status" || w.Verb != Update && w.Subresource != "" {
+		return fmt.Errorf("the syncer of %s may only make, remove and write the status of Orphans; orders are for admins", w.Target)
+	}
+	var found [2]*fleetv1alpha1.Orphan
+	for i, obj := range []metav1.Object{w.Object, w.Old} {
+		if obj == nil {
+			continue
+		}
+		o, ok := obj.(*fleetv1alpha1.Orphan)
+		if !ok {
+			return fmt.Errorf("unexpected type %T of an Orphan", obj)
+		}
+		if o.Spec.PhysicalCluster != w.Target {
+			return fmt.Errorf("the syncer of %s may not write an Orphan of %s", w.Target, o.Spec.PhysicalCluster)
+		}
+		found[i] = o
+	}
+	switch written, old := found[0], found[1]; {
+	case w.Verb == Create && written != nil && written.Spec.Order != "":
+		return fmt.Errorf("the syncer of %s may not give orders", w.Target)
+	case w.Verb == Create && written != nil && written.Name != syncer.OrphanName(w.Target, written.Spec.Object.UID):
+		return fmt.Errorf("an Orphan is named by the UID of the object on %s", w.Target)
+	case w.Verb == Update && written != nil && old != nil && !equality.Semantic.DeepEqual(written.Status.Conditions, old.Status.Conditions):
+		return fmt.Errorf("the syncer of %s may not write the conditions of an Orphan: the server does", w.Target)
+	}
+	return nil
 }
 
 func checkCopy(w Write) error {

@@ -6,11 +6,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
 func aCopy(cluster string) metav1.Object {
 	return &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{Cluster: cluster}}
+}
+
+func orphan(cluster string, order fleetv1alpha1.OrphanOrder, exists metav1.ConditionStatus) *fleetv1alpha1.Orphan {
+	o := &fleetv1alpha1.Orphan{Spec: fleetv1alpha1.OrphanSpec{PhysicalCluster: cluster, Order: order}}
+	o.Spec.Object.UID = "p1"
+	o.Name = syncer.OrphanName(cluster, "p1")
+	if exists != "" {
+		o.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionObjectExists, Status: exists}}
+	}
+	return o
+}
+
+func renamed(o *fleetv1alpha1.Orphan) *fleetv1alpha1.Orphan {
+	o.Name = "east-1"
+	return o
 }
 
 func annotated(key, value string) metav1.Object {
@@ -73,6 +90,18 @@ func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
 		{"a Copy, after it was given up", Write{Forgotten: true, Verb: Create, Resource: copies, Object: aCopy("east")}, false},
 		{"a pod, after it was given up", Write{Forgotten: true, Verb: Update, Resource: pods, Object: ownPod, Old: ownPod}, false},
 		{"the status of its PhysicalCluster, after it was given up", Write{Forgotten: true, Cluster: "root", Verb: Update, Resource: physicalClusters, Subresource: "status", Name: "east"}, true},
+		{"an Orphan that it found", Write{Cluster: "root", Verb: Create, Resource: orphans, Object: orphan("east", "", "")}, true},
+		{"an Orphan of another", Write{Cluster: "root", Verb: Create, Resource: orphans, Object: orphan("west", "", "")}, false},
+		{"an Orphan under another name", Write{Cluster: "root", Verb: Create, Resource: orphans, Object: renamed(orphan("east", "", ""))}, false},
+		{"an Orphan with an order", Write{Cluster: "root", Verb: Create, Resource: orphans, Object: orphan("east", "Remove", "")}, false},
+		{"an order", Write{Cluster: "root", Verb: Update, Resource: orphans, Object: orphan("east", "Remove", ""), Old: orphan("east", "", "")}, false},
+		{"what became of an order", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: orphan("east", "Remove", ""), Old: orphan("east", "Remove", "")}, true},
+		{"what became of an order for another", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: orphan("west", "", ""), Old: orphan("west", "", "")}, false},
+		{"the answer of the server", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: orphan("east", "Remove", "False"), Old: orphan("east", "Remove", "")}, false},
+		{"an Orphan that is gone", Write{Cluster: "root", Verb: Delete, Resource: orphans, Old: orphan("east", "", "")}, true},
+		{"an Orphan of another that is gone", Write{Cluster: "root", Verb: Delete, Resource: orphans, Old: orphan("west", "", "")}, false},
+		{"an Orphan in a logical cluster", Write{Verb: Create, Resource: orphans, Object: orphan("east", "", "")}, false},
+		{"an Orphan, after it was given up", Write{Forgotten: true, Cluster: "root", Verb: Create, Resource: orphans, Object: orphan("east", "", "")}, false},
 		{"a Lease in a logical cluster", Write{Verb: Update, Resource: leases, Namespace: "atoll-system", Name: "east"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

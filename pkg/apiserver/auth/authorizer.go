@@ -120,6 +120,8 @@ func syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 		switch gr {
 		case fleet.Resource("physicalclusters"):
 			return a.GetName() == s.Target && (a.IsReadOnly() || a.GetSubresource() == "status") || a.GetVerb() == "list" || a.GetVerb() == "watch"
+		case fleet.Resource("orphans"): // admission says which
+			return a.GetVerb() != "deletecollection" && (a.GetSubresource() == "" || a.GetSubresource() == "status")
 		case schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}:
 			return a.GetNamespace() == fleet.LeaseNamespace && a.GetVerb() != "deletecollection" && (a.GetName() == s.Target || a.GetVerb() == "create")
 		}
@@ -127,6 +129,8 @@ func syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 	}
 	kind, placeable := workload.ByResource(gr)
 	switch {
+	case gr == fleet.Resource("orphans"):
+		return a.IsReadOnly()
 	case gr == placement.Resource("copies"):
 		return a.GetVerb() != "deletecollection"
 	case gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io"):

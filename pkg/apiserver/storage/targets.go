@@ -12,8 +12,8 @@ import (
 )
 
 // TargetsOf returns the names of the physical clusters that obj is visible to:
-// a Copy to its target, a PhysicalCluster and its Lease (both in "root", named
-// like it) to themselves, everything else to those of its targets annotation.
+// a Copy and an Orphan to its own, a PhysicalCluster and its Lease (both in "root",
+// named like it) to themselves, everything else to those of its targets annotation.
 func TargetsOf(obj runtime.Object) []string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -22,6 +22,8 @@ func TargetsOf(obj runtime.Object) []string {
 	switch o := obj.(type) {
 	case *placementv1alpha1.Copy:
 		return []string{o.Spec.Cluster}
+	case *fleetv1alpha1.Orphan:
+		return []string{o.Spec.PhysicalCluster}
 	case *fleetv1alpha1.PhysicalCluster, *coordination.Lease:
 		if clusterOf(obj) == scope.Root {
 			return []string{m.GetName()}

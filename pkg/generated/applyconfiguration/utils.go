@@ -20,18 +20,32 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=fleet.atoll.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("ClaimedObject"):
+		return &fleetv1alpha1.ClaimedObjectApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterIdentity"):
 		return &fleetv1alpha1.ClusterIdentityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Connection"):
 		return &fleetv1alpha1.ConnectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForgetReport"):
 		return &fleetv1alpha1.ForgetReportApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Orphan"):
+		return &fleetv1alpha1.OrphanApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OrphanCounts"):
+		return &fleetv1alpha1.OrphanCountsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OrphansOrder"):
+		return &fleetv1alpha1.OrphansOrderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OrphanSpec"):
+		return &fleetv1alpha1.OrphanSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OrphanStatus"):
+		return &fleetv1alpha1.OrphanStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalCluster"):
 		return &fleetv1alpha1.PhysicalClusterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterSpec"):
 		return &fleetv1alpha1.PhysicalClusterSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterStatus"):
 		return &fleetv1alpha1.PhysicalClusterStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalObject"):
+		return &fleetv1alpha1.PhysicalObjectApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &fleetv1alpha1.SecretReferenceApplyConfiguration{}
 

@@ -20,13 +20,21 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		v1alpha1.ClaimedObject{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref),
 		v1alpha1.ClusterIdentity{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_ClusterIdentity(ref),
 		v1alpha1.Connection{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_Connection(ref),
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
+		v1alpha1.Orphan{}.OpenAPIModelName():                              schema_pkg_apis_fleet_v1alpha1_Orphan(ref),
+		v1alpha1.OrphanCounts{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphanCounts(ref),
+		v1alpha1.OrphanList{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_OrphanList(ref),
+		v1alpha1.OrphanSpec{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_OrphanSpec(ref),
+		v1alpha1.OrphanStatus{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphanStatus(ref),
+		v1alpha1.OrphansOrder{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphansOrder(ref),
 		v1alpha1.PhysicalCluster{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_PhysicalCluster(ref),
 		v1alpha1.PhysicalClusterList{}.OpenAPIModelName():                 schema_pkg_apis_fleet_v1alpha1_PhysicalClusterList(ref),
 		v1alpha1.PhysicalClusterSpec{}.OpenAPIModelName():                 schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref),
 		v1alpha1.PhysicalClusterStatus{}.OpenAPIModelName():               schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref),
+		v1alpha1.PhysicalObject{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
 		placementv1alpha1.ClusterPlacementPolicy{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref),
 		placementv1alpha1.ClusterPlacementPolicyList{}.OpenAPIModelName(): schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicyList(ref),
@@ -50,6 +58,49 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		tenancyv1alpha1.LogicalClusterList{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterList(ref),
 		tenancyv1alpha1.LogicalClusterSpec{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterSpec(ref),
 		tenancyv1alpha1.LogicalClusterStatus{}.OpenAPIModelName():         schema_pkg_apis_tenancy_v1alpha1_LogicalClusterStatus(ref),
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClaimedObject names an object of a logical cluster, of the same kind.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the logical one; of a Namespace, itself.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+				},
+				Required: []string{"cluster", "namespace", "name", "uid"},
+			},
+		},
 	}
 }
 
@@ -172,6 +223,267 @@ func schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref common.ReferenceCallback) c
 					},
 				},
 				Required: []string{"at", "copies"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_Orphan(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Orphan is an object of a physical cluster that carries the mark of this control plane and has neither an object nor a Copy here. The syncer of the physical cluster makes it when it finds one, and removes it when that is gone or a copy again. Nothing happens to what it names without an order.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what was found, and what an admin orders.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.OrphanSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what became of the order.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.OrphanStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.OrphanSpec{}.OpenAPIModelName(), v1alpha1.OrphanStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_OrphanCounts(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OrphanCounts counts orphans.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"found": {
+						SchemaProps: spec.SchemaProps{
+							Description: "found is how many there are, listed or not.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"undecided": {
+						SchemaProps: spec.SchemaProps{
+							Description: "undecided is how many of them have no order.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_OrphanList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OrphanList is a list of Orphans.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Orphan{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Orphan{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_OrphanSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OrphanSpec is what was found and what is to become of it. All of it save order never changes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalCluster is where it is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "object is what is on the physical cluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PhysicalObject{}.OpenAPIModelName()),
+						},
+					},
+					"claim": {
+						SchemaProps: spec.SchemaProps{
+							Description: "claim is the object that it says to be the copy of.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ClaimedObject{}.OpenAPIModelName()),
+						},
+					},
+					"order": {
+						SchemaProps: spec.SchemaProps{
+							Description: "order is written by an admin: Leave, Remove or Adopt. Empty as long as nobody has decided.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"physicalCluster", "object", "claim"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ClaimedObject{}.OpenAPIModelName(), v1alpha1.PhysicalObject{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_OrphanStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OrphanStatus is what became of an order.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state, reason and message are the syncer's.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation that they are about.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions: ObjectExists, which the server writes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_OrphansOrder(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OrphansOrder is an order for many Orphans.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"order": {
+						SchemaProps: spec.SchemaProps{
+							Description: "order is Leave, Remove or Adopt.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"foundBefore": {
+						SchemaProps: spec.SchemaProps{
+							Description: "foundBefore bounds what the order is about: Orphans that were made until then. It may lie ahead.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"order", "foundBefore"},
 			},
 		},
 		Dependencies: []string{
@@ -342,6 +654,12 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"orphans": {
+						SchemaProps: spec.SchemaProps{
+							Description: "orphans orders what becomes of all Orphans of the physical cluster that have no order of their own.",
+							Ref:         ref(v1alpha1.OrphansOrder{}.OpenAPIModelName()),
+						},
+					},
 					"forget": {
 						SchemaProps: spec.SchemaProps{
 							Description: "forget declares the physical cluster lost for good: its copies count as removed although nobody saw them go. Status keeps the report.",
@@ -353,7 +671,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Connection{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -499,6 +817,13 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							Format: "",
 						},
 					},
+					"orphans": {
+						SchemaProps: spec.SchemaProps{
+							Description: "orphans counts what is on the physical cluster and belongs to nothing here; it is listed as Orphans.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.OrphanCounts{}.OpenAPIModelName()),
+						},
+					},
 					"forgotten": {
 						SchemaProps: spec.SchemaProps{
 							Description: "forgotten reports what spec.forget gave up.",
@@ -509,7 +834,77 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ClusterIdentity{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.ClusterIdentity{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PhysicalObject names an object of a physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the physical one; a namespace is in none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"created": {
+						SchemaProps: spec.SchemaProps{
+							Description: "created is when it was made there.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"version", "resource", "kind", "name", "uid"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -34,12 +34,7 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 	case syncer.AskServer:
 		return p.ask(ctx, a.UID)
 	case syncer.Report:
-		if p.orphans.put(p.key, string(a.UID)) {
-			klog.FromContext(ctx).Info("Found a copy without a record, leaving it alone", "uid", a.UID)
-			p.report.orphans(p.orphans.len())
-		}
-		p.after = 10 * time.Minute
-		return nil
+		return p.foundOrphans(ctx)
 	}
 	return fmt.Errorf("unknown verb %q", a.Verb)
 }

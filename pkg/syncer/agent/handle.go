@@ -32,6 +32,7 @@ func (s *session) handle() {
 		i.Handle(func(old, new *unstructured.Unstructured) { s.belowChanged(gvr, old, new) })
 	}
 	s.copies.Handle(s.copyChanged)
+	s.listed.Handle(s.orphanRecordChanged)
 	s.events.Handle(func(_, new *unstructured.Unstructured) {
 		if new != nil {
 			s.eventQueue.Enqueue(new.GetNamespace() + "/" + new.GetName())
@@ -50,6 +51,7 @@ func (s *session) logicalChanged(kind workload.Kind, old, new *unstructured.Unst
 	}
 	key := keyOf(kind, obj)
 	s.objectQueue.Enqueue(key)
+	s.claimChanged(key)
 	if came(old, new) {
 		s.ownerCame(key)
 	}
@@ -199,6 +201,9 @@ func (s *session) belowChanged(gvr schema.GroupVersionResource, old, new *unstru
 				break
 			}
 			s.objectQueue.Enqueue(key)
+			for _, o := range s.listed.ByIndex(byUID, string(obj.GetUID())) {
+				s.orphanQueue.Enqueue(o.Name)
+			}
 		}
 		if _, ok := s.observed[gvr]; ok && !s.isCopy(gvr, obj) {
 			s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: obj.GetUID()})
@@ -222,6 +227,7 @@ func (s *session) copyChanged(old, new *placementv1alpha1.Copy) {
 		s.writtenCopies.forget(key, old.UID)
 		s.noCopy(key)
 	}
+	s.claimChanged(key)
 	if new == nil || !s.writtenCopies.arrived(key, new) || old == nil && new.Status.State != placementv1alpha1.CopyPending {
 		s.objectQueue.Enqueue(key)
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
@@ -48,10 +49,14 @@ func TestASessionThatEndsBeforeItSyncsLeavesNothingBehind(t *testing.T) {
 		never := controller.NewInformer("copies", &placementv1alpha1.Copy{}, controller.ListWatch{
 			List: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return nil, ctx.Err() },
 		}, controller.InformerOptions[*placementv1alpha1.Copy]{})
-		s := &session{report: a.report, copies: never}
+		listed := controller.NewInformer("orphans", &fleetv1alpha1.Orphan{}, controller.ListWatch{
+			List: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return nil, ctx.Err() },
+		}, controller.InformerOptions[*fleetv1alpha1.Orphan]{})
+		s := &session{report: a.report, copies: never, listed: listed}
 		s.objectQueue = controller.New("objects", 1, s.reconcile)
 		s.sightingQueue = controller.New("sightings", 1, s.observe)
 		s.eventQueue = controller.New("events", 1, s.bringEvent)
+		s.orphanQueue = controller.New("orphans", 1, s.orphan)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := s.run(ctx); err == nil {

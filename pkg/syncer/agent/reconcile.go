@@ -99,6 +99,9 @@ func (p *pass) run(ctx context.Context) error {
 
 // done forgets what was only of interest while something was wrong.
 func (p *pass) done() {
+	if p.unlisted.drop(p.key) {
+		p.countOrphans()
+	}
 	if p.in.Failure != nil || (p.in.Copy != nil && unfinished[p.in.Copy.Status.State]) {
 		p.after = p.refused.When(p.key)
 		return
@@ -114,9 +117,6 @@ func (p *pass) done() {
 		p.asked.drop(p.key)
 		p.uncounted.drop(p.key)
 		p.reverts.forget(p.key)
-		if (stands || p.in.Physical == nil) && p.orphans.drop(p.key) {
-			p.report.orphans(p.orphans.len())
-		}
 	}
 }
 
@@ -130,7 +130,7 @@ var unfinished = map[placementv1alpha1.CopyState]bool{
 func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref: p.key.ref(p.kind), Target: p.target, ControlPlane: p.controlPlane,
-		Settled: p.settled.get(p.key), Owner: p.standIn, Reverts: p.reverts.get(p.key), Now: time.Now(),
+		Settled: p.settled.get(p.key), Owner: p.standIn, Reverts: p.reverts.get(p.key), Now: time.Now(), Orphan: p.orphanOrder,
 	}
 	if obj, ok := p.logical[p.key.Resource].Get(p.key.Request); ok {
 		p.in.Logical = obj

@@ -66,7 +66,7 @@ type reporter struct {
 	world     world
 	known     chan struct{} // closed and replaced when world changes
 	isSyncing bool
-	strays    int
+	strays    fleetv1alpha1.OrphanCounts
 	failure   *reportFailure
 }
 
@@ -134,12 +134,21 @@ func (r *reporter) syncing(is bool) {
 	r.notify()
 }
 
-// orphans notes how many copies nothing stands for.
-func (r *reporter) orphans(n int) {
+// orphans notes how many objects of ours nothing in the control plane stands for.
+func (r *reporter) orphans(n fleetv1alpha1.OrphanCounts) {
 	r.mu.Lock()
+	changed := r.strays != n
 	r.strays = n
 	r.mu.Unlock()
-	r.notify()
+	if changed {
+		r.notify()
+	}
+}
+
+func (r *reporter) orphanCounts() fleetv1alpha1.OrphanCounts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.strays
 }
 
 // await returns the world as soon as it is known and there is something to do.
@@ -265,6 +274,7 @@ func (r *reporter) once(ctx context.Context) (done bool, err error) {
 	if failure == nil {
 		seen.fill(&wanted.Status)
 	}
+	wanted.Status.Orphans = r.orphanCounts()
 	for _, c := range r.conditions(pc.Generation) {
 		apimeta.SetStatusCondition(&wanted.Status.Conditions, c)
 	}
@@ -298,8 +308,8 @@ func (r *reporter) conditions(generation int64) []metav1.Condition {
 	} else if r.isSyncing {
 		syncing.Status, syncing.Reason, syncing.Message = metav1.ConditionTrue, "Watching", "all watches are held"
 	}
-	if r.strays > 0 {
-		syncing.Message += fmt.Sprintf("; %d copies have neither an object nor a record in the control plane and are left alone", r.strays)
+	if n := r.strays.Undecided; n > 0 {
+		syncing.Message += fmt.Sprintf("; %d objects there have neither an object nor a record here and wait for an order, see kubectl get orphans", n)
 	}
 	return []metav1.Condition{ready, syncing}
 }

@@ -32,6 +32,7 @@ const (
 	objectWorkers   = 24
 	sightingWorkers = 16
 	eventWorkers    = 2
+	orphanWorkers   = 2
 )
 
 // session is one run of the syncer against a known world.
@@ -54,10 +55,12 @@ type session struct {
 	below   map[schema.GroupVersionResource]*objects
 	copies  *copies
 	events  *objects
+	listed  *orphanRecords
 
 	objectQueue   *controller.Controller[objectKey]
 	sightingQueue *controller.Controller[sightingKey]
 	eventQueue    *controller.Controller[string]
+	orphanQueue   *controller.Controller[string]
 
 	// What was written and has not come back yet.
 	writtenCopies  *recent[objectKey, *placementv1alpha1.Copy]
@@ -65,8 +68,9 @@ type session struct {
 	writtenLogical *recent[sightingKey, *unstructured.Unstructured]
 
 	settled *notes[string]
-	orphans *notes[string]
-	asked   *notes[types.UID]
+	// unlisted are the orphans that the list has no room for.
+	unlisted *notes[bool]
+	asked    *notes[types.UID]
 	// uncounted is since when objects have waited for a quota to be enforced below.
 	uncounted *notes[time.Time]
 	refused   workqueue.TypedRateLimiter[objectKey]
@@ -87,7 +91,7 @@ func newSession(a *Agent, w world) *session {
 		writtenBelow:   newRecent[objectKey, *unstructured.Unstructured](),
 		writtenLogical: newRecent[sightingKey, *unstructured.Unstructured](),
 		settled:        newNotes[string](),
-		orphans:        newNotes[string](),
+		unlisted:       newNotes[bool](),
 		asked:          newNotes[types.UID](),
 		uncounted:      newNotes[time.Time](),
 		refused:        workqueue.NewTypedItemExponentialFailureRateLimiter[objectKey](time.Second, 2*time.Minute),
@@ -97,6 +101,7 @@ func newSession(a *Agent, w world) *session {
 	s.objectQueue = controller.New("syncer/objects", objectWorkers, s.reconcile)
 	s.sightingQueue = controller.New("syncer/sightings", sightingWorkers, s.observe)
 	s.eventQueue = controller.New("syncer/events", eventWorkers, s.bringEvent)
+	s.orphanQueue = controller.New("syncer/orphans", orphanWorkers, s.orphan)
 	for _, k := range workload.Kinds() {
 		// All kinds are watched above: an object of one that is not served below
 		// gets a Copy that says so.
@@ -120,7 +125,7 @@ func (s *session) run(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel()
 	defer s.endWithThePast(cancel)()
-	for _, q := range []interface{ ShutDown() }{s.objectQueue, s.sightingQueue, s.eventQueue} {
+	for _, q := range []interface{ ShutDown() }{s.objectQueue, s.sightingQueue, s.eventQueue, s.orphanQueue} {
 		defer q.ShutDown() // also if they are never run
 	}
 
@@ -128,12 +133,16 @@ func (s *session) run(ctx context.Context) error {
 		running.Go(func() { i.Run(ctx) })
 	}
 	running.Go(func() { s.copies.Run(ctx) })
+	running.Go(func() { s.listed.Run(ctx) })
 	for _, i := range s.informers() {
 		if err := i.WaitForSync(ctx); err != nil {
 			return err
 		}
 	}
 	if err := s.copies.WaitForSync(ctx); err != nil {
+		return err
+	}
+	if err := s.listed.WaitForSync(ctx); err != nil {
 		return err
 	}
 	if err := s.report.meet(ctx, s.expected); err != nil {
@@ -147,6 +156,7 @@ func (s *session) run(ctx context.Context) error {
 	running.Go(func() { s.objectQueue.Run(ctx) })
 	running.Go(func() { s.sightingQueue.Run(ctx) })
 	running.Go(func() { s.eventQueue.Run(ctx) })
+	running.Go(func() { s.orphanQueue.Run(ctx) })
 	s.report.syncing(true)
 	defer s.report.syncing(false)
 	logger.Info("Syncing", "controlPlane", s.controlPlane)
@@ -209,6 +219,7 @@ func (s *session) makeInformers(w world) {
 		controller.InformerOptions[*placementv1alpha1.Copy]{
 			Server: s.up.server, Metadata: listMetadata(s.up.metadata, placementv1alpha1.SchemeGroupVersion.WithResource("copies")),
 		})
+	s.listed = s.orphanInformer()
 	s.events = controller.NewInformer("events on "+s.target, example(schema.GroupVersionKind{Version: "v1", Kind: "Event"}),
 		controller.Lists(s.down.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("events"))),
 		controller.InformerOptions[*unstructured.Unstructured]{Unscoped: true, Transform: s.eventOfOurs, Server: s.down.server})

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
@@ -65,6 +66,11 @@ func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.O
 		created.Annotations = map[string]string{logicalcluster.AnnotationKey: "shop"} // as the server does
 		return false, nil, nil
 	})
+	records.PrependReactor("create", "orphans", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		created := a.(clienttesting.CreateAction).GetObject().(*fleetv1alpha1.Orphan)
+		created.Annotations = map[string]string{logicalcluster.AnnotationKey: "root"}
+		return false, nil, nil
+	})
 	a := &Agent{
 		target: "east",
 		up:     upstream{dynamic: f.above, atoll: records, kube: kubefake.NewClientset()},
@@ -96,7 +102,8 @@ func (f *fixture) watch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(f.ctx, 10*time.Second)
 	t.Cleanup(cancel)
 	go f.session.copies.Run(ctx) // all end with ctx
-	waits := []func(context.Context) error{f.session.copies.WaitForSync}
+	go f.session.listed.Run(ctx)
+	waits := []func(context.Context) error{f.session.copies.WaitForSync, f.session.listed.WaitForSync}
 	for _, i := range f.informers() {
 		go i.Run(ctx)
 		waits = append(waits, i.WaitForSync)

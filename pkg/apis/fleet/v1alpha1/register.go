@@ -28,6 +28,7 @@ func Resource(resource string) schema.GroupResource {
 func Types() []runtime.Object {
 	return []runtime.Object{
 		&PhysicalCluster{}, &PhysicalClusterList{},
+		&Orphan{}, &OrphanList{},
 	}
 }
 

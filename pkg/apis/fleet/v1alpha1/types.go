@@ -79,6 +79,10 @@ type PhysicalClusterSpec struct {
 	// it, and that all is to be made anew: the time in status.identity.emptied.
 	// +optional
 	Emptied *metav1.Time `json:"emptied,omitempty"`
+	// orphans orders what becomes of all Orphans of the physical cluster that have
+	// no order of their own.
+	// +optional
+	Orphans *OrphansOrder `json:"orphans,omitempty"`
 	// forget declares the physical cluster lost for good: its copies count as
 	// removed although nobody saw them go. Status keeps the report.
 	// +optional
@@ -158,6 +162,10 @@ type PhysicalClusterStatus struct {
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// +optional
 	DefaultStorageClass string `json:"defaultStorageClass,omitempty"`
+	// orphans counts what is on the physical cluster and belongs to nothing here;
+	// it is listed as Orphans.
+	// +optional
+	Orphans OrphanCounts `json:"orphans,omitzero"`
 	// forgotten reports what spec.forget gave up.
 	// +optional
 	Forgotten *ForgetReport `json:"forgotten,omitempty"`

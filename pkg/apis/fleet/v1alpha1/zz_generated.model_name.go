@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClaimedObject) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ClaimedObject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterIdentity) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.ClusterIdentity"
 }
@@ -18,6 +23,36 @@ func (in Connection) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForgetReport) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.ForgetReport"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Orphan) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.Orphan"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OrphanCounts) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.OrphanCounts"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OrphanList) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.OrphanList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OrphanSpec) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.OrphanSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OrphanStatus) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.OrphanStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OrphansOrder) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.OrphansOrder"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -38,6 +73,11 @@ func (in PhysicalClusterSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PhysicalClusterStatus) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.PhysicalClusterStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PhysicalObject) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PhysicalObject"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -16,7 +17,7 @@ import (
 
 // Kinds are all kinds of our own.
 func Kinds() []Kind {
-	return []Kind{LogicalCluster(), PhysicalCluster(), ClusterPlacementPolicy(), Placement(), Copy()}
+	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), ClusterPlacementPolicy(), Placement(), Copy()}
 }
 
 // LogicalCluster is served in root.
@@ -73,6 +74,39 @@ func PhysicalCluster() Kind {
 			c := o.(*fleet.PhysicalCluster)
 			ready, reason := conditionCells(c.Status.Conditions, fleet.ConditionReady)
 			return []any{ready, fmt.Sprint(!c.Spec.Unschedulable), c.Status.Version, fmt.Sprint(c.Status.Nodes), string(c.Spec.Connection.Type), reason}
+		},
+	}
+}
+
+// Orphan is served in root.
+func Orphan() Kind {
+	return Kind{
+		GroupVersion: fleet.SchemeGroupVersion, Kind: "Orphan", Plural: "orphans", Singular: "orphan",
+		ShortNames: []string{"orp"}, RootOnly: true,
+		New:      func() runtime.Object { return &fleet.Orphan{} },
+		NewList:  func() runtime.Object { return &fleet.OrphanList{} },
+		Spec:     func(o runtime.Object) any { return &o.(*fleet.Orphan).Spec },
+		Status:   func(o runtime.Object) any { return &o.(*fleet.Orphan).Status },
+		Validate: validateOrphan,
+		Columns: []metav1.TableColumnDefinition{
+			column("Physical Cluster", "Where it is."), column("Kind", "What it is."), column("Object", "Its namespace and name there."),
+			column("Claims", "The logical cluster, namespace and name that it says to be the copy of."),
+			column("Order", "What an admin ordered."), column("State", "How far the order is."), column("Reason", "Why."),
+			column("Made", "How long it has been on the physical cluster; the age is since it was found."), wideColumn("Message", "In words."),
+		},
+		Row: func(obj runtime.Object) []any {
+			o := obj.(*fleet.Orphan)
+			object, claim := o.Spec.Object, o.Spec.Claim
+			below := object.Name
+			if object.Namespace != "" {
+				below = object.Namespace + "/" + object.Name
+			}
+			claimed := claim.Cluster + "/" + claim.Namespace
+			if object.Namespace != "" {
+				claimed += "/" + claim.Name
+			}
+			return []any{o.Spec.PhysicalCluster, object.Kind, below, claimed, string(o.Spec.Order), string(o.Status.State), o.Status.Reason,
+				metatable.ConvertToHumanReadableDateType(object.Created), o.Status.Message}
 		},
 	}
 }

@@ -1,6 +1,8 @@
 package native
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -81,10 +83,67 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 	if len(spec.Identity) > maxIdentity {
 		errs = append(errs, field.TooLong(specPath.Child("identity"), "", maxIdentity))
 	}
+	if o := spec.Orphans; o != nil {
+		path := specPath.Child("orphans")
+		errs = append(errs, validateOrder(o.Order, path.Child("order"))...)
+		if o.FoundBefore.IsZero() {
+			errs = append(errs, field.Required(path.Child("foundBefore"), "the time until which Orphans were found that the order is about, such as now"))
+		}
+	}
 	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
 	for name, quantity := range spec.Bounds {
 		if quantity.Sign() < 0 {
 			errs = append(errs, field.Invalid(specPath.Child("bounds").Key(string(name)), quantity.String(), "must not be negative"))
+		}
+	}
+	return errs
+}
+
+func validateOrder(order fleet.OrphanOrder, path *field.Path) field.ErrorList {
+	all := []fleet.OrphanOrder{fleet.OrphanLeave, fleet.OrphanRemove, fleet.OrphanAdopt}
+	switch {
+	case order == "":
+		return field.ErrorList{field.Required(path, "one of Leave, Remove, Adopt")}
+	case !slices.Contains(all, order):
+		return field.ErrorList{field.NotSupported(path, order, all)}
+	}
+	return nil
+}
+
+func validateOrphan(obj, old runtime.Object) field.ErrorList {
+	var errs field.ErrorList
+	spec := obj.(*fleet.Orphan).Spec
+	if spec.Order != "" {
+		errs = append(errs, validateOrder(spec.Order, specPath.Child("order"))...)
+	}
+	if old != nil {
+		if was := old.(*fleet.Orphan).Spec; was.PhysicalCluster != spec.PhysicalCluster || was.Claim != spec.Claim ||
+			!apiequality.Semantic.DeepEqual(was.Object, spec.Object) {
+			errs = append(errs, field.Forbidden(specPath, "names what was found and never changes, save for the order"))
+		}
+		return errs
+	}
+	if problem := scope.ValidateName(spec.PhysicalCluster); problem != "" {
+		errs = append(errs, field.Invalid(specPath.Child("physicalCluster"), spec.PhysicalCluster, problem))
+	}
+	object, claim := specPath.Child("object"), specPath.Child("claim")
+	for _, f := range []struct {
+		path     *field.Path
+		value    string
+		optional bool
+	}{
+		{object.Child("group"), spec.Object.Group, true}, {object.Child("version"), spec.Object.Version, false},
+		{object.Child("resource"), spec.Object.Resource, false}, {object.Child("kind"), spec.Object.Kind, false},
+		{object.Child("namespace"), spec.Object.Namespace, true}, {object.Child("name"), spec.Object.Name, false},
+		{object.Child("uid"), string(spec.Object.UID), false}, {claim.Child("cluster"), spec.Claim.Cluster, false},
+		{claim.Child("namespace"), spec.Claim.Namespace, false}, {claim.Child("name"), spec.Claim.Name, false},
+		{claim.Child("uid"), string(spec.Claim.UID), false},
+	} {
+		switch {
+		case f.value == "" && !f.optional:
+			errs = append(errs, field.Required(f.path, "identifies the orphan"))
+		case len(f.value) > validation.DNS1123SubdomainMaxLength:
+			errs = append(errs, field.TooLong(f.path, "", validation.DNS1123SubdomainMaxLength))
 		}
 	}
 	return errs

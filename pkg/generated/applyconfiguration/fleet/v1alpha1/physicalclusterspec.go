@@ -31,6 +31,9 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// emptied confirms that the physical cluster has lost everything that was on
 	// it, and that all is to be made anew: the time in status.identity.emptied.
 	Emptied *metav1.Time `json:"emptied,omitempty"`
+	// orphans orders what becomes of all Orphans of the physical cluster that have
+	// no order of their own.
+	Orphans *OrphansOrderApplyConfiguration `json:"orphans,omitempty"`
 	// forget declares the physical cluster lost for good: its copies count as
 	// removed although nobody saw them go. Status keeps the report.
 	Forget *bool `json:"forget,omitempty"`
@@ -89,6 +92,14 @@ func (b *PhysicalClusterSpecApplyConfiguration) WithIdentity(value types.UID) *P
 // If called multiple times, the Emptied field is set to the value of the last call.
 func (b *PhysicalClusterSpecApplyConfiguration) WithEmptied(value metav1.Time) *PhysicalClusterSpecApplyConfiguration {
 	b.Emptied = &value
+	return b
+}
+
+// WithOrphans sets the Orphans field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Orphans field is set to the value of the last call.
+func (b *PhysicalClusterSpecApplyConfiguration) WithOrphans(value *OrphansOrderApplyConfiguration) *PhysicalClusterSpecApplyConfiguration {
+	b.Orphans = value
 	return b
 }
 

@@ -37,6 +37,9 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// listed first and named in defaultStorageClass.
 	StorageClasses      []string `json:"storageClasses,omitempty"`
 	DefaultStorageClass *string  `json:"defaultStorageClass,omitempty"`
+	// orphans counts what is on the physical cluster and belongs to nothing here;
+	// it is listed as Orphans.
+	Orphans *OrphanCountsApplyConfiguration `json:"orphans,omitempty"`
 	// forgotten reports what spec.forget gave up.
 	Forgotten *ForgetReportApplyConfiguration `json:"forgotten,omitempty"`
 }
@@ -141,6 +144,14 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithStorageClasses(values ...s
 // If called multiple times, the DefaultStorageClass field is set to the value of the last call.
 func (b *PhysicalClusterStatusApplyConfiguration) WithDefaultStorageClass(value string) *PhysicalClusterStatusApplyConfiguration {
 	b.DefaultStorageClass = &value
+	return b
+}
+
+// WithOrphans sets the Orphans field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Orphans field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithOrphans(value *OrphanCountsApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.Orphans = value
 	return b
 }
 

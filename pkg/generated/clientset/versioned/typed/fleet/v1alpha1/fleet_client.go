@@ -12,12 +12,17 @@ import (
 
 type FleetV1alpha1Interface interface {
 	RESTClient() rest.Interface
+	OrphansGetter
 	PhysicalClustersGetter
 }
 
 // FleetV1alpha1Client is used to interact with features provided by the fleet.atoll.dev group.
 type FleetV1alpha1Client struct {
 	restClient rest.Interface
+}
+
+func (c *FleetV1alpha1Client) Orphans() OrphanInterface {
+	return newOrphans(c)
 }
 
 func (c *FleetV1alpha1Client) PhysicalClusters() PhysicalClusterInterface {

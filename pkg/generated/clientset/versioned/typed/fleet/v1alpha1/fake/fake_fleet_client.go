@@ -12,6 +12,10 @@ type FakeFleetV1alpha1 struct {
 	*testing.Fake
 }
 
+func (c *FakeFleetV1alpha1) Orphans() v1alpha1.OrphanInterface {
+	return newFakeOrphans(c)
+}
+
 func (c *FakeFleetV1alpha1) PhysicalClusters() v1alpha1.PhysicalClusterInterface {
 	return newFakePhysicalClusters(c)
 }

@@ -1,0 +1,214 @@
+package syncer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// ReasonOrphanInTheWay is the failure of a copy whose place an orphan has of which
+// an admin has not said that it may go, or be taken over.
+const ReasonOrphanInTheWay = "OrphanInTheWay"
+
+// OrphanName is the name of the Orphan for an object of a physical cluster.
+func OrphanName(target string, uid types.UID) string {
+	sum := sha256.Sum256([]byte(target + "/" + string(uid)))
+	return target + "-" + hex.EncodeToString(sum[:6])
+}
+
+// NewOrphan lists an object of a physical cluster; ok is false if it has no mark of
+// the control plane.
+func NewOrphan(target, controlPlane string, kind workload.Kind, obj *unstructured.Unstructured) (o *fleetv1alpha1.Orphan, ok bool) {
+	mark, ok := MarkOf(kind.GroupResource(), obj)
+	if !ok || mark.ControlPlane != controlPlane {
+		return nil, false
+	}
+	return &fleetv1alpha1.Orphan{
+		ObjectMeta: metav1.ObjectMeta{Name: OrphanName(target, obj.GetUID())},
+		Spec: fleetv1alpha1.OrphanSpec{
+			PhysicalCluster: target,
+			Object: fleetv1alpha1.PhysicalObject{
+				Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind,
+				Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), Created: obj.GetCreationTimestamp(),
+			},
+			Claim: fleetv1alpha1.ClaimedObject{Cluster: mark.Cluster.String(), Namespace: mark.Namespace, Name: mark.Name, UID: mark.UID},
+		},
+	}, true
+}
+
+// ClaimOf is the object that an Orphan claims to be the copy of.
+func ClaimOf(kind workload.Kind, o *fleetv1alpha1.Orphan) Ref {
+	ref := Ref{Kind: kind, Cluster: logicalcluster.Name(o.Spec.Claim.Cluster), Namespace: o.Spec.Claim.Namespace, Name: o.Spec.Claim.Name}
+	if ref.IsNamespace() {
+		ref.Namespace = ""
+	}
+	return ref
+}
+
+// OrphanInput is what is known about one orphan.
+type OrphanInput struct {
+	Target, ControlPlane string
+	Kind                 workload.Kind
+	Orphan               *fleetv1alpha1.Orphan
+	// Physical is the object with the UID of the orphan; nil says that the physical
+	// cluster was asked and does not have it.
+	Physical *unstructured.Unstructured
+	// Mirrored says that an object above stands for it.
+	Mirrored bool
+	// Copy is the record of the claimed object on the target, Logical the claimed
+	// object as the target sees it, by name, and Namespace where its copy goes.
+	Copy      *placementv1alpha1.Copy
+	Logical   *unstructured.Unstructured
+	Namespace string
+	// Contents is, for a namespace, how many objects with our mark are in it.
+	Contents int
+	// Failure is why the deletion failed; nil if it did not.
+	Failure *Failure
+}
+
+// OrphanVerb says what an OrphanAction does.
+type OrphanVerb string
+
+const (
+	// OrphanKeep: the status is all.
+	OrphanKeep OrphanVerb = "Keep"
+	// OrphanDrop removes the Orphan: it is none any more.
+	OrphanDrop OrphanVerb = "Drop"
+	// OrphanDelete deletes the object of the physical cluster, by UID.
+	OrphanDelete OrphanVerb = "Delete"
+)
+
+// OrphanAction is what to do, after the status was written if it differs.
+type OrphanAction struct {
+	Verb   OrphanVerb
+	Status fleetv1alpha1.OrphanStatus
+}
+
+// PlanOrphan says what to do about an orphan.
+//
+//	the object below        order    the server, asked by UID    do
+//	gone, or without mark   any      any                         1 Drop
+//	recorded by the Copy,   any      any                         2 Drop
+//	or mirrored
+//	there                   none     any                         3 Found
+//	there                   Leave    any                         4 Left
+//	there, the claimed one  Remove   any                         5 Refused, ObjectExists
+//	is in view
+//	there                   Remove   not asked for this order    6 Removing, AskingServer
+//	there                   Remove   it exists                   7 Refused, ObjectExists
+//	there, with contents    Remove   it is gone                  8 Removing, NotEmpty
+//	there, being deleted    Remove   it is gone                  9 Removing, Terminating
+//	there                   Remove   it is gone                  10 Removing, Delete; or why that failed
+//	there, nothing of the   Adopt    it exists                   11 Refused, NotPlacedHere
+//	name is in view                  else                        12 Refused, NoObject
+//	there, elsewhere        Adopt    any                         13 Refused, OtherNamespace
+//	there, in its place     Adopt    any                         14 Adopting: Plan takes it over; or why that failed
+//
+// Only 10 removes anything. It does not rest on what is not seen, but on an order
+// of an admin and on the word of the server, for the UID of the mark, about this
+// very order; and on the deletion naming the UID below.
+func PlanOrphan(in OrphanInput) OrphanAction {
+	if !in.isOrphan() {
+		return OrphanAction{Verb: OrphanDrop} // 1, 2
+	}
+	switch in.Orphan.Spec.Order {
+	case fleetv1alpha1.OrphanLeave:
+		return in.say(fleetv1alpha1.OrphanLeft, "Ordered", "it is left where it is") // 4
+	case fleetv1alpha1.OrphanRemove:
+		return in.remove()
+	case fleetv1alpha1.OrphanAdopt:
+		return in.adopt()
+	}
+	reason, message := "NoObject", "it has neither an object nor a record here"
+	if c := apimeta.FindStatusCondition(in.Orphan.Status.Conditions, fleetv1alpha1.ConditionObjectExists); c != nil {
+		reason, message = c.Reason, c.Message
+	}
+	return in.say(fleetv1alpha1.OrphanFound, reason, message) // 3
+}
+
+func (in OrphanInput) isOrphan() bool {
+	if in.Physical == nil || in.Mirrored {
+		return false
+	}
+	mark, ok := MarkOf(in.Kind.GroupResource(), in.Physical)
+	if !ok || mark.ControlPlane != in.ControlPlane {
+		return false
+	}
+	return in.Copy == nil || in.Copy.Status.PhysicalUID != in.Physical.GetUID() || in.Copy.Status.State == placementv1alpha1.CopyRemoved
+}
+
+// remove: cells 5 to 10.
+func (in OrphanInput) remove() OrphanAction {
+	exists := apimeta.FindStatusCondition(in.Orphan.Status.Conditions, fleetv1alpha1.ConditionObjectExists)
+	claimed := in.Orphan.Spec.Claim.UID
+	switch {
+	case in.Logical != nil && in.Logical.GetUID() == claimed: // 5
+		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", "the object that it claims to be the copy of is placed here")
+	case exists == nil || exists.ObservedGeneration != in.Orphan.Generation: // 6
+		return in.say(fleetv1alpha1.OrphanRemoving, "AskingServer", "waiting for the server to say whether the claimed object is gone")
+	case exists.Status != metav1.ConditionFalse: // 7
+		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", exists.Message)
+	case in.Kind.Role == workload.Container && in.Contents > 0: // 8
+		return in.say(fleetv1alpha1.OrphanRemoving, "NotEmpty", fmt.Sprintf("%d objects of this control plane are in it; it goes after them", in.Contents))
+	case in.Physical.GetDeletionTimestamp() != nil: // 9
+		message := "it is being deleted on the physical cluster"
+		if f := in.Physical.GetFinalizers(); len(f) > 0 {
+			message += ", waiting for finalizers: " + join(f)
+		}
+		return in.say(fleetv1alpha1.OrphanRemoving, "Terminating", message)
+	}
+	a := in.say(fleetv1alpha1.OrphanRemoving, "Deleting", "it is deleted on the physical cluster") // 10
+	if in.Failure != nil {
+		a = in.say(fleetv1alpha1.OrphanRemoving, in.Failure.Reason, in.Failure.Message)
+	}
+	a.Verb = OrphanDelete
+	return a
+}
+
+// adopt: cells 11 to 14.
+func (in OrphanInput) adopt() OrphanAction {
+	claim := in.Orphan.Spec.Claim
+	what := in.Kind.Kind + " " + claim.Name
+	entry := classifyLogical(Input{Ref: ClaimOf(in.Kind, in.Orphan), Target: in.Target, Logical: in.Logical})
+	exists := apimeta.FindStatusCondition(in.Orphan.Status.Conditions, fleetv1alpha1.ConditionObjectExists)
+	elsewhere := exists != nil && (exists.Status == metav1.ConditionTrue || exists.Reason == fleetv1alpha1.ReasonOtherUID)
+	switch {
+	case entry == logicalLive && in.Namespace != "" && in.Namespace != physicalNamespace(in.Physical): // 13
+		return in.say(fleetv1alpha1.OrphanRefused, "OtherNamespace", what+" goes to the namespace "+in.Namespace+" of the physical cluster, and nothing is ever moved")
+	case entry == logicalLive: // 14
+		if in.Copy != nil && in.Copy.Status.State == placementv1alpha1.CopyFailed {
+			return in.say(fleetv1alpha1.OrphanAdopting, in.Copy.Status.Reason, in.Copy.Status.Message)
+		}
+		return in.say(fleetv1alpha1.OrphanAdopting, "Ordered", "it is about to be the copy of "+what)
+	case in.Logical != nil || elsewhere: // 11
+		return in.say(fleetv1alpha1.OrphanRefused, "NotPlacedHere", what+" exists in namespace "+claim.Namespace+" of logical cluster "+claim.Cluster+
+			", but has no copy on this physical cluster; it is adopted as soon as it is placed here")
+	}
+	return in.say(fleetv1alpha1.OrphanRefused, "NoObject", "there is no "+what+" in namespace "+claim.Namespace+" of logical cluster "+claim.Cluster+
+		"; it is adopted as soon as there is one that is placed here") // 12
+}
+
+func (in OrphanInput) say(state fleetv1alpha1.OrphanState, reason, message string) OrphanAction {
+	status := *in.Orphan.Status.DeepCopy()
+	status.State, status.Reason, status.Message = state, reason, bounded(message)
+	status.ObservedGeneration = in.Orphan.Generation
+	return OrphanAction{Verb: OrphanKeep, Status: status}
+}
+
+// physicalNamespace of an object, which of a namespace is itself.
+func physicalNamespace(obj *unstructured.Unstructured) string {
+	if obj.GetNamespace() != "" {
+		return obj.GetNamespace()
+	}
+	return obj.GetName()
+}

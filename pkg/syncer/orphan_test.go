@@ -1,0 +1,188 @@
+package syncer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// found is an orphan in a few words.
+type found struct {
+	kind  string // default ConfigMap
+	order fleetv1alpha1.OrphanOrder
+	// physical: "" gone, there, unmarked, or of another control plane; with "-" being deleted.
+	physical string
+	// answer of the server: "" none, exists, gone, other; with "?" about the order before.
+	answer string
+	edit   func(*OrphanInput)
+}
+
+func (f found) input() OrphanInput {
+	if f.kind == "" {
+		f.kind = "ConfigMap"
+	}
+	word, deleting := strings.CutSuffix(f.physical, "-")
+	s := situation{kind: f.kind, physical: "old"}
+	in := OrphanInput{Target: target, ControlPlane: controlPlane, Kind: kinds[f.kind], Namespace: "shop-web-1"}
+	physical := s.input().Physical
+	in.Orphan, _ = NewOrphan(target, controlPlane, in.Kind, physical)
+	in.Orphan.Generation, in.Orphan.Spec.Order = 2, f.order
+	if deleting {
+		physical.SetDeletionTimestamp(ptr.To(metav1.Unix(1, 0)))
+		physical.SetFinalizers([]string{"example.com/hold"})
+	}
+	switch word {
+	case "there":
+		in.Physical = physical
+	case "unmarked":
+		physical.SetAnnotations(nil)
+		in.Physical = physical
+	case "another":
+		physical.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: "another"})
+		in.Physical = physical
+	}
+	answer, before := strings.CutSuffix(f.answer, "?")
+	if answer != "" {
+		c := metav1.Condition{Type: fleetv1alpha1.ConditionObjectExists, ObservedGeneration: 2, Message: "so it says"}
+		if before {
+			c.ObservedGeneration = 1
+		}
+		c.Status = map[string]metav1.ConditionStatus{"exists": metav1.ConditionTrue, "unknown": metav1.ConditionUnknown}[answer]
+		if c.Status == "" {
+			c.Status = metav1.ConditionFalse
+		}
+		c.Reason = map[string]string{"exists": fleetv1alpha1.ReasonExists, "gone": fleetv1alpha1.ReasonNotFound, "other": fleetv1alpha1.ReasonOtherUID}[answer]
+		in.Orphan.Status.Conditions = []metav1.Condition{c}
+	}
+	if f.edit != nil {
+		f.edit(&in)
+	}
+	return in
+}
+
+func TestThePlanForEachOrphan(t *testing.T) {
+	logical := func(word string) func(*OrphanInput) {
+		return func(in *OrphanInput) {
+			in.Logical = situation{logical: word}.logicalObject(ClaimOf(in.Kind, in.Orphan))
+		}
+	}
+	recorded := func(uid types.UID, state placementv1alpha1.CopyState) func(*OrphanInput) {
+		return func(in *OrphanInput) {
+			in.Copy = &placementv1alpha1.Copy{Status: placementv1alpha1.CopyStatus{State: state, PhysicalUID: uid, Reason: "Invalid"}}
+		}
+	}
+	both := func(edits ...func(*OrphanInput)) func(*OrphanInput) {
+		return func(in *OrphanInput) {
+			for _, edit := range edits {
+				edit(in)
+			}
+		}
+	}
+	const leave, remove, adopt = fleetv1alpha1.OrphanLeave, fleetv1alpha1.OrphanRemove, fleetv1alpha1.OrphanAdopt
+	for _, c := range []struct {
+		cell string
+		f    found
+		want string
+	}{
+		{"1 gone", found{order: remove, answer: "gone"}, "Drop"},
+		{"1 somebody took the mark off", found{order: remove, physical: "unmarked", answer: "gone"}, "Drop"},
+		{"1 of another control plane", found{order: remove, physical: "another", answer: "gone"}, "Drop"},
+		{"2 a copy again", found{order: remove, physical: "there", answer: "gone", edit: recorded("p1", "Synced")}, "Drop"},
+		{"2 mirrored", found{physical: "there", edit: func(in *OrphanInput) { in.Mirrored = true }}, "Drop"},
+		{"2 but the Copy has another one", found{physical: "there", edit: recorded("p2", "Synced")}, "Keep Found/NoObject"},
+		{"2 or says that it is gone", found{physical: "there", edit: recorded("p1", "Removed")}, "Keep Found/NoObject"},
+		{"3 nobody decided", found{physical: "there"}, "Keep Found/NoObject"},
+		{"3 with what the server says", found{physical: "there", answer: "exists?"}, "Keep Found/Exists"},
+		{"4 left", found{order: leave, physical: "there", answer: "gone"}, "Keep Left/Ordered"},
+		{"5 the object is in view", found{order: remove, physical: "there", answer: "gone", edit: logical("live")}, "Keep Refused/ObjectExists"},
+		{"5 another one is in view", found{order: remove, physical: "there", answer: "other", edit: logical("live!")}, "Delete Removing/Deleting"},
+		{"6 the server was not asked", found{order: remove, physical: "there"}, "Keep Removing/AskingServer"},
+		{"6 not about this order", found{order: remove, physical: "there", answer: "gone?"}, "Keep Removing/AskingServer"},
+		{"7 it exists", found{order: remove, physical: "there", answer: "exists"}, "Keep Refused/ObjectExists"},
+		{"7 nobody knows", found{order: remove, physical: "there", answer: "unknown"}, "Keep Refused/ObjectExists"},
+		{"8 a namespace with contents", found{kind: "Namespace", order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Contents = 2 }}, "Keep Removing/NotEmpty"},
+		{"9 on its way", found{order: remove, physical: "there-", answer: "gone"}, "Keep Removing/Terminating"},
+		{"10 gone by UID", found{order: remove, physical: "there", answer: "gone"}, "Delete Removing/Deleting"},
+		{"10 another one has the name", found{order: remove, physical: "there", answer: "other"}, "Delete Removing/Deleting"},
+		{"10 an empty namespace", found{kind: "Namespace", order: remove, physical: "there", answer: "gone"}, "Delete Removing/Deleting"},
+		{"10 refused by the physical cluster", found{order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Failure = &Failure{Reason: "Forbidden"} }}, "Delete Removing/Forbidden"},
+		{"11 it exists elsewhere", found{order: adopt, physical: "there", answer: "exists"}, "Keep Refused/NotPlacedHere"},
+		{"11 another one of the name", found{order: adopt, physical: "there", answer: "other"}, "Keep Refused/NotPlacedHere"},
+		{"11 mirrored under the name", found{order: adopt, physical: "there", edit: logical("observed")}, "Keep Refused/NotPlacedHere"},
+		{"12 nothing to adopt it", found{order: adopt, physical: "there", answer: "gone"}, "Keep Refused/NoObject"},
+		{"13 its place is elsewhere", found{order: adopt, physical: "there", edit: both(logical("live!"), func(in *OrphanInput) { in.Namespace = "shop-web-2" })}, "Keep Refused/OtherNamespace"},
+		{"14 it is about to be", found{order: adopt, physical: "there", edit: logical("live!")}, "Keep Adopting/Ordered"},
+		{"14 the physical cluster refuses", found{order: adopt, physical: "there", edit: both(logical("live!"), recorded("", "Failed"))}, "Keep Adopting/Invalid"},
+	} {
+		t.Run(c.cell, func(t *testing.T) {
+			a := PlanOrphan(c.f.input())
+			got := string(a.Verb)
+			if a.Status.State != "" {
+				got += fmt.Sprintf(" %s/%s", a.Status.State, a.Status.Reason)
+			}
+			if got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNoOrphanIsRemovedWithoutAnOrderAndTheWordOfTheServer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := found{
+			kind:     rapid.SampledFrom([]string{"ConfigMap", "Namespace", "Deployment"}).Draw(t, "kind"),
+			order:    rapid.SampledFrom([]fleetv1alpha1.OrphanOrder{"", "Leave", "Remove", "Adopt"}).Draw(t, "order"),
+			physical: rapid.SampledFrom([]string{"", "there", "there-", "unmarked", "another"}).Draw(t, "physical"),
+			answer:   rapid.SampledFrom([]string{"", "exists", "gone", "other", "unknown", "gone?", "other?"}).Draw(t, "answer"),
+		}
+		in := f.input()
+		in.Contents = rapid.IntRange(0, 1).Draw(t, "contents")
+		in.Logical = situation{logical: rapid.SampledFrom([]string{"", "live", "live!", "observed"}).Draw(t, "logical")}.logicalObject(ClaimOf(in.Kind, in.Orphan))
+		if PlanOrphan(in).Verb != OrphanDelete {
+			return
+		}
+		told := f.answer == "gone" || f.answer == "other"
+		exists := in.Logical != nil && in.Logical.GetUID() == in.Orphan.Spec.Claim.UID
+		if f.order != "Remove" || !told || f.physical != "there" || exists || f.kind == "Namespace" && in.Contents > 0 {
+			t.Fatalf("removed: %+v", f)
+		}
+	})
+}
+
+func TestWhatIsListedAsAnOrphanWaitsForItsOrder(t *testing.T) {
+	listed := func(order fleetv1alpha1.OrphanOrder) func(*Input) {
+		return func(in *Input) {
+			in.Orphan = func(uid types.UID) (fleetv1alpha1.OrphanOrder, bool) { return order, uid == "p1" }
+		}
+	}
+	for _, c := range []struct {
+		name string
+		s    situation
+		want string
+	}{
+		{"undecided", situation{logical: "live", copy: "Pending", physical: "new", edit: listed("")}, "WriteCopy Failed/OrphanInTheWay"},
+		{"to be left", situation{logical: "live", copy: "Pending", physical: "new", edit: listed("Leave")}, "WriteCopy Failed/OrphanInTheWay"},
+		{"to be removed, by its own plan", situation{logical: "live", copy: "Pending", physical: "new", edit: listed("Remove")}, "WriteCopy Failed/OrphanInTheWay"},
+		{"to be adopted", situation{logical: "live", copy: "Pending", physical: "new", edit: listed("Adopt")}, "Apply Changed to p1"},
+		{"to be adopted, a record comes first", situation{logical: "live", physical: "new", edit: listed("Adopt")}, "WriteCopy Pending/New"},
+		{"to be adopted, by what is going", situation{logical: "deleting", physical: "new", edit: listed("Adopt")}, "WriteCopy Removed"},
+		{"undecided, and a new object is deleted", situation{logical: "deleting", copy: "Failed", physical: "new", edit: listed("")}, "WriteCopy Removed"},
+		{"nothing above", situation{physical: "old", edit: listed("Leave")}, "Report"},
+		{"its own object is back", situation{logical: "live", copy: "Pending", physical: "old", edit: listed("")}, "WriteCopy Synced"},
+		{"not listed", situation{logical: "live", copy: "Pending", physical: "new"}, "Delete p1 OtherIncarnation"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := describe(Plan(c.s.input())); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
