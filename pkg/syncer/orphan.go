@@ -63,7 +63,7 @@ type OrphanInput struct {
 	// Physical is the object with the UID of the orphan; nil says that the physical
 	// cluster was asked and does not have it.
 	Physical *unstructured.Unstructured
-	// Mirrored says that an object above stands for it.
+	// Mirrored says that an object above mirrors it.
 	Mirrored bool
 	// Copy is the record of the claimed object on the target, Logical the claimed
 	// object as the target sees it, by name, and Namespace where its copy goes.

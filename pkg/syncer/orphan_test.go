@@ -149,9 +149,9 @@ func TestNoOrphanIsRemovedWithoutAnOrderAndTheWordOfTheServer(t *testing.T) {
 		if PlanOrphan(in).Verb != OrphanDelete {
 			return
 		}
-		told := f.answer == "gone" || f.answer == "other"
+		answered := f.answer == "gone" || f.answer == "other"
 		exists := in.Logical != nil && in.Logical.GetUID() == in.Orphan.Spec.Claim.UID
-		if f.order != "Remove" || !told || f.physical != "there" || exists || f.kind == "Namespace" && in.Contents > 0 {
+		if f.order != "Remove" || !answered || f.physical != "there" || exists || f.kind == "Namespace" && in.Contents > 0 {
 			t.Fatalf("removed: %+v", f)
 		}
 	})

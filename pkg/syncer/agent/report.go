@@ -134,7 +134,7 @@ func (r *reporter) syncing(is bool) {
 	r.notify()
 }
 
-// orphans notes how many objects of ours nothing in the control plane stands for.
+// orphans notes how many objects of ours belong to nothing in the control plane.
 func (r *reporter) orphans(n fleetv1alpha1.OrphanCounts) {
 	r.mu.Lock()
 	changed := r.strays != n

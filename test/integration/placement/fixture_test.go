@@ -58,6 +58,8 @@ func TestPlacement(t *testing.T) {
 			"namespaces end as in Kubernetes":                          testLifecycle,
 			"records of the system are not written by users":           testRecords,
 			"a syncer writes for its own physical cluster only":        testSyncer,
+			"orphans are listed by their syncer only":                  testOrphansAreListedByTheirSyncer,
+			"orphans are asked for by UID and ordered by admins":       testOrphansAreAskedForAndOrdered,
 			"status of a namespace's placement follows the copies":     testStatus,
 			"ConfigMaps and Secrets go where something needs them":     testReferences,
 			"quotas and limits go where their namespace goes":          testRules,
