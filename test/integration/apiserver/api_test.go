@@ -176,7 +176,7 @@ func TestAContinueTokenOfAnotherLogicalClusterShowsNothingOfIt(t *testing.T) {
 func TestAStreamingListEndsItsInitialEventsWithABookmark(t *testing.T) {
 	s := shared(t)
 	ctx := s.NewCluster(t, "stream")
-	w, err := s.Kube.CoreV1().ConfigMaps("").Watch(ctx, metav1.ListOptions{
+	w, err := s.Kube.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{
 		SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
 	if err != nil {
 		t.Fatal(err)
