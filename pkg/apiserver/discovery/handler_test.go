@@ -21,6 +21,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -69,15 +70,18 @@ func newDocuments(t *testing.T, sources ...Source) (*Documents, http.Handler) {
 		Serializer:                      codecs,
 		DiscoveryGroupManager:           discovery.NewRootAPIsHandler(noAddresses{}, codecs),
 		AggregatedDiscoveryGroupManager: aggregated.NewResourceManager("apis"),
-		OpenAPIV3VersionedService:       handler3.NewOpenAPIService(),
 	}
 	builtin := oneVersion("apps", "v1", "Deployment")
 	server.AggregatedDiscoveryGroupManager.AddGroupVersion("apps", builtin.Discovery)
 	g := metav1.APIGroup{Name: "apps"}
 	add(&g, builtin)
 	server.DiscoveryGroupManager.AddGroup(g)
-	server.OpenAPIV3VersionedService.UpdateGroupVersion("apis/apps/v1", &spec3.OpenAPI{Version: "3.0.0"})
-	d := New(server, sources...)
+	v3 := handler3.NewOpenAPIService()
+	v3.UpdateGroupVersion("apis/apps/v1", &spec3.OpenAPI{Version: "3.0.0"})
+	d := New(server, &BuiltinOpenAPI{
+		V2: func() (*spec.Swagger, error) { return &spec.Swagger{}, nil },
+		V3: func() (*handler3.OpenAPIService, error) { return v3, nil },
+	}, sources...)
 	return d, d.With(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 }
 
