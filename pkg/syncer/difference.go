@@ -13,7 +13,7 @@ import (
 // difference compares what is in the logical cluster with what shall be, and
 // returns the whole object to write. Server defaults that only the logical one
 // has are no difference.
-func (s Sighting) difference(desired *unstructured.Unstructured) Response {
+func (s Observation) difference(desired *unstructured.Unstructured) Response {
 	if s.isPod() {
 		node, _ := field(desired.Object, "spec")["nodeName"].(string)
 		have, _ := field(s.Logical.Object, "spec")["nodeName"].(string)
@@ -53,7 +53,7 @@ func (s Sighting) difference(desired *unstructured.Unstructured) Response {
 }
 
 // mergeMetadata sets labels, annotations and owners; keys of the system stay.
-func (s Sighting) mergeMetadata(merged, desired *unstructured.Unstructured) (changed bool) {
+func (s Observation) mergeMetadata(merged, desired *unstructured.Unstructured) (changed bool) {
 	// The server generates the labels of a Job from its UID.
 	labels := withSystemKeys(desired.GetLabels(), merged.GetLabels(), s.Kind.Kind == "Job")
 	annotations := withSystemKeys(desired.GetAnnotations(), merged.GetAnnotations(), false)
@@ -114,7 +114,7 @@ func mergeImages(merged, desired *unstructured.Unstructured) (changed bool) {
 }
 
 // statusUp is the status that the logical object shall have.
-func (s Sighting) statusUp(logical *unstructured.Unstructured) (status map[string]any, differs bool) {
+func (s Observation) statusUp(logical *unstructured.Unstructured) (status map[string]any, differs bool) {
 	raw := field(s.Physical.Object, "status")
 	if raw == nil {
 		return nil, false
@@ -137,7 +137,7 @@ func (s Sighting) statusUp(logical *unstructured.Unstructured) (status map[strin
 }
 
 // StatusUp is the status of an object that has just been made.
-func StatusUp(s Sighting, created *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
+func StatusUp(s Observation, created *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
 	s.Logical = created
 	status, differs := s.statusUp(created)
 	if !differs {

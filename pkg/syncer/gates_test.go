@@ -44,7 +44,7 @@ func gatedPod(namespace, uid string, gates []string, conditions ...any) *unstruc
 	return obj
 }
 
-type observedPod = Sighting
+type observedPod = Observation
 
 // seen is a pod that a ReplicaSet below made, whose template names gates.
 func seen(template []string, above, below []any) observedPod {

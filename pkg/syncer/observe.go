@@ -38,8 +38,8 @@ type Owner struct {
 	Gates []string
 }
 
-// Sighting is one object that controllers of the target made.
-type Sighting struct {
+// Observation is one object that controllers of the target made.
+type Observation struct {
 	Kind workload.Kind
 	// Physical is the object below; nil if it is known to be gone.
 	Physical *unstructured.Unstructured
@@ -111,7 +111,7 @@ type Response struct {
 //	live      live      a user wants other labels              PatchBelow
 //	live      live      a readiness gate was set above         PatchStatusBelow
 //	any       live      differs                                BindUp, UpdateUp
-func Observe(s Sighting) Response {
+func Observe(s Observation) Response {
 	switch {
 	case s.Physical == nil && s.Logical == nil:
 		return Response{Deed: Rest}
@@ -147,7 +147,7 @@ func Observe(s Sighting) Response {
 }
 
 // gates of a Pod are those of what a user wrote: the pod itself, or its template.
-func (s Sighting) gates() []string {
+func (s Observation) gates() []string {
 	switch {
 	case !s.isPod():
 		return nil
@@ -157,16 +157,16 @@ func (s Sighting) gates() []string {
 	return gatesBy(s.Physical, s.Owner)
 }
 
-func (s Sighting) isPod() bool { return s.Kind.Kind == "Pod" }
+func (s Observation) isPod() bool { return s.Kind.Kind == "Pod" }
 
 // held says that our finalizer keeps the stand-in until its deletion has been
 // carried out below.
-func (s Sighting) held() bool {
+func (s Observation) held() bool {
 	return slices.Contains(s.Logical.GetFinalizers(), placementv1alpha1.CopiesFinalizer)
 }
 
 // takeOff removes the stand-in.
-func (s Sighting) takeOff() Response {
+func (s Observation) takeOff() Response {
 	if s.Logical.GetDeletionTimestamp() == nil || !s.held() {
 		return Response{Deed: DeleteUp}
 	}
@@ -181,7 +181,7 @@ func (s Sighting) takeOff() Response {
 //
 // What a user made and a controller adopted and let go again is nobody else's: its
 // deletion means what is below.
-func (s Sighting) deletedAbove(deletingBelow, unsettled bool, owners []metav1.OwnerReference) Response {
+func (s Observation) deletedAbove(deletingBelow, unsettled bool, owners []metav1.OwnerReference) Response {
 	released := s.isCopy() && metav1.GetControllerOfNoCopy(s.Physical) == nil
 	switch {
 	case deletingBelow:
@@ -199,7 +199,7 @@ func (s Sighting) deletedAbove(deletingBelow, unsettled bool, owners []metav1.Ow
 }
 
 // isCopy says that what is below was made as the copy of Logical.
-func (s Sighting) isCopy() bool {
+func (s Observation) isCopy() bool {
 	m, ok := MarkOf(s.Kind.GroupResource(), s.Physical)
 	return ok && m.UID == s.Logical.GetUID()
 }
@@ -208,7 +208,7 @@ func (s Sighting) isCopy() bool {
 // stands for is left out; controlled says that there is a controller below,
 // settled that it is here and stays. The claims of a StatefulSet have no owner:
 // they outlive it.
-func (s Sighting) owners() (refs []metav1.OwnerReference, controlled, settled bool) {
+func (s Observation) owners() (refs []metav1.OwnerReference, controlled, settled bool) {
 	settled = s.Kind.Kind == "PersistentVolumeClaim"
 	for _, ref := range s.Physical.GetOwnerReferences() {
 		owner, ok := s.Owner(ref.UID)
@@ -237,7 +237,7 @@ func sameOwners(a, b []metav1.OwnerReference) bool {
 }
 
 // desired is the object as it shall be in the logical cluster.
-func (s Sighting) desired(owners []metav1.OwnerReference) *unstructured.Unstructured {
+func (s Observation) desired(owners []metav1.OwnerReference) *unstructured.Unstructured {
 	content := deepCopy(s.Physical.Object).(map[string]any)
 	obj := &unstructured.Unstructured{Object: content}
 	labels, annotations := userKeys(obj.GetLabels()), userKeys(obj.GetAnnotations())
@@ -259,7 +259,7 @@ func (s Sighting) desired(owners []metav1.OwnerReference) *unstructured.Unstruct
 
 // translate gives back what the way down took, and turns UIDs and namespaces of
 // the physical cluster into logical ones.
-func (s Sighting) translate(obj *unstructured.Unstructured, labels map[string]string) {
+func (s Observation) translate(obj *unstructured.Unstructured, labels map[string]string) {
 	switch s.Kind.Kind {
 	case "Pod":
 		serviceAccount := s.Physical.GetAnnotations()[serviceAccountAnnotation]
@@ -293,7 +293,7 @@ func (s Sighting) translate(obj *unstructured.Unstructured, labels map[string]st
 
 // translateJobLabels makes the pods of a Job match the selector that the Job has
 // in the logical cluster, which is its UID there.
-func (s Sighting) translateJobLabels(labels map[string]string) {
+func (s Observation) translateJobLabels(labels map[string]string) {
 	for _, name := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
 		uid, ok := labels[name]
 		if !ok {
@@ -305,7 +305,7 @@ func (s Sighting) translateJobLabels(labels map[string]string) {
 	}
 }
 
-func (s Sighting) translateEndpoints(obj *unstructured.Unstructured) {
+func (s Observation) translateEndpoints(obj *unstructured.Unstructured) {
 	for _, e := range list(obj.Object, "endpoints") {
 		ref := field(e, "targetRef")
 		if ref == nil {

@@ -26,11 +26,11 @@ func observedKind(t testing.TB, obj *unstructured.Unstructured) workload.Kind {
 	return workload.Kind{}
 }
 
-// sightingOf stands in a world in which the physical owner p-owner has the
+// observationOf stands in a world in which the physical owner p-owner has the
 // logical stand-in l-owner.
-func sightingOf(t testing.TB, physical, logical string) Sighting {
+func observationOf(t testing.TB, physical, logical string) Observation {
 	t.Helper()
-	s := Sighting{
+	s := Observation{
 		Namespace: "web",
 		Owner: func(uid types.UID) (Owner, bool) {
 			return Owner{Name: "owner", UID: "l-owner"}, uid == "p-owner"
@@ -52,7 +52,7 @@ func sightingOf(t testing.TB, physical, logical string) Sighting {
 // cluster: the first write.
 func TestWhatComesUp(t *testing.T) {
 	transcripts(t, "observe", func(t *testing.T, files map[string]string) {
-		s := sightingOf(t, files["below"], "")
+		s := observationOf(t, files["below"], "")
 		r := Observe(s)
 		if r.Deed != CreateUp {
 			t.Fatalf("Observe says %s", r.Deed)
@@ -97,7 +97,7 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		physical, logical string
-		edit              func(*Sighting)
+		edit              func(*Observation)
 		deed              Deed
 		grace             int64
 		propagation       metav1.DeletionPropagation
@@ -105,58 +105,58 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		{name: "gone on both sides", deed: Rest},
 		{name: "gone below", logical: bound, deed: DeleteUp},
 		{name: "new", physical: pod, deed: CreateUp},
-		{name: "new, and going already", physical: pod, edit: func(s *Sighting) { deleting(s.Physical, 30) }, deed: Rest},
-		{name: "the stand-in of its owner is not there", physical: pod, edit: func(s *Sighting) {
+		{name: "new, and going already", physical: pod, edit: func(s *Observation) { deleting(s.Physical, 30) }, deed: Rest},
+		{name: "the stand-in of its owner is not there", physical: pod, edit: func(s *Observation) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
 		}, deed: Await},
-		{name: "the stand-in of its owner is going", physical: pod, edit: func(s *Sighting) {
+		{name: "the stand-in of its owner is going", physical: pod, edit: func(s *Observation) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
 		}, deed: Await},
-		{name: "nobody's", physical: pod, edit: func(s *Sighting) { s.Physical.SetOwnerReferences(nil) }, deed: Await},
+		{name: "nobody's", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }, deed: Await},
 		{name: "a claim, which outlives its set", physical: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: n, uid: p1}\n", deed: CreateUp},
 		{name: "as it shall be", physical: pod, logical: bound, deed: Rest},
 		{name: "bound meanwhile", physical: pod, logical: unbound, deed: BindUp},
-		{name: "another image", physical: pod, logical: bound, edit: func(s *Sighting) {
+		{name: "another image", physical: pod, logical: bound, edit: func(s *Observation) {
 			list(field(s.Physical.Object, "spec"), "containers")[0]["image"] = "j"
 		}, deed: UpdateUp},
-		{name: "another status", physical: pod, logical: bound, edit: func(s *Sighting) {
+		{name: "another status", physical: pod, logical: bound, edit: func(s *Observation) {
 			s.Physical.Object["status"] = map[string]any{"phase": "Running"}
 		}, deed: UpdateUp},
-		{name: "going below", physical: pod, logical: bound, edit: func(s *Sighting) { deleting(s.Physical, 30) }, deed: DeleteUp, grace: 30},
-		{name: "deleted by a user", physical: pod, logical: bound, edit: func(s *Sighting) { deleting(s.Logical, 5) }, deed: DeleteBelow, grace: 5},
-		{name: "deleted for want of an owner that we had wrong", physical: pod, logical: bound, edit: func(s *Sighting) {
+		{name: "going below", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Physical, 30) }, deed: DeleteUp, grace: 30},
+		{name: "deleted by a user", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Logical, 5) }, deed: DeleteBelow, grace: 5},
+		{name: "deleted for want of an owner that we had wrong", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "another"}, true }
 		}, deed: DeleteUp},
-		{name: "deleted with its owner", physical: pod, logical: bound, edit: func(s *Sighting) {
+		{name: "deleted with its owner", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
 		}, deed: DeleteUp},
-		{name: "going on both sides", physical: pod, logical: bound, edit: func(s *Sighting) {
+		{name: "going on both sides", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Physical, 5)
 			deleting(s.Logical, 5)
 		}, deed: Rest},
-		{name: "what is made again at once, deleted by a user", physical: strings.ReplaceAll(set, "ReplicaSet", "ControllerRevision"), logical: revision, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: DeleteUp},
-		{name: "a ReplicaSet deleted by a user", physical: set, logical: held, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
-		{name: "a ReplicaSet deleted without its pods", physical: set, logical: held, edit: func(s *Sighting) {
+		{name: "what is made again at once, deleted by a user", physical: strings.ReplaceAll(set, "ReplicaSet", "ControllerRevision"), logical: revision, edit: func(s *Observation) { deleting(s.Logical, 0) }, deed: DeleteUp},
+		{name: "a ReplicaSet deleted by a user", physical: set, logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
+		{name: "a ReplicaSet deleted without its pods", physical: set, logical: held, edit: func(s *Observation) {
 			deleting(s.Logical, 0)
 			s.Logical.SetFinalizers(append(s.Logical.GetFinalizers(), metav1.FinalizerOrphanDependents))
 		}, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationOrphan},
-		{name: "a claim deleted by a user", physical: claim, logical: heldClaim, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
-		{name: "a claim that is still in use", physical: claim, logical: heldClaim, edit: func(s *Sighting) {
+		{name: "a claim deleted by a user", physical: claim, logical: heldClaim, edit: func(s *Observation) { deleting(s.Logical, 0) }, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
+		{name: "a claim that is still in use", physical: claim, logical: heldClaim, edit: func(s *Observation) {
 			deleting(s.Physical, 0)
 			deleting(s.Logical, 0)
 		}, deed: Rest},
-		{name: "a pod that was released, deleted by a user", physical: pod, logical: bound, edit: func(s *Sighting) {
+		{name: "a pod that was released, deleted by a user", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
 			s.Logical.SetOwnerReferences(nil)
 		}, deed: DeleteBelow, grace: 5},
-		{name: "a pod that was released, deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Sighting) {
+		{name: "a pod that was released, deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
 		}, deed: DeleteUp},
-		{name: "a pod of a user that was adopted, released, and deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Sighting) {
+		{name: "a pod of a user that was adopted, released, and deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
 			s.Physical.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: "cp"})
@@ -165,19 +165,19 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 				placementv1alpha1.UIDAnnotation: "l1", ObjectAnnotation: "pods/a",
 			})
 		}, deed: DeleteBelow, grace: 5},
-		{name: "a ReplicaSet that is gone, as its user wished", logical: held, edit: func(s *Sighting) { deleting(s.Logical, 0) }, deed: Release},
+		{name: "a ReplicaSet that is gone, as its user wished", logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, deed: Release},
 		{name: "a ReplicaSet that is gone", logical: held, deed: DeleteUp},
-		{name: "a ReplicaSet deleted with its owner", physical: set, logical: held, edit: func(s *Sighting) {
+		{name: "a ReplicaSet deleted with its owner", physical: set, logical: held, edit: func(s *Observation) {
 			deleting(s.Logical, 0)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
 		}, deed: Release},
-		{name: "a ReplicaSet deleted for want of an owner that we had wrong", physical: set, logical: held, edit: func(s *Sighting) {
+		{name: "a ReplicaSet deleted for want of an owner that we had wrong", physical: set, logical: held, edit: func(s *Observation) {
 			deleting(s.Logical, 0)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "another"}, true }
 		}, deed: Release},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := sightingOf(t, c.physical, c.logical)
+			s := observationOf(t, c.physical, c.logical)
 			if c.edit != nil {
 				c.edit(&s)
 			}

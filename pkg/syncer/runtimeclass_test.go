@@ -42,7 +42,7 @@ metadata:
   ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: x, uid: p-owner, controller: true}]}
 spec: {nodeName: n, runtimeClassName: gvisor, overhead: {cpu: 20m}, containers: [{name: c, image: i}]}
 `)
-	s := Sighting{Kind: kindOf(t, pod), Physical: made, Namespace: "web", Owner: sightingOf(t, "", "").Owner}
+	s := Observation{Kind: kindOf(t, pod), Physical: made, Namespace: "web", Owner: observationOf(t, "", "").Owner}
 	r := Observe(s)
 	if name := field(r.Object.Object, "spec")["runtimeClassName"]; r.Deed != CreateUp || name != "safe" {
 		t.Errorf("%s, of class %v", r.Deed, name)

@@ -10,7 +10,7 @@ import (
 
 // wanted is the merge patch that gives the object below the labels and
 // annotations that a user changed above; nil if it has them, or nobody did.
-func (s Sighting) wanted() *unstructured.Unstructured {
+func (s Observation) wanted() *unstructured.Unstructured {
 	noted, ok := s.Logical.GetAnnotations()[placementv1alpha1.WantedAnnotation]
 	if !ok {
 		return nil
@@ -44,7 +44,7 @@ func (s Sighting) wanted() *unstructured.Unstructured {
 }
 
 // Decline puts back what a user changed: the physical cluster does not take it.
-func Decline(s Sighting) Response {
+func Decline(s Observation) Response {
 	owners, _, _ := s.owners()
 	return s.difference(s.desired(owners))
 }

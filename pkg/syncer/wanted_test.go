@@ -10,8 +10,8 @@ import (
 
 func TestWhatAUserChangesOnAPodThatCameUpIsChangedBelow(t *testing.T) {
 	t.Parallel()
-	base := func(wanted string) Sighting {
-		s := sightingOf(t,
+	base := func(wanted string) Observation {
+		s := observationOf(t,
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: n, uid: p1, labels: {app: web, tier: front, atoll.dev/managed-by: cp}}\nspec: {nodeName: n1}\n",
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: web, uid: l1}\nspec: {nodeName: n1}\n")
 		if wanted != "" {

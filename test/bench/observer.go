@@ -18,11 +18,11 @@ type observer struct {
 	is func(*appsv1.Deployment) bool
 
 	mu   sync.Mutex
-	seen map[string]*sighting
+	seen map[string]*observation
 }
 
-// sighting is valid once done is closed.
-type sighting struct {
+// observation is valid once done is closed.
+type observation struct {
 	done      chan struct{}
 	at        time.Time
 	by        kubernetes.Interface
@@ -31,7 +31,7 @@ type sighting struct {
 
 // observe watches the Deployments of all clients until ctx ends.
 func observe(ctx context.Context, is func(*appsv1.Deployment) bool, clients ...kubernetes.Interface) (*observer, error) {
-	o := &observer{is: is, seen: map[string]*sighting{}}
+	o := &observer{is: is, seen: map[string]*observation{}}
 	for _, client := range clients {
 		deployments := client.AppsV1().Deployments(metav1.NamespaceAll)
 		list, err := deployments.List(ctx, metav1.ListOptions{})
@@ -69,11 +69,11 @@ func (o *observer) note(by kubernetes.Interface, d *appsv1.Deployment, at time.T
 	}
 }
 
-func (o *observer) of(name string) *sighting {
+func (o *observer) of(name string) *observation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.seen[name] == nil {
-		o.seen[name] = &sighting{done: make(chan struct{})}
+		o.seen[name] = &observation{done: make(chan struct{})}
 	}
 	return o.seen[name]
 }
@@ -82,7 +82,7 @@ func (o *observer) of(name string) *sighting {
 const patience = 2 * time.Minute
 
 // await returns when and where the Deployment was seen.
-func (o *observer) await(ctx context.Context, name string) (*sighting, error) {
+func (o *observer) await(ctx context.Context, name string) (*observation, error) {
 	s := o.of(name)
 	select {
 	case <-s.done:

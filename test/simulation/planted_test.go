@@ -202,7 +202,7 @@ func trespasses(in syncer.Input) []syncer.Action {
 	return actions
 }
 
-func takesOff(s syncer.Sighting) syncer.Response {
+func takesOff(s syncer.Observation) syncer.Response {
 	r := syncer.Observe(s)
 	if r.Deed == syncer.UpdateUp && s.Kind.Kind == "Pod" && s.Physical.GetDeletionTimestamp() == nil {
 		return syncer.Response{Deed: syncer.DeleteUp}

@@ -28,11 +28,11 @@ type session struct {
 	informers []*kube.Informer
 
 	objects   *queue[kube.Key]
-	sightings *queue[sightingKey]
+	observations *queue[observationKey]
 
 	writtenCopies  *recent[kube.Key]
 	writtenBelow   *recent[kube.Key]
-	writtenLogical *recent[sightingKey]
+	writtenLogical *recent[observationKey]
 	settled        map[kube.Key]string
 	orphans        map[kube.Key]types.UID
 	refused        map[kube.Key]int
@@ -44,8 +44,8 @@ type session struct {
 	actors []actor
 }
 
-// sightingKey names an object that controllers below made.
-type sightingKey struct {
+// observationKey names an object that controllers below made.
+type observationKey struct {
 	Resource schema.GroupResource
 	UID      types.UID
 }
@@ -72,12 +72,12 @@ func (p *physical) startSyncer() {
 	w := p.world
 	s := &session{
 		physical: p, logical: map[schema.GroupResource]*kube.Informer{}, beneath: map[schema.GroupResource]*kube.Informer{},
-		writtenCopies: newRecent[kube.Key](w), writtenBelow: newRecent[kube.Key](w), writtenLogical: newRecent[sightingKey](w),
+		writtenCopies: newRecent[kube.Key](w), writtenBelow: newRecent[kube.Key](w), writtenLogical: newRecent[observationKey](w),
 		settled: map[kube.Key]string{}, orphans: map[kube.Key]types.UID{},
 		refused: map[kube.Key]int{}, silent: map[kube.Key]int{}, reverts: map[kube.Key]syncer.Reverts{}, making: map[kube.Key]bool{},
 	}
 	s.objects = newQueue(w, p.name+" objects", 3, s.reconcile)
-	s.sightings = newQueue(w, p.name+" sightings", 2, s.observe)
+	s.observations = newQueue(w, p.name+" observations", 2, s.observe)
 	for _, gr := range copied {
 		s.logical[gr] = kube.NewInformer(w.api, gr, s.sees, map[string]func(kube.Object) []string{
 			byEntryUID: s.entryUID, byPhysicalName: physicalName,
@@ -95,7 +95,7 @@ func (p *physical) startSyncer() {
 		{weight: 2, ready: s.canList, step: s.list},
 		s.follower(),
 		{weight: 4, ready: func() bool { return s.synced && s.objects.ready() }, step: s.objects.step},
-		{weight: 4, ready: func() bool { return s.synced && s.sightings.ready() }, step: s.sightings.step},
+		{weight: 4, ready: func() bool { return s.synced && s.observations.ready() }, step: s.observations.step},
 	}
 	p.session = s
 }
@@ -105,7 +105,7 @@ func (p *physical) stopSyncer() {
 		return
 	}
 	p.session.objects.stop()
-	p.session.sightings.stop()
+	p.session.observations.stop()
 	p.session = nil
 	p.crashes++
 }
@@ -374,7 +374,7 @@ func (s *session) namespaceCame(namespace kube.Object) {
 	for _, gr := range observed {
 		for _, obj := range s.beneath[gr].All() {
 			if slices.Contains(physicalName(namespace), obj.GetNamespace()) {
-				s.sightings.add(sightingKey{gr, obj.GetUID()})
+				s.observations.add(observationKey{gr, obj.GetUID()})
 			}
 		}
 	}
@@ -393,14 +393,14 @@ func (s *session) counterpartChanged(gr schema.GroupResource, old, new kube.Obje
 			continue
 		}
 		for _, uid := range s.entryUID(obj) {
-			key := sightingKey{gr, types.UID(uid)}
+			key := observationKey{gr, types.UID(uid)}
 			if obj == new && s.writtenLogical.arrived(key, new) && old != nil {
 				continue
 			}
 			if new == nil {
 				s.writtenLogical.forget(key, obj.GetUID())
 			}
-			s.sightings.add(key)
+			s.observations.add(key)
 			if old == nil || new == nil {
 				s.dependentsOf(key.UID)
 			}
@@ -416,7 +416,7 @@ func (s *session) dependentsOf(uid types.UID) {
 				s.objects.add(keyOfMark(gr, mark))
 				continue
 			}
-			s.sightings.add(sightingKey{gr, obj.GetUID()})
+			s.observations.add(observationKey{gr, obj.GetUID()})
 		}
 	}
 }
@@ -453,7 +453,7 @@ func (s *session) belowChanged(gr schema.GroupResource, old, new kube.Object) {
 			s.objects.add(key)
 		}
 		if slices.Contains(observed, gr) && !s.isCopy(gr, obj) {
-			s.sightings.add(sightingKey{gr, obj.GetUID()})
+			s.observations.add(observationKey{gr, obj.GetUID()})
 		}
 		if old == nil {
 			s.dependentsOf(obj.GetUID())
@@ -472,7 +472,7 @@ func (s *session) copyChanged(old, new kube.Object) {
 		s.writtenCopies.forget(key, old.GetUID())
 		if slices.Contains(observed, key.Resource) {
 			for _, marked := range s.beneath[key.Resource].By(byMark, key.String()) {
-				s.sightings.add(sightingKey{key.Resource, marked.GetUID()})
+				s.observations.add(observationKey{key.Resource, marked.GetUID()})
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func (s *session) patchStatusBelow(ctx context.Context, v *viewed, patch *unstru
 	case done:
 		return 100 * time.Millisecond, nil // the watch is about to say so
 	}
-	return s.respond(ctx, v, syncer.Decline(v.Sighting))
+	return s.respond(ctx, v, syncer.Decline(v.Observation))
 }
 
 // carryGates does the same for the copy of a pod of a user.

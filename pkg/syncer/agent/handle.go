@@ -99,7 +99,7 @@ func (s *session) namespaceNamed(namespace objectKey, obj *unstructured.Unstruct
 	for _, name := range physicalName(obj) {
 		for gvr := range s.observed {
 			for _, below := range s.below[gvr].ListNamespace("", name) {
-				s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: below.GetUID()})
+				s.observationQueue.Enqueue(observationKey{Resource: gvr, UID: below.GetUID()})
 			}
 		}
 	}
@@ -135,14 +135,14 @@ func (s *session) counterpartChanged(gvr schema.GroupVersionResource, old, new *
 			continue
 		}
 		for _, uid := range s.entryUID(obj) {
-			key := sightingKey{Resource: gvr, UID: types.UID(uid)}
+			key := observationKey{Resource: gvr, UID: types.UID(uid)}
 			if obj == new && s.writtenLogical.arrived(key, new) && old != nil {
 				continue // the echo of our update
 			}
 			if new == nil {
 				s.writtenLogical.forget(key, obj.GetUID())
 			}
-			s.sightingQueue.Enqueue(key)
+			s.observationQueue.Enqueue(key)
 			if old == nil || new == nil {
 				s.dependentsOf(types.UID(uid))
 			}
@@ -160,7 +160,7 @@ func (s *session) dependentsOf(uid types.UID) {
 				s.objectQueue.Enqueue(keyOfMark(kind, mark))
 				continue
 			}
-			s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: obj.GetUID()})
+			s.observationQueue.Enqueue(observationKey{Resource: gvr, UID: obj.GetUID()})
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (s *session) belowChanged(gvr schema.GroupVersionResource, old, new *unstru
 			}
 		}
 		if _, ok := s.observed[gvr]; ok && !s.isCopy(gvr, obj) {
-			s.sightingQueue.Enqueue(sightingKey{Resource: gvr, UID: obj.GetUID()})
+			s.observationQueue.Enqueue(observationKey{Resource: gvr, UID: obj.GetUID()})
 		}
 		if old == nil {
 			s.dependentsOf(obj.GetUID())
@@ -243,7 +243,7 @@ func (s *session) noCopy(key objectKey) {
 		return
 	}
 	for _, obj := range s.below[key.Resource].ByIndex(byMark, key.Request.String()) {
-		s.sightingQueue.Enqueue(sightingKey{Resource: key.Resource, UID: obj.GetUID()})
+		s.observationQueue.Enqueue(observationKey{Resource: key.Resource, UID: obj.GetUID()})
 	}
 }
 

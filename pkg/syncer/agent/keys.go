@@ -31,14 +31,14 @@ func (k objectKey) ref(kind workload.Kind) syncer.Ref {
 	return syncer.Ref{Kind: kind, Cluster: k.Request.Cluster, Namespace: k.Request.Namespace, Name: k.Request.Name}
 }
 
-// sightingKey names an object that controllers below made, by its UID there.
-type sightingKey struct {
+// observationKey names an object that controllers below made, by its UID there.
+type observationKey struct {
 	Resource schema.GroupVersionResource
 	UID      types.UID
 }
 
 // String is for logs.
-func (k sightingKey) String() string {
+func (k observationKey) String() string {
 	return k.Resource.GroupResource().String() + " " + string(k.UID)
 }
 

@@ -54,7 +54,7 @@ func TestASessionThatEndsBeforeItSyncsLeavesNothingBehind(t *testing.T) {
 		}, controller.InformerOptions[*fleetv1alpha1.Orphan]{})
 		s := &session{report: a.report, copies: never, listed: listed}
 		s.objectQueue = controller.New("objects", 1, s.reconcile)
-		s.sightingQueue = controller.New("sightings", 1, s.observe)
+		s.observationQueue = controller.New("observations", 1, s.observe)
 		s.eventQueue = controller.New("events", 1, s.bringEvent)
 		s.orphanQueue = controller.New("orphans", 1, s.orphan)
 		ctx, cancel := context.WithCancel(t.Context())

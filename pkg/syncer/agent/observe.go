@@ -38,11 +38,11 @@ const (
 
 // observe brings one object that controllers below made up to date in its
 // logical cluster.
-func (s *session) observe(ctx context.Context, key sightingKey) (controller.Result, error) {
+func (s *session) observe(ctx context.Context, key observationKey) (controller.Result, error) {
 	v, after, err := s.sight(ctx, key)
 	if err == nil && v != nil {
 		ctx = scope.WithCluster(ctx, v.cluster)
-		after, err = s.respond(ctx, v, s.decide(v.Sighting))
+		after, err = s.respond(ctx, v, s.decide(v.Observation))
 		if v.unwatched {
 			after = max(after, 5*time.Second)
 		}
@@ -62,8 +62,8 @@ func (s *session) observe(ctx context.Context, key sightingKey) (controller.Resu
 
 // viewed is an observed object and where it belongs.
 type viewed struct {
-	syncer.Sighting
-	key     sightingKey
+	syncer.Observation
+	key     observationKey
 	cluster logicalcluster.Name
 	client  dynamic.ResourceInterface
 	// unwatched: the informer lacks what is below, as if its label was taken off.
@@ -71,12 +71,12 @@ type viewed struct {
 }
 
 // sight reads what is known of an object; nil if there is nothing to respond to.
-func (s *session) sight(ctx context.Context, key sightingKey) (*viewed, time.Duration, error) {
+func (s *session) sight(ctx context.Context, key observationKey) (*viewed, time.Duration, error) {
 	kind, ok := s.observed[key.Resource]
 	if !ok {
 		return nil, 0, nil
 	}
-	v := &viewed{key: key, Sighting: syncer.Sighting{Kind: kind, Owner: s.owner, Refers: s.refers}}
+	v := &viewed{key: key, Observation: syncer.Observation{Kind: kind, Owner: s.owner, Refers: s.refers}}
 	v.Physical = first(s.below[key.Resource].ByIndex(byUID, string(key.UID)))
 	informed := first(s.logical[key.Resource].ByIndex(byEntryUID, string(key.UID)))
 	v.Logical, _ = s.writtenLogical.pick(key, informed, informed != nil)
@@ -222,7 +222,7 @@ func (s *session) patchBelow(ctx context.Context, v *viewed, patch *unstructured
 	}
 	klog.FromContext(ctx).Info("Changing what was brought up failed", "kind", v.Kind.Kind, "cluster", v.cluster, "namespace", v.Namespace,
 		"name", v.Physical.GetName(), "err", err)
-	return s.respond(ctx, v, syncer.Decline(v.Sighting))
+	return s.respond(ctx, v, syncer.Decline(v.Observation))
 }
 
 // release lets go of what is being deleted.
@@ -281,7 +281,7 @@ func (s *session) createUp(ctx context.Context, v *viewed, obj *unstructured.Uns
 	}
 	s.writtenLogical.put(v.key, created)
 	s.dependentsOf(v.key.UID)
-	if withStatus, differs := syncer.StatusUp(v.Sighting, created); differs && hasStatus(v.Kind) {
+	if withStatus, differs := syncer.StatusUp(v.Observation, created); differs && hasStatus(v.Kind) {
 		return 0, s.writeStatus(ctx, v, withStatus)
 	}
 	return 0, nil
@@ -418,7 +418,7 @@ func (s *session) standIn(uid types.UID) (*unstructured.Unstructured, bool) {
 	}
 	for gvr := range s.observed {
 		informed := first(s.logical[gvr].ByIndex(byEntryUID, string(uid)))
-		if obj, ok := s.writtenLogical.pick(sightingKey{Resource: gvr, UID: uid}, informed, informed != nil); ok {
+		if obj, ok := s.writtenLogical.pick(observationKey{Resource: gvr, UID: uid}, informed, informed != nil); ok {
 			return obj, true
 		}
 	}

@@ -30,7 +30,7 @@ type (
 // Workers of the queues. They mostly wait for one of the two servers.
 const (
 	objectWorkers   = 24
-	sightingWorkers = 16
+	observationWorkers = 16
 	eventWorkers    = 2
 	orphanWorkers   = 2
 )
@@ -44,7 +44,7 @@ type session struct {
 	report       *reporter
 	// plan and decide are the core's, see Config.
 	plan   func(syncer.Input) []syncer.Action
-	decide func(syncer.Sighting) syncer.Response
+	decide func(syncer.Observation) syncer.Response
 
 	// kinds that have copies, and kinds of which objects come up, as far as the
 	// physical cluster serves them.
@@ -58,14 +58,14 @@ type session struct {
 	listed  *orphanRecords
 
 	objectQueue   *controller.Controller[objectKey]
-	sightingQueue *controller.Controller[sightingKey]
+	observationQueue *controller.Controller[observationKey]
 	eventQueue    *controller.Controller[string]
 	orphanQueue   *controller.Controller[string]
 
 	// What was written and has not come back yet.
 	writtenCopies  *recent[objectKey, *placementv1alpha1.Copy]
 	writtenBelow   *recent[objectKey, *unstructured.Unstructured]
-	writtenLogical *recent[sightingKey, *unstructured.Unstructured]
+	writtenLogical *recent[observationKey, *unstructured.Unstructured]
 
 	settled *notes[string]
 	// unlisted are the orphans that the list has no room for.
@@ -89,7 +89,7 @@ func newSession(a *Agent, w world) *session {
 		logical: map[schema.GroupVersionResource]*objects{}, below: map[schema.GroupVersionResource]*objects{},
 		writtenCopies:  newRecent[objectKey, *placementv1alpha1.Copy](),
 		writtenBelow:   newRecent[objectKey, *unstructured.Unstructured](),
-		writtenLogical: newRecent[sightingKey, *unstructured.Unstructured](),
+		writtenLogical: newRecent[observationKey, *unstructured.Unstructured](),
 		settled:        newNotes[string](),
 		unlisted:       newNotes[bool](),
 		asked:          newNotes[types.UID](),
@@ -99,7 +99,7 @@ func newSession(a *Agent, w world) *session {
 		started:        time.Now(),
 	}
 	s.objectQueue = controller.New("syncer/objects", objectWorkers, s.reconcile)
-	s.sightingQueue = controller.New("syncer/sightings", sightingWorkers, s.observe)
+	s.observationQueue = controller.New("syncer/observations", observationWorkers, s.observe)
 	s.eventQueue = controller.New("syncer/events", eventWorkers, s.bringEvent)
 	s.orphanQueue = controller.New("syncer/orphans", orphanWorkers, s.orphan)
 	for _, k := range workload.Kinds() {
@@ -125,7 +125,7 @@ func (s *session) run(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel()
 	defer s.endWithThePast(cancel)()
-	for _, q := range []interface{ ShutDown() }{s.objectQueue, s.sightingQueue, s.eventQueue, s.orphanQueue} {
+	for _, q := range []interface{ ShutDown() }{s.objectQueue, s.observationQueue, s.eventQueue, s.orphanQueue} {
 		defer q.ShutDown() // also if they are never run
 	}
 
@@ -154,7 +154,7 @@ func (s *session) run(ctx context.Context) error {
 
 	s.handle()
 	running.Go(func() { s.objectQueue.Run(ctx) })
-	running.Go(func() { s.sightingQueue.Run(ctx) })
+	running.Go(func() { s.observationQueue.Run(ctx) })
 	running.Go(func() { s.eventQueue.Run(ctx) })
 	running.Go(func() { s.orphanQueue.Run(ctx) })
 	s.report.syncing(true)

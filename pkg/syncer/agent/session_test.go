@@ -44,7 +44,7 @@ type fixture struct {
 	*session
 	above, below *dynamicfake.FakeDynamicClient
 	ctx          context.Context
-	sightings    *recorder[sightingKey]
+	observations    *recorder[observationKey]
 }
 
 func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.Object) *fixture {
@@ -58,7 +58,7 @@ func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.O
 	f := &fixture{
 		above:     dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, above...),
 		below:     dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, below...),
-		sightings: &recorder[sightingKey]{},
+		observations: &recorder[observationKey]{},
 	}
 	records := atollfake.NewSimpleClientset(copies...)
 	records.PrependReactor("create", "copies", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -79,7 +79,7 @@ func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.O
 	a.complete()
 	a.report = newReporter(a.target, reportInterval, a.up, a.down, meant(a.down.kube, "down"))
 	f.session = newSession(a, w)
-	f.sightingQueue = controller.New("sightings", 1, f.sightings.note)
+	f.observationQueue = controller.New("observations", 1, f.observations.note)
 	f.ctx = scope.WithTarget(t.Context(), a.target)
 	return f
 }
@@ -128,21 +128,21 @@ func (r *recorder[K]) note(_ context.Context, key K) (controller.Result, error) 
 	return controller.Result{}, nil
 }
 
-// enqueued are the keys in the queue of sightings, in no order.
-func (f *fixture) enqueued(t *testing.T) []sightingKey {
+// enqueued are the keys in the queue of observations, in no order.
+func (f *fixture) enqueued(t *testing.T) []observationKey {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for f.sightingQueue.Len() > 0 && ctx.Err() == nil {
+		for f.observationQueue.Len() > 0 && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
 	}()
-	f.sightingQueue.Run(ctx)
+	f.observationQueue.Run(ctx)
 	cancel()
-	f.sightings.mu.Lock()
-	defer f.sightings.mu.Unlock()
-	return f.sightings.keys
+	f.observations.mu.Lock()
+	defer f.observations.mu.Unlock()
+	return f.observations.keys
 }
 
 func kindNamed(kind string) workload.Kind {
@@ -208,7 +208,7 @@ func TestWhatWaitsForItsOwnerIsLookedAtWhenTheOwnerAppears(t *testing.T) {
 	})
 	f.watch(t)
 	f.logicalChanged(kindNamed("Deployment"), nil, deployment)
-	want := []sightingKey{{Resource: kindNamed("ReplicaSet").GroupVersionResource(), UID: "below-r"}}
+	want := []observationKey{{Resource: kindNamed("ReplicaSet").GroupVersionResource(), UID: "below-r"}}
 	if diff := cmp.Diff(want, f.enqueued(t)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -282,7 +282,7 @@ func TestAStandInThatIsBeingDeletedGoesThoughItsNamespaceIsNotSeen(t *testing.T)
 	f := newFixture(t, []runtime.Object{standIn("app-1", "p", "below-p", true)},
 		[]runtime.Object{ownedBelow("Pod", "app-1", "below-p", "below-r")})
 	f.watch(t)
-	key := sightingKey{Resource: kindNamed("Pod").GroupVersionResource(), UID: "below-p"}
+	key := observationKey{Resource: kindNamed("Pod").GroupVersionResource(), UID: "below-p"}
 	if _, err := f.observe(f.ctx, key); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestWithoutTheNameOfItsNamespaceAPodIsLookedForEverywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, []runtime.Object{standIn("app-1", "p", "below-p", false)}, c.below)
 			f.watch(t)
-			if _, err := f.observe(f.ctx, sightingKey{Resource: kindNamed("Pod").GroupVersionResource(), UID: "below-p"}); err != nil {
+			if _, err := f.observe(f.ctx, observationKey{Resource: kindNamed("Pod").GroupVersionResource(), UID: "below-p"}); err != nil {
 				t.Fatal(err)
 			}
 			if n := deletions(f.above); n != c.want {
@@ -333,7 +333,7 @@ func TestTheDeletionOfAClaimIsCarriedOutBelowAndThenLetGo(t *testing.T) {
 	claim.SetDeletionTimestamp(&now)
 	physicalClaim := newObject("PersistentVolumeClaim", physicalSpace, "data-db-0", "below-c")
 	physicalClaim.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: controlPlane})
-	key := sightingKey{Resource: kindNamed("PersistentVolumeClaim").GroupVersionResource(), UID: "below-c"}
+	key := observationKey{Resource: kindNamed("PersistentVolumeClaim").GroupVersionResource(), UID: "below-c"}
 
 	f := newFixture(t, []runtime.Object{logicalNamespace(), claim}, []runtime.Object{physicalClaim})
 	f.watch(t)

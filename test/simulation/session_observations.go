@@ -20,11 +20,11 @@ import (
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
-// viewed is a sighting and where it belongs.
+// viewed is a observation and where it belongs.
 type viewed struct {
-	syncer.Sighting
+	syncer.Observation
 	*session
-	key     sightingKey
+	key     observationKey
 	cluster logicalcluster.Name
 	pause   func()
 	// unwatched: the cache lacks what is below.
@@ -34,11 +34,11 @@ type viewed struct {
 const soon = 100 * time.Millisecond
 
 // observe brings one object that controllers below made up to date.
-func (s *session) observe(key sightingKey, pause func()) (time.Duration, error) {
+func (s *session) observe(key observationKey, pause func()) (time.Duration, error) {
 	pause()
 	v, after, err := s.sight(key, pause)
 	if err == nil && v != nil {
-		response := s.world.bugs.Observe(v.Sighting)
+		response := s.world.bugs.Observe(v.Observation)
 		if response.Deed != syncer.Rest {
 			pause()
 		}
@@ -56,8 +56,8 @@ func (s *session) observe(key sightingKey, pause func()) (time.Duration, error) 
 	return after, err
 }
 
-func (s *session) sight(key sightingKey, pause func()) (*viewed, time.Duration, error) {
-	v := &viewed{session: s, key: key, pause: pause, Sighting: syncer.Sighting{Kind: kindOf(key.Resource), Owner: s.owner, Refers: s.refers}}
+func (s *session) sight(key observationKey, pause func()) (*viewed, time.Duration, error) {
+	v := &viewed{session: s, key: key, pause: pause, Observation: syncer.Observation{Kind: kindOf(key.Resource), Owner: s.owner, Refers: s.refers}}
 	v.Physical = cast(first(s.beneath[key.Resource].By(byUID, string(key.UID))))
 	v.Logical = cast(s.writtenLogical.pick(key, first(s.logical[key.Resource].By(byEntryUID, string(key.UID)))))
 	if v.Physical != nil {
@@ -150,7 +150,7 @@ func (s *session) standIn(uid types.UID) kube.Object {
 	}
 	for _, gr := range observed {
 		informed := first(s.logical[gr].By(byEntryUID, string(uid)))
-		if obj := s.writtenLogical.pick(sightingKey{gr, uid}, informed); obj != nil {
+		if obj := s.writtenLogical.pick(observationKey{gr, uid}, informed); obj != nil {
 			return obj
 		}
 	}
@@ -253,7 +253,7 @@ func (v *viewed) createUp(u *unstructured.Unstructured) (time.Duration, error) {
 	}
 	v.writtenLogical.put(v.key, created)
 	v.dependentsOf(v.key.UID)
-	if withStatus, differs := syncer.StatusUp(v.Sighting, cast(created)); differs {
+	if withStatus, differs := syncer.StatusUp(v.Observation, cast(created)); differs {
 		v.pause()
 		return 0, v.writeStatus(withStatus)
 	}
