@@ -13,16 +13,16 @@ import (
 // difference compares what is in the logical cluster with what shall be, and
 // returns the whole object to write. Server defaults that only the logical one
 // has are no difference.
-func (s Observation) difference(desired *unstructured.Unstructured) Response {
+func (s Observation) difference(desired *unstructured.Unstructured) MirrorAction {
 	if s.isPod() {
 		node, _ := field(desired.Object, "spec")["nodeName"].(string)
 		have, _ := field(s.Logical.Object, "spec")["nodeName"].(string)
 		if have == "" && node != "" {
-			return Response{Deed: BindUp, Object: desired}
+			return MirrorAction{Verb: BindUp, Object: desired}
 		}
 	}
 	merged := &unstructured.Unstructured{Object: deepCopy(s.Logical.Object).(map[string]any)}
-	r := Response{Deed: Rest, Object: merged}
+	r := MirrorAction{Verb: Rest, Object: merged}
 	if s.mergeMetadata(merged, desired) {
 		r.Spec = true
 	}
@@ -47,7 +47,7 @@ func (s Observation) difference(desired *unstructured.Unstructured) Response {
 		r.Status = true
 	}
 	if r.Spec || r.Status {
-		r.Deed = UpdateUp
+		r.Verb = UpdateUp
 	}
 	return r
 }

@@ -74,7 +74,7 @@ func conditionsOf(obj *unstructured.Unstructured) map[string]string {
 func settle(t interface{ Fatalf(string, ...any) }, s *observedPod) (writes int) {
 	for range 6 {
 		r := Observe(*s)
-		switch do := r.Deed; do {
+		switch do := r.Verb; do {
 		case Rest:
 			return writes
 		case UpdateUp:

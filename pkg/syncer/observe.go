@@ -54,36 +54,36 @@ type Observation struct {
 	Refers func(types.UID) (types.UID, bool)
 }
 
-// Deed is what to do about it.
-type Deed string
+// MirrorVerb is what to do about it.
+type MirrorVerb string
 
 const (
 	// Rest: nothing to do.
-	Rest Deed = "Rest"
+	Rest MirrorVerb = "Rest"
 	// Await: the owner is not there yet; it will enqueue what it owns.
-	Await Deed = "Await"
+	Await MirrorVerb = "Await"
 	// CreateUp makes Object, and then writes its status, in the control plane.
-	CreateUp Deed = "CreateUp"
+	CreateUp MirrorVerb = "CreateUp"
 	// UpdateUp writes Object, or only its status.
-	UpdateUp Deed = "UpdateUp"
+	UpdateUp MirrorVerb = "UpdateUp"
 	// BindUp gives the Pod its node, which an update cannot do.
-	BindUp Deed = "BindUp"
+	BindUp MirrorVerb = "BindUp"
 	// DeleteUp removes Logical at once, or within Grace.
-	DeleteUp Deed = "DeleteUp"
+	DeleteUp MirrorVerb = "DeleteUp"
 	// Release writes Object, which is Logical, being deleted, without our finalizer.
-	Release Deed = "Release"
+	Release MirrorVerb = "Release"
 	// DeleteBelow passes on the deletion by a user.
-	DeleteBelow Deed = "DeleteBelow"
+	DeleteBelow MirrorVerb = "DeleteBelow"
 	// PatchBelow passes on what a user changed: Object is a merge patch.
-	PatchBelow Deed = "PatchBelow"
+	PatchBelow MirrorVerb = "PatchBelow"
 	// PatchStatusBelow passes on conditions that somebody set above: Object is a
 	// strategic merge patch of the status.
-	PatchStatusBelow Deed = "PatchStatusBelow"
+	PatchStatusBelow MirrorVerb = "PatchStatusBelow"
 )
 
-// Response is the answer of Observe.
-type Response struct {
-	Deed   Deed
+// MirrorAction is the answer of Observe.
+type MirrorAction struct {
+	Verb   MirrorVerb
 	Object *unstructured.Unstructured
 	// Spec and Status say which parts of Object differ.
 	Spec, Status bool
@@ -111,37 +111,37 @@ type Response struct {
 //	live      live      a user wants other labels              PatchBelow
 //	live      live      a readiness gate was set above         PatchStatusBelow
 //	any       live      differs                                BindUp, UpdateUp
-func Observe(s Observation) Response {
+func Observe(s Observation) MirrorAction {
 	switch {
 	case s.Physical == nil && s.Logical == nil:
-		return Response{Deed: Rest}
+		return MirrorAction{Verb: Rest}
 	case s.Physical == nil:
 		return s.takeOff()
 	}
 	deletingBelow := s.Physical.GetDeletionTimestamp() != nil
 	if s.Logical == nil && deletingBelow {
-		return Response{Deed: Rest}
+		return MirrorAction{Verb: Rest}
 	}
 	owners, controlled, settled := s.owners()
 	desired := s.desired(owners)
 	if s.Logical == nil {
 		if !settled {
-			return Response{Deed: Await}
+			return MirrorAction{Verb: Await}
 		}
 		setNested(desired.Object, string(s.Physical.GetUID()), "metadata", "annotations", placementv1alpha1.UIDAnnotation)
-		return Response{Deed: CreateUp, Object: desired, Spec: true, Status: true}
+		return MirrorAction{Verb: CreateUp, Object: desired, Spec: true, Status: true}
 	}
 	if s.Logical.GetDeletionTimestamp() != nil {
 		return s.deletedAbove(deletingBelow, controlled && !settled, owners)
 	}
 	if grace := s.Physical.GetDeletionGracePeriodSeconds(); s.isPod() && deletingBelow && grace != nil && *grace > 0 {
-		return Response{Deed: DeleteUp, Grace: *grace}
+		return MirrorAction{Verb: DeleteUp, Grace: *grace}
 	}
 	if patch := s.wanted(); patch != nil && !deletingBelow {
-		return Response{Deed: PatchBelow, Object: patch}
+		return MirrorAction{Verb: PatchBelow, Object: patch}
 	}
 	if patch := GatesBelow(s.Logical, s.Physical, s.gates()); patch != nil && !deletingBelow {
-		return Response{Deed: PatchStatusBelow, Object: patch}
+		return MirrorAction{Verb: PatchStatusBelow, Object: patch}
 	}
 	return s.difference(desired)
 }
@@ -166,13 +166,13 @@ func (s Observation) held() bool {
 }
 
 // takeOff removes the stand-in.
-func (s Observation) takeOff() Response {
+func (s Observation) takeOff() MirrorAction {
 	if s.Logical.GetDeletionTimestamp() == nil || !s.held() {
-		return Response{Deed: DeleteUp}
+		return MirrorAction{Verb: DeleteUp}
 	}
 	released := s.Logical.DeepCopy()
 	released.SetFinalizers(slices.DeleteFunc(released.GetFinalizers(), func(f string) bool { return f == placementv1alpha1.CopiesFinalizer }))
-	return Response{Deed: Release, Object: released}
+	return MirrorAction{Verb: Release, Object: released}
 }
 
 // deletedAbove passes a deletion on, unless it is the garbage collector's for want
@@ -181,15 +181,15 @@ func (s Observation) takeOff() Response {
 //
 // What a user made and a controller adopted and let go again is nobody else's: its
 // deletion means what is below.
-func (s Observation) deletedAbove(deletingBelow, unsettled bool, owners []metav1.OwnerReference) Response {
+func (s Observation) deletedAbove(deletingBelow, unsettled bool, owners []metav1.OwnerReference) MirrorAction {
 	released := s.isCopy() && metav1.GetControllerOfNoCopy(s.Physical) == nil
 	switch {
 	case deletingBelow:
-		return Response{Deed: Rest}
+		return MirrorAction{Verb: Rest}
 	case !s.isPod() && !s.held(), !released && (unsettled || !sameOwners(owners, s.Logical.GetOwnerReferences())):
 		return s.takeOff()
 	}
-	r := Response{Deed: DeleteBelow, Grace: -1}
+	r := MirrorAction{Verb: DeleteBelow, Grace: -1}
 	if !s.isPod() {
 		r.Propagation = propagation(s.Logical)
 	} else if grace := s.Logical.GetDeletionGracePeriodSeconds(); grace != nil {

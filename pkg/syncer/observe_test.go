@@ -54,8 +54,8 @@ func TestWhatComesUp(t *testing.T) {
 	transcripts(t, "observe", func(t *testing.T, files map[string]string) {
 		s := observationOf(t, files["below"], "")
 		r := Observe(s)
-		if r.Deed != CreateUp {
-			t.Fatalf("Observe says %s", r.Deed)
+		if r.Verb != CreateUp {
+			t.Fatalf("Observe says %s", r.Verb)
 		}
 		delete(r.Object.Object, "status")
 		if diff := cmp.Diff(parse(t, files["logical"]).Object, r.Object.Object); diff != "" {
@@ -73,8 +73,8 @@ func TestWhatComesUp(t *testing.T) {
 			created = withStatus
 		}
 		s.Logical = created
-		if again := Observe(s); again.Deed != Rest {
-			t.Errorf("a second look says %s, spec %v, status %v", again.Deed, again.Spec, again.Status)
+		if again := Observe(s); again.Verb != Rest {
+			t.Errorf("a second look says %s, spec %v, status %v", again.Verb, again.Spec, again.Status)
 		}
 	})
 }
@@ -98,64 +98,64 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		name              string
 		physical, logical string
 		edit              func(*Observation)
-		deed              Deed
+		action            MirrorVerb
 		grace             int64
 		propagation       metav1.DeletionPropagation
 	}{
-		{name: "gone on both sides", deed: Rest},
-		{name: "gone below", logical: bound, deed: DeleteUp},
-		{name: "new", physical: pod, deed: CreateUp},
-		{name: "new, and going already", physical: pod, edit: func(s *Observation) { deleting(s.Physical, 30) }, deed: Rest},
+		{name: "gone on both sides", action: Rest},
+		{name: "gone below", logical: bound, action: DeleteUp},
+		{name: "new", physical: pod, action: CreateUp},
+		{name: "new, and going already", physical: pod, edit: func(s *Observation) { deleting(s.Physical, 30) }, action: Rest},
 		{name: "the stand-in of its owner is not there", physical: pod, edit: func(s *Observation) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
-		}, deed: Await},
+		}, action: Await},
 		{name: "the stand-in of its owner is going", physical: pod, edit: func(s *Observation) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
-		}, deed: Await},
-		{name: "nobody's", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }, deed: Await},
-		{name: "a claim, which outlives its set", physical: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: n, uid: p1}\n", deed: CreateUp},
-		{name: "as it shall be", physical: pod, logical: bound, deed: Rest},
-		{name: "bound meanwhile", physical: pod, logical: unbound, deed: BindUp},
+		}, action: Await},
+		{name: "nobody's", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }, action: Await},
+		{name: "a claim, which outlives its set", physical: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: n, uid: p1}\n", action: CreateUp},
+		{name: "as it shall be", physical: pod, logical: bound, action: Rest},
+		{name: "bound meanwhile", physical: pod, logical: unbound, action: BindUp},
 		{name: "another image", physical: pod, logical: bound, edit: func(s *Observation) {
 			list(field(s.Physical.Object, "spec"), "containers")[0]["image"] = "j"
-		}, deed: UpdateUp},
+		}, action: UpdateUp},
 		{name: "another status", physical: pod, logical: bound, edit: func(s *Observation) {
 			s.Physical.Object["status"] = map[string]any{"phase": "Running"}
-		}, deed: UpdateUp},
-		{name: "going below", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Physical, 30) }, deed: DeleteUp, grace: 30},
-		{name: "deleted by a user", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Logical, 5) }, deed: DeleteBelow, grace: 5},
+		}, action: UpdateUp},
+		{name: "going below", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Physical, 30) }, action: DeleteUp, grace: 30},
+		{name: "deleted by a user", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Logical, 5) }, action: DeleteBelow, grace: 5},
 		{name: "deleted for want of an owner that we had wrong", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "another"}, true }
-		}, deed: DeleteUp},
+		}, action: DeleteUp},
 		{name: "deleted with its owner", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
-		}, deed: DeleteUp},
+		}, action: DeleteUp},
 		{name: "going on both sides", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Physical, 5)
 			deleting(s.Logical, 5)
-		}, deed: Rest},
-		{name: "what is made again at once, deleted by a user", physical: strings.ReplaceAll(set, "ReplicaSet", "ControllerRevision"), logical: revision, edit: func(s *Observation) { deleting(s.Logical, 0) }, deed: DeleteUp},
-		{name: "a ReplicaSet deleted by a user", physical: set, logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
+		}, action: Rest},
+		{name: "what is made again at once, deleted by a user", physical: strings.ReplaceAll(set, "ReplicaSet", "ControllerRevision"), logical: revision, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: DeleteUp},
+		{name: "a ReplicaSet deleted by a user", physical: set, logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
 		{name: "a ReplicaSet deleted without its pods", physical: set, logical: held, edit: func(s *Observation) {
 			deleting(s.Logical, 0)
 			s.Logical.SetFinalizers(append(s.Logical.GetFinalizers(), metav1.FinalizerOrphanDependents))
-		}, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationOrphan},
-		{name: "a claim deleted by a user", physical: claim, logical: heldClaim, edit: func(s *Observation) { deleting(s.Logical, 0) }, deed: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
+		}, action: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationOrphan},
+		{name: "a claim deleted by a user", physical: claim, logical: heldClaim, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
 		{name: "a claim that is still in use", physical: claim, logical: heldClaim, edit: func(s *Observation) {
 			deleting(s.Physical, 0)
 			deleting(s.Logical, 0)
-		}, deed: Rest},
+		}, action: Rest},
 		{name: "a pod that was released, deleted by a user", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
 			s.Logical.SetOwnerReferences(nil)
-		}, deed: DeleteBelow, grace: 5},
+		}, action: DeleteBelow, grace: 5},
 		{name: "a pod that was released, deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
-		}, deed: DeleteUp},
+		}, action: DeleteUp},
 		{name: "a pod of a user that was adopted, released, and deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
@@ -164,17 +164,17 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 				placementv1alpha1.LogicalClusterAnnotation: "shop", placementv1alpha1.NamespaceAnnotation: "web",
 				placementv1alpha1.UIDAnnotation: "l1", ObjectAnnotation: "pods/a",
 			})
-		}, deed: DeleteBelow, grace: 5},
-		{name: "a ReplicaSet that is gone, as its user wished", logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, deed: Release},
-		{name: "a ReplicaSet that is gone", logical: held, deed: DeleteUp},
+		}, action: DeleteBelow, grace: 5},
+		{name: "a ReplicaSet that is gone, as its user wished", logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: Release},
+		{name: "a ReplicaSet that is gone", logical: held, action: DeleteUp},
 		{name: "a ReplicaSet deleted with its owner", physical: set, logical: held, edit: func(s *Observation) {
 			deleting(s.Logical, 0)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
-		}, deed: Release},
+		}, action: Release},
 		{name: "a ReplicaSet deleted for want of an owner that we had wrong", physical: set, logical: held, edit: func(s *Observation) {
 			deleting(s.Logical, 0)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "another"}, true }
-		}, deed: Release},
+		}, action: Release},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := observationOf(t, c.physical, c.logical)
@@ -182,10 +182,10 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 				c.edit(&s)
 			}
 			got := Observe(s)
-			if got.Deed != c.deed || got.Grace != c.grace || got.Propagation != c.propagation {
-				t.Errorf("got %s with grace %d %s, want %s with %d %s", got.Deed, got.Grace, got.Propagation, c.deed, c.grace, c.propagation)
+			if got.Verb != c.action || got.Grace != c.grace || got.Propagation != c.propagation {
+				t.Errorf("got %s with grace %d %s, want %s with %d %s", got.Verb, got.Grace, got.Propagation, c.action, c.grace, c.propagation)
 			}
-			if got.Deed == Release && slices.Contains(got.Object.GetFinalizers(), placementv1alpha1.CopiesFinalizer) {
+			if got.Verb == Release && slices.Contains(got.Object.GetFinalizers(), placementv1alpha1.CopiesFinalizer) {
 				t.Error("what is let go is kept")
 			}
 		})

@@ -44,8 +44,8 @@ spec: {nodeName: n, runtimeClassName: gvisor, overhead: {cpu: 20m}, containers: 
 `)
 	s := Observation{Kind: kindOf(t, pod), Physical: made, Namespace: "web", Owner: observationOf(t, "", "").Owner}
 	r := Observe(s)
-	if name := field(r.Object.Object, "spec")["runtimeClassName"]; r.Deed != CreateUp || name != "safe" {
-		t.Errorf("%s, of class %v", r.Deed, name)
+	if name := field(r.Object.Object, "spec")["runtimeClassName"]; r.Verb != CreateUp || name != "safe" {
+		t.Errorf("%s, of class %v", r.Verb, name)
 	}
 }
 

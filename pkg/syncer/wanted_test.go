@@ -34,7 +34,7 @@ func TestWhatAUserChangesOnAPodThatCameUpIsChangedBelow(t *testing.T) {
 			s := base(c.wanted)
 			r := Observe(s)
 			if c.want == nil {
-				if r.Deed == PatchBelow {
+				if r.Verb == PatchBelow {
 					t.Fatalf("patches %v", r.Object)
 				}
 				if r.Object != nil && r.Object.GetAnnotations()[placementv1alpha1.WantedAnnotation] != "" {
@@ -42,14 +42,14 @@ func TestWhatAUserChangesOnAPodThatCameUpIsChangedBelow(t *testing.T) {
 				}
 				return
 			}
-			if r.Deed != PatchBelow {
-				t.Fatalf("does %s", r.Deed)
+			if r.Verb != PatchBelow {
+				t.Fatalf("does %s", r.Verb)
 			}
 			c.want["uid"] = string(s.Physical.GetUID())
 			if diff := cmp.Diff(map[string]any{"metadata": c.want}, r.Object.Object); diff != "" {
 				t.Error(diff)
 			}
-			if put := Decline(s); put.Deed != UpdateUp || put.Object.GetAnnotations()[placementv1alpha1.WantedAnnotation] != "" {
+			if put := Decline(s); put.Verb != UpdateUp || put.Object.GetAnnotations()[placementv1alpha1.WantedAnnotation] != "" {
 				t.Errorf("a refusal leads to %+v", put)
 			}
 		})

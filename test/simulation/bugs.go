@@ -15,7 +15,7 @@ import (
 // Bugs replace parts of the code by wrong ones; nil is the real one.
 type Bugs struct {
 	plan         func(syncer.Input) []syncer.Action
-	observe      func(syncer.Observation) syncer.Response
+	observe      func(syncer.Observation) syncer.MirrorAction
 	summarize    func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
 	decide       func(placement.Snapshot, placement.Unit) placement.Decision
 	release      func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
@@ -44,7 +44,7 @@ func (b Bugs) Plan(in syncer.Input) []syncer.Action {
 }
 
 // Observe what controllers below made.
-func (b Bugs) Observe(s syncer.Observation) syncer.Response {
+func (b Bugs) Observe(s syncer.Observation) syncer.MirrorAction {
 	if b.observe != nil {
 		return b.observe(s)
 	}

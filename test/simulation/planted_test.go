@@ -202,10 +202,10 @@ func trespasses(in syncer.Input) []syncer.Action {
 	return actions
 }
 
-func takesOff(s syncer.Observation) syncer.Response {
+func takesOff(s syncer.Observation) syncer.MirrorAction {
 	r := syncer.Observe(s)
-	if r.Deed == syncer.UpdateUp && s.Kind.Kind == "Pod" && s.Physical.GetDeletionTimestamp() == nil {
-		return syncer.Response{Deed: syncer.DeleteUp}
+	if r.Verb == syncer.UpdateUp && s.Kind.Kind == "Pod" && s.Physical.GetDeletionTimestamp() == nil {
+		return syncer.MirrorAction{Verb: syncer.DeleteUp}
 	}
 	return r
 }

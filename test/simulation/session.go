@@ -27,7 +27,7 @@ type session struct {
 	// informers are all of them.
 	informers []*kube.Informer
 
-	objects   *queue[kube.Key]
+	objects      *queue[kube.Key]
 	observations *queue[observationKey]
 
 	writtenCopies  *recent[kube.Key]

@@ -39,7 +39,7 @@ func (s *session) observe(key observationKey, pause func()) (time.Duration, erro
 	v, after, err := s.sight(key, pause)
 	if err == nil && v != nil {
 		response := s.world.bugs.Observe(v.Observation)
-		if response.Deed != syncer.Rest {
+		if response.Verb != syncer.Rest {
 			pause()
 		}
 		after, err = v.respond(response)
@@ -169,8 +169,8 @@ func first(objs []kube.Object) kube.Object {
 	return objs[0]
 }
 
-func (v *viewed) respond(r syncer.Response) (time.Duration, error) {
-	switch r.Deed {
+func (v *viewed) respond(r syncer.MirrorAction) (time.Duration, error) {
+	switch r.Verb {
 	case syncer.CreateUp:
 		return v.createUp(r.Object)
 	case syncer.BindUp:
@@ -267,7 +267,7 @@ func (v *viewed) unwelcome(err error) (time.Duration, error) {
 	return time.Minute, nil
 }
 
-func (v *viewed) updateUp(r syncer.Response) error {
+func (v *viewed) updateUp(r syncer.MirrorAction) error {
 	obj := r.Object
 	if r.Spec {
 		status := obj.Object["status"]
@@ -376,7 +376,7 @@ func (v *viewed) release(obj *unstructured.Unstructured) error {
 	return err
 }
 
-func (v *viewed) deleteBelow(r syncer.Response) (time.Duration, error) {
+func (v *viewed) deleteBelow(r syncer.MirrorAction) (time.Duration, error) {
 	o := kube.DeleteOptions{UID: v.world.bugs.Precondition(v.Physical.GetUID()), Propagation: r.Propagation}
 	if r.Grace >= 0 {
 		o.Grace = &r.Grace

@@ -44,7 +44,7 @@ type Config struct {
 	// Plan and Observe decide; default: those of pkg/syncer. The simulation plants
 	// mistakes here.
 	Plan    func(syncer.Input) []syncer.Action
-	Observe func(syncer.Observation) syncer.Response
+	Observe func(syncer.Observation) syncer.MirrorAction
 }
 
 // complete sets the defaults.

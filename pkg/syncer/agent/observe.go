@@ -180,8 +180,8 @@ func (s *session) findEverywhere(ctx context.Context, v *viewed, names []string)
 }
 
 // respond does what syncer.Observe says.
-func (s *session) respond(ctx context.Context, v *viewed, r syncer.Response) (time.Duration, error) {
-	switch r.Deed {
+func (s *session) respond(ctx context.Context, v *viewed, r syncer.MirrorAction) (time.Duration, error) {
+	switch r.Verb {
 	case syncer.CreateUp:
 		return s.createUp(ctx, v, r.Object)
 	case syncer.BindUp:
@@ -236,7 +236,7 @@ func (s *session) release(ctx context.Context, v *viewed, obj *unstructured.Unst
 }
 
 // deleteBelow carries out what somebody did in the logical cluster.
-func (s *session) deleteBelow(ctx context.Context, v *viewed, r syncer.Response) (time.Duration, error) {
+func (s *session) deleteBelow(ctx context.Context, v *viewed, r syncer.MirrorAction) (time.Duration, error) {
 	o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Physical.GetUID()))}
 	if r.Grace >= 0 {
 		o.GracePeriodSeconds = &r.Grace
@@ -298,7 +298,7 @@ func (s *session) unwelcome(ctx context.Context, v *viewed, message string, err 
 	return time.Minute, nil
 }
 
-func (s *session) updateUp(ctx context.Context, v *viewed, r syncer.Response) error {
+func (s *session) updateUp(ctx context.Context, v *viewed, r syncer.MirrorAction) error {
 	obj := r.Object
 	if r.Spec {
 		status := obj.Object["status"]

@@ -29,10 +29,10 @@ type (
 
 // Workers of the queues. They mostly wait for one of the two servers.
 const (
-	objectWorkers   = 24
+	objectWorkers      = 24
 	observationWorkers = 16
-	eventWorkers    = 2
-	orphanWorkers   = 2
+	eventWorkers       = 2
+	orphanWorkers      = 2
 )
 
 // session is one run of the syncer against a known world.
@@ -44,7 +44,7 @@ type session struct {
 	report       *reporter
 	// plan and decide are the core's, see Config.
 	plan   func(syncer.Input) []syncer.Action
-	decide func(syncer.Observation) syncer.Response
+	decide func(syncer.Observation) syncer.MirrorAction
 
 	// kinds that have copies, and kinds of which objects come up, as far as the
 	// physical cluster serves them.
@@ -57,10 +57,10 @@ type session struct {
 	events  *objects
 	listed  *orphanRecords
 
-	objectQueue   *controller.Controller[objectKey]
+	objectQueue      *controller.Controller[objectKey]
 	observationQueue *controller.Controller[observationKey]
-	eventQueue    *controller.Controller[string]
-	orphanQueue   *controller.Controller[string]
+	eventQueue       *controller.Controller[string]
+	orphanQueue      *controller.Controller[string]
 
 	// What was written and has not come back yet.
 	writtenCopies  *recent[objectKey, *placementv1alpha1.Copy]

@@ -44,7 +44,7 @@ type fixture struct {
 	*session
 	above, below *dynamicfake.FakeDynamicClient
 	ctx          context.Context
-	observations    *recorder[observationKey]
+	observations *recorder[observationKey]
 }
 
 func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.Object) *fixture {
@@ -56,8 +56,8 @@ func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.O
 	}
 	slices.Sort(w.apis)
 	f := &fixture{
-		above:     dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, above...),
-		below:     dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, below...),
+		above:        dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, above...),
+		below:        dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, below...),
 		observations: &recorder[observationKey]{},
 	}
 	records := atollfake.NewSimpleClientset(copies...)
