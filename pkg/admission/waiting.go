@@ -34,7 +34,7 @@ func (d *decider) includeWaiting(ctx context.Context, q question, u *placement.U
 	if d.lookup.dynamic == nil {
 		return errors.New("there is no client")
 	}
-	asking, err := meta.Accessor(q.object)
+	asker, err := meta.Accessor(q.object)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (d *decider) includeWaiting(ctx context.Context, q question, u *placement.U
 		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
 		err := pages.EachListItem(at(ctx, q.cluster), metav1.ListOptions{}, func(obj runtime.Object) error {
 			other, ok := obj.(*unstructured.Unstructured)
-			if !ok || kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asking.GetName() || other.GetDeletionTimestamp() != nil ||
+			if !ok || kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asker.GetName() || other.GetDeletionTimestamp() != nil ||
 				stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
 				return nil
 			}

@@ -171,7 +171,7 @@ func (p *population) latencyRow(ctx context.Context, samples int) ([]string, err
 // rest waits until controllers have done what a fill left them to do.
 func (s *server) rest(ctx context.Context) error {
 	const quiet = 3
-	for calm := 0; calm < quiet; {
+	for quietFor := 0; quietFor < quiet; {
 		before, err := cpuTime(s.PID())
 		if err != nil {
 			return err
@@ -183,9 +183,9 @@ func (s *server) rest(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		calm++
+		quietFor++
 		if after-before > 200*time.Millisecond {
-			calm = 0
+			quietFor = 0
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ const (
 // belongs to the write. It gives up after a while.
 func (s *server) settle(ctx context.Context, quiet time.Duration) error {
 	const step, tries = 20 * time.Millisecond, 500
-	calm := time.Duration(0)
+	quietFor := time.Duration(0)
 	for range tries {
 		before, err := cpuTime(s.PID())
 		if err != nil {
@@ -167,10 +167,10 @@ func (s *server) settle(ctx context.Context, quiet time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if calm += step; after-before >= time.Duration(2*s.idle*float64(step))+time.Millisecond {
-			calm = 0
+		if quietFor += step; after-before >= time.Duration(2*s.idle*float64(step))+time.Millisecond {
+			quietFor = 0
 		}
-		if calm >= quiet {
+		if quietFor >= quiet {
 			return nil
 		}
 	}

@@ -31,7 +31,7 @@ type viewed struct {
 	unwatched bool
 }
 
-const soon = 100 * time.Millisecond
+const shortDelay = 100 * time.Millisecond
 
 // observe brings one object that controllers below made up to date.
 func (s *session) observe(key observationKey, pause func()) (time.Duration, error) {
@@ -174,7 +174,7 @@ func (v *viewed) respond(r syncer.MirrorAction) (time.Duration, error) {
 	case syncer.CreateUp:
 		return v.createUp(r.Object)
 	case syncer.BindUp:
-		return soon, v.bindUp(r.Object)
+		return shortDelay, v.bindUp(r.Object)
 	case syncer.UpdateUp:
 		return 0, v.updateUp(r)
 	case syncer.DeleteUp:
@@ -231,7 +231,7 @@ func (v *viewed) createUp(u *unstructured.Unstructured) (time.Duration, error) {
 		v.pause()
 		existing := v.world.api.Find(kube.Key{Resource: v.key.Resource, Cluster: v.cluster, Namespace: v.Namespace, Name: u.GetName()})
 		if existing != nil && v.sees(existing) && len(v.entryUID(existing)) > 0 {
-			return soon, nil
+			return shortDelay, nil
 		}
 		if mark, ok := syncer.MarkOf(v.key.Resource, v.Physical); ok && existing != nil && v.sees(existing) && existing.GetUID() == mark.UID {
 			return time.Second, nil
@@ -385,7 +385,7 @@ func (v *viewed) deleteBelow(r syncer.MirrorAction) (time.Duration, error) {
 		return v.api.Delete(syncerOf(v.name), v.api.KeyOf(v.key.Resource, v.Physical), o)
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return soon, nil
+		return shortDelay, nil
 	}
 	return 0, err
 }

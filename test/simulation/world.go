@@ -73,8 +73,8 @@ const controlPlane = "cp-1"
 // maxSettling bounds the steps that a world takes to come to rest, calm is how
 // long it has to be at rest: longer than anybody waits before looking again.
 const (
-	maxSettling = 20000
-	calm        = 15 * time.Minute
+	maxSettling   = 20000
+	quietInterval = 15 * time.Minute
 )
 
 // Run runs a world to its end.
@@ -155,7 +155,7 @@ func (w *World) settle() {
 		if w.advance() {
 			continue
 		}
-		if w.now.Sub(since) > calm || len(w.timers) == 0 {
+		if w.now.Sub(since) > quietInterval || len(w.timers) == 0 {
 			w.converged()
 			return
 		}

@@ -73,8 +73,8 @@ func TestWhichRequestIsSignedWithWhat(t *testing.T) {
 		Elsewhere int // names that are not of the subject
 	}
 	year := 365 * 24 * time.Hour
-	usual := &signed{"CN=ann,O=ops", -5 * time.Minute, year - 5*time.Minute, 0, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, 0}
-	with := func(f func(*signed)) *signed { s := *usual; f(&s); return &s }
+	ordinary := &signed{"CN=ann,O=ops", -5 * time.Minute, year - 5*time.Minute, 0, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, 0}
+	with := func(f func(*signed)) *signed { s := *ordinary; f(&s); return &s }
 	lasts := func(seconds int32, want time.Duration) struct {
 		change  func(*csr)
 		want    *signed
@@ -96,7 +96,7 @@ func TestWhichRequestIsSignedWithWhat(t *testing.T) {
 		want    *signed
 		problem string
 	}{
-		"an approved one": {want: usual},
+		"an approved one": {want: ordinary},
 		"all usages of a client": {used(certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment),
 			with(func(s *signed) { s.Usage = x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment }), ""},
 		"for an hour":                 lasts(3600, time.Hour),

@@ -144,7 +144,7 @@ func (a *Agent) registered(ctx context.Context) (controlPlane string, ok bool) {
 			said = err.Error()
 			klog.FromContext(ctx).Info("The control plane does not show the PhysicalCluster, will ask until it does", "err", err)
 		}
-		sleep(ctx, 5*soon)
+		sleep(ctx, 5*shortDelay)
 	}
 	return "", false
 }

@@ -149,7 +149,7 @@ func (l *fencedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRe
 	began := time.Now()
 	err := l.LeaseLock.Create(ctx, r)
 	for ctx.Err() == nil && isNamespaceGone(err) {
-		sleep(ctx, soon)
+		sleep(ctx, shortDelay)
 		began = time.Now()
 		err = l.LeaseLock.Create(ctx, r)
 	}

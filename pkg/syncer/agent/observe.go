@@ -30,8 +30,8 @@ const (
 	// binding is how long a new pod may wait for its node before it comes up
 	// without: with it, one write does.
 	binding = 2 * time.Second
-	// soon is when something is looked at again that no event announces.
-	soon = 100 * time.Millisecond
+	// shortDelay is when something is looked at again that no event announces.
+	shortDelay = 100 * time.Millisecond
 	// wantedManager owns below what users changed on what came up.
 	wantedManager = "atoll-wanted"
 )
@@ -185,7 +185,7 @@ func (s *session) respond(ctx context.Context, v *viewed, r syncer.MirrorAction)
 	case syncer.CreateUp:
 		return s.createUp(ctx, v, r.Object)
 	case syncer.BindUp:
-		return soon, s.bindUp(ctx, v, r.Object)
+		return shortDelay, s.bindUp(ctx, v, r.Object)
 	case syncer.UpdateUp:
 		return 0, s.updateUp(ctx, v, r)
 	case syncer.DeleteUp:
@@ -216,7 +216,7 @@ func (s *session) patchBelow(ctx context.Context, v *viewed, patch *unstructured
 	}
 	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return soon, nil // the watch is about to say so
+		return shortDelay, nil // the watch is about to say so
 	case isSilence(err):
 		return 0, err
 	}
@@ -249,7 +249,7 @@ func (s *session) deleteBelow(ctx context.Context, v *viewed, r syncer.MirrorAct
 		s.goneBelow(v.key.Resource, v.Physical)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return soon, nil // the watch is about to say so
+		return shortDelay, nil // the watch is about to say so
 	}
 	return 0, err
 }
@@ -260,7 +260,7 @@ func (s *session) createUp(ctx context.Context, v *viewed, obj *unstructured.Uns
 		existing, getErr := v.client.Get(ctx, obj.GetName(), metav1.GetOptions{})
 		switch {
 		case getErr == nil && len(s.entryUID(existing)) > 0:
-			return soon, nil // ours, of a predecessor that is on its way out, or of this one
+			return shortDelay, nil // ours, of a predecessor that is on its way out, or of this one
 		case getErr == nil && isCopyOf(v.Kind, v.Physical, existing):
 			return time.Second, nil // not known to be a copy when we looked
 		case getErr != nil && !apierrors.IsNotFound(getErr):

@@ -48,9 +48,9 @@ func TestAStaticTokenNamesAUserInEveryLogicalCluster(t *testing.T) {
 func TestAJWTOfAnIdentityProviderNamesAUser(t *testing.T) {
 	s := shared(t)
 	bind(s.NewCluster(t, "oidc"), t, s, "view", "oscar")
-	soon := time.Now().Add(time.Hour)
+	inAnHour := time.Now().Add(time.Hour)
 	eventually(t, "the keys of the provider are known", func() error {
-		u, err := whoAmI(t, s, "oidc", provider.token(t, "oscar", soon, "ops"))
+		u, err := whoAmI(t, s, "oidc", provider.token(t, "oscar", inAnHour, "ops"))
 		if err == nil && u.Username != "oscar" {
 			err = errors.New("it is " + u.Username)
 		}
@@ -58,12 +58,12 @@ func TestAJWTOfAnIdentityProviderNamesAUser(t *testing.T) {
 	})
 	for name, token := range map[string]string{
 		"expired":                        provider.token(t, "oscar", time.Now().Add(-time.Minute)),
-		"named like a syncer":            provider.token(t, "system:atoll:syncer:east", soon, "system:atoll:syncers"),
-		"named like a service account":   provider.token(t, "system:serviceaccount:default:default", soon),
-		"in the group of syncers":        provider.token(t, "oscar", soon, "system:atoll:syncers"),
-		"in the group of accounts":       provider.token(t, "oscar", soon, "system:serviceaccounts"),
-		"named like the server":          provider.token(t, "system:apiserver", soon, "system:masters"),
-		"of the issuer of somebody else": newProvider(t).token(t, "oscar", soon),
+		"named like a syncer":            provider.token(t, "system:atoll:syncer:east", inAnHour, "system:atoll:syncers"),
+		"named like a service account":   provider.token(t, "system:serviceaccount:default:default", inAnHour),
+		"in the group of syncers":        provider.token(t, "oscar", inAnHour, "system:atoll:syncers"),
+		"in the group of accounts":       provider.token(t, "oscar", inAnHour, "system:serviceaccounts"),
+		"named like the server":          provider.token(t, "system:apiserver", inAnHour, "system:masters"),
+		"of the issuer of somebody else": newProvider(t).token(t, "oscar", inAnHour),
 	} {
 		if u, err := whoAmI(t, s, "oidc", token); !apierrors.IsUnauthorized(err) {
 			t.Errorf("%s: %+v, %v; want Unauthorized", name, u, err)

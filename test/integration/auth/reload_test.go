@@ -20,9 +20,9 @@ func TestTheConfigurationOfAuthenticationIsReloaded(t *testing.T) {
 	path := write(t, t.TempDir(), "authentication.yaml", first.config())
 	s := server.StartWith(t, func(o *app.Options) { o.Auth.ConfigFile = path })
 	bind(s.NewCluster(t, "reload"), t, s, "view", "oscar")
-	soon := time.Now().Add(time.Hour)
+	inAnHour := time.Now().Add(time.Hour)
 	of := func(p *identityProvider) error {
-		_, err := whoAmI(t, s, "reload", p.token(t, "oscar", soon))
+		_, err := whoAmI(t, s, "reload", p.token(t, "oscar", inAnHour))
 		return err
 	}
 	replace := func(content string) {
