@@ -29,7 +29,7 @@ func handlerChain(tokens *auth.Tokens, exists existsFunc, documents func(http.Ha
 		}
 		g.FeatureGate = withoutConstrainedImpersonation{g.FeatureGate}
 		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(api), exists), g)
-		return WithScope(fairness.NewTurns().With(served, isBound(tokens.ClusterOf)), tokens.ClusterOf)
+		return WithScope(fairness.NewLimiter().With(served, isBound(tokens.ClusterOf)), tokens.ClusterOf)
 	}
 }
 

@@ -65,7 +65,7 @@ func newOperationsTable() *table {
 
 // compareOperations lets the sides take turns and adds each beside the first.
 func compareOperations(ctx context.Context, t *table, k kind, sides []*side, rounds, made int) error {
-	results, err := takeTurns(ctx, k, sides, rounds, made)
+	results, err := shareSlots(ctx, k, sides, rounds, made)
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,9 @@ func compareOperations(ctx context.Context, t *table, k kind, sides []*side, rou
 	return nil
 }
 
-// takeTurns returns, for each operation, one series for each side. The first
+// shareSlots returns, for each operation, one series for each side. The first
 // round warms up and does not count; who begins changes with each round.
-func takeTurns(ctx context.Context, k kind, sides []*side, rounds, made int) (map[string][]series, error) {
+func shareSlots(ctx context.Context, k kind, sides []*side, rounds, made int) (map[string][]series, error) {
 	results := map[string][]series{}
 	bound := make([]objects, len(sides))
 	for i, s := range sides {

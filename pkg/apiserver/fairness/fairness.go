@@ -7,7 +7,7 @@
 // itself. Syncers are another level, and the Leases of syncers one of their own; the
 // server itself and admins are exempt.
 //
-// Before it takes a seat, a request of a tenant takes one of the turns of its
+// Before it takes a seat, a request of a tenant takes one of the slots of its
 // logical cluster: a few for each core. With hundreds of seats and a few cores,
 // those who have seats would leave no processor to others.
 //

@@ -16,42 +16,42 @@ import (
 )
 
 const (
-	// turnsPerCore is how many requests of one logical cluster are served at a time,
+	// inFlightPerCore is how many requests of one logical cluster are served at a time,
 	// for each core. Seats are shared fairly, but seats do not share the processor:
 	// hundreds of requests that have one leave nothing to the next.
-	turnsPerCore = 4
-	fewestTurns  = 8
-	// longestLine is how many requests of one logical cluster wait for a turn; more
+	inFlightPerCore = 4
+	minInFlight     = 8
+	// maxWaitingRequests is how many requests of one logical cluster wait for a slot; more
 	// are refused (429).
-	longestLine = 1000
+	maxWaitingRequests = 1000
 )
 
-// Turns bounds how many requests of one logical cluster are served at a time.
-type Turns struct {
+// Limiter bounds how many requests of one logical cluster are served at a time.
+type Limiter struct {
 	most, longest int
 
-	mu    sync.Mutex
-	lines map[string]*line
+	mu     sync.Mutex
+	queues map[string]*queue
 }
 
-// line is of those who share turns; it is there while it has any.
-type line struct {
+// queue is of those who share slots; it is there while it has any.
+type queue struct {
 	taken   int
-	waiting list.List // of chan struct{}, closed by who hands over his turn
+	waiting list.List // of chan struct{}, closed by who hands over his slot
 }
 
-// NewTurns makes turns for this machine.
-func NewTurns() *Turns {
-	return &Turns{most: max(fewestTurns, turnsPerCore*runtime.GOMAXPROCS(0)), longest: longestLine, lines: map[string]*line{}}
+// NewLimiter makes slots for this machine.
+func NewLimiter() *Limiter {
+	return &Limiter{most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), longest: maxWaitingRequests, queues: map[string]*queue{}}
 }
 
-// take waits for a turn; false if ctx ends first or the line is too long.
-func (t *Turns) take(ctx context.Context, who string) bool {
+// take waits for a slot; false if ctx ends first or the queue is too long.
+func (t *Limiter) take(ctx context.Context, who string) bool {
 	t.mu.Lock()
-	l := t.lines[who]
+	l := t.queues[who]
 	if l == nil {
-		l = &line{}
-		t.lines[who] = l
+		l = &queue{}
+		t.queues[who] = l
 	}
 	if l.taken < t.most {
 		l.taken++
@@ -81,67 +81,67 @@ func (t *Turns) take(ctx context.Context, who string) bool {
 	}
 }
 
-// takeBack takes a turn without waiting, even if that makes one too many.
-func (t *Turns) takeBack(who string) {
+// takeBack takes a slot without waiting, even if that makes one too many.
+func (t *Limiter) takeBack(who string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[who]
+	l := t.queues[who]
 	if l == nil {
-		l = &line{}
-		t.lines[who] = l
+		l = &queue{}
+		t.queues[who] = l
 	}
 	l.taken++
 }
 
-// give ends a turn: the first who waits gets it.
-func (t *Turns) give(who string) {
+// give ends a slot: the first who waits gets it.
+func (t *Limiter) give(who string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[who]
+	l := t.queues[who]
 	first := l.waiting.Front()
 	if first != nil && l.taken <= t.most {
 		close(l.waiting.Remove(first).(chan struct{}))
 		return
 	}
 	if l.taken--; l.taken == 0 {
-		delete(t.lines, who)
+		delete(t.queues, who)
 	}
 }
 
-// turn is that of one request.
-type turn struct {
-	turns *Turns
+// slot is that of one request.
+type slot struct {
+	slots *Limiter
 	// alone says that the credentials are good in one logical cluster only, borrowed
 	// that the user is not who he says.
 	alone, borrowed bool
 
-	mu   sync.Mutex
-	who  string // not empty while the request has its turn
-	away int
+	mu        sync.Mutex
+	who       string // not empty while the request has its slot
+	suspended int
 }
 
-type turnKey struct{}
+type slotKey struct{}
 
-// With gives each request to next a turn to take, which Handle does. isBound says
+// With gives each request to next a slot to take, which Handle does. isBound says
 // whether the credentials of a request are good in one logical cluster only; the
 // authenticator verifies them later.
-func (t *Turns) With(next http.Handler, isBound func(*http.Request) bool) http.Handler {
+func (t *Limiter) With(next http.Handler, isBound func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mine := &turn{turns: t, alone: isBound(req), borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != ""}
-		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), turnKey{}, mine)))
+		mine := &slot{slots: t, alone: isBound(req), borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != ""}
+		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), slotKey{}, mine)))
 	})
 }
 
-// lineOf is with whom a request shares turns; false if it needs none.
+// queueOf is with whom a request shares slots; false if it needs none.
 //
-//	admins, the server, syncers                        nobody: they need no turn
+//	admins, the server, syncers                        nobody: they need no slot
 //	credentials of this logical cluster                all of the logical cluster
 //	other credentials, impersonating                   all who impersonate there
 //	other credentials (identity providers, anonymous)  the user, there
 //
-// Whoever may make credentials, or impersonate, cannot make himself turns with
+// Whoever may make credentials, or impersonate, cannot make himself slots with
 // it; a stranger who floods a logical cluster does not take those of its users.
-func lineOf(t *turn, c logicalcluster.Name, u user.Info) (string, bool) {
+func queueOf(t *slot, c logicalcluster.Name, u user.Info) (string, bool) {
 	if _, syncs := auth.SyncerOf(u); syncs {
 		return "", false
 	}
@@ -160,18 +160,18 @@ func lineOf(t *turn, c logicalcluster.Name, u user.Info) (string, bool) {
 	}
 }
 
-// begin takes the turn of the request of ctx; false says that it was refused.
+// begin takes the slot of the request of ctx; false says that it was refused.
 func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
-	t, given := ctx.Value(turnKey{}).(*turn)
+	t, given := ctx.Value(slotKey{}).(*slot)
 	c, scoped := scope.ClusterFrom(ctx)
 	if !given || !scoped || u == nil {
 		return func() {}, true
 	}
-	who, needed := lineOf(t, c, u)
+	who, needed := queueOf(t, c, u)
 	if !needed {
 		return func() {}, true
 	}
-	if !t.turns.take(ctx, who) {
+	if !t.slots.take(ctx, who) {
 		return nil, false
 	}
 	t.mu.Lock()
@@ -180,33 +180,33 @@ func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 	return t.end, true
 }
 
-func (t *turn) end() {
+func (t *slot) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.away == 0 {
-		t.turns.give(t.who)
+	if t.suspended == 0 {
+		t.slots.give(t.who)
 	}
 	t.who = ""
 }
 
-// Away gives up the turn of the request of ctx while it waits for somebody else,
+// Away gives up the slot of the request of ctx while it waits for somebody else,
 // such as a webhook, which may well ask the same logical cluster before it answers.
-// The result takes the turn back.
+// The result takes the slot back.
 func Away(ctx context.Context) (back func()) {
-	t, ok := ctx.Value(turnKey{}).(*turn)
+	t, ok := ctx.Value(slotKey{}).(*slot)
 	if !ok {
 		return func() {}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.away++; t.away == 1 && t.who != "" {
-		t.turns.give(t.who)
+	if t.suspended++; t.suspended == 1 && t.who != "" {
+		t.slots.give(t.who)
 	}
 	return sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.away--; t.away == 0 && t.who != "" {
-			t.turns.takeBack(t.who)
+		if t.suspended--; t.suspended == 0 && t.who != "" {
+			t.slots.takeBack(t.who)
 		}
 	})
 }

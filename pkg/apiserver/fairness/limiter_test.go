@@ -17,12 +17,12 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-func testTurns(most, longest int) *Turns {
-	return &Turns{most: most, longest: longest, lines: map[string]*line{}}
+func testLimiter(most, longest int) *Limiter {
+	return &Limiter{most: most, longest: longest, queues: map[string]*queue{}}
 }
 
 // request is the context in which Handle sees a request.
-func asked(t *testing.T, turns *Turns, cluster string, bound bool, headers ...string) context.Context {
+func asked(t *testing.T, slots *Limiter, cluster string, bound bool, headers ...string) context.Context {
 	t.Helper()
 	var ctx context.Context
 	req := httptest.NewRequestWithContext(scope.WithCluster(t.Context(), "x"), http.MethodGet, "/api", nil)
@@ -30,32 +30,32 @@ func asked(t *testing.T, turns *Turns, cluster string, bound bool, headers ...st
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	turns.With(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() }),
+	slots.With(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() }),
 		func(*http.Request) bool { return bound }).ServeHTTP(httptest.NewRecorder(), req)
 	return scope.WithCluster(ctx, clusterNamed(cluster))
 }
 
 func clusterNamed(name string) logicalcluster.Name { return logicalcluster.Name(name) }
 
-func TestWithWhomARequestSharesTurns(t *testing.T) {
+func TestWithWhomARequestSharesSlots(t *testing.T) {
 	t.Parallel()
 	ann := &user.DefaultInfo{Name: "ann", Groups: []string{user.AllAuthenticated}}
 	admin := &user.DefaultInfo{Name: "ann", Groups: []string{user.SystemPrivilegedGroup}}
 	syncer := &user.DefaultInfo{Name: "system:atoll:syncer:east", Groups: []string{auth.SyncersGroup}}
 	for name, c := range map[string]struct {
-		t    *turn
+		t    *slot
 		u    user.Info
 		want string
 	}{
-		"an admin":                          {&turn{}, admin, ""},
-		"an admin with other credentials":   {&turn{alone: true}, admin, ""},
-		"a syncer":                          {&turn{}, syncer, ""},
-		"credentials of a logical cluster":  {&turn{alone: true}, ann, "shop"},
-		"the same, impersonating":           {&turn{alone: true, borrowed: true}, ann, "shop"},
-		"an identity provider's":            {&turn{}, ann, "shop ann"},
-		"an identity provider's, as others": {&turn{borrowed: true}, ann, "shop impersonated"},
+		"an admin":                          {&slot{}, admin, ""},
+		"an admin with other credentials":   {&slot{alone: true}, admin, ""},
+		"a syncer":                          {&slot{}, syncer, ""},
+		"credentials of a logical cluster":  {&slot{alone: true}, ann, "shop"},
+		"the same, impersonating":           {&slot{alone: true, borrowed: true}, ann, "shop"},
+		"an identity provider's":            {&slot{}, ann, "shop ann"},
+		"an identity provider's, as others": {&slot{borrowed: true}, ann, "shop impersonated"},
 	} {
-		if got, needed := lineOf(c.t, "shop", c.u); got != c.want || needed != (c.want != "") {
+		if got, needed := queueOf(c.t, "shop", c.u); got != c.want || needed != (c.want != "") {
 			t.Errorf("%s: %q, %v, want %q", name, got, needed, c.want)
 		}
 	}
@@ -64,12 +64,12 @@ func TestWithWhomARequestSharesTurns(t *testing.T) {
 func TestNoMoreThanItsTurnsAreServedForALogicalCluster(t *testing.T) {
 	t.Parallel()
 	const most, requests = 3, 200
-	turns := testTurns(most, requests)
+	slots := testLimiter(most, requests)
 	var now, peak atomic.Int32
 	var all sync.WaitGroup
 	for range requests {
 		all.Go(func() {
-			end, ok := begin(asked(t, turns, "noisy", true), &user.DefaultInfo{Name: "ann"})
+			end, ok := begin(asked(t, slots, "noisy", true), &user.DefaultInfo{Name: "ann"})
 			if !ok {
 				t.Error("refused")
 				return
@@ -86,19 +86,19 @@ func TestNoMoreThanItsTurnsAreServedForALogicalCluster(t *testing.T) {
 	if peak.Load() > most || peak.Load() < 2 {
 		t.Errorf("%d were served at a time, want at most %d", peak.Load(), most)
 	}
-	if len(turns.lines) != 0 {
-		t.Errorf("%d lines are left", len(turns.lines))
+	if len(slots.queues) != 0 {
+		t.Errorf("%d queues are left", len(slots.queues))
 	}
 }
 
 func TestOthersDoNotWaitForALongLine(t *testing.T) {
 	t.Parallel()
-	turns := testTurns(1, 2)
+	slots := testLimiter(1, 2)
 	ann := &user.DefaultInfo{Name: "ann"}
-	end, _ := begin(asked(t, turns, "noisy", true), ann)
-	gone, leave := context.WithCancel(asked(t, turns, "noisy", true))
+	end, _ := begin(asked(t, slots, "noisy", true), ann)
+	gone, leave := context.WithCancel(asked(t, slots, "noisy", true))
 	answers := make(chan bool)
-	for _, ctx := range []context.Context{gone, asked(t, turns, "noisy", true)} {
+	for _, ctx := range []context.Context{gone, asked(t, slots, "noisy", true)} {
 		go func() {
 			end, ok := begin(ctx, ann)
 			if ok {
@@ -108,52 +108,52 @@ func TestOthersDoNotWaitForALongLine(t *testing.T) {
 		}()
 	}
 	for waiting := 0; waiting < 2; time.Sleep(time.Millisecond) {
-		turns.mu.Lock()
-		waiting = turns.lines["noisy"].waiting.Len()
-		turns.mu.Unlock()
+		slots.mu.Lock()
+		waiting = slots.queues["noisy"].waiting.Len()
+		slots.mu.Unlock()
 	}
-	if _, ok := begin(asked(t, turns, "noisy", true), ann); ok {
+	if _, ok := begin(asked(t, slots, "noisy", true), ann); ok {
 		t.Error("a third one waits")
 	}
-	if end, ok := begin(asked(t, turns, "quiet", true), ann); !ok {
+	if end, ok := begin(asked(t, slots, "quiet", true), ann); !ok {
 		t.Error("another logical cluster is refused")
 	} else {
 		end()
 	}
 	leave()
 	if <-answers {
-		t.Error("who went away got a turn")
+		t.Error("who went suspended got a slot")
 	}
 	end()
 	if !<-answers {
 		t.Error("who waited got none")
 	}
-	if len(turns.lines) != 0 {
-		t.Errorf("%d lines are left", len(turns.lines))
+	if len(slots.queues) != 0 {
+		t.Errorf("%d queues are left", len(slots.queues))
 	}
 }
 
 // A webhook may ask the logical cluster whose request it is asked about.
 func TestWhoWaitsForAWebhookHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
-	turns := testTurns(1, 10)
+	slots := testLimiter(1, 10)
 	ann := &user.DefaultInfo{Name: "ann"}
-	outer := asked(t, turns, "shop", true)
+	outer := asked(t, slots, "shop", true)
 	end, _ := begin(outer, ann)
 	back, alsoBack := Away(outer), Away(outer)
-	inner, ok := begin(asked(t, turns, "shop", true), ann)
+	inner, ok := begin(asked(t, slots, "shop", true), ann)
 	if !ok {
 		t.Fatal("refused")
 	}
 	back()
 	alsoBack()
-	if taken := turns.lines["shop"].taken; taken != 2 {
-		t.Errorf("%d turns are taken, want that of the webhook and the one taken back", taken)
+	if taken := slots.queues["shop"].taken; taken != 2 {
+		t.Errorf("%d slots are taken, want that of the webhook and the one taken back", taken)
 	}
 	inner()
 	waits := make(chan bool)
 	go func() {
-		end, ok := begin(asked(t, turns, "shop", true), ann)
+		end, ok := begin(asked(t, slots, "shop", true), ann)
 		if ok {
 			end()
 		}
@@ -161,27 +161,27 @@ func TestWhoWaitsForAWebhookHoldsNobodyUp(t *testing.T) {
 	}()
 	select {
 	case <-waits:
-		t.Error("a turn was given although one is taken")
+		t.Error("a slot was given although one is taken")
 	case <-time.After(20 * time.Millisecond):
 	}
 	end()
 	if !<-waits {
 		t.Error("refused")
 	}
-	if len(turns.lines) != 0 {
-		t.Errorf("%s is left", fmt.Sprint(turns.lines))
+	if len(slots.queues) != 0 {
+		t.Errorf("%s is left", fmt.Sprint(slots.queues))
 	}
 }
 
 func TestARequestThatEndsWhileItIsAwayGivesNothingTwice(t *testing.T) {
 	t.Parallel()
-	turns := testTurns(1, 10)
-	ctx := asked(t, turns, "shop", true)
+	slots := testLimiter(1, 10)
+	ctx := asked(t, slots, "shop", true)
 	end, _ := begin(ctx, &user.DefaultInfo{Name: "ann"})
 	back := Away(ctx)
 	end()
 	back()
-	if len(turns.lines) != 0 {
-		t.Errorf("%s is left", fmt.Sprint(turns.lines))
+	if len(slots.queues) != 0 {
+		t.Errorf("%s is left", fmt.Sprint(slots.queues))
 	}
 }
