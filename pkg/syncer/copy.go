@@ -91,16 +91,16 @@ func (p planner) synced(s *placementv1alpha1.CopyStatus) {
 // observes says that the controllers below have acted on a generation of the
 // copy. Of kinds that do not tell it is assumed.
 func observes(kind string, status map[string]any, generation int64) bool {
-	observed, told := integer(status, "observedGeneration")
-	if told {
+	observed, reported := integer(status, "observedGeneration")
+	if reported {
 		return observed >= generation
 	}
-	return !tellsGeneration[kind]
+	return !reportsGeneration[kind]
 }
 
-// tellsGeneration are the kinds whose controllers write
+// reportsGeneration are the kinds whose controllers write
 // status.observedGeneration; until they do they have not looked.
-var tellsGeneration = map[string]bool{
+var reportsGeneration = map[string]bool{
 	"Deployment": true, "StatefulSet": true, "DaemonSet": true, "ReplicaSet": true,
 	"ReplicationController": true, "PodDisruptionBudget": true,
 }

@@ -57,7 +57,7 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 		status = mergeViews(kind.Kind, views)
 	}
 	translateGeneration(status, observedByAll(logical, current, views))
-	if tellsGeneration[kind.Kind] {
+	if reportsGeneration[kind.Kind] {
 		setObservedGeneration(status, observedByAll(logical, current, views))
 	}
 	if kind.Kind == "Pod" {

@@ -61,8 +61,8 @@ type Config struct {
 // Controller brings placements on.
 type Controller struct {
 	Config
-	queue *controller.Controller[controller.Request]
-	told  *told
+	queue    *controller.Controller[controller.Request]
+	recorded *recorded
 	// written holds when the status of a unit was written last.
 	written *utilcache.LRUExpireCache
 }
@@ -72,7 +72,7 @@ func New(config Config) *Controller {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
-	c := &Controller{Config: config, told: newTold(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock)}
+	c := &Controller{Config: config, recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock)}
 	c.queue = controller.New(name, workers, c.reconcile)
 	c.subscribe()
 	return c
@@ -209,7 +209,7 @@ func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, err
 	if err := c.restamp(ctx, oldest(u.pending)); err != nil {
 		return controller.Result{}, err
 	}
-	if err := c.tell(ctx, u); err != nil {
+	if err := c.recordEvents(ctx, u); err != nil {
 		return controller.Result{}, err
 	}
 	return controller.Result{RequeueAfter: retryAfter}, nil

@@ -18,37 +18,37 @@ import (
 )
 
 const (
-	// tellAgain is how long one message about one object is not repeated; events
+	// repeatAfter is how long one message about one object is not repeated; events
 	// live for an hour.
-	tellAgain = 30 * time.Minute
-	maxTold   = 8192
+	repeatAfter = 30 * time.Minute
+	maxRecorded = 8192
 	// maxMessage is the limit of the API for the message of an event.
 	maxMessage = 1024
 )
 
-// told remembers the events that were written.
-type told struct{ recently *utilcache.LRUExpireCache }
+// recorded remembers the events that were written.
+type recorded struct{ recently *utilcache.LRUExpireCache }
 
-func newTold(c clock.PassiveClock) *told {
-	return &told{recently: utilcache.NewLRUExpireCacheWithClock(maxTold, c)}
+func newRecorded(c clock.PassiveClock) *recorded {
+	return &recorded{recently: utilcache.NewLRUExpireCacheWithClock(maxRecorded, c)}
 }
 
-// tell writes an event on each pending object: what it waits for.
-func (c *Controller) tell(ctx context.Context, u *unit) error {
+// recordEvents writes an event on each pending object: what it waits for.
+func (c *Controller) recordEvents(ctx context.Context, u *unit) error {
 	condition := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionScheduled)
 	if condition == nil || condition.Status == metav1.ConditionTrue {
 		return nil // admission has not explained yet; its writing brings us back
 	}
 	for _, p := range u.pending {
 		event := unplaceable(p, condition.Message, c.Clock.Now())
-		if _, ok := c.told.recently.Get(event.Name); ok {
+		if _, ok := c.recorded.recently.Get(event.Name); ok {
 			continue
 		}
 		_, err := c.Kube.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 			return fmt.Errorf("writing an event: %w", err)
 		}
-		c.told.recently.Add(event.Name, true, tellAgain)
+		c.recorded.recently.Add(event.Name, true, repeatAfter)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (c *Controller) tell(ctx context.Context, u *unit) error {
 // same object within the time for which it is not repeated, so that two servers
 // write one.
 func unplaceable(p stamped, message string, now time.Time) *corev1.Event {
-	window := now.Truncate(tellAgain).Unix()
+	window := now.Truncate(repeatAfter).Unix()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", p.object.UID, message, window))
 	name := p.object.Name
 	if len(name) > 200 {

@@ -202,7 +202,7 @@ func deployment(name, targets string, age int) *metav1.PartialObjectMetadata {
 	return object(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, name, targets, age)
 }
 
-func TestAnUndecidedNamespaceAsksAdmissionWithItsOldestObjectAndTellsAll(t *testing.T) {
+func TestAnUndecidedNamespaceAsksAdmissionWithItsOldestObjectAndRecordsAnEventForEach(t *testing.T) {
 	f := newFixture(t, namespace(), undecided("no physical cluster is Ready"), deployment("young", "", 1), deployment("old", "", 9))
 	if result := f.look(); result.RequeueAfter != retryAfter {
 		t.Errorf("%+v, want another try after %s", result, retryAfter)
@@ -229,10 +229,10 @@ func TestAnEventIsNotRepeatedBeforeItsTime(t *testing.T) {
 	if events() != 1 {
 		t.Errorf("%d events at once, want 1", events())
 	}
-	f.clock.SetTime(f.clock.Now().Add(tellAgain + time.Second))
+	f.clock.SetTime(f.clock.Now().Add(repeatAfter + time.Second))
 	f.look()
 	if events() != 2 {
-		t.Errorf("%d events after %s, want 2", events(), tellAgain)
+		t.Errorf("%d events after %s, want 2", events(), repeatAfter)
 	}
 }
 

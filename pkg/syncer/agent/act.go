@@ -85,7 +85,7 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	p.reports.wrote(p.key, time.Now())
 	p.in.Copy, p.in.Reverted = written, 0
 	if failedAnew(before, written) {
-		p.tell(ctx, written)
+		p.recordFailure(ctx, written)
 	}
 	return nil
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// tell writes an event on the user's object about a copy that failed. Equal
+// recordFailure writes an event on the user's object about a copy that failed. Equal
 // failures have one event, named by what they say.
-func (p *pass) tell(ctx context.Context, c *placementv1alpha1.Copy) {
+func (p *pass) recordFailure(ctx context.Context, c *placementv1alpha1.Copy) {
 	if p.in.Ref.IsNamespace() {
-		return // the objects in it tell
+		return // the objects in it have events
 	}
 	o := c.Spec.Object
 	sum := sha256.Sum256([]byte(string(o.UID) + c.Spec.Cluster + c.Status.Reason + c.Status.Message))
