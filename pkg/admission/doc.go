@@ -8,7 +8,7 @@
 // chain. In this order:
 //
 //	lifecycle   the namespace exists and is not terminating; some names stay
-//	guard       who may write Copies, Placements and what syncers bring up
+//	guard       who may write Copies, Placements and what syncers mirror
 //	protect     the system's keys come from the server, not from the request;
 //	            the annotation of the logical cluster is set
 //	place       an object of a placed kind gets its targets, and the first one

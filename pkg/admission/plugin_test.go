@@ -196,8 +196,8 @@ func TestWhoAsksDecidesWhatMayBeWritten(t *testing.T) {
 		{"an admin is a user", shop(), master, false, ""},
 		{"a name without its group is a user", shop(), impostor, false, ""},
 		{"the server", shop(), loopback, true, ""},
-		{"the server as the syncer of east", viewing("east"), loopback, false, "did not bring up"},
-		{"the syncer of east", viewing("east"), east, false, "did not bring up"},
+		{"the server as the syncer of east", viewing("east"), loopback, false, "did not mirror"},
+		{"the syncer of east", viewing("east"), east, false, "did not mirror"},
 		{"the syncer of east in the view of west", viewing("west"), east, false, "may not act as that of west"},
 		{"a user in the view of east", viewing("east"), alice, false, "is for its syncer"},
 		{"an admin in the view of east", viewing("east"), master, false, "is for its syncer"},
@@ -327,7 +327,7 @@ func TestACopyIsTakenOnlyOfAnObjectThatIsHereForItsSyncer(t *testing.T) {
 		{"one that nobody knows", "unknown", "u", placementv1alpha1.CopyPending, true},
 		{"one that nobody knows, which is gone below", "unknown", "u", placementv1alpha1.CopyRemoved, false},
 		{"an object for another physical cluster", "elsewhere", "u", placementv1alpha1.CopyPending, true},
-		{"one that came up", "came-up", "u", placementv1alpha1.CopyPending, true},
+		{"one that was mirrored", "came-up", "u", placementv1alpha1.CopyPending, true},
 	} {
 		obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
 		obj.Spec = placementv1alpha1.CopySpec{Cluster: "east", Object: placementv1alpha1.ObjectReference{

@@ -9,7 +9,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// Wanted notes on an object that came up which labels and annotations a user
+// Wanted notes on an object that was mirrored which labels and annotations a user
 // changes: it is what runs below that has to have them. What was noted before and
 // is not changed again stays noted.
 func Wanted(obj, old metav1.Object) {

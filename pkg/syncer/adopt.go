@@ -41,7 +41,7 @@ func MayAdopt(controller schema.GroupKind, kind workload.Kind) bool {
 //	            target, not being deleted; its selector matches obj
 //
 // With several targets each has a controller of its own to adopt and to scale:
-// nothing comes up that all of them would agree on, so the copies stay copies.
+// nothing is mirrored that all of them would agree on, so the copies stay copies.
 func Adopts(controller *unstructured.Unstructured, kind workload.Kind, obj metav1.Object, target string) bool {
 	targets := stamp.TargetsOf(obj.GetAnnotations())
 	entry, ok := targets[target]

@@ -54,7 +54,7 @@ func TestWhatAControllerMayAdopt(t *testing.T) {
 		{name: "not twice", controller: aDeployment, obj: aReplicaSet, edit: func(_, o *unstructured.Unstructured) { targets(o, `{"east":{"state":"Observed","uid":"p1"}}`) }},
 		{name: "not from elsewhere", controller: aDeployment, obj: aReplicaSet, edit: func(c, _ *unstructured.Unstructured) { targets(c, `{"west":{}}`) }},
 		{name: "by a controller with more targets", controller: aDeployment, obj: aReplicaSet, edit: func(c, _ *unstructured.Unstructured) { targets(c, `{"east":{},"west":{}}`) }, want: true},
-		{name: "by one that came up", controller: aDeployment, obj: aReplicaSet, edit: func(c, _ *unstructured.Unstructured) { targets(c, `{"east":{"state":"Observed","uid":"p2"}}`) }, want: true},
+		{name: "by one that was mirrored", controller: aDeployment, obj: aReplicaSet, edit: func(c, _ *unstructured.Unstructured) { targets(c, `{"east":{"state":"Observed","uid":"p2"}}`) }, want: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			controller, obj := parse(t, c.controller), parse(t, c.obj)
@@ -97,7 +97,7 @@ func TestWhatAControllerBelowAdoptedIsReportedAndLeftAlone(t *testing.T) {
 		}}, "WriteCopy Pending/New"},
 		{"1 not before there is a record", situation{logical: "live", physical: "old", edit: adopted}, "WriteCopy Pending/New"},
 		{"10 nor while it is being deleted", situation{logical: "deleting", copy: "Synced", physical: "old", edit: adopted}, "WriteCopy Removing/Removing, Delete p1 Removing"},
-		{"8 nor by a stranger below", situation{logical: "live", copy: "Synced", physical: "old~", edit: and(func(in *Input) {
+		{"8 nor by a foreign object below", situation{logical: "live", copy: "Synced", physical: "old~", edit: and(func(in *Input) {
 			in.Owner = func(types.UID) (*unstructured.Unstructured, bool) { return nil, false }
 		})}, "Apply Changed to p1"},
 		{"8 with several targets each copy stays what it is", situation{logical: "live", copy: "Synced", physical: "old~", edit: and(func(in *Input) {

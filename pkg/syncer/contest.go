@@ -105,7 +105,7 @@ func (p planner) failedWith(reason string) bool {
 	return p.Copy != nil && p.Copy.Status.State == placementv1alpha1.CopyFailed && p.Copy.Status.Reason == reason
 }
 
-// unknownController is the controller of the copy if nothing above stands for it.
+// unknownController is the controller of the copy if nothing above mirrors it.
 func (p planner) unknownController() *metav1.OwnerReference {
 	if p.Physical == nil || p.controlled() {
 		return nil

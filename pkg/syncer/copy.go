@@ -76,7 +76,7 @@ func (p planner) status(state placementv1alpha1.CopyState, reason, message strin
 }
 
 // synced notes that the generation of Logical is below, and which generation of
-// the copy stands for it.
+// the copy answers to it.
 func (p planner) synced(s *placementv1alpha1.CopyStatus) {
 	generation := p.Logical.GetGeneration()
 	if p.Applied || s.AppliedGeneration != generation {

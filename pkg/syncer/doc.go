@@ -11,7 +11,7 @@
 // Invariants, each with a test:
 //
 //   - Absence is never a delete. Plan returns Delete only for a UID that an
-//     explicit instruction stands for: a deletion timestamp, a Removing entry in
+//     explicit instruction names: a deletion timestamp, a Removing entry in
 //     the targets annotation, the server's own word that the UID is gone, or
 //     another UID under the same name.
 //   - Nothing is written to an object that does not carry our Mark with the

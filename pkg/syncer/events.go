@@ -24,7 +24,7 @@ type Names struct {
 	// Namespace finds the logical namespace with a physical name; it knows those of
 	// the logical cluster of the event, and no others.
 	Namespace func(physical string) (logical string, ok bool)
-	// Owner finds the logical object that stands for the one with a physical UID.
+	// Owner finds the logical object that mirrors the one with a physical UID.
 	Owner func(types.UID) (Owner, bool)
 	// Node is the Node of the object above; empty if it has the node that it has
 	// below.
@@ -32,7 +32,7 @@ type Names struct {
 }
 
 // EventUp turns an event of the physical cluster into one of the logical
-// namespace, about the object that stands for the one that it is about.
+// namespace, about the object that mirrors the one that it is about.
 //
 //	part                      becomes
 //	metadata                  name, logical namespace, keys of users, the UID below

@@ -9,7 +9,7 @@ import (
 )
 
 // ExpiresAt says when a finished Job wants to be removed; ok is false if it does
-// not, or has not finished. Jobs that came up are the business of the physical
+// not, or has not finished. Jobs that were mirrored are the business of the physical
 // cluster.
 func ExpiresAt(obj *unstructured.Unstructured) (at time.Time, ok bool) {
 	if obj.GetKind() != "Job" || observedOnly(obj) || len(stamp.TargetsOf(obj.GetAnnotations())) == 0 {

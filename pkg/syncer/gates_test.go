@@ -183,7 +183,7 @@ func TestAPodOfAUserCarriesItsGatesDownAndKeepsThemAbove(t *testing.T) {
 	observed.Status.Observed = &runtime.RawExtension{Raw: raw}
 	status, changed := Summarize(kind, logical, []*placementv1alpha1.Copy{observed})
 	if !changed {
-		t.Error("the status of below does not come up")
+		t.Error("the status of below is not mirrored")
 	}
 	got := conditionsOf(&unstructured.Unstructured{Object: map[string]any{"status": status}})
 	if diff := cmp.Diff(map[string]string{"Ready": "False", gate: "True"}, got); diff != "" {

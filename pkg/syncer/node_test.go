@@ -34,7 +34,7 @@ func TestAPodOfAUserRunsOnTheNodeThatItsPhysicalClusterIs(t *testing.T) {
 		{name: "its predecessor", targets: `{"east":{}}`, copies: []*placementv1alpha1.Copy{says("east", "before", scheduled)}},
 		{name: "on two", targets: `{"east":{},"west":{}}`, copies: []*placementv1alpha1.Copy{says("east", "u", scheduled), says("west", "u", scheduled)}},
 		{name: "moving", targets: `{"east":{},"west":{"state":"Removing"}}`, copies: []*placementv1alpha1.Copy{says("east", "u", scheduled)}},
-		{name: "what came up", targets: `{"east":{"state":"Observed","uid":"p"}}`, copies: []*placementv1alpha1.Copy{says("east", "u", scheduled)}},
+		{name: "what was mirrored", targets: `{"east":{"state":"Observed","uid":"p"}}`, copies: []*placementv1alpha1.Copy{says("east", "u", scheduled)}},
 		{name: "bound", targets: `{"east":{}}`, copies: []*placementv1alpha1.Copy{says("east", "u", scheduled)}, edit: func(o *unstructured.Unstructured) {
 			setNested(o.Object, "north", "spec", "nodeName")
 		}},

@@ -14,7 +14,7 @@ import (
 )
 
 // ObservedKinds are the kinds of which the controllers below make objects that
-// come up, owners first. The order matters at the start only.
+// are mirrored, owners first. The order matters at the start only.
 func ObservedKinds() []workload.Kind {
 	var kinds []workload.Kind
 	for _, k := range workload.Kinds() {
@@ -28,11 +28,11 @@ func ObservedKinds() []workload.Kind {
 	)
 }
 
-// Owner is the logical object that stands for an owner below.
+// Owner is the logical object that mirrors an owner below.
 type Owner struct {
 	Name string
 	UID  types.UID
-	// Deleting says that it is on its way out: nothing new comes up for it.
+	// Deleting says that it is on its way out: nothing new is mirrored for it.
 	Deleting bool
 	// Gates are the readiness gates that its pod template names.
 	Gates []string
@@ -43,11 +43,11 @@ type Observation struct {
 	Kind workload.Kind
 	// Physical is the object below; nil if it is known to be gone.
 	Physical *unstructured.Unstructured
-	// Logical is the object that stands for it; nil if there is none.
+	// Logical is the object that mirrors it; nil if there is none.
 	Logical *unstructured.Unstructured
 	// Namespace is the logical namespace.
 	Namespace string
-	// Owner finds what stands for the owner with a physical UID.
+	// Owner finds what mirrors the owner with a physical UID.
 	Owner func(types.UID) (Owner, bool)
 	// Refers finds the logical UID of an object with a physical UID that this one
 	// only mentions.
@@ -99,7 +99,7 @@ type MirrorAction struct {
 //	gone      deleting  has our finalizer                      Release
 //	gone      any                                              DeleteUp
 //	deleting  none                                             Rest
-//	live      none      its controller has no living stand-in  Await
+//	live      none      its controller has no living mirror    Await
 //	live      none                                             CreateUp
 //	live      deleting  a Pod, or it has our finalizer; the    DeleteBelow
 //	                    owners agree, or it is the copy of
@@ -159,13 +159,13 @@ func (s Observation) gates() []string {
 
 func (s Observation) isPod() bool { return s.Kind.Kind == "Pod" }
 
-// held says that our finalizer keeps the stand-in until its deletion has been
+// held says that our finalizer keeps the mirror until its deletion has been
 // carried out below.
 func (s Observation) held() bool {
 	return slices.Contains(s.Logical.GetFinalizers(), placementv1alpha1.CopiesFinalizer)
 }
 
-// takeOff removes the stand-in.
+// takeOff removes the mirror.
 func (s Observation) takeOff() MirrorAction {
 	if s.Logical.GetDeletionTimestamp() == nil || !s.held() {
 		return MirrorAction{Verb: DeleteUp}
@@ -205,7 +205,7 @@ func (s Observation) isCopy() bool {
 }
 
 // owners are the owner references with logical UIDs and names. What nothing
-// stands for is left out; controlled says that there is a controller below,
+// mirrors is left out; controlled says that there is a controller below,
 // settled that it is here and stays. The claims of a StatefulSet have no owner:
 // they outlive it.
 func (s Observation) owners() (refs []metav1.OwnerReference, controlled, settled bool) {

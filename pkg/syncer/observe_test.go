@@ -22,12 +22,12 @@ func observedKind(t testing.TB, obj *unstructured.Unstructured) workload.Kind {
 			return k
 		}
 	}
-	t.Fatalf("%s does not come up", obj.GetKind())
+	t.Fatalf("%s is not mirrored", obj.GetKind())
 	return workload.Kind{}
 }
 
 // observationOf stands in a world in which the physical owner p-owner has the
-// logical stand-in l-owner.
+// logical mirror l-owner.
 func observationOf(t testing.TB, physical, logical string) Observation {
 	t.Helper()
 	s := Observation{
@@ -106,10 +106,10 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		{name: "gone below", logical: bound, action: DeleteUp},
 		{name: "new", physical: pod, action: CreateUp},
 		{name: "new, and going already", physical: pod, edit: func(s *Observation) { deleting(s.Physical, 30) }, action: Rest},
-		{name: "the stand-in of its owner is not there", physical: pod, edit: func(s *Observation) {
+		{name: "the mirror of its owner is not there", physical: pod, edit: func(s *Observation) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
 		}, action: Await},
-		{name: "the stand-in of its owner is going", physical: pod, edit: func(s *Observation) {
+		{name: "the mirror of its owner is going", physical: pod, edit: func(s *Observation) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
 		}, action: Await},
 		{name: "nobody's", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }, action: Await},

@@ -51,7 +51,7 @@ type Input struct {
 	Failure *Failure
 	// RuntimeClasses are those of the target by handler: the name of one.
 	RuntimeClasses map[string]string
-	// Owner finds the logical object that stands for the one with a physical UID;
+	// Owner finds the logical object that mirrors the one with a physical UID;
 	// nil finds nothing.
 	Owner func(types.UID) (*unstructured.Unstructured, bool)
 	// Orphan finds the order for the physical object with a UID, if it is listed as
@@ -95,7 +95,7 @@ const (
 	// AskServer finds out whether the object with UID still exists in the control
 	// plane; the answer is Input.Gone.
 	AskServer Verb = "AskServer"
-	// Report tells people about a physical object that nothing stands for.
+	// Report tells people about a physical object that nothing mirrors.
 	Report Verb = "Report"
 )
 
@@ -129,7 +129,7 @@ type Action struct {
 //	L  live      wanted here
 //	   going     has a deletion timestamp, or its entry says Removing; a Namespace
 //	             only when it is empty
-//	   observed  stands for what controllers below made or adopted
+//	   observed  mirrors what controllers below made or adopted
 //	   absent    not in this target's view
 //	C  none
 //	   current   records the UID of L (or L is absent)
@@ -169,7 +169,7 @@ type Action struct {
 //	absent  any other       any           14 AskServer; gone: as 10 and 11 for that UID only
 //	observed none           ours or old,  12 Report
 //	                        not what L
-//	                        stands for
+//	                        mirrors
 //	observed any other      any           15 nothing: see Observe; the server deletes the Copy
 func Plan(in Input) []Action {
 	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}

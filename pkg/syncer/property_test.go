@@ -33,7 +33,7 @@ func drawSituation(t *rapid.T) situation {
 	return s
 }
 
-// instructed says, independently of Plan, whether something stands for the
+// instructed says, independently of Plan, whether something mirrors the
 // removal of the incarnation uid.
 func instructed(in Input, uid types.UID) bool {
 	if in.Logical == nil {
@@ -92,7 +92,7 @@ func TestNothingThatIsNotOursIsWrittenTo(t *testing.T) {
 		in := drawSituation(t).input()
 		for _, a := range Plan(in) {
 			if (a.Verb == Delete || a.Verb == Apply) && in.Physical != nil && incarnation(in) == "" {
-				t.Fatalf("%s of a stranger", a.Verb)
+				t.Fatalf("%s of a foreign object", a.Verb)
 			}
 			if a.Verb == Apply && in.Physical != nil && a.Object.GetUID() != in.Physical.GetUID() {
 				t.Fatal("an apply that does not name the UID")

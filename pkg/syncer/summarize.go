@@ -75,7 +75,7 @@ func setObservedGeneration(status map[string]any, generation int64) {
 	status["observedGeneration"] = generation
 }
 
-// observedOnly says that the object came up: its status is the syncer's.
+// observedOnly says that the object was mirrored: its status is the syncer's.
 func observedOnly(logical *unstructured.Unstructured) bool {
 	targets := stamp.TargetsOf(logical.GetAnnotations())
 	for _, t := range targets {

@@ -132,7 +132,7 @@ func TestWhenAFinishedJobExpires(t *testing.T) {
 		"at once":           {placed + "spec: {ttlSecondsAfterFinished: 0}\n" + ended, "2026-01-01T00:00:00Z"},
 		"running":           {placed + "spec: {ttlSecondsAfterFinished: 90}\n", ""},
 		"to be kept":        {placed + "spec: {}\n" + ended, ""},
-		"brought up":        {"metadata: {name: j, annotations: {placement.atoll.dev/targets: '{\"east\":{\"state\":\"Observed\"}}'}}\nspec: {ttlSecondsAfterFinished: 90}\n" + ended, ""},
+		"mirrored":          {"metadata: {name: j, annotations: {placement.atoll.dev/targets: '{\"east\":{\"state\":\"Observed\"}}'}}\nspec: {ttlSecondsAfterFinished: 90}\n" + ended, ""},
 		"of nobody, so far": {"metadata: {name: j}\nspec: {ttlSecondsAfterFinished: 90}\n" + ended, ""},
 	} {
 		at, ok := ExpiresAt(job(c.text))

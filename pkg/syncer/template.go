@@ -10,7 +10,7 @@ import (
 
 // Annotations on pod templates below that keep what the way down replaced, so
 // that the way up gives it back: `kubectl rollout undo` takes templates from the
-// ReplicaSets and ControllerRevisions that came up.
+// ReplicaSets and ControllerRevisions that were mirrored.
 const (
 	serviceAccountAnnotation = "atoll.dev/service-account"
 	automountAnnotation      = "atoll.dev/automount-service-account-token"

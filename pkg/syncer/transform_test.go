@@ -84,7 +84,7 @@ spec: {replicas: 6}
 	}
 }
 
-// What comes up is what went down: `kubectl rollout undo` and `describe` compare
+// What is mirrored is what went down: `kubectl rollout undo` and `describe` compare
 // pod templates.
 func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 	for name, spec := range map[string]string{

@@ -31,7 +31,7 @@ type Kind struct {
 	PodTemplate []string
 	// Replicas is true if spec.replicas counts pods.
 	Replicas bool
-	// Observed is true if objects of the kind also come up from below, made by
+	// Observed is true if objects of the kind also are mirrored from below, made by
 	// the controllers of a physical cluster (ReplicaSet, Pod, Job).
 	Observed bool
 }

@@ -187,7 +187,7 @@ func (c *control) forget(key kube.Key, pause func()) (time.Duration, error) {
 	return 10 * time.Second, c.forgetUnmade(key.Name, pause)
 }
 
-// forgetObserved removes what came up from a physical cluster that was given up:
+// forgetObserved removes what was mirrored from a physical cluster that was given up:
 // nobody else will.
 func (c *control) forgetObserved(target string, pause func()) error {
 	zero := int64(0)

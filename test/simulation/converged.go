@@ -44,7 +44,7 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		w.fail(Converges, "%s is still being deleted: finalizers %v, targets %s", key, obj.GetFinalizers(), targetsText(obj))
 		return
 	case isObserved(obj):
-		w.standInConverged(key, obj)
+		w.mirrorsConverged(key, obj)
 		return
 	}
 	namespace := w.api.Find(namespaceOf(key))
@@ -215,8 +215,8 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 	}
 }
 
-// standInConverged: what was brought up still is below, and looks like this.
-func (w *World) standInConverged(key kube.Key, obj *unstructured.Unstructured) {
+// mirrorsConverged: what was mirrored still is below, and looks like this.
+func (w *World) mirrorsConverged(key kube.Key, obj *unstructured.Unstructured) {
 	for name, t := range targetsOf(obj) {
 		p := w.cluster(name)
 		if p.dead {
@@ -246,7 +246,7 @@ func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 }
 
 // belowConverged: what syncers made is the copy of something, and what runs of
-// ours has come up.
+// ours was mirrored.
 func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unstructured) {
 	made, isMade := w.ledger.made[obj.GetUID()]
 	if m, ok := syncer.MarkOf(key.Resource, obj); ok && labelled(obj) {
@@ -264,8 +264,8 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		if logical == nil && (w.ledger.lost[made.uid] || w.ledger.turnedBack > 0) {
 			return
 		}
-		if _, anew := w.ledger.standIn(p, obj.GetUID()); logical == nil && anew != nil {
-			return // a controller below keeps it, so it came up
+		if _, anew := w.ledger.mirrorOf(p, obj.GetUID()); logical == nil && anew != nil {
+			return // a controller below keeps it, so it was mirrored
 		}
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
@@ -277,8 +277,8 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 	if !slices.Contains(observed, key.Resource) || len(obj.GetOwnerReferences()) == 0 || isClone(obj) || !labelled(obj) || !w.runsOurs(p, obj) {
 		return
 	}
-	if _, standIn := w.ledger.standIn(p, obj.GetUID()); standIn == nil {
-		w.fail(Converges, "%s %s runs on %s and has not come up", key, obj.GetUID(), p.name)
+	if _, mirrorOf := w.ledger.mirrorOf(p, obj.GetUID()); mirrorOf == nil {
+		w.fail(Converges, "%s %s runs on %s and was not mirrored", key, obj.GetUID(), p.name)
 	}
 }
 

@@ -45,7 +45,7 @@ const (
 	// Permitted: the syncer asks only for what its identity may do.
 	Permitted = "syncers do what they may"
 	// RunningIsUp: a syncer takes off only what stands for something that is gone,
-	// is going, or comes up anew.
+	// is going, or is mirrored anew.
 	RunningIsUp = "what runs is shown"
 )
 

@@ -98,7 +98,7 @@ func (l *ledger) removes(p *physical, e kube.Event) {
 		return // somebody deleted what stands for it
 	}
 	if !l.ours(e.Key, e.Old) {
-		if _, counterpart := l.standIn(p, uid); counterpart != nil {
+		if _, counterpart := l.mirrorOf(p, uid); counterpart != nil {
 			l.world.fail(AbsenceIsNoDelete, "%s %s on %s was deleted, and nobody deleted what stands for it", e.Key, uid, p.name)
 			return
 		}
@@ -146,8 +146,8 @@ func (l *ledger) removesNamespace(p *physical, e kube.Event, of types.UID) {
 	}
 }
 
-// standIn is the logical object that stands for one below.
-func (l *ledger) standIn(p *physical, uid types.UID) (kube.Key, kube.Object) {
+// mirrorOf is the logical object that stands for one below.
+func (l *ledger) mirrorOf(p *physical, uid types.UID) (kube.Key, kube.Object) {
 	for _, gr := range observed {
 		for _, obj := range l.world.api.List(gr) {
 			if t := targetsOf(obj)[p.name]; t.State == placementv1alpha1.TargetObserved && t.UID == uid {
@@ -194,8 +194,8 @@ func (l *ledger) deletes(p *pass, a syncer.Action) {
 // deletesUp: what is taken off above is gone or going below, or has lost its
 // owner.
 func (l *ledger) deletesUp(v *viewed, key kube.Key) {
-	standIn := l.world.api.Find(key)
-	if standIn == nil || standIn.GetUID() != v.Logical.GetUID() || standIn.GetDeletionTimestamp() != nil {
+	mirrorOf := l.world.api.Find(key)
+	if mirrorOf == nil || mirrorOf.GetUID() != v.Logical.GetUID() || mirrorOf.GetDeletionTimestamp() != nil {
 		return
 	}
 	_, obj := v.api.ByUID(v.key.UID)

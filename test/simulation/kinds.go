@@ -28,7 +28,7 @@ var (
 	physicalClusters = fleetv1alpha1.Resource("physicalclusters")
 )
 
-// copied are the resources that have copies, observed those that come up.
+// copied are the resources that have copies, observed those that are mirrored.
 var (
 	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods}
 	observed = []schema.GroupResource{replicaSets, jobs, pods}

@@ -46,7 +46,7 @@ var verbs = []struct {
 	{"withdraw", 3, false, (*World).withdraw},
 	{"return", 3, false, (*World).giveBack},
 	{"split", 2, false, (*World).split},
-	{"delete what came up", 4, false, (*World).deleteObserved},
+	{"delete what was mirrored", 4, false, (*World).deleteObserved},
 
 	{"edit below", 3, false, (*World).editBelow},
 	{"flap below", 3, false, (*World).flapBelow},

@@ -421,7 +421,7 @@ func (s *session) dependentsOf(uid types.UID) {
 	}
 }
 
-// isCopy says that an object below is the copy of one above, and is not to come up.
+// isCopy says that an object below is the copy of one above, and is not to be mirrored.
 func (s *session) isCopy(gr schema.GroupResource, obj kube.Object) bool {
 	mark, marked := syncer.MarkOf(gr, obj)
 	if !marked || first(s.logical[gr].By(byEntryUID, string(obj.GetUID()))) != nil {

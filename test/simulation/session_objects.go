@@ -107,7 +107,7 @@ func (p *pass) read() {
 		Target: p.name, ControlPlane: controlPlane, Settled: p.settled[p.key],
 		Reverts: p.reverts[p.key], Now: p.world.now,
 		Owner: func(uid types.UID) (*unstructured.Unstructured, bool) {
-			obj := p.standIn(uid)
+			obj := p.mirrorOf(uid)
 			return cast(obj), obj != nil
 		},
 	}

@@ -127,15 +127,15 @@ func (v *viewed) findBelow() (found *unstructured.Unstructured, err error) {
 
 // owner names the logical object that stands for an owner below.
 func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
-	obj := s.standIn(uid)
+	obj := s.mirrorOf(uid)
 	if obj == nil {
 		return syncer.Owner{}, false
 	}
 	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil}, true
 }
 
-// standIn finds the logical object that stands for one below.
-func (s *session) standIn(uid types.UID) kube.Object {
+// mirrorOf finds the logical object that stands for one below.
+func (s *session) mirrorOf(uid types.UID) kube.Object {
 	for _, gr := range copied {
 		obj := first(s.beneath[gr].By(byUID, string(uid)))
 		if obj == nil {

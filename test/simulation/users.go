@@ -239,7 +239,7 @@ func (w *World) entry(h Happening, change func(placementv1alpha1.Targets)) {
 	})
 }
 
-// deleteObserved deletes a pod or ReplicaSet that was brought up.
+// deleteObserved deletes a pod or ReplicaSet that was mirrored.
 func (w *World) deleteObserved(h Happening) {
 	gr := []kube.Object{}
 	for _, r := range observed {

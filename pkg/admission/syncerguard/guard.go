@@ -54,7 +54,7 @@ var (
 	controllerRevisions = schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}
 )
 
-// Observable reports whether objects of a resource come up from below.
+// Observable reports whether objects of a resource are mirrored from below.
 func Observable(gr schema.GroupResource) bool {
 	switch gr {
 	case events, eventsV1, endpointSlices, controllerRevisions:
@@ -144,7 +144,7 @@ func checkCopy(w Write) error {
 	return nil
 }
 
-// checkObserved: the syncer says which object below it brings up, and from then
+// checkObserved: the syncer says which object below it mirrors, and from then
 // on is the only syncer that writes it.
 func checkObserved(w Write) error {
 	if w.Verb == Create {
@@ -161,7 +161,7 @@ func checkObserved(w Write) error {
 	}
 	target, ok := stamp.TargetsOf(w.Old.GetAnnotations())[w.Target]
 	if !ok || target.State != placementv1alpha1.TargetObserved {
-		return fmt.Errorf("the syncer of %s did not bring up %s %s", w.Target, w.Resource, w.Old.GetName())
+		return fmt.Errorf("the syncer of %s did not mirror %s %s", w.Target, w.Resource, w.Old.GetName())
 	}
 	return nil
 }

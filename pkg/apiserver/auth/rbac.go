@@ -25,14 +25,14 @@ type RBAC struct {
 	clusterRoleBindings *controller.Informer[*rbacv1.ClusterRoleBinding]
 
 	defaults *Defaults
-	// strangers are the default bindings for those who are no members.
-	strangers map[string]*rbacv1.ClusterRoleBinding
+	// nonMembers are the default bindings for those who are no members.
+	nonMembers map[string]*rbacv1.ClusterRoleBinding
 }
 
 // NewRBAC makes the authorizer; it denies until Run has synced.
 func NewRBAC(client kubernetes.Interface, d *Defaults) *RBAC {
 	r := &RBAC{
-		defaults: d, strangers: map[string]*rbacv1.ClusterRoleBinding{},
+		defaults: d, nonMembers: map[string]*rbacv1.ClusterRoleBinding{},
 		roles: controller.NewInformer("rbac-roles", &rbacv1.Role{},
 			controller.Lists(client.RbacV1().Roles("")), controller.InformerOptions[*rbacv1.Role]{}),
 		roleBindings: controller.NewInformer("rbac-rolebindings", &rbacv1.RoleBinding{},
@@ -46,7 +46,7 @@ func NewRBAC(client kubernetes.Interface, d *Defaults) *RBAC {
 	}
 	for name, b := range d.ClusterRoleBindings {
 		if b = forStrangers(b); b != nil {
-			r.strangers[name] = b
+			r.nonMembers[name] = b
 		}
 	}
 	r.RBACAuthorizer = rbac.New(r, r, r, r)
@@ -129,7 +129,7 @@ func (r *RBAC) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterRo
 	}
 	defaults := r.defaults.ClusterRoleBindings
 	if !member {
-		defaults = r.strangers
+		defaults = r.nonMembers
 	}
 	for name, b := range defaults {
 		if !changed[name] {

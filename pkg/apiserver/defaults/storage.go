@@ -87,8 +87,8 @@ func (s *overlay) born(ctx context.Context, c logicalcluster.Name) metav1.Time {
 	return s.options.Born(ctx, c)
 }
 
-// standIn is the default of a key, whether or not something is stored there.
-func (s *overlay) standIn(ctx context.Context, key string) runtime.Object {
+// defaultOf is the default of a key, whether or not something is stored there.
+func (s *overlay) defaultOf(ctx context.Context, key string) runtime.Object {
 	c, ok := s.cluster(ctx)
 	name := s.name(key)
 	if !ok || !s.set.has(name) {
@@ -108,7 +108,7 @@ func (s *overlay) Get(ctx context.Context, key string, o storage.GetOptions, out
 	if !storage.IsNotFound(err) {
 		return err
 	}
-	if obj := s.standIn(ctx, key); obj != nil {
+	if obj := s.defaultOf(ctx, key); obj != nil {
 		return assign(out, obj)
 	}
 	return s.Interface.Get(ctx, key, o, out)
@@ -116,7 +116,7 @@ func (s *overlay) Get(ctx context.Context, key string, o storage.GetOptions, out
 
 // Create implements storage.Interface: a default exists already.
 func (s *overlay) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	if s.standIn(ctx, key) != nil {
+	if s.defaultOf(ctx, key) != nil {
 		return storage.NewKeyExistsError(key, 0)
 	}
 	return s.Interface.Create(ctx, key, obj, out, ttl)
@@ -124,7 +124,7 @@ func (s *overlay) Create(ctx context.Context, key string, obj, out runtime.Objec
 
 // Delete implements storage.Interface: what is not stored cannot be deleted.
 func (s *overlay) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions, validate storage.ValidateObjectFunc, cached runtime.Object, o storage.DeleteOptions) error {
-	if s.standIn(ctx, key) == nil {
+	if s.defaultOf(ctx, key) == nil {
 		return s.Interface.Delete(ctx, key, out, pre, validate, cached, o)
 	}
 	// What was read before may be the default, which is not below.
@@ -143,7 +143,7 @@ func (s *overlay) indelible(key string) error {
 // GuaranteedUpdate implements storage.Interface: the first change of a default
 // is stored as a new object that keeps the default's UID.
 func (s *overlay) GuaranteedUpdate(ctx context.Context, key string, dest runtime.Object, ignoreNotFound bool, pre *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
-	if s.standIn(ctx, key) == nil {
+	if s.defaultOf(ctx, key) == nil {
 		return s.Interface.GuaranteedUpdate(ctx, key, dest, ignoreNotFound, pre, update, cached)
 	}
 	for {
@@ -159,7 +159,7 @@ func (s *overlay) GuaranteedUpdate(ctx context.Context, key string, dest runtime
 }
 
 func (s *overlay) override(ctx context.Context, key string, dest runtime.Object, pre *storage.Preconditions, update storage.UpdateFunc) error {
-	before := s.standIn(ctx, key)
+	before := s.defaultOf(ctx, key)
 	if err := pre.Check(key, before); err != nil {
 		return err
 	}

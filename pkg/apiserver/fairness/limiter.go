@@ -140,7 +140,7 @@ func (t *Limiter) With(next http.Handler, isBound func(*http.Request) bool) http
 //	other credentials (identity providers, anonymous)  the user, there
 //
 // Whoever may make credentials, or impersonate, cannot make himself slots with
-// it; a stranger who floods a logical cluster does not take those of its users.
+// it; somebody who floods a logical cluster does not take those of its users.
 func queueOf(t *slot, c logicalcluster.Name, u user.Info) (string, bool) {
 	if _, syncs := auth.SyncerOf(u); syncs {
 		return "", false

@@ -91,9 +91,9 @@ func (r *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if err != nil {
 		return controller.Result{}, controller.TerminalError(err)
 	}
-	standIn := r.Defaults[key.Name]
+	defaultRole := r.Defaults[key.Name]
 	switch {
-	case standIn != nil && role != standIn && onlyRules(role, standIn) && apiequality.Semantic.DeepEqual(rules, standIn.Rules):
+	case defaultRole != nil && role != defaultRole && onlyRules(role, defaultRole) && apiequality.Semantic.DeepEqual(rules, defaultRole.Rules):
 		err := r.Kube.RbacV1().ClusterRoles().Delete(ctx, role.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &role.UID, ResourceVersion: &role.ResourceVersion}})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
@@ -109,12 +109,12 @@ func (r *Controller) reconcile(ctx context.Context, key controller.Request) (con
 
 // onlyRules says whether a stored role differs from the default at most by what
 // this controller writes.
-func onlyRules(stored, standIn *rbacv1.ClusterRole) bool {
+func onlyRules(stored, defaultRole *rbacv1.ClusterRole) bool {
 	annotations := maps.Clone(stored.Annotations)
 	delete(annotations, logicalcluster.AnnotationKey)
-	return maps.Equal(annotations, standIn.Annotations) && maps.Equal(stored.Labels, standIn.Labels) &&
+	return maps.Equal(annotations, defaultRole.Annotations) && maps.Equal(stored.Labels, defaultRole.Labels) &&
 		len(stored.Finalizers) == 0 && len(stored.OwnerReferences) == 0 &&
-		apiequality.Semantic.DeepEqual(stored.AggregationRule, standIn.AggregationRule)
+		apiequality.Semantic.DeepEqual(stored.AggregationRule, defaultRole.AggregationRule)
 }
 
 func applyRules(name string, rules []rbacv1.PolicyRule) *rbacapply.ClusterRoleApplyConfiguration {

@@ -27,7 +27,7 @@ func Claim(obj metav1.Object, copies []*placementv1alpha1.Copy) *placementv1alph
 	return nil
 }
 
-// Adoption makes an object one that came up, with the controller as its owner.
+// Adoption makes an object one that was mirrored, with the controller as its owner.
 type Adoption struct {
 	Targets placementv1alpha1.Targets
 	Owners  []metav1.OwnerReference

@@ -141,7 +141,7 @@ func (s *Controller) concerns(obj metav1.Object) bool {
 	return true
 }
 
-// adopted says that an object had a copy before it came to stand for what a
+// adopted says that an object had a copy before it came to mirror what a
 // controller below keeps.
 func adopted(obj metav1.Object) bool {
 	for _, t := range stamp.TargetsOf(obj.GetAnnotations()) {

@@ -37,7 +37,7 @@ type Verdict struct {
 //	live              Sync      Removed                  delete the Copy: the syncer begins anew
 //	live              none      Removed                  delete the Copy
 //	any               Observed  records what the object  delete the Copy: a controller adopted it
-//	                            stands for, or Removed
+//	                            mirrors, or Removed
 //	any               Observed  other                    nothing: its syncer removes what is below once
 //	                                                     the object is gone
 //	deleting          Observed                           remove the finalizer if the target was given up,

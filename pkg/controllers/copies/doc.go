@@ -3,7 +3,7 @@
 // has acknowledged, drops a Removing entry from the targets annotation when its
 // target has, and deletes Copies that have served their purpose. When a Namespace
 // goes, its Copies and Placements go with it. What a syncer says that a controller
-// below has adopted it checks, and makes the object one that came up (adopt.go).
+// below has adopted it checks, and makes the object one that was mirrored (adopt.go).
 //
 // Invariant: the finalizer is removed and an entry dropped only on the ground of a
 // Copy in state Removed that records the UID of the object, or of a PhysicalCluster

@@ -2,7 +2,7 @@
 // every logical cluster.
 //
 //	the Service   Endpoints                         EndpointSlices
-//	selects       made here from the slices         come up from the physical clusters
+//	selects       made here from the slices         are mirrored from the physical clusters
 //	selects not   of the user                       made here from the Endpoints
 //	is gone       made here: removed                made here: removed
 //

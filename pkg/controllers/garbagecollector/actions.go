@@ -58,7 +58,7 @@ func (c *Controller) delete(ctx context.Context, key item, latest *metav1.Partia
 		PropagationPolicy: &policy,
 	}
 	if observed(latest) {
-		// A graceful deletion of what came up from a physical cluster is carried out
+		// A graceful deletion of what was mirrored from a physical cluster is carried out
 		// there. That is for users: what has no owner there is collected there.
 		options.GracePeriodSeconds = ptr.To[int64](0)
 	}
@@ -81,7 +81,7 @@ func (c *Controller) delete(ctx context.Context, key item, latest *metav1.Partia
 	return nil
 }
 
-// observed says that an object came up from a physical cluster.
+// observed says that an object was mirrored from a physical cluster.
 func observed(obj *metav1.PartialObjectMetadata) bool {
 	for _, t := range stamp.TargetsOf(obj.Annotations) {
 		if t.State == placementv1alpha1.TargetObserved {

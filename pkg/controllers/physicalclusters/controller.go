@@ -39,7 +39,7 @@ const (
 type Config struct {
 	Kube   kubernetes.Interface
 	Client versioned.Interface
-	// Metadata removes what was brought up from a forgotten physical cluster.
+	// Metadata removes what was mirrored from a forgotten physical cluster.
 	Metadata metadata.Interface
 
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]

@@ -62,7 +62,7 @@ func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 	return append(done, made...), errors.Join(errs...)
 }
 
-// forgetObserved removes what was brought up from the physical cluster: nobody
+// forgetObserved removes what was mirrored from the physical cluster: nobody
 // will ever tell that it ended, and a Pod with a node waits for that.
 func (c *Controller) forgetObserved(ctx context.Context, target string) error {
 	var errs []error

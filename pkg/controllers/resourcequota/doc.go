@@ -3,7 +3,7 @@
 //
 // Admission (pkg/admission/quota) charges a quota when it admits an object. This
 // controller sets the limits and the first usage of a quota, and corrects the
-// usage afterwards: for what is deleted, what came up from physical clusters,
+// usage afterwards: for what is deleted, what was mirrored from physical clusters,
 // and what was charged and then not stored. What objects use is upstream's
 // (quota evaluators).
 //

@@ -143,7 +143,7 @@ func onlyStatus(old, new *metav1.PartialObjectMetadata) bool {
 		new.DeletionTimestamp == nil && maps.Equal(old.Labels, new.Labels) && maps.Equal(old.Annotations, new.Annotations) && slices.Equal(old.Finalizers, new.Finalizers)
 }
 
-// targetsOf are the targets that shall keep a copy; what came up has its status
+// targetsOf are the targets that shall keep a copy; what was mirrored has its status
 // from the syncer.
 func targetsOf(obj *metav1.PartialObjectMetadata) string {
 	if obj == nil {

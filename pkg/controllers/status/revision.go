@@ -14,7 +14,7 @@ import (
 
 // revisionAnnotation is how the deployment controller numbers ReplicaSets, and
 // says on the Deployment which is the newest. It does so below; the ReplicaSets
-// come up with theirs.
+// are mirrored with theirs.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
 // What has the number of its newest, and what has numbers.

@@ -65,7 +65,7 @@ func TestAStatusThatSomebodyElseWroteIsLookedAt(t *testing.T) {
 		"nothing":    {at("1", nil), false},
 		"the spec":   {at("2", func(o *metav1.PartialObjectMetadata) { o.Generation = 3 }), false},
 		"a label":    {at("2", func(o *metav1.PartialObjectMetadata) { o.Labels = map[string]string{"a": "b"} }), false},
-		"it came up": {at("2", func(o *metav1.PartialObjectMetadata) {
+		"it was mirrored": {at("2", func(o *metav1.PartialObjectMetadata) {
 			o.Annotations = map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{"state":"Observed","uid":"x"}}`}
 		}), false},
 		"another object": {at("2", func(o *metav1.PartialObjectMetadata) { o.UID = "v" }), false},

@@ -1227,7 +1227,7 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 					},
 					"controller": {
 						SchemaProps: spec.SchemaProps{
-							Description: "controller is the logical object whose controller on the target has adopted the copy. The object is about to become one that was brought up.",
+							Description: "controller is the logical object whose controller on the target has adopted the copy. The object is about to become one that was mirrored.",
 							Ref:         ref(placementv1alpha1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},

@@ -24,7 +24,7 @@ const (
 	// eventsBefore is how old an event may be, at the start of a session, to come
 	// up: after a restart, the ones that are likely to be missing.
 	eventsBefore = 5 * time.Minute
-	// eventPatience is how long an event waits for its object to come up.
+	// eventPatience is how long an event waits for its object to be mirrored.
 	eventPatience = 15 * time.Second
 )
 
@@ -71,7 +71,7 @@ func (s *session) bringEvent(ctx context.Context, key string) (controller.Result
 		return controller.Result{RequeueAfter: 10 * time.Second}, nil
 	}
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Bringing up an event failed", "err", err)
+		klog.FromContext(ctx).V(2).Info("Mirroring an event failed", "err", err)
 	}
 	return controller.Result{}, nil
 }
@@ -81,7 +81,7 @@ func (s *session) bringEvent(ctx context.Context, key string) (controller.Result
 func (s *session) namesIn(cluster logicalcluster.Name, uid types.UID) syncer.Names {
 	names := syncer.Names{
 		Owner: func(uid types.UID) (syncer.Owner, bool) {
-			if obj, ok := s.standIn(uid); !ok || logicalcluster.From(obj) != cluster {
+			if obj, ok := s.mirrorOf(uid); !ok || logicalcluster.From(obj) != cluster {
 				return syncer.Owner{}, false
 			}
 			return s.owner(uid)

@@ -24,7 +24,7 @@ func TestAnEventNamesNothingOfAnotherLogicalCluster(t *testing.T) {
 		logicalcluster.AnnotationKey: "other", placementv1alpha1.TargetsAnnotation: `{"east":{"state":"Observed","uid":"below-o"}}`,
 	})
 	mine := logicalObject("Pod", "web", "app", "p", `{"east":{}}`)
-	mirrored := standIn("app-1", "m", "below-m", false)
+	mirrored := mirrorOf("app-1", "m", "below-m", false)
 	f := newFixture(t, []runtime.Object{logicalNamespace(), foreign, foreignPod, mine, mirrored}, []runtime.Object{copyBelow(mine, "below-p")})
 	f.watch(t)
 

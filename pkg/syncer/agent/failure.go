@@ -31,7 +31,7 @@ func (p *pass) recordFailure(ctx context.Context, c *placementv1alpha1.Copy) {
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: c.Namespace, Name: eventName(o.Name, hex.EncodeToString(sum[:6])),
-			// What a syncer brings up says where from; this comes from the copy.
+			// What a syncer mirrors says where from; this comes from the copy.
 			Annotations: map[string]string{placementv1alpha1.UIDAnnotation: string(c.UID)},
 		},
 		InvolvedObject: corev1.ObjectReference{

@@ -53,7 +53,7 @@ type gate struct {
 	// known says that no connection was made since one was identified.
 	known       atomic.Bool
 	identifying requestLock
-	// unknown stands for connections that cannot be distinguished.
+	// unknown means connections that cannot be distinguished.
 	unknown connection
 	checks  checks
 }

@@ -128,7 +128,7 @@ func (s *session) scalerChanged(scaler *unstructured.Unstructured) {
 	}
 }
 
-// counterpartChanged: an object that was brought up.
+// counterpartChanged: an object that was mirrored.
 func (s *session) counterpartChanged(gvr schema.GroupVersionResource, old, new *unstructured.Unstructured) {
 	for _, obj := range []*unstructured.Unstructured{old, new} {
 		if obj == nil {
@@ -151,7 +151,7 @@ func (s *session) counterpartChanged(gvr schema.GroupVersionResource, old, new *
 }
 
 // dependentsOf enqueues what an object below owns: it may have waited for the
-// stand-in of its owner, or is a copy that the owner adopted.
+// mirror of its owner, or is a copy that the owner adopted.
 func (s *session) dependentsOf(uid types.UID) {
 	for gvr := range s.observed {
 		for _, obj := range s.below[gvr].ByIndex(byOwner, string(uid)) {
@@ -165,7 +165,7 @@ func (s *session) dependentsOf(uid types.UID) {
 	}
 }
 
-// isCopy says that an object below is the copy of one above, and is not to come up:
+// isCopy says that an object below is the copy of one above, and is not to be mirrored:
 // what carries a mark was made as a copy, but a controller may have adopted it, or
 // nothing above knows of it any more.
 func (s *session) isCopy(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) bool {
@@ -237,7 +237,7 @@ func (s *session) copyChanged(old, new *placementv1alpha1.Copy) {
 	}
 }
 
-// noCopy: what is below is nobody's copy any more, so it may come up.
+// noCopy: what is below is nobody's copy any more, so it may be mirrored.
 func (s *session) noCopy(key objectKey) {
 	if _, ok := s.observed[key.Resource]; !ok {
 		return

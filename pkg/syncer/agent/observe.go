@@ -27,12 +27,12 @@ import (
 )
 
 const (
-	// binding is how long a new pod may wait for its node before it comes up
+	// binding is how long a new pod may wait for its node before it is mirrored
 	// without: with it, one write does.
 	binding = 2 * time.Second
 	// shortDelay is when something is looked at again that no event announces.
 	shortDelay = 100 * time.Millisecond
-	// wantedManager owns below what users changed on what came up.
+	// wantedManager owns below what users changed on what was mirrored.
 	wantedManager = "atoll-wanted"
 )
 
@@ -220,7 +220,7 @@ func (s *session) patchBelow(ctx context.Context, v *viewed, patch *unstructured
 	case isSilence(err):
 		return 0, err
 	}
-	klog.FromContext(ctx).Info("Changing what was brought up failed", "kind", v.Kind.Kind, "cluster", v.cluster, "namespace", v.Namespace,
+	klog.FromContext(ctx).Info("Changing what was mirrored failed", "kind", v.Kind.Kind, "cluster", v.cluster, "namespace", v.Namespace,
 		"name", v.Physical.GetName(), "err", err)
 	return s.respond(ctx, v, syncer.Decline(v.Observation))
 }
@@ -232,7 +232,7 @@ func (s *session) release(ctx context.Context, v *viewed, obj *unstructured.Unst
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
-	return fmt.Errorf("letting go of what was brought up: %w", err)
+	return fmt.Errorf("letting go of what was mirrored: %w", err)
 }
 
 // deleteBelow carries out what somebody did in the logical cluster.
@@ -277,7 +277,7 @@ func (s *session) createUp(ctx context.Context, v *viewed, obj *unstructured.Uns
 	case apierrors.IsAlreadyExists(err), isNamespaceGone(err):
 		return time.Second, nil
 	case err != nil:
-		return s.unwelcome(ctx, v, "Bringing up failed", err)
+		return s.unwelcome(ctx, v, "Mirroring failed", err)
 	}
 	s.writtenLogical.put(v.key, created)
 	s.dependentsOf(v.key.UID)
@@ -304,7 +304,7 @@ func (s *session) updateUp(ctx context.Context, v *viewed, r syncer.MirrorAction
 		status := obj.Object["status"]
 		updated, err := v.client.Update(ctx, obj, metav1.UpdateOptions{})
 		if err != nil {
-			if _, err := s.unwelcome(ctx, v, "Updating what was brought up failed", err); err != nil {
+			if _, err := s.unwelcome(ctx, v, "Updating what was mirrored failed", err); err != nil {
 				return s.outdated(v, err)
 			}
 		} else {
@@ -325,7 +325,7 @@ func (s *session) updateUp(ctx context.Context, v *viewed, r syncer.MirrorAction
 func (s *session) writeStatus(ctx context.Context, v *viewed, obj *unstructured.Unstructured) error {
 	updated, err := v.client.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 	if err != nil {
-		if _, err := s.unwelcome(ctx, v, "Writing the status of what was brought up failed", err); err != nil {
+		if _, err := s.unwelcome(ctx, v, "Writing the status of what was mirrored failed", err); err != nil {
 			return s.outdated(v, err)
 		}
 		return nil
@@ -363,7 +363,7 @@ func (s *session) bindUp(ctx context.Context, v *viewed, desired *unstructured.U
 	return s.deleteUp(ctx, v, 0)
 }
 
-// deleteUp removes what stands for an object below; for one that is still there only
+// deleteUp removes what mirrors an object below; for one that is still there only
 // as it was seen: a backup may have been restored meanwhile.
 func (s *session) deleteUp(ctx context.Context, v *viewed, grace int64) error {
 	uid := v.Logical.GetUID()
@@ -380,7 +380,7 @@ func (s *session) deleteUp(ctx context.Context, v *viewed, grace int64) error {
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // what it is now is on its way to us
 	}
-	return fmt.Errorf("removing what was brought up: %w", err)
+	return fmt.Errorf("removing what was mirrored: %w", err)
 }
 
 func isCopyOf(kind workload.Kind, physical, logical *unstructured.Unstructured) bool {
@@ -388,18 +388,18 @@ func isCopyOf(kind workload.Kind, physical, logical *unstructured.Unstructured) 
 	return ok && mark.UID == logical.GetUID()
 }
 
-// owner names the logical object that stands for an owner below.
+// owner names the logical object that mirrors an owner below.
 func (s *session) owner(uid types.UID) (syncer.Owner, bool) {
-	obj, ok := s.standIn(uid)
+	obj, ok := s.mirrorOf(uid)
 	if !ok {
 		return syncer.Owner{}, false
 	}
 	return syncer.Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil, Gates: syncer.TemplateGates(obj)}, true
 }
 
-// standIn finds the logical object that stands for one below: the object of a
-// copy, or one that was brought up itself.
-func (s *session) standIn(uid types.UID) (*unstructured.Unstructured, bool) {
+// mirrorOf finds the logical object that mirrors one below: the object of a
+// copy, or one that was mirrored itself.
+func (s *session) mirrorOf(uid types.UID) (*unstructured.Unstructured, bool) {
 	for gvr, kind := range s.placed {
 		if s.below[gvr] == nil {
 			continue

@@ -130,7 +130,7 @@ var unfinished = map[placementv1alpha1.CopyState]bool{
 func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref: p.key.ref(p.kind), Target: p.target, ControlPlane: p.controlPlane,
-		Settled: p.settled.get(p.key), Owner: p.standIn, Reverts: p.reverts.get(p.key), Now: time.Now(), Orphan: p.orphanOrder,
+		Settled: p.settled.get(p.key), Owner: p.mirrorOf, Reverts: p.reverts.get(p.key), Now: time.Now(), Orphan: p.orphanOrder,
 	}
 	if obj, ok := p.logical[p.key.Resource].Get(p.key.Request); ok {
 		p.in.Logical = obj

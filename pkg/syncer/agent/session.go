@@ -46,7 +46,7 @@ type session struct {
 	plan   func(syncer.Input) []syncer.Action
 	decide func(syncer.Observation) syncer.MirrorAction
 
-	// kinds that have copies, and kinds of which objects come up, as far as the
+	// kinds that have copies, and kinds of which objects are mirrored, as far as the
 	// physical cluster serves them.
 	placed   map[schema.GroupVersionResource]workload.Kind
 	observed map[schema.GroupVersionResource]workload.Kind
@@ -193,7 +193,7 @@ func (s *session) kinds() []workload.Kind {
 
 // Indexes.
 const (
-	// byEntryUID finds the logical object that was brought up for a physical UID.
+	// byEntryUID finds the logical object that was mirrored for a physical UID.
 	byEntryUID = "entry-uid"
 	// byUID and byOwner find physical objects by their UID and that of an owner.
 	byUID   = "uid"
@@ -264,7 +264,7 @@ func example(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// entryUID is the physical UID of which a logical object was brought up.
+// entryUID is the physical UID of which a logical object was mirrored.
 func (s *session) entryUID(obj *unstructured.Unstructured) []string {
 	entry, ok := stamp.TargetsOf(obj.GetAnnotations())[s.target]
 	if !ok || entry.State != placementv1alpha1.TargetObserved || entry.UID == "" {

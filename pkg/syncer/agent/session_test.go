@@ -268,8 +268,8 @@ func (f *fixture) copyOf(t *testing.T, key objectKey) *placementv1alpha1.Copy {
 	return c
 }
 
-// standIn is a Pod in the logical cluster for one below.
-func standIn(name string, uid, below types.UID, deleting bool) *unstructured.Unstructured {
+// mirrorOf is a Pod in the logical cluster for one below.
+func mirrorOf(name string, uid, below types.UID, deleting bool) *unstructured.Unstructured {
 	pod := logicalObject("Pod", "web", name, uid, `{"east":{"state":"Observed","uid":"`+string(below)+`"}}`)
 	if deleting {
 		now := metav1.Unix(1, 0)
@@ -279,7 +279,7 @@ func standIn(name string, uid, below types.UID, deleting bool) *unstructured.Uns
 }
 
 func TestAStandInThatIsBeingDeletedGoesThoughItsNamespaceIsNotSeen(t *testing.T) {
-	f := newFixture(t, []runtime.Object{standIn("app-1", "p", "below-p", true)},
+	f := newFixture(t, []runtime.Object{mirrorOf("app-1", "p", "below-p", true)},
 		[]runtime.Object{ownedBelow("Pod", "app-1", "below-p", "below-r")})
 	f.watch(t)
 	key := observationKey{Resource: kindNamed("Pod").GroupVersionResource(), UID: "below-p"}
@@ -304,7 +304,7 @@ func TestWithoutTheNameOfItsNamespaceAPodIsLookedForEverywhere(t *testing.T) {
 		"another one has the name": {[]runtime.Object{newObject("Pod", "somewhere", "app-1", "below-q")}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, []runtime.Object{standIn("app-1", "p", "below-p", false)}, c.below)
+			f := newFixture(t, []runtime.Object{mirrorOf("app-1", "p", "below-p", false)}, c.below)
 			f.watch(t)
 			if _, err := f.observe(f.ctx, observationKey{Resource: kindNamed("Pod").GroupVersionResource(), UID: "below-p"}); err != nil {
 				t.Fatal(err)

@@ -116,7 +116,7 @@ func testSyncer(t *testing.T) {
 	}
 	got, err := pods.Create(east, up, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatalf("bringing up a pod: %v", err)
+		t.Fatalf("mirroring a pod: %v", err)
 	}
 	if value := got.Annotations[placementv1alpha1.TargetsAnnotation]; value != `{"east":{"state":"Observed","uid":"below"}}` || len(got.Finalizers) > 0 || got.Annotations[placementv1alpha1.UIDAnnotation] != "" {
 		t.Errorf("stamped %v %v", got.Annotations, got.Finalizers)
@@ -129,9 +129,9 @@ func testSyncer(t *testing.T) {
 	if _, err := shared.Kube.CoreV1().Pods("web").Create(ctx, own, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	forbidden(t, "deleting a pod of a user", pods.Delete(east, "own", metav1.DeleteOptions{}), "did not bring up")
+	forbidden(t, "deleting a pod of a user", pods.Delete(east, "own", metav1.DeleteOptions{}), "did not mirror")
 	_, err = pods.Patch(east, "own", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
-	forbidden(t, "changing a pod of a user", err, "did not bring up")
+	forbidden(t, "changing a pod of a user", err, "did not mirror")
 	zero := int64(0)
 	if err := pods.Delete(east, "up", metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
 		t.Errorf("deleting its pod: %v", err)

@@ -19,7 +19,7 @@ const (
 	// CopiesFinalizer keeps an object until every target acknowledged that its
 	// copy is gone.
 	CopiesFinalizer = "placement.atoll.dev/copies"
-	// WantedAnnotation is on an object that came up: which labels and annotations a
+	// WantedAnnotation is on an object that was mirrored: which labels and annotations a
 	// user changed, until its syncer has changed them below, too. JSON: "labels" and
 	// "annotations", each by key the value, or null for one that was taken off.
 	WantedAnnotation = "placement.atoll.dev/wanted"
@@ -64,7 +64,7 @@ const (
 	TargetSync TargetState = ""
 	// TargetStateRemoving: remove the copy and acknowledge.
 	TargetStateRemoving TargetState = "Removing"
-	// TargetObserved: the object was brought up from the target; nothing is
+	// TargetObserved: the object was mirrored from the target; nothing is
 	// sent down.
 	TargetObserved TargetState = "Observed"
 )

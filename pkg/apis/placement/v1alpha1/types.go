@@ -281,7 +281,7 @@ type CopyStatus struct {
 	// +optional
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
 	// controller is the logical object whose controller on the target has adopted
-	// the copy. The object is about to become one that was brought up.
+	// the copy. The object is about to become one that was mirrored.
 	// +optional
 	Controller *ObjectReference `json:"controller,omitempty"`
 }

@@ -34,7 +34,7 @@ type CopyStatusApplyConfiguration struct {
 	// observed is the raw status of the copy.
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
 	// controller is the logical object whose controller on the target has adopted
-	// the copy. The object is about to become one that was brought up.
+	// the copy. The object is about to become one that was mirrored.
 	Controller *ObjectReferenceApplyConfiguration `json:"controller,omitempty"`
 }
 
