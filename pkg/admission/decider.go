@@ -57,6 +57,9 @@ type outcome struct {
 	refused bool
 }
 
+// errNamespaceLeaves: the namespace was deleted while it was decided.
+var errNamespaceLeaves = errors.New("the namespace is being deleted")
+
 // maxTries bounds the races that one request loses against others.
 const maxTries = 5
 
@@ -74,8 +77,10 @@ func (d *decider) decide(ctx context.Context, q question) (outcome, error) {
 		if readErr != nil {
 			return outcome{}, fmt.Errorf("reading the namespace again: %w", readErr)
 		}
-		if namespace.UID != q.namespace.UID {
-			return outcome{}, err // another one: who asked meant the one that is gone
+		if namespace.UID != q.namespace.UID || namespace.DeletionTimestamp != nil {
+			// Who asked meant the one that is gone, or going: it takes no stamp any more,
+			// and without one what is placed in it could neither be copied nor end.
+			return outcome{}, errNamespaceLeaves
 		}
 		q.namespace = namespace
 	}

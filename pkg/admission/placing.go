@@ -157,6 +157,10 @@ func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (p
 		dryRun: r.IsDryRun(), mayRefuse: r.GetOperation() == admission.Create,
 	})
 	switch {
+	case errors.Is(err, errNamespaceLeaves) && r.GetOperation() == admission.Create:
+		return nil, terminating(r)
+	case errors.Is(err, errNamespaceLeaves):
+		return nil, nil
 	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("placing namespace %s: %w", namespace.Name, err))
 	case outcome.unit != nil:

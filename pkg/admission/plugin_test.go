@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -446,5 +447,38 @@ func BenchmarkCreateInADecidedNamespace(b *testing.B) {
 		if err := f.write(ctx, attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A namespace that is deleted between the decision and its stamp takes no stamp any
+// more: what was to be placed in it could be neither copied nor ended.
+func TestNothingIsPlacedInANamespaceThatIsDeletedWhileItIsDecided(t *testing.T) {
+	f := world{}.start(t)
+	ctx := shop()
+	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	pc.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	if _, err := f.atoll.FleetV1alpha1().PhysicalClusters().Create(ctx, pc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "ns"}}
+	if _, err := f.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	namespaces := corev1.SchemeGroupVersion.WithResource("namespaces")
+	f.kube.PrependReactor("patch", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		leaving := ns.DeepCopy()
+		leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"kubernetes"}
+		if err := f.kube.Tracker().Update(namespaces, leaving, ""); err != nil {
+			t.Error(err)
+		}
+		return true, nil, apierrors.NewConflict(namespaces.GroupResource(), "web", errors.New("it was changed"))
+	})
+	d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+	err := f.Admit(ctx, attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice), nil)
+	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		t.Errorf("creating: %v", err)
+	}
+	if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != "" {
+		t.Errorf("it was given the targets %s", got)
 	}
 }
