@@ -22,7 +22,10 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-var services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+var (
+	services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	pods     = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+)
 
 func service(finalizers ...string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
@@ -34,7 +37,7 @@ func service(finalizers ...string) *metav1.PartialObjectMetadata {
 	}
 }
 
-// world is a server with one Service, whose informers run.
+// world is a server with one Service or Pod, whose informers run.
 type world struct {
 	client *metadatafake.FakeMetadataClient
 	waiter *Waiter
@@ -48,7 +51,7 @@ func newWorld(t *testing.T, obj *metav1.PartialObjectMetadata) *world {
 	}
 	w := &world{client: metadatafake.NewSimpleMetadataClient(scheme, obj)}
 	w.waiter = &Waiter{client: w.client, waiters: newWaiters()}
-	objects := controller.NewMetadata(w.client, []schema.GroupVersionResource{services}, nil)
+	objects := controller.NewMetadata(w.client, []schema.GroupVersionResource{services, pods}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { objects.Run(ctx) })

@@ -48,7 +48,7 @@ func TestACreatedObjectHasGenerationOneAndNoStatusOfItsAuthor(t *testing.T) {
 	obj.Status.Version = "v9"
 	newStrategy(testScheme(), PhysicalCluster()).PrepareForCreate(t.Context(), obj)
 
-	want := &fleet.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 1}}
+	want := &fleet.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 1, Finalizers: []string{fleet.CopiesFinalizer}}}
 	want.Spec.Unschedulable = true
 	want.Spec.Connection.Type = fleet.ConnectionPull
 	if diff := cmp.Diff(want, obj); diff != "" {
