@@ -23,7 +23,7 @@ type ordered struct {
 
 // emptying is one pass over a namespace.
 type emptying struct {
-	calls int
+	made  map[schema.GroupVersionResource]bool // makers that were asked for
 	asked bool
 	gone  map[schema.GroupVersionResource]error
 	left  map[schema.GroupVersionResource]listed
@@ -66,7 +66,7 @@ func (o *ordered) pass(ctx context.Context) *emptying {
 	defer o.mu.Unlock()
 	p := o.passes[ctx]
 	if p == nil {
-		p = &emptying{gone: map[schema.GroupVersionResource]error{}, left: map[schema.GroupVersionResource]listed{}}
+		p = &emptying{made: map[schema.GroupVersionResource]bool{}, gone: map[schema.GroupVersionResource]error{}, left: map[schema.GroupVersionResource]listed{}}
 		o.passes[ctx] = p
 	}
 	return p
@@ -74,12 +74,13 @@ func (o *ordered) pass(ctx context.Context) *emptying {
 
 var podsGVR = corev1.SchemeGroupVersion.WithResource("pods")
 
-// DeleteCollection implements metadata.ResourceInterface. The first calls of a pass
-// are our own, for what makes pods.
+// DeleteCollection implements metadata.ResourceInterface. The first call of a pass
+// about what makes pods is our own.
 func (r orderedResource) DeleteCollection(ctx context.Context, d metav1.DeleteOptions, l metav1.ListOptions) error {
 	p := r.client.pass(ctx)
-	p.calls++
-	if p.calls <= makers || r.gvr == podsGVR {
+	own := makers[r.gvr] && !p.made[r.gvr]
+	p.made[r.gvr] = true
+	if own || r.gvr == podsGVR {
 		return r.ResourceInterface.DeleteCollection(ctx, d, l)
 	}
 	if !p.asked {
@@ -108,12 +109,13 @@ func (r orderedResource) List(ctx context.Context, l metav1.ListOptions) (*metav
 	return r.ResourceInterface.List(ctx, l)
 }
 
-// makers is how many resources there are that make pods.
-var makers = func() (n int) {
+// makers are the resources that make pods.
+var makers = func() map[schema.GroupVersionResource]bool {
+	out := map[schema.GroupVersionResource]bool{}
 	for _, kind := range workload.Kinds() {
 		if len(kind.PodTemplate) > 0 && resources[kind.GroupVersionResource()].physical {
-			n++
+			out[kind.GroupVersionResource()] = true
 		}
 	}
-	return n
+	return out
 }()

@@ -65,7 +65,6 @@ func (s sight) holds() string {
 	if s.unknown != nil {
 		out = append(out, s.unknown.Error())
 	}
-	byName := func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) }
 	for _, gvr := range slices.SortedFunc(maps.Keys(s.failed), byName) {
 		out = append(out, s.failed[gvr].Error())
 	}
@@ -111,3 +110,6 @@ func only(gvr schema.GroupVersionResource, lists []*metav1.APIResourceList) []*m
 	}
 	return nil
 }
+
+// byName orders resources.
+func byName(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) }

@@ -3,6 +3,8 @@ package namespaces
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +48,7 @@ func (c *Controller) left(key controller.Request) (n int) {
 func (c *Controller) verify(ctx context.Context, namespace string, resources map[schema.GroupVersionResource]bool) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(verifiers)
-	for gvr := range resources {
+	for _, gvr := range slices.SortedFunc(maps.Keys(resources), byName) {
 		g.Go(func() error {
 			list, err := c.Client.Resource(gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 			switch {
