@@ -59,7 +59,7 @@ for level in "$@"; do
       run "unit tests" . $(existing pkg cmd)
       run "unit tests of localcluster" test/localcluster ./...
       ;;
-    integration) run "integration tests" . $(existing test/docs test/framework test/retry test/suites test/integration test/conformance test/simulation) ;;
+    integration) run "integration tests" . $(existing test/docs test/framework test/retry test/suites test/integration test/conformance test/simulation test/shells) ;;
     e2e)
       hack/build.sh
       # shellcheck disable=SC2046 # one argument for each package
@@ -67,7 +67,7 @@ for level in "$@"; do
       ;;
     race)
       # shellcheck disable=SC2046 # one argument for each package
-      run_race "unit tests and simulation with the race detector" $(packages_with_tests leaves $(existing pkg cmd test/simulation))
+      run_race "unit tests and simulation with the race detector" $(packages_with_tests leaves $(existing pkg cmd)) ./test/shells
       ;;
     race-server)
       # shellcheck disable=SC2046 # one argument for each package

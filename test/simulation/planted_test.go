@@ -48,7 +48,7 @@ var planted = []plant{
 	{"drift is left", Bugs{plan: leavesDrift}, Converges, 100, []string{"edit below"}},
 	{"what controllers below adopt is put back", Bugs{plan: ignoresControllers}, Converges, 100, []string{"create"}},
 	{"the Copy of what was adopted is left", Bugs{release: keepsRecords}, Converges, 100, []string{"create"}},
-	{"the server forgets what it wrote", Bugs{forgetful: true}, Converges, 200, []string{"flap below"}},
+	{"the server forgets what it wrote", Bugs{forgetful: true}, Converges, 1000, []string{"flap below"}},
 	{"changed objects are not applied", Bugs{plan: appliesOnce}, Converges, 50, nil},
 	{"copies are written all the time", Bugs{plan: restless()}, ComesToRest, 5, nil},
 	{"inputs are changed", Bugs{plan: changesInput}, CoresArePure, 5, nil},
