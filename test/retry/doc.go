@@ -1,7 +1,7 @@
 // Command retry runs go test, and what failed once more, alone: tests of real
 // processes are late now and then on a machine that does other things, too.
 //
-//	retry -known test/flaky.txt GO-TEST-FLAGS... -- PACKAGES...
+//	retry -known test/flaky.txt -- GO-TEST-FLAGS... -- PACKAGES...
 //
 // A second run is there to tell a broken test from a flaky one, not to hide it:
 //

@@ -33,7 +33,7 @@ func main() {
 func run(ctx context.Context, known string, args []string, out io.Writer) (bool, error) {
 	split := slices.Index(args, "--")
 	if split < 0 || split == len(args)-1 {
-		return false, errors.New("no packages; write: retry [-known FILE] GO-TEST-FLAGS -- PACKAGES")
+		return false, errors.New("no packages; write: retry [-known FILE] -- GO-TEST-FLAGS -- PACKAGES")
 	}
 	flags, packages := args[:split], args[split+1:]
 	list, err := load(known)
