@@ -5,6 +5,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -74,8 +75,16 @@ func (c Config) genericConfig(etcd *storage.Clients, counts *storage.Counts) (*g
 
 	g.SkipOpenAPIInstallation = true // see discovery.BuiltinOpenAPI
 
+	// Watches end when the server is told to; by default each holds it for a minute,
+	// and whoever runs it kills it before.
+	g.ShutdownWatchTerminationGracePeriod = watchTerminationGracePeriod
+
 	return g, c.storage(g, etcd, counts)
 }
+
+// watchTerminationGracePeriod bounds how long a server that ends waits for the
+// watches that it has ended.
+const watchTerminationGracePeriod = 5 * time.Second
 
 func (c Config) serving(g *genericapiserver.Config) error {
 	address, ok := c.Listener.Addr().(*net.TCPAddr)
