@@ -11,7 +11,7 @@ import (
 
 // Whoever runs a server kills it half a minute after it was told to end; a watch that
 // nobody ends would hold it for a whole one.
-func TestAServerThatIsToldToEndEndsItsWatches(t *testing.T) {
+func TestAServerEndsItsWatchesWhenItEnds(t *testing.T) {
 	s := server.StartIn(t, t.TempDir())
 	ctx := s.NewCluster(t, "stop")
 	var watches []<-chan struct{}
