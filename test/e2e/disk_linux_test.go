@@ -229,7 +229,7 @@ func TestAnEtcdThatDiesOfAFullDiskEndsTheServerWithASentence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	for i := 0; d.server.Running() && i < 500; i++ {
 		put, cancel := context.WithTimeout(ctx, 2*time.Second)
 		_, _ = client.Put(put, fmt.Sprintf("/elsewhere/%d", i), strings.Repeat("x", mib))

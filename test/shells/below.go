@@ -2,7 +2,6 @@ package shells
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -426,14 +425,4 @@ func (p *physical) freeForeign() {
 			}
 		}
 	}
-}
-
-// names of what is in a list, for transcripts.
-func names(objs []kube.Object) []string {
-	var out []string
-	for _, o := range objs {
-		out = append(out, o.GetName())
-	}
-	slices.Sort(out)
-	return out
 }

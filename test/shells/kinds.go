@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -177,8 +176,6 @@ func resourceOf(u *unstructured.Unstructured) schema.GroupResource {
 	}
 	return k.GroupResource()
 }
-
-func clusterOf(u *unstructured.Unstructured) logicalcluster.Name { return logicalcluster.From(u) }
 
 // keyOfMark is the logical object that a mark names.
 func keyOfMark(gr schema.GroupResource, m syncer.Mark) kube.Key {

@@ -75,8 +75,6 @@ type call struct {
 	// commit is set for a write to the database by a server: it is decided when it
 	// arrives there.
 	commit func() answer
-	// gone says that nobody waits for the answer any more.
-	gone bool
 	// due is when a silent line makes it fail, reply what to deliver once it was
 	// executed.
 	reply *answer

@@ -185,7 +185,7 @@ func (s *server) update(ctx context.Context, c *call) answer {
 			}
 			return s.front.result(r)(s.store.Update(c.line.by, r.res.GroupResource(), obj))
 		})
-		if a.err != errChanged {
+		if !errors.Is(a.err, errChanged) {
 			return a
 		}
 	}
@@ -293,7 +293,7 @@ func (s *server) delete(ctx context.Context, c *call, name string) error {
 			failed = s.store.Delete(c.line.by, key, o)
 			return answer{}
 		})
-		if a.err != errChanged {
+		if !errors.Is(a.err, errChanged) {
 			return cmpOr(a.err, failed)
 		}
 	}
