@@ -193,7 +193,7 @@ func TestAFullDiskStopsWritesAndNothingElse(t *testing.T) {
 		t.Errorf("the server serves reads, and is not ready: %v", err)
 	}
 
-	d.fill(t, "rest", 0)
+	d.fill(t, "rest", 16) // for what etcd is writing at this moment
 	refusedForRoom(t, "a write without any room", d.write(ctx, "none"))
 	refusedForRoom(t, "a deletion without any room", d.kube.CoreV1().ConfigMaps("default").Delete(ctx, "c1", metav1.DeleteOptions{}))
 	d.check(t)

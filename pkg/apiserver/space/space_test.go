@@ -111,12 +111,13 @@ func TestARefusalNamesTheCauseAndTheWayOut(t *testing.T) {
 func TestAReadingIsBelievedForAMoment(t *testing.T) {
 	t.Parallel()
 	now, readings, fails := time.Unix(1000, 0), 0, false
+	free := uint64(1000 * mib)
 	g := NewGuard(func() (Reading, error) {
 		readings++
 		if fails {
 			return Reading{}, errors.New("no answer")
 		}
-		return Reading{Free: 10 * mib}, nil
+		return Reading{Free: free}, nil
 	})
 	g.now = func() time.Time { return now }
 	for range 100 {
@@ -125,6 +126,15 @@ func TestAReadingIsBelievedForAMoment(t *testing.T) {
 	}
 	if readings < 2 || readings > 4 {
 		t.Errorf("%d readings for 100 writes in the time of two", readings)
+	}
+	// With little room each write asks: the rest may go in one stroke.
+	free, now, readings = 150*mib, now.Add(interval), 0
+	if level, _ := g.look(); level != deletions {
+		t.Errorf("with little room: %v", level)
+	}
+	free = 10 * mib
+	if level, _ := g.look(); level != nothing || readings != 2 {
+		t.Errorf("a moment later, without any: %v after %d readings", level, readings)
 	}
 	fails, now = true, now.Add(time.Hour)
 	if level, _ := g.look(); level != nothing {
