@@ -85,7 +85,7 @@ kubectl_suite() {
     for side in stock ours; do
       local config=$lab/stock/admin.kubeconfig token=$stock_token
       if [ $side = ours ]; then config=$lab/$name.kubeconfig; token=$(admin_token "$kubectl" --kubeconfig "$config"); fi
-      local work=$lab/work/$side-$group; mkdir -p "$work/scratch"
+      local work=$lab/trees/$side-$group; mkdir -p "$work/scratch"
       cp -r "$copy/." "$work/src"
       grep -rl admin-token "$work/src/test/cmd" "$work/src/hack/testdata" | xargs sed -i "s/admin-token/$token/g"
       local verdict=PASS
