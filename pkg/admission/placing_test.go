@@ -1,0 +1,187 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	"k8s.io/kubernetes/pkg/apis/core"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+)
+
+func TestInADecidedNamespaceAdmissionMakesNoRequest(t *testing.T) {
+	f := placedWorld().start(t)
+	d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+	if err := f.write(shop(), attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice)); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != `{"east":{}}` {
+		t.Errorf("targets %q", got)
+	}
+	sent := d.DeepCopy()
+	sent.Annotations = nil
+	if err := f.write(shop(), attributes(admission.Update, "deployments.apps", "Deployment", sent, d, "", alice)); err != nil {
+		t.Fatal(err)
+	}
+	pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{placementv1alpha1.UIDAnnotation: "1"}}}
+	if err := f.write(shop(), attributes(admission.Create, "pods", "Pod", pod, nil, "", east)); err != nil {
+		t.Fatal(err)
+	}
+	if calls := f.calls(); len(calls) > 0 {
+		t.Errorf("requests: %v", calls)
+	}
+}
+
+func TestAPlacementOfAnEarlierNamespaceDoesNotCount(t *testing.T) {
+	w := placedWorld()
+	w.namespaces[0].UID = "another"
+	f := w.start(t)
+	if _, err := f.kube.CoreV1().Namespaces().Create(shop(), &w.namespaces[0], metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+	if err := f.write(shop(), attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice)); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != "" {
+		t.Errorf("it has the targets of the earlier namespace: %q", got)
+	}
+}
+
+// Whoever writes an object, and whatever, brings the decision in force to it; what
+// has it already stays untouched.
+func TestANewDecisionReachesAnObjectByAnyWrite(t *testing.T) {
+	w := placedWorld()
+	w.placements[0].Spec.Decision.Clusters = append(w.placements[0].Spec.Decision.Clusters, placementv1alpha1.DecidedCluster{Name: "west"})
+	stored := metav1.ObjectMeta{
+		Name: "x", Namespace: "web", Finalizers: []string{placementv1alpha1.CopiesFinalizer}, UID: "ns",
+		Annotations: map[string]string{
+			logicalcluster.AnnotationKey: "shop", placementv1alpha1.TargetsAnnotation: `{"east":{}}`,
+			placementv1alpha1.PhysicalNamespaceAnnotation: "recorded",
+		},
+	}
+	want := stored.DeepCopy()
+	want.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{},"west":{}}`
+	for name, by := range map[string]user.Info{"a user": alice, "the server": loopback} {
+		for _, c := range []struct {
+			resource, kind string
+			obj, old       runtime.Object
+			got            func(runtime.Object) metav1.ObjectMeta
+		}{
+			{"deployments.apps", "Deployment", &apps.Deployment{ObjectMeta: *stored.DeepCopy()}, &apps.Deployment{ObjectMeta: *stored.DeepCopy()},
+				func(o runtime.Object) metav1.ObjectMeta { return o.(*apps.Deployment).ObjectMeta }},
+			{"namespaces", "Namespace", &core.Namespace{ObjectMeta: *stored.DeepCopy()}, &core.Namespace{ObjectMeta: *stored.DeepCopy()},
+				func(o runtime.Object) metav1.ObjectMeta { return o.(*core.Namespace).ObjectMeta }},
+			{"limitranges", "LimitRange", &core.LimitRange{ObjectMeta: *stored.DeepCopy()}, &core.LimitRange{ObjectMeta: *stored.DeepCopy()},
+				func(o runtime.Object) metav1.ObjectMeta { return o.(*core.LimitRange).ObjectMeta }},
+		} {
+			f := w.start(t)
+			for range 2 {
+				if err := f.write(shop(), attributes(admission.Update, c.resource, c.kind, c.obj, c.old, "", by)); err != nil {
+					t.Fatalf("%s by %s: %v", c.kind, name, err)
+				}
+				if diff := cmp.Diff(*want, c.got(c.obj)); diff != "" {
+					t.Errorf("%s by %s (-want +got):\n%s", c.kind, name, diff)
+				}
+				c.old = c.obj.DeepCopyObject()
+			}
+			if calls := f.calls(); len(calls) > 0 {
+				t.Errorf("%s by %s: requests %v", c.kind, name, calls)
+			}
+		}
+	}
+}
+
+func TestManyNamespacesDecidedAtOnceSpread(t *testing.T) {
+	f := world{}.start(t)
+	ctx := scope.WithCluster(context.Background(), "shop")
+	for _, name := range []string{"a", "b", "c"} {
+		pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		pc.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+		if _, err := f.atoll.FleetV1alpha1().PhysicalClusters().Create(ctx, pc, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts := map[string]int{}
+	for i := range 9 {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), UID: types.UID(fmt.Sprint(i))}}
+		if _, err := f.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: ns.Name}}
+		gvr := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+		a := admission.NewAttributesRecord(d, nil, gvr.GroupVersion().WithKind("Deployment"), ns.Name, "x", gvr, "", admission.Create, nil, false, alice)
+		if err := f.write(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		for name := range stamp.TargetsOf(d.Annotations) {
+			counts[name]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 3, "b": 3, "c": 3}, counts); diff != "" {
+		t.Errorf("namespaces by physical cluster (-want +got):\n%s", diff)
+	}
+}
+
+func BenchmarkCreateInADecidedNamespace(b *testing.B) {
+	f := placedWorld().start(b)
+	ctx := shop()
+	b.ReportAllocs()
+	for b.Loop() {
+		d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+		if err := f.write(ctx, attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A namespace that is deleted between the decision and its stamp takes no stamp any
+// more: what was to be placed in it could be neither copied nor ended.
+func TestNothingIsPlacedInANamespaceThatIsDeletedWhileItIsDecided(t *testing.T) {
+	f := world{}.start(t)
+	ctx := shop()
+	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	pc.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	if _, err := f.atoll.FleetV1alpha1().PhysicalClusters().Create(ctx, pc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "ns"}}
+	if _, err := f.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	namespaces := corev1.SchemeGroupVersion.WithResource("namespaces")
+	f.kube.PrependReactor("patch", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		leaving := ns.DeepCopy()
+		leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"kubernetes"}
+		if err := f.kube.Tracker().Update(namespaces, leaving, ""); err != nil {
+			t.Error(err)
+		}
+		return true, nil, apierrors.NewConflict(namespaces.GroupResource(), "web", errors.New("it was changed"))
+	})
+	d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+	err := f.Admit(ctx, attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice), nil)
+	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		t.Errorf("creating: %v", err)
+	}
+	if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != "" {
+		t.Errorf("it was given the targets %s", got)
+	}
+}
