@@ -1,14 +1,15 @@
 package deletion
 
 import (
-	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -112,8 +113,8 @@ func (s *waiters) changed(resource schema.GroupResource, old, new *metav1.Partia
 // gone is later than any version.
 const gone = ^uint64(0)
 
-func versionOf(obj metav1.Object) uint64 {
-	version, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+func versionOf(obj runtime.Object) uint64 {
+	version, err := storage.APIObjectVersioner{}.ObjectResourceVersion(obj)
 	if err != nil {
 		return 0
 	}
