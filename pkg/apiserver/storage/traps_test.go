@@ -3,6 +3,7 @@ package storage_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"testing"
@@ -63,20 +64,26 @@ func TestAnEventWakesWatchesOfItsLogicalClusterOnly(t *testing.T) {
 	f.create(in(t, "busy"), t, pod("web"))
 	opened := 0
 	// woken opens watches in logical clusters of their own, until there are n, and
-	// returns how often the scheduler saw a goroutine wake up during some events.
+	// returns how often the scheduler saw a goroutine wake up during some events:
+	// the least of several measurements, because what else this process does in
+	// the meantime (clients of an etcd that another test has ended) only adds.
 	woken := func(n int) uint64 {
 		for ; opened < n; opened++ {
 			f.watch(in(t, fmt.Sprintf("idle-%d", opened)), t, prefix, nil).expect("END")
 		}
 		busy := f.watch(in(t, "busy"), t, prefix, nil)
 		busy.expect("ADDED busy/web", "END")
-		before := wakeups()
-		for i := range events {
-			f.update(in(t, "busy"), t, "web", func(p *example.Pod) { p.Spec.NodeName = fmt.Sprint(n, i) })
-			busy.expect("MODIFIED busy/web")
+		least := uint64(math.MaxUint64)
+		for round := range 5 {
+			before := wakeups()
+			for i := range events {
+				f.update(in(t, "busy"), t, "web", func(p *example.Pod) { p.Spec.NodeName = fmt.Sprint(n, round, i) })
+				busy.expect("MODIFIED busy/web")
+			}
+			least = min(least, wakeups()-before)
 		}
 		busy.Stop()
-		return wakeups() - before
+		return least
 	}
 	few, many := woken(10), woken(2000)
 	t.Logf("wake-ups: %d with 10 watches, %d with 2000", few, many)
