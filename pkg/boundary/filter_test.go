@@ -1,0 +1,178 @@
+package boundary
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+func parseObject(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// podOf is a Deployment with lines in the spec of its pods.
+func podOf(lines ...string) string {
+	return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  template:\n    spec:\n      " +
+		strings.Join(append([]string{"containers: [{name: web, image: web}]"}, lines...), "\n      ")
+}
+
+func object(kind, apiVersion string, lines ...string) string {
+	return "apiVersion: " + apiVersion + "\nkind: " + kind + "\n" + strings.Join(lines, "\n")
+}
+
+// TestWhatAnAttackerSendsDoesNotGoDown has what an attack on a shared physical
+// cluster sent down, each with what becomes of it by default and where the
+// physical cluster permits it.
+func TestWhatAnAttackerSendsDoesNotGoDown(t *testing.T) {
+	const pod = "spec.template.spec."
+	for name, c := range map[string]struct {
+		object  string
+		path    string // of the first finding, relative to the object
+		verdict Verdict
+		permits Permits // with which there is nothing to say
+	}{
+		"a toleration of everything": {podOf("tolerations: [{operator: Exists}]"), pod + "tolerations[0]", Stripped, Permits{Taints: []string{"*"}}},
+		"a toleration of a taint of the admin": {podOf("tolerations: [{key: dedicated, operator: Exists}]"), pod + "tolerations[0]", Stripped,
+			Permits{Taints: []string{"dedicated"}}},
+		"a system priority": {podOf("priorityClassName: system-node-critical"), pod + "priorityClassName", Stripped,
+			Permits{PriorityClasses: map[string]string{"system-node-critical": "system-node-critical"}}},
+		"a scheduler":                   {podOf("schedulerName: theirs"), pod + "schedulerName", Stripped, Permits{Schedulers: []string{"theirs"}}},
+		"nodes by a label of the admin": {podOf("nodeSelector: {pool: finance}"), pod + "nodeSelector[pool]", Refused, Permits{NodeLabels: []string{"pool"}}},
+		"nodes by affinity": {podOf("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: Exists}]}]}}}"),
+			pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key", Refused,
+			Permits{NodeLabels: []string{"pool"}}},
+		"a port of the node": {podOf("initContainers: [{name: x, ports: [{containerPort: 80, hostPort: 10250}]}]"), pod + "initContainers[0].ports[0].hostPort", Refused,
+			Permits{HostPorts: []PortRange{{10250, 10250}}}},
+		"a volume of somebody by NFS": {podOf("volumes: [{name: x, nfs: {server: nfs, path: /}}]"), pod + "volumes[0].nfs", Refused, Permits{Volumes: []string{"nfs"}}},
+		"a volume of somebody by an ephemeral claim": {podOf("volumes: [{name: x, ephemeral: {volumeClaimTemplate: {spec: {volumeName: theirs}}}}]"),
+			pod + "volumes[0].ephemeral.volumeClaimTemplate.spec.volumeName", Refused, Permits{StaticVolumes: true}},
+		"a volume of somebody by a claim template": {object("StatefulSet", "apps/v1", "spec: {volumeClaimTemplates: [{metadata: {name: x}, spec: {volumeName: theirs}}]}"),
+			"spec.volumeClaimTemplates[0].spec.volumeName", Refused, Permits{StaticVolumes: true}},
+		"volumes by a selector": {object("PersistentVolumeClaim", "v1", "spec: {selector: {}}"), "spec.selector", Refused, Permits{StaticVolumes: true}},
+		"an address of somebody": {object("Service", "v1", "spec: {externalIPs: [192.0.2.1]}"), "spec.externalIPs", Refused,
+			Permits{ExternalIPs: []string{"192.0.2.1"}}},
+		"an address at the load balancer": {object("Service", "v1", "spec: {loadBalancerIP: 192.0.2.1}"), "spec.loadBalancerIP", Refused,
+			Permits{LoadBalancerIPs: []string{"192.0.2.1"}}},
+		"a label that Pod Security believes": {object("Namespace", "v1", "metadata: {labels: {pod-security.kubernetes.io/enforce: privileged}}"),
+			"metadata.labels[pod-security.kubernetes.io/enforce]", Stripped, Permits{NamespaceLabels: []string{"pod-security.kubernetes.io/"}}},
+		"an annotation that a scheduler believes": {object("Namespace", "v1", "metadata: {annotations: {scheduler.alpha.kubernetes.io/node-selector: pool=finance}}"),
+			"metadata.annotations[scheduler.alpha.kubernetes.io/node-selector]", Stripped, Permits{Annotations: []string{"scheduler.alpha.kubernetes.io/"}}},
+		"an annotation that somebody may believe": {object("Namespace", "v1", "metadata: {annotations: {team: finance}}"), "metadata.annotations[team]", Stripped,
+			Permits{Annotations: []string{"team"}}},
+		"configuration of the ingress controller": {object("Ingress", "networking.k8s.io/v1", "metadata: {annotations: {nginx.ingress.kubernetes.io/server-snippet: x}}"),
+			"metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]", Stripped, Permits{Annotations: []string{"nginx.ingress.kubernetes.io/"}}},
+		"an account of the cloud": {podOf("schedulerName: default-scheduler") + "\n    metadata: {annotations: {iam.amazonaws.com/role: admin}}",
+			"spec.template.metadata.annotations[iam.amazonaws.com/role]", Stripped, Permits{Annotations: []string{"iam.amazonaws.com/"}}},
+	} {
+		obj := parseObject(t, c.object)
+		findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{})
+		if len(findings) != 1 || findings[0].Field != c.path || findings[0].Verdict != c.verdict || findings[0].Why == "" {
+			t.Errorf("%s: %v, want %s %s", name, findings, c.verdict, c.path)
+		}
+		obj = parseObject(t, c.object)
+		if findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{Permits: c.permits}); len(findings) != 0 {
+			t.Errorf("%s: permitted, but: %v", name, findings)
+		}
+		if diff := cmp.Diff(parseObject(t, c.object).Object, obj.Object); diff != "" {
+			t.Errorf("%s: permitted, but changed: %s", name, diff)
+		}
+	}
+}
+
+// TestWhatNobodyPermits has what no admin of a physical cluster can permit.
+func TestWhatNobodyPermits(t *testing.T) {
+	for name, c := range map[string]struct{ object, want string }{
+		"a node by its name": {podOf("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [n]}]}]}}}"),
+			"spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields"},
+		"a token of the physical cluster": {podOf("volumes: [{name: x, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"),
+			"spec.template.spec.volumes[0].projected.sources[0].serviceAccountToken"},
+		"a device":                       {podOf("resourceClaims: [{name: gpu}]"), "spec.template.spec.resourceClaims"},
+		"a Service of the physical one":  {object("Service", "v1", "spec: {externalName: kubernetes.default.svc}"), "spec.externalName"},
+		"a Service by its search path":   {object("Service", "v1", "spec: {externalName: kubernetes.default}"), "spec.externalName"},
+		"an object of another namespace": {object("PersistentVolumeClaim", "v1", "spec: {dataSourceRef: {kind: X, name: y, namespace: theirs}}"), "spec.dataSourceRef.namespace"},
+		"a field that came later":        {podOf("newField: {x: y}"), "spec.template.spec.newField"},
+		"a kind that has no copies":      {object("Node", "v1"), "kind"},
+	} {
+		obj := parseObject(t, c.object)
+		findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{})
+		if len(findings) != 1 || findings[0].Field != c.want || findings[0].Why == "" {
+			t.Errorf("%s: %v, want something about %s", name, findings, c.want)
+		}
+	}
+}
+
+// TestWhatEverybodyDoesPasses: nothing of it is changed, and nothing said.
+func TestWhatEverybodyDoesPasses(t *testing.T) {
+	for _, text := range []string{
+		podOf("nodeSelector: {kubernetes.io/arch: amd64, topology.kubernetes.io/zone: a}", "schedulerName: default-scheduler",
+			"tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 30}]",
+			"affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}}]}}",
+			"volumes: [{name: c, configMap: {name: c}}, {name: e, emptyDir: {}}, {name: p, persistentVolumeClaim: {claimName: p}}, {name: t, projected: {sources: [{secret: {name: s}}]}}]",
+			"topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]"),
+		object("Service", "v1", "spec: {ports: [{port: 80, targetPort: http}], selector: {app: web}, externalName: db.example.com, type: LoadBalancer}"),
+		object("Ingress", "networking.k8s.io/v1", "metadata: {annotations: {nginx.ingress.kubernetes.io/rewrite-target: /}}",
+			"spec: {ingressClassName: nginx, tls: [{hosts: [h], secretName: s}], rules: [{host: h, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}"),
+		object("NetworkPolicy", "networking.k8s.io/v1", "spec: {podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: 192.0.2.0/24}}]}], policyTypes: [Ingress]}"),
+		object("PersistentVolumeClaim", "v1", "spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
+		object("Secret", "v1", "type: Opaque", "data: {a: YQ==}"),
+	} {
+		obj := parseObject(t, text)
+		if findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{}); len(findings) != 0 {
+			t.Errorf("%s: %v", text, findings)
+		}
+		if diff := cmp.Diff(parseObject(t, text).Object, obj.Object); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+func TestARefusalIsAmongTheFindings(t *testing.T) {
+	obj := parseObject(t, podOf("schedulerName: theirs", "nodeSelector: {pool: finance}"))
+	findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{})
+	if len(findings) != 2 {
+		t.Errorf("%v", findings)
+	}
+	refusals := Refusals(findings)
+	if len(refusals) != 1 || !strings.HasPrefix(refusals[0].String(), "spec.template.spec.nodeSelector[pool]: ") {
+		t.Errorf("%v", refusals)
+	}
+}
+
+func TestClassesAreMapped(t *testing.T) {
+	obj := parseObject(t, podOf("priorityClassName: high", "preemptionPolicy: PreemptLowerPriority"))
+	findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{Permits: Permits{PriorityClasses: map[string]string{"*": "tenants"}}})
+	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
+	if len(findings) != 1 || findings[0].Verdict != Mapped || spec["priorityClassName"] != "tenants" || spec["preemptionPolicy"] != nil {
+		t.Errorf("%v: %v", findings, spec)
+	}
+}
+
+// FuzzFilter: whatever a tenant sends, what is left needs nothing taken off it.
+func FuzzFilter(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","spec":{"nodeName":"n","volumes":[{"name":"x","projected":{"sources":[{"serviceAccountToken":{}}]}}]}}`))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","spec":{"tolerations":[1,null,{}],"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"namespaces":["a"]}]}}}}`))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Service","spec":{"externalIPs":"x","ports":{"a":1}},"metadata":[]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		obj := &unstructured.Unstructured{}
+		if obj.UnmarshalJSON(data) != nil {
+			return
+		}
+		Filter(obj.GroupVersionKind(), obj.Object, Passage{})
+		left := runtime.DeepCopyJSON(obj.Object)
+		for _, finding := range Filter(obj.GroupVersionKind(), obj.Object, Passage{}) {
+			// Selectors are made anew in each pass.
+			if structures[obj.GroupVersionKind()] != nil && finding.Verdict != Mapped {
+				t.Errorf("a second look: %v in %v", finding, left)
+			}
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package boundary
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// handler decides about a set field that the table does not decide alone. It
+// returns what goes down in its place, and false for nothing; what the user has
+// to hear it records with find.
+type handler func(f *filter, m member, value any, parent map[string]any, at *field.Path) (out any, keep bool)
+
+// handlers are by the field's name in the table. It is filled in init, as what
+// they call refers to the table of handlers again.
+var handlers map[string]handler
+
+func init() {
+	handlers = map[string]handler{
+		"core/v1 PodSpec.schedulerName": unless(func(f *filter, v any) bool {
+			return v == "default-scheduler" || named(f.Permits.Schedulers, v)
+		}),
+		"core/v1 PodSpec.priorityClassName":                 priorityClass,
+		"core/v1 PodSpec.preemptionPolicy":                  preemptionPolicy,
+		"core/v1 PodSpec.nodeSelector":                      nodeSelector,
+		"core/v1 PodSpec.tolerations":                       tolerations,
+		"core/v1 NodeSelectorRequirement.key":               unless(func(f *filter, v any) bool { return permittedKey(str(v), nodeLabels, f.Permits.NodeLabels) }),
+		"core/v1 ContainerPort.hostPort":                    unless(func(f *filter, v any) bool { return f.Permits.hostPort(number(v)) }),
+		"core/v1 ContainerPort.hostIP":                      hostIP,
+		"core/v1 ProjectedVolumeSource.sources":             projections,
+		"core/v1 PodAffinityTerm.namespaces":                termNamespaces,
+		"core/v1 PodAffinityTerm.namespaceSelector":         namespaceSelector,
+		"networking/v1 NetworkPolicyPeer.namespaceSelector": namespaceSelector,
+		"core/v1 PersistentVolumeClaimSpec.volumeName":      unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
+		"core/v1 PersistentVolumeClaimSpec.selector":        unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
+		"core/v1 ServiceSpec.externalIPs":                   unless(func(f *filter, v any) bool { return allNamed(f.Permits.ExternalIPs, v) }),
+		"core/v1 ServiceSpec.loadBalancerIP":                unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerIPs, v) }),
+		"core/v1 ServiceSpec.loadBalancerClass":             unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerClasses, v) }),
+		"core/v1 ServiceSpec.externalName":                  unless(func(_ *filter, v any) bool { return !inCluster(str(v)) }),
+		"networking/v1 IngressSpec.ingressClassName": unless(func(f *filter, v any) bool {
+			return len(f.Permits.IngressClasses) == 0 || named(f.Permits.IngressClasses, v)
+		}),
+	}
+	for name, r := range rows["core/v1 VolumeSource"] {
+		if r.verdict == Refused {
+			handlers["core/v1 VolumeSource."+name] = unless(func(f *filter, _ any) bool { return slices.Contains(f.Permits.Volumes, name) })
+		}
+	}
+}
+
+// unless lets a value pass that is permitted; on any other the table's verdict
+// falls.
+func unless(permitted func(f *filter, value any) bool) handler {
+	return func(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+		if permitted(f, value) {
+			return value, true
+		}
+		f.find(at, m.verdict, m.why)
+		return nil, false
+	}
+}
+
+func named(permitted []string, value any) bool { return slices.Contains(permitted, str(value)) }
+
+func allNamed(permitted []string, values any) bool {
+	list, _ := values.([]any)
+	return !slices.ContainsFunc(list, func(v any) bool { return !named(permitted, v) })
+}
+
+func str(value any) string {
+	s, _ := value.(string)
+	return s
+}
+
+// number reads an integer as JSON and hand-made objects have them; 0 if it is
+// none.
+func number(value any) int64 {
+	switch v := value.(type) {
+	case int64:
+		return v
+	case int32:
+		return int64(v)
+	case int:
+		return int64(v)
+	case float64:
+		return int64(v)
+	}
+	return 0
+}
+
+// inCluster says that a DNS name is one of a Service or Pod, under whatever domain
+// the physical cluster has for them: <name>.<namespace>.svc and what follows.
+func inCluster(name string) bool {
+	parts := strings.Split(strings.ToLower(strings.TrimSuffix(name, ".")), ".")
+	for i, part := range parts {
+		if i >= 2 && (part == "svc" || part == "pod") {
+			return true
+		}
+	}
+	// One or two labels are completed by the search path of who asks.
+	return len(parts) <= 2 || strings.HasSuffix(strings.Join(parts, "."), ".cluster.local")
+}

@@ -1,0 +1,91 @@
+package boundary
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// priorityClass names the class of the physical cluster. Without one the pods get
+// what that cluster gives to pods that ask for nothing.
+func priorityClass(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	switch class := f.Permits.priorityClass(str(value)); class {
+	case str(value):
+		return value, true
+	case "":
+		f.find(at, Stripped, "the physical cluster maps it to no priority class of its own")
+		return nil, false
+	default:
+		f.find(at, Mapped, m.why+", "+class)
+		return class, true
+	}
+}
+
+// preemptionPolicy belongs to the class. The usual one is put on every pod that
+// has a class, so nobody is told about it.
+func preemptionPolicy(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	if value != "PreemptLowerPriority" {
+		f.find(at, m.verdict, m.why)
+	}
+	return nil, false
+}
+
+// nodeSelector is refused for the first key that tenants may not name: without it
+// the pod would run where its user does not want it.
+func nodeSelector(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	selector, _ := value.(map[string]any)
+	refused := false
+	for _, key := range slices.Sorted(maps.Keys(selector)) {
+		if !permittedKey(key, nodeLabels, f.Permits.NodeLabels) {
+			f.find(at.Key(key), m.verdict, m.why)
+			refused = true
+		}
+	}
+	return value, !refused
+}
+
+// tolerations keeps those of taints that tenants may tolerate. One without a key
+// tolerates every taint, and stays if all may be.
+func tolerations(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	list, _ := value.([]any)
+	kept := make([]any, 0, len(list))
+	for i, item := range list {
+		t, _ := item.(map[string]any)
+		switch key := str(t["key"]); {
+		case key != "" && permittedKey(key, ordinaryTaints, f.Permits.Taints), key == "" && slices.Contains(f.Permits.Taints, "*"):
+			kept = append(kept, item)
+		default:
+			f.find(at.Index(i), Stripped, "tolerates taints that the physical cluster does not let tenants tolerate")
+		}
+	}
+	return kept, len(kept) > 0
+}
+
+// hostIP goes with the port: without a port on the node it says nothing.
+func hostIP(f *filter, m member, value any, parent map[string]any, at *field.Path) (any, bool) {
+	switch port := number(parent["hostPort"]); {
+	case port == 0:
+		return nil, false
+	case f.Permits.hostPort(port):
+		return value, true
+	}
+	f.find(at, m.verdict, m.why)
+	return nil, false
+}
+
+// projections takes whole sources off a projected volume: one without anything in
+// it would be refused by the physical cluster.
+func projections(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	list, _ := value.([]any)
+	kept := make([]any, 0, len(list))
+	for i, item := range list {
+		source, _ := item.(map[string]any)
+		before := len(f.findings)
+		f.structure(m.part, source, at.Index(i))
+		if len(source) > 0 || len(f.findings) == before {
+			kept = append(kept, item)
+		}
+	}
+	return kept, true
+}
