@@ -53,7 +53,7 @@ for name in "${physical_clusters[@]}"; do
   say; say "On the physical cluster $name:"
   on "$name" get deployments,pods --all-namespaces -l atoll.dev/managed-by
 done
-home=$(as_user -n hello get placement namespace -o jsonpath='{.spec.decision.clusters[0].name}')
+home=$(as_user -n hello get placement namespace -o jsonpath='{.spec.decision.physicalClusters[0].name}')
 cat <<END
 
 Ready after $(since "$began"). In another terminal, in this folder, type:

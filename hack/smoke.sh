@@ -29,7 +29,7 @@ below_has() { [ "$(physical "$1")" = "$2" ]; }
 above_has() { [ "$(logical "$1")" = "$2" ]; }
 
 look() {
-  target=$(as_user -n hello get placement namespace -o jsonpath='{.spec.decision.clusters[*].name}')
+  target=$(as_user -n hello get placement namespace -o jsonpath='{.spec.decision.physicalClusters[*].name}')
   case $target in east) other=west ;; west) other=east ;; *) fail "the placement names \"$target\", want east or west" ;; esac
   below=$(as_user get namespace hello -o jsonpath='{.metadata.annotations.placement\.atoll\.dev/physical-namespace}')
   equal "the targets annotation" "$(logical '{.metadata.annotations.placement\.atoll\.dev/targets}')" "{\"$target\":{}}"

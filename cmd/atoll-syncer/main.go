@@ -24,7 +24,7 @@ import (
 func main() { os.Exit(cli.Run(newCommand())) }
 
 type options struct {
-	target, kubeconfig, physicalKubeconfig, healthAddress string
+	physicalCluster, kubeconfig, physicalKubeconfig, healthAddress string
 }
 
 func newCommand() *cobra.Command {
@@ -43,7 +43,7 @@ func newCommand() *cobra.Command {
 		},
 	}
 	c.SetContext(context.Background())
-	c.Flags().StringVar(&o.target, "physical-cluster", "", "name of the PhysicalCluster that is synced")
+	c.Flags().StringVar(&o.physicalCluster, "physical-cluster", "", "name of the PhysicalCluster that is synced")
 	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the Atoll server")
 	c.Flags().StringVar(&o.physicalKubeconfig, "physical-kubeconfig", "", "kubeconfig of the physical cluster; inside it, empty means the service account of the pod")
 	c.Flags().StringVar(&o.healthAddress, "health-address", "", "address that serves /healthz, such as :8080; none if empty")
@@ -70,7 +70,7 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the physical cluster: %w", err)
 	}
-	a, err := agent.New(agent.Config{Target: o.target, Upstream: upstream, Physical: physical})
+	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical})
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func TestItEndsWhenItIsAskedTo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	path := file(t, kubeconfig("http://127.0.0.1:1"))
-	o := options{target: "east", kubeconfig: path, physicalKubeconfig: path, healthAddress: "127.0.0.1:0"}
+	o := options{physicalCluster: "east", kubeconfig: path, physicalKubeconfig: path, healthAddress: "127.0.0.1:0"}
 	if err := o.run(ctx); err != nil {
 		t.Error(err)
 	}

@@ -36,9 +36,9 @@ type assumptions struct {
 }
 
 type assumption struct {
-	clusters []string
-	requests corev1.ResourceList
-	expires  time.Time
+	physicalClusters []string
+	requests         corev1.ResourceList
+	expires          time.Time
 }
 
 func newAssumptions(c clock.PassiveClock, choose func(placement.Snapshot, placement.Unit) placement.Decision, placements *controller.Informer[*placementv1alpha1.Placement]) *assumptions {
@@ -53,25 +53,25 @@ func (a *assumptions) decide(s placement.Snapshot, u placement.Unit, namespace t
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.expire()
-	for i := range s.Clusters {
-		c := &s.Clusters[i]
+	for i := range s.PhysicalClusters {
+		c := &s.PhysicalClusters[i]
 		c.Placements = a.placements[c.Name]
 		c.Assumed = corev1.ResourceList{}
 	}
 	for uid, assumed := range a.decided {
-		for i := range s.Clusters {
-			a.add(&s.Clusters[i], uid, assumed)
+		for i := range s.PhysicalClusters {
+			a.add(&s.PhysicalClusters[i], uid, assumed)
 		}
 	}
 	d = a.choose(s, u)
 	if d.Possible() {
-		a.decided[namespace] = assumption{clusters: d.Clusters, requests: u.Requests, expires: a.clock.Now().Add(assumeFor)}
+		a.decided[namespace] = assumption{physicalClusters: d.PhysicalClusters, requests: u.Requests, expires: a.clock.Now().Add(assumeFor)}
 	}
 	return d, func() { a.forget(namespace) }
 }
 
 func (a *assumptions) add(c *placement.PhysicalCluster, uid types.UID, assumed assumption) {
-	for _, name := range assumed.clusters {
+	for _, name := range assumed.physicalClusters {
 		if name != c.Name {
 			continue
 		}

@@ -19,7 +19,7 @@ func TestNothingIsRememberedOfPlacementsThatAreGone(t *testing.T) {
 		p := &placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 			{Kind: "Namespace", UID: types.UID(fmt.Sprint(n)), Controller: ptr.To(true)},
 		}}}
-		p.Spec.Decision = &placementv1alpha1.Decision{Clusters: []placementv1alpha1.DecidedCluster{{Name: on}}}
+		p.Spec.Decision = &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: on}}}
 		return p
 	}
 	for n := range 10 {

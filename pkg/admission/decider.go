@@ -108,7 +108,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	decision, forget := d.assumptions.decide(snapshot, unit, q.namespace.UID)
 	o := outcome{message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
 	if decision.Possible() {
-		o.unit = stamp.On(decision.Clusters)
+		o.unit = stamp.On(decision.PhysicalClusters)
 	}
 	if q.dryRun || o.refused {
 		forget()
@@ -162,7 +162,7 @@ func (d *decider) read(ctx context.Context, q question) (placement.Snapshot, pla
 		return s, placement.Unit{}, fmt.Errorf("listing physical clusters: %w", err)
 	}
 	for i := range clusters.Items {
-		s.Clusters = append(s.Clusters, placement.PhysicalCluster{PhysicalCluster: &clusters.Items[i]})
+		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: &clusters.Items[i]})
 	}
 	policies, err := d.client.PlacementV1alpha1().ClusterPlacementPolicies().List(at(ctx, scope.Root), metav1.ListOptions{})
 	if err != nil {
@@ -178,7 +178,7 @@ func (d *decider) read(ctx context.Context, q question) (placement.Snapshot, pla
 	u := placement.Unit{
 		LogicalCluster: q.cluster, LogicalClusterLabels: clusterLabels,
 		Namespace: q.namespace.Name, NamespaceLabels: q.namespace.Labels,
-		Pin: q.namespace.Annotations[placementv1alpha1.ClusterAnnotation],
+		Pin: q.namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation],
 	}
 	obj, err := external(q.kind, q.object)
 	if err != nil {

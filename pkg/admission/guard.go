@@ -41,7 +41,7 @@ func guard(ctx context.Context, r *request) error {
 			return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster lists what it finds there; write an order to spec.order"))
 		}
 	case placementsResource:
-		return admission.NewForbidden(r.Attributes, errors.New("only the scheduler writes placements; use a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.ClusterAnnotation+" of the namespace"))
+		return admission.NewForbidden(r.Attributes, errors.New("only the scheduler writes placements; use a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.PhysicalClusterAnnotation+" of the namespace"))
 	case logicalClustersResource:
 		if r.GetOperation() == admission.Create && name == scope.Root.String() {
 			return admission.NewForbidden(r.Attributes, fmt.Errorf("the name %s is reserved", name))

@@ -24,13 +24,13 @@ import (
 
 // lookup reads from informers, and from the server what they lack.
 type lookup struct {
-	kube            kubernetes.Interface
-	client          versioned.Interface
-	metadata        metadata.Interface
-	dynamic         dynamic.Interface
-	namespaces      *controller.Informer[*corev1.Namespace]
-	logicalClusters *controller.Informer[*tenancyv1alpha1.LogicalCluster]
-	clusters        *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	kube             kubernetes.Interface
+	client           versioned.Interface
+	metadata         metadata.Interface
+	dynamic          dynamic.Interface
+	namespaces       *controller.Informer[*corev1.Namespace]
+	logicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
+	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 }
 
 // at is a context for own requests about a logical cluster: it keeps the
@@ -74,7 +74,7 @@ func (l *lookup) objectAt(ctx context.Context, r *request, version string) (*uns
 
 // forgotten reports whether a physical cluster was given up.
 func (l *lookup) forgotten(target string) bool {
-	pc, ok := l.clusters.Get(controller.Request{Cluster: scope.Root, Name: target})
+	pc, ok := l.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
 	return ok && pc.Spec.Forget
 }
 

@@ -20,20 +20,20 @@ import (
 // pins checks the one key of our domain that users set: on a Namespace, the
 // physical cluster that it must be placed on.
 type pins struct {
-	client   versioned.Interface
-	clusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	client           versioned.Interface
+	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 }
 
 func (p pins) validate(ctx context.Context, r *request) error {
 	if !r.isNamespace() || r.GetOperation() == admission.Delete {
 		return nil
 	}
-	pin := r.obj.GetAnnotations()[placementv1alpha1.ClusterAnnotation]
-	if pin == "" || r.old != nil && pin == r.old.GetAnnotations()[placementv1alpha1.ClusterAnnotation] {
+	pin := r.obj.GetAnnotations()[placementv1alpha1.PhysicalClusterAnnotation]
+	if pin == "" || r.old != nil && pin == r.old.GetAnnotations()[placementv1alpha1.PhysicalClusterAnnotation] {
 		return nil
 	}
 	if problem := scope.ValidateName(pin); problem != "" {
-		return admission.NewForbidden(r.Attributes, fmt.Errorf("annotation %s: %q: %s", placementv1alpha1.ClusterAnnotation, pin, problem))
+		return admission.NewForbidden(r.Attributes, fmt.Errorf("annotation %s: %q: %s", placementv1alpha1.PhysicalClusterAnnotation, pin, problem))
 	}
 	if err := p.exists(ctx, r, pin); err != nil {
 		return err
@@ -45,13 +45,13 @@ func (p pins) validate(ctx context.Context, r *request) error {
 }
 
 func (p pins) exists(ctx context.Context, r *request, pin string) error {
-	if _, ok := p.clusters.Get(controller.Request{Cluster: scope.Root, Name: pin}); ok {
+	if _, ok := p.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: pin}); ok {
 		return nil
 	}
 	_, err := p.client.FleetV1alpha1().PhysicalClusters().Get(at(ctx, scope.Root), pin, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return admission.NewForbidden(r.Attributes, fmt.Errorf("annotation %s: there is no physical cluster %q", placementv1alpha1.ClusterAnnotation, pin))
+		return admission.NewForbidden(r.Attributes, fmt.Errorf("annotation %s: there is no physical cluster %q", placementv1alpha1.PhysicalClusterAnnotation, pin))
 	case err != nil:
 		return apierrors.NewInternalError(fmt.Errorf("reading physical cluster %s: %w", pin, err))
 	}
@@ -75,5 +75,5 @@ func (p pins) unplaced(ctx context.Context, r *request, pin string) error {
 		return nil
 	}
 	return admission.NewForbidden(r.Attributes, fmt.Errorf("annotation %s: the namespace is placed on %s already and cannot be moved to %s: moving is not supported yet",
-		placementv1alpha1.ClusterAnnotation, strings.Join(clusters, ", "), pin))
+		placementv1alpha1.PhysicalClusterAnnotation, strings.Join(clusters, ", "), pin))
 }

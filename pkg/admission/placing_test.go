@@ -70,7 +70,7 @@ func TestAPlacementOfAnEarlierNamespaceDoesNotCount(t *testing.T) {
 // has it already stays untouched.
 func TestANewDecisionReachesAnObjectByAnyWrite(t *testing.T) {
 	w := placedWorld()
-	w.placements[0].Spec.Decision.Clusters = append(w.placements[0].Spec.Decision.Clusters, placementv1alpha1.DecidedCluster{Name: "west"})
+	w.placements[0].Spec.Decision.PhysicalClusters = append(w.placements[0].Spec.Decision.PhysicalClusters, placementv1alpha1.DecidedPhysicalCluster{Name: "west"})
 	stored := metav1.ObjectMeta{
 		Name: "x", Namespace: "web", Finalizers: []string{placementv1alpha1.CopiesFinalizer}, UID: "ns",
 		Annotations: map[string]string{

@@ -18,14 +18,14 @@ func newPlugin(config Config) (*plugin, error) {
 	}
 	lookup := &lookup{
 		kube: config.Kube, client: config.Client, metadata: config.Metadata, dynamic: config.Dynamic, namespaces: config.Namespaces,
-		logicalClusters: config.LogicalClusters, clusters: config.PhysicalClusters,
+		logicalClusters: config.LogicalClusters, physicalClusters: config.PhysicalClusters,
 	}
 	return &plugin{
 		Handler:   admission.NewHandler(admission.Create, admission.Update, admission.Delete),
 		lookup:    lookup,
 		lifecycle: newLifecycle(config.Clock),
 		placing:   newPlacing(config, lookup),
-		pins:      pins{client: config.Client, clusters: config.PhysicalClusters},
+		pins:      pins{client: config.Client, physicalClusters: config.PhysicalClusters},
 	}, nil
 }
 

@@ -125,7 +125,7 @@ func placedWorld() world {
 	ns.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{}}`
 	p := placementv1alpha1.Placement{ObjectMeta: in("shop", placementv1alpha1.NamespaceUnit)}
 	p.Namespace, p.OwnerReferences = "web", []metav1.OwnerReference{owner(&ns)}
-	p.Spec.Decision = &placementv1alpha1.Decision{Clusters: []placementv1alpha1.DecidedCluster{{Name: "east"}}}
+	p.Spec.Decision = &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}}}
 	return world{namespaces: []corev1.Namespace{ns}, placements: []placementv1alpha1.Placement{p}}
 }
 
@@ -248,7 +248,7 @@ func TestTheSyncerOfAForgottenPhysicalClusterIsToldSo(t *testing.T) {
 	pc.Spec.Forget = true
 	w.clusters = []fleetv1alpha1.PhysicalCluster{pc}
 	f := w.start(t)
-	c := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}, Spec: placementv1alpha1.CopySpec{Cluster: "east"}}
+	c := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}, Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}
 	for name, by := range map[string]struct {
 		ctx  context.Context
 		user user.Info
@@ -288,7 +288,7 @@ func TestACopyIsTakenOnlyOfAnObjectThatIsHereForItsSyncer(t *testing.T) {
 		{"one that was mirrored", "came-up", "u", placementv1alpha1.CopyPending, true},
 	} {
 		obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
-		obj.Spec = placementv1alpha1.CopySpec{Cluster: "east", Object: placementv1alpha1.ObjectReference{
+		obj.Spec = placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{
 			Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Name: c.name, UID: c.uid,
 		}}
 		obj.Status.State = c.state

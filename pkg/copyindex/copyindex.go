@@ -28,7 +28,7 @@ var namespaces = corev1.Resource("namespaces")
 func Indexers() map[string]func(*placementv1alpha1.Copy) []string {
 	return map[string]func(*placementv1alpha1.Copy) []string{
 		byObject: func(c *placementv1alpha1.Copy) []string { return []string{ObjectOf(c).String()} },
-		byTarget: func(c *placementv1alpha1.Copy) []string { return []string{c.Spec.Cluster} },
+		byTarget: func(c *placementv1alpha1.Copy) []string { return []string{c.Spec.PhysicalCluster} },
 	}
 }
 

@@ -21,7 +21,7 @@ func TestCopiesAreFoundByObjectAndByTarget(t *testing.T) {
 		c := placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: object + "-" + target, Annotations: map[string]string{logicalcluster.AnnotationKey: cluster},
 		}}
-		c.Spec.Cluster = target
+		c.Spec.PhysicalCluster = target
 		c.Spec.Object = placementv1alpha1.ObjectReference{Resource: resource, Name: object}
 		return c
 	}

@@ -21,7 +21,7 @@ func Decide(s Snapshot, u Unit) Decision {
 	}
 
 	var kept, fit []candidate
-	for _, c := range s.Clusters {
+	for _, c := range s.PhysicalClusters {
 		if c.Name == u.Pin {
 			d.PinKnown = true
 		}
@@ -32,7 +32,7 @@ func Decide(s Snapshot, u Unit) Decision {
 			predicate = rules.mayKeep
 		}
 		if r := predicate(c); r != nil {
-			d.Rejected = append(d.Rejected, Rejection{Cluster: c.Name, Reason: r.reason, Message: r.message})
+			d.Rejected = append(d.Rejected, Rejection{PhysicalCluster: c.Name, Reason: r.reason, Message: r.message})
 		} else if decided {
 			kept = append(kept, rules.candidate(c))
 		} else {
@@ -48,19 +48,19 @@ func Decide(s Snapshot, u Unit) Decision {
 		chosen = ranked[:d.Count]
 	}
 	for _, c := range chosen {
-		d.Clusters = append(d.Clusters, c.name)
+		d.PhysicalClusters = append(d.PhysicalClusters, c.name)
 	}
 	for _, c := range ranked[len(chosen):] {
 		d.Rejected = append(d.Rejected, c.spare(chosen, len(ranked), d.Count))
 	}
-	slices.Sort(d.Clusters)
-	slices.SortFunc(d.Rejected, func(a, b Rejection) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	slices.Sort(d.PhysicalClusters)
+	slices.SortFunc(d.Rejected, func(a, b Rejection) int { return cmp.Compare(a.PhysicalCluster, b.PhysicalCluster) })
 	return d
 }
 
 // spare says why a physical cluster that fits was not chosen.
 func (c candidate) spare(chosen []candidate, fit, count int) Rejection {
-	r := Rejection{Cluster: c.name}
+	r := Rejection{PhysicalCluster: c.name}
 	if len(chosen) == 0 {
 		r.Reason = ReasonTooFew
 		r.Message = fmt.Sprintf("fits, but %d are wanted and only %d fit", count, fit)

@@ -127,7 +127,7 @@ func (s *scene) set(t *testing.T, section txtar.File) {
 func (s *scene) play() string {
 	var snapshot Snapshot
 	for _, c := range s.clusters {
-		snapshot.Clusters = append(snapshot.Clusters, c.cluster())
+		snapshot.PhysicalClusters = append(snapshot.PhysicalClusters, c.cluster())
 	}
 	for i := range s.policies {
 		snapshot.Policies = append(snapshot.Policies, Policy{ClusterPlacementPolicy: &s.policies[i]})
@@ -147,7 +147,7 @@ func describe(d Decision) string {
 		fmt.Fprintln(&b, "refused")
 	}
 	for _, r := range d.Rejected {
-		fmt.Fprintf(&b, "%s: %s: %s\n", r.Cluster, r.Reason, r.Message)
+		fmt.Fprintf(&b, "%s: %s: %s\n", r.PhysicalCluster, r.Reason, r.Message)
 	}
 	if len(d.Policies) > 0 {
 		fmt.Fprint(&b, "heard:")

@@ -29,9 +29,9 @@ const (
 
 // Decision is the outcome of Decide.
 type Decision struct {
-	// Clusters are the chosen physical clusters, sorted; none if there are fewer
+	// PhysicalClusters are the chosen physical clusters, sorted; none if there are fewer
 	// than Count that fit.
-	Clusters []string
+	PhysicalClusters []string
 	// Count is how many were wanted.
 	Count int
 	// Rejected has every other physical cluster, sorted by name.
@@ -46,10 +46,10 @@ type Decision struct {
 }
 
 // Rejection says why one physical cluster was not chosen.
-type Rejection struct{ Cluster, Reason, Message string }
+type Rejection struct{ PhysicalCluster, Reason, Message string }
 
 // Possible reports whether the unit can be placed.
-func (d Decision) Possible() bool { return len(d.Clusters) > 0 }
+func (d Decision) Possible() bool { return len(d.PhysicalClusters) > 0 }
 
 // maxExplained bounds how many rejections Message spells out.
 const maxExplained = 10
@@ -58,12 +58,12 @@ const maxExplained = 10
 // anywhere.
 func (d Decision) Message() string {
 	if d.Possible() {
-		return "placed on " + strings.Join(d.Clusters, ", ")
+		return "placed on " + strings.Join(d.PhysicalClusters, ", ")
 	}
 	var b strings.Builder
 	switch {
 	case d.Pin != "" && !d.PinKnown:
-		fmt.Fprintf(&b, "there is no physical cluster %q, which the annotation %s asks for", d.Pin, placementv1alpha1.ClusterAnnotation)
+		fmt.Fprintf(&b, "there is no physical cluster %q, which the annotation %s asks for", d.Pin, placementv1alpha1.PhysicalClusterAnnotation)
 		return b.String()
 	case len(d.Rejected) == 0:
 		return "no physical cluster is registered"
@@ -81,7 +81,7 @@ func (d Decision) Message() string {
 		if i == 0 {
 			sep = ": "
 		}
-		fmt.Fprintf(&b, "%s%s: %s", sep, r.Cluster, r.Message)
+		fmt.Fprintf(&b, "%s%s: %s", sep, r.PhysicalCluster, r.Message)
 	}
 	return b.String()
 }
@@ -95,17 +95,17 @@ func (d Decision) API() *placementv1alpha1.Decision {
 		Policies:      slices.Clone(d.Policies),
 		SchedulerName: placementv1alpha1.DefaultScheduler,
 	}
-	for _, name := range d.Clusters {
-		out.Clusters = append(out.Clusters, placementv1alpha1.DecidedCluster{Name: name})
+	for _, name := range d.PhysicalClusters {
+		out.PhysicalClusters = append(out.PhysicalClusters, placementv1alpha1.DecidedPhysicalCluster{Name: name})
 	}
 	return out
 }
 
 // RejectedAPI is Rejected as the status of a Placement has it.
-func (d Decision) RejectedAPI() []placementv1alpha1.RejectedCluster {
-	var out []placementv1alpha1.RejectedCluster
+func (d Decision) RejectedAPI() []placementv1alpha1.RejectedPhysicalCluster {
+	var out []placementv1alpha1.RejectedPhysicalCluster
 	for _, r := range d.Rejected {
-		out = append(out, placementv1alpha1.RejectedCluster(r))
+		out = append(out, placementv1alpha1.RejectedPhysicalCluster(r))
 	}
 	return out
 }

@@ -37,7 +37,7 @@ func Progresses(objects []Object, copies []*placementv1alpha1.Copy) map[string]P
 	}
 	byObject := make(map[key]*placementv1alpha1.Copy, len(copies))
 	for _, c := range copies {
-		byObject[key{c.Spec.Object.UID, c.Spec.Cluster}] = c
+		byObject[key{c.Spec.Object.UID, c.Spec.PhysicalCluster}] = c
 	}
 	progress := map[string]Progress{}
 	failed := map[string]string{}
@@ -86,18 +86,20 @@ func Status(p *placementv1alpha1.Placement, progress map[string]Progress, now ti
 			targets[name] = placementv1alpha1.TargetRemoving
 		}
 	}
-	for _, c := range p.Spec.Decision.Clusters {
+	for _, c := range p.Spec.Decision.PhysicalClusters {
 		targets[c.Name] = placementv1alpha1.TargetStarting
 	}
 	old := map[string]placementv1alpha1.TargetStatus{}
 	for _, t := range status.Targets {
-		old[t.Cluster] = t
+		old[t.PhysicalCluster] = t
 	}
 	status.Targets = nil
 	for name, phase := range targets {
 		status.Targets = append(status.Targets, target(old[name], name, phase, progress[name], now))
 	}
-	slices.SortFunc(status.Targets, func(a, b placementv1alpha1.TargetStatus) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	slices.SortFunc(status.Targets, func(a, b placementv1alpha1.TargetStatus) int {
+		return cmp.Compare(a.PhysicalCluster, b.PhysicalCluster)
+	})
 
 	if meta.FindStatusCondition(status.Conditions, placementv1alpha1.ConditionScheduled) == nil ||
 		!meta.IsStatusConditionTrue(status.Conditions, placementv1alpha1.ConditionScheduled) {
@@ -119,7 +121,7 @@ func target(old placementv1alpha1.TargetStatus, name string, phase placementv1al
 		(old.Phase == placementv1alpha1.TargetActive || p.Wanted > 0 && p.Synced == p.Wanted) {
 		phase = placementv1alpha1.TargetActive
 	}
-	t := placementv1alpha1.TargetStatus{Cluster: name, Phase: phase, Since: old.Since}
+	t := placementv1alpha1.TargetStatus{PhysicalCluster: name, Phase: phase, Since: old.Since}
 	if old.Phase != phase {
 		t.Since = metav1.NewTime(now)
 	}
@@ -170,7 +172,7 @@ func settledCondition(progress map[string]Progress) metav1.Condition {
 func EqualStatus(a, b placementv1alpha1.PlacementStatus) bool {
 	return slices.Equal(a.Rejected, b.Rejected) &&
 		slices.EqualFunc(a.Targets, b.Targets, func(x, y placementv1alpha1.TargetStatus) bool {
-			return x.Cluster == y.Cluster && x.Phase == y.Phase && x.Reason == y.Reason
+			return x.PhysicalCluster == y.PhysicalCluster && x.Phase == y.Phase && x.Reason == y.Reason
 		}) &&
 		slices.EqualFunc(a.Conditions, b.Conditions, func(x, y metav1.Condition) bool {
 			return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message && x.ObservedGeneration == y.ObservedGeneration

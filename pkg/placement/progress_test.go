@@ -14,7 +14,7 @@ import (
 func record(name string, object types.UID, cluster string, state placementv1alpha1.CopyState, message string) *placementv1alpha1.Copy {
 	return &placementv1alpha1.Copy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       placementv1alpha1.CopySpec{Cluster: cluster, Object: placementv1alpha1.ObjectReference{UID: object, Kind: "Deployment", Name: name}},
+		Spec:       placementv1alpha1.CopySpec{PhysicalCluster: cluster, Object: placementv1alpha1.ObjectReference{UID: object, Kind: "Deployment", Name: name}},
 		Status:     placementv1alpha1.CopyStatus{State: state, Message: message},
 	}
 }
@@ -46,9 +46,9 @@ func TestProgressCountsTheCopiesOfEachTarget(t *testing.T) {
 
 func TestStatusFollowsProgress(t *testing.T) {
 	start, now := time.Unix(100, 0), time.Unix(200, 0)
-	decided := &placementv1alpha1.Decision{Clusters: []placementv1alpha1.DecidedCluster{{Name: "east"}}, SchedulerName: "atoll"}
+	decided := &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}}, SchedulerName: "atoll"}
 	was := func(phase placementv1alpha1.TargetPhase) placementv1alpha1.PlacementStatus {
-		return placementv1alpha1.PlacementStatus{Targets: []placementv1alpha1.TargetStatus{{Cluster: "east", Phase: phase, Since: metav1.NewTime(start)}}}
+		return placementv1alpha1.PlacementStatus{Targets: []placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: phase, Since: metav1.NewTime(start)}}}
 	}
 	for _, c := range []struct {
 		name     string
@@ -60,29 +60,29 @@ func TestStatusFollowsProgress(t *testing.T) {
 	}{
 		{
 			"nothing made yet", placementv1alpha1.PlacementStatus{}, map[string]Progress{"east": {Wanted: 2}},
-			[]placementv1alpha1.TargetStatus{{Cluster: "east", Phase: placementv1alpha1.TargetStarting, Since: metav1.NewTime(now), Reason: "CopiesPending"}},
+			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetStarting, Since: metav1.NewTime(now), Reason: "CopiesPending"}},
 			metav1.ConditionFalse, "CopiesPending",
 		},
 		{
 			"a failure", was(placementv1alpha1.TargetStarting), map[string]Progress{"east": {Wanted: 2, Synced: 1, Failed: 1, Problem: "x"}},
-			[]placementv1alpha1.TargetStatus{{Cluster: "east", Phase: placementv1alpha1.TargetStarting, Since: metav1.NewTime(start), Reason: "CopiesFailed"}},
+			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetStarting, Since: metav1.NewTime(start), Reason: "CopiesFailed"}},
 			metav1.ConditionFalse, "CopiesFailed",
 		},
 		{
 			"all in place", was(placementv1alpha1.TargetStarting), map[string]Progress{"east": {Wanted: 2, Synced: 2}},
-			[]placementv1alpha1.TargetStatus{{Cluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(now)}},
+			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(now)}},
 			metav1.ConditionTrue, "Settled",
 		},
 		{
 			"one more object after that", was(placementv1alpha1.TargetActive), map[string]Progress{"east": {Wanted: 3, Synced: 2}},
-			[]placementv1alpha1.TargetStatus{{Cluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(start)}},
+			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(start)}},
 			metav1.ConditionFalse, "CopiesPending",
 		},
 		{
 			"a target that is left", was(placementv1alpha1.TargetActive), map[string]Progress{"east": {Wanted: 1, Synced: 1}, "west": {Removing: 2}},
 			[]placementv1alpha1.TargetStatus{
-				{Cluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(start)},
-				{Cluster: "west", Phase: placementv1alpha1.TargetRemoving, Since: metav1.NewTime(now), Reason: "CopiesRemoving"},
+				{PhysicalCluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(start)},
+				{PhysicalCluster: "west", Phase: placementv1alpha1.TargetRemoving, Since: metav1.NewTime(now), Reason: "CopiesRemoving"},
 			},
 			metav1.ConditionFalse, "CopiesRemoving",
 		},
@@ -111,7 +111,7 @@ func TestStatusFollowsProgress(t *testing.T) {
 
 func TestTheStatusOfAnUndecidedPlacementIsLeftAlone(t *testing.T) {
 	p := &placementv1alpha1.Placement{Status: placementv1alpha1.PlacementStatus{
-		Rejected: []placementv1alpha1.RejectedCluster{{Cluster: "east", Reason: "Cordoned", Message: "it is cordoned"}},
+		Rejected: []placementv1alpha1.RejectedPhysicalCluster{{PhysicalCluster: "east", Reason: "Cordoned", Message: "it is cordoned"}},
 	}}
 	if diff := cmp.Diff(p.Status, Status(p, nil, time.Unix(1, 0))); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)

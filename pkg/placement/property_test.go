@@ -21,7 +21,7 @@ func TestDecideAgreesWithADumbReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, u := drawSnapshot(t), drawUnit(t)
 		got := Decide(s, u)
-		if diff := cmp.Diff(dumb(s, u), got.Clusters); diff != "" {
+		if diff := cmp.Diff(dumb(s, u), got.PhysicalClusters); diff != "" {
 			t.Fatalf("Decide differs from the reference (-reference +Decide):\n%s\n%+v", diff, got)
 		}
 	})
@@ -32,22 +32,22 @@ func TestEveryPhysicalClusterIsEitherChosenOrRejectedWithAReason(t *testing.T) {
 		s, u := drawSnapshot(t), drawUnit(t)
 		d := Decide(s, u)
 		seen := map[string]int{}
-		for _, name := range d.Clusters {
+		for _, name := range d.PhysicalClusters {
 			seen[name]++
 		}
 		for _, r := range d.Rejected {
-			seen[r.Cluster]++
+			seen[r.PhysicalCluster]++
 			if r.Reason == "" || r.Message == "" {
 				t.Fatalf("no reason for %+v", r)
 			}
 		}
-		for _, c := range s.Clusters {
+		for _, c := range s.PhysicalClusters {
 			if seen[c.Name] != 1 {
 				t.Fatalf("%s is named %d times in %+v", c.Name, seen[c.Name], d)
 			}
 		}
-		if len(seen) != len(s.Clusters) {
-			t.Fatalf("%d names for %d physical clusters", len(seen), len(s.Clusters))
+		if len(seen) != len(s.PhysicalClusters) {
+			t.Fatalf("%d names for %d physical clusters", len(seen), len(s.PhysicalClusters))
 		}
 	})
 }
@@ -57,7 +57,9 @@ func TestDecideDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 		s, u := drawSnapshot(t), drawUnit(t)
 		want := Decide(s, u)
 		random := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
-		random.Shuffle(len(s.Clusters), func(i, j int) { s.Clusters[i], s.Clusters[j] = s.Clusters[j], s.Clusters[i] })
+		random.Shuffle(len(s.PhysicalClusters), func(i, j int) {
+			s.PhysicalClusters[i], s.PhysicalClusters[j] = s.PhysicalClusters[j], s.PhysicalClusters[i]
+		})
 		random.Shuffle(len(s.Policies), func(i, j int) { s.Policies[i], s.Policies[j] = s.Policies[j], s.Policies[i] })
 		if got := Decide(s, u); !reflect.DeepEqual(want, got) {
 			t.Fatalf("after shuffling (-before +after):\n%s", cmp.Diff(want, got))
@@ -73,15 +75,15 @@ func TestADecisionIsStableUnderCordonSilenceAndLoad(t *testing.T) {
 		if !first.Possible() {
 			t.Skip("nothing decided")
 		}
-		u.Decided = first.Clusters
-		for i := range s.Clusters {
-			c := s.Clusters[i].PhysicalCluster.DeepCopy()
+		u.Decided = first.PhysicalClusters
+		for i := range s.PhysicalClusters {
+			c := s.PhysicalClusters[i].PhysicalCluster.DeepCopy()
 			c.Spec.Unschedulable = rapid.Bool().Draw(t, "cordoned")
 			c.Status.Conditions = nil
 			c.Status.Requested = c.Status.Allocatable
-			s.Clusters[i].PhysicalCluster = c
+			s.PhysicalClusters[i].PhysicalCluster = c
 		}
-		if diff := cmp.Diff(first.Clusters, Decide(s, u).Clusters); diff != "" {
+		if diff := cmp.Diff(first.PhysicalClusters, Decide(s, u).PhysicalClusters); diff != "" {
 			t.Fatalf("moved without need (-before +after):\n%s", diff)
 		}
 	})
@@ -173,7 +175,7 @@ func drawPolicy(t *rapid.T, name string) Policy {
 func drawSnapshot(t *rapid.T) Snapshot {
 	var s Snapshot
 	for _, name := range names[:rapid.IntRange(0, len(names)).Draw(t, "clusters")] {
-		s.Clusters = append(s.Clusters, drawCluster(t, name))
+		s.PhysicalClusters = append(s.PhysicalClusters, drawCluster(t, name))
 	}
 	for _, name := range []string{"p", "q"}[:rapid.IntRange(0, 2).Draw(t, "policies")] {
 		s.Policies = append(s.Policies, drawPolicy(t, name))

@@ -29,10 +29,10 @@ func dumb(s Snapshot, u Unit) []string {
 	}
 
 	var best []PhysicalCluster
-	for mask := range 1 << len(s.Clusters) {
+	for mask := range 1 << len(s.PhysicalClusters) {
 		var set []PhysicalCluster
 		ok := true
-		for i, c := range s.Clusters {
+		for i, c := range s.PhysicalClusters {
 			if mask>>i&1 == 1 {
 				set = append(set, c)
 				ok = ok && dumbPermits(s, u, c)

@@ -13,8 +13,8 @@ import (
 
 // Snapshot is what is known when a unit is decided. Decide does not change it.
 type Snapshot struct {
-	Clusters []PhysicalCluster
-	Policies []Policy
+	PhysicalClusters []PhysicalCluster
+	Policies         []Policy
 }
 
 // PhysicalCluster is a candidate.

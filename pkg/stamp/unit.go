@@ -12,8 +12,8 @@ func Decided(p *placementv1alpha1.Placement) placementv1alpha1.Targets {
 	if p.Spec.Decision == nil {
 		return nil
 	}
-	names := make([]string, 0, len(p.Spec.Decision.Clusters))
-	for _, c := range p.Spec.Decision.Clusters {
+	names := make([]string, 0, len(p.Spec.Decision.PhysicalClusters))
+	for _, c := range p.Spec.Decision.PhysicalClusters {
 		names = append(names, c.Name)
 	}
 	return On(names)

@@ -123,7 +123,7 @@ func (p planner) write(status placementv1alpha1.CopyStatus, uid types.UID) []Act
 				Group: p.Ref.Kind.Group, Version: p.Ref.Kind.Version, Resource: p.Ref.Kind.Resource,
 				Kind: p.Ref.Kind.Kind, Name: p.Ref.Name, UID: uid,
 			},
-			Cluster: p.Target,
+			PhysicalCluster: p.Target,
 		},
 		Status: status,
 	}}}

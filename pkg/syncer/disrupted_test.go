@@ -26,7 +26,7 @@ status:
 func TestWhatWasEvictedAboveStaysNotedWhenCopiesReport(t *testing.T) {
 	budget := parse(t, aBudget)
 	c := &placementv1alpha1.Copy{}
-	c.Spec.Cluster, c.Spec.Object.UID = "east", "u"
+	c.Spec.PhysicalCluster, c.Spec.Object.UID = "east", "u"
 	c.Status.ObservedGeneration = 1
 	c.Status.Observed = &runtime.RawExtension{Raw: []byte(`{"observedGeneration":1,"disruptionsAllowed":1,"currentHealthy":1,"desiredHealthy":1,"expectedPods":1,"disruptedPods":{"below":"2030-01-01T00:01:00Z"}}`)}
 	status, changed := Summarize(kindOf(t, budget), budget, []*placementv1alpha1.Copy{c})

@@ -174,7 +174,7 @@ func TestAPodOfAUserCarriesItsGatesDownAndKeepsThemAbove(t *testing.T) {
 
 	kind, _ := workload.ByResource(schema.GroupResource{Resource: "pods"})
 	logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`})
-	observed := &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{Cluster: "east"}}
+	observed := &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}
 	observed.Spec.Object.UID = "u"
 	raw, err := json.Marshal(map[string]any{"phase": "Running", "conditions": []any{condition("Ready", "False"), condition(gate, "False")}})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Contact is what is known of who a physical cluster is, once it has been asked.
 type Contact struct {
 	// Recorded is the identity in the status of the PhysicalCluster.
-	Recorded fleetv1alpha1.ClusterIdentity
+	Recorded fleetv1alpha1.PhysicalClusterIdentity
 	// Confirmed and ConfirmedEmptied are what the admin confirmed in its spec.
 	Confirmed        types.UID
 	ConfirmedEmptied *metav1.Time
@@ -56,7 +56,7 @@ type Identification struct {
 	Verdict Verdict
 	// Record is the identity to be recorded. As long as that is not what is
 	// recorded, the verdict does not hold.
-	Record fleetv1alpha1.ClusterIdentity
+	Record fleetv1alpha1.PhysicalClusterIdentity
 	// Message is for people, and names the way out; empty if all is well.
 	Message string
 }
@@ -88,7 +88,7 @@ func Identify(c Contact) Identification {
 	case c.Seen != meant: // 2
 		out.Verdict, out.Message = OtherCluster, c.other(meant)
 	case c.Recorded.UID != c.Seen: // 3
-		out.Verdict, out.Record = Identifying, fleetv1alpha1.ClusterIdentity{UID: c.Seen}
+		out.Verdict, out.Record = Identifying, fleetv1alpha1.PhysicalClusterIdentity{UID: c.Seen}
 		out.Message = "who the physical cluster is will be recorded"
 	case c.Recorded.SameAs != "": // 4
 		out.Verdict = SameCluster

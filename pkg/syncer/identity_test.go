@@ -15,7 +15,7 @@ import (
 func TestWhoAPhysicalClusterIsDecidesWhetherItIsWorkedWith(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 	earlier := metav1.NewTime(now.Add(-time.Hour))
-	type id = fleetv1alpha1.ClusterIdentity
+	type id = fleetv1alpha1.PhysicalClusterIdentity
 	accepted := id{UID: "a", Accepted: "a"}
 	populated := id{UID: "a", Accepted: "a", Populated: true}
 	emptied := id{UID: "a", Accepted: "a", Populated: true, Emptied: &earlier}
@@ -94,7 +94,7 @@ func TestNoClusterIsWorkedWithUnlessItIsMeant(t *testing.T) {
 					for _, sameAs := range []string{"", "west"} {
 						for _, emptied := range []*metav1.Time{nil, &at} {
 							c := Contact{
-								Recorded:  fleetv1alpha1.ClusterIdentity{UID: recorded, Accepted: accepted, SameAs: sameAs, Emptied: emptied, Populated: true},
+								Recorded:  fleetv1alpha1.PhysicalClusterIdentity{UID: recorded, Accepted: accepted, SameAs: sameAs, Emptied: emptied, Populated: true},
 								Confirmed: confirmed, Seen: seen, Namespaces: PresenceNone, Expected: 1, Now: at,
 							}
 							got := Identify(c)

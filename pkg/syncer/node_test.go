@@ -16,7 +16,7 @@ func TestAPodOfAUserRunsOnTheNodeThatItsPhysicalClusterIs(t *testing.T) {
 	const scheduled = `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True"}]}`
 	says := func(cluster string, uid types.UID, status string) *placementv1alpha1.Copy {
 		c := &placementv1alpha1.Copy{}
-		c.Spec.Cluster, c.Spec.Object.UID = cluster, uid
+		c.Spec.PhysicalCluster, c.Spec.Object.UID = cluster, uid
 		c.Status.Observed = &runtime.RawExtension{Raw: []byte(status)}
 		return c
 	}

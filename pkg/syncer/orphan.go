@@ -41,14 +41,14 @@ func NewOrphan(target, controlPlane string, kind workload.Kind, obj *unstructure
 				Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind,
 				Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), Created: obj.GetCreationTimestamp(),
 			},
-			Claim: fleetv1alpha1.ClaimedObject{Cluster: mark.Cluster.String(), Namespace: mark.Namespace, Name: mark.Name, UID: mark.UID},
+			Claim: fleetv1alpha1.ClaimedObject{LogicalCluster: mark.Cluster.String(), Namespace: mark.Namespace, Name: mark.Name, UID: mark.UID},
 		},
 	}, true
 }
 
 // ClaimOf is the object that an Orphan claims to be the copy of.
 func ClaimOf(kind workload.Kind, o *fleetv1alpha1.Orphan) Ref {
-	ref := Ref{Kind: kind, Cluster: logicalcluster.Name(o.Spec.Claim.Cluster), Namespace: o.Spec.Claim.Namespace, Name: o.Spec.Claim.Name}
+	ref := Ref{Kind: kind, Cluster: logicalcluster.Name(o.Spec.Claim.LogicalCluster), Namespace: o.Spec.Claim.Namespace, Name: o.Spec.Claim.Name}
 	if ref.IsNamespace() {
 		ref.Namespace = ""
 	}
@@ -191,10 +191,10 @@ func (in OrphanInput) adopt() OrphanAction {
 		}
 		return in.say(fleetv1alpha1.OrphanAdopting, "Ordered", "it is about to be the copy of "+what)
 	case in.Logical != nil || elsewhere: // 11
-		return in.say(fleetv1alpha1.OrphanRefused, "NotPlacedHere", what+" exists in namespace "+claim.Namespace+" of logical cluster "+claim.Cluster+
+		return in.say(fleetv1alpha1.OrphanRefused, "NotPlacedHere", what+" exists in namespace "+claim.Namespace+" of logical cluster "+claim.LogicalCluster+
 			", but has no copy on this physical cluster; it is adopted as soon as it is placed here")
 	}
-	return in.say(fleetv1alpha1.OrphanRefused, "NoObject", "there is no "+what+" in namespace "+claim.Namespace+" of logical cluster "+claim.Cluster+
+	return in.say(fleetv1alpha1.OrphanRefused, "NoObject", "there is no "+what+" in namespace "+claim.Namespace+" of logical cluster "+claim.LogicalCluster+
 		"; it is adopted as soon as there is one that is placed here") // 12
 }
 

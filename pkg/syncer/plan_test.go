@@ -64,7 +64,7 @@ func (s situation) input() Input {
 	if s.copy != "" {
 		in.Copy = &placementv1alpha1.Copy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: in.Ref.CopyName(target)},
-			Spec:       placementv1alpha1.CopySpec{Cluster: target, Object: placementv1alpha1.ObjectReference{UID: "old"}},
+			Spec:       placementv1alpha1.CopySpec{PhysicalCluster: target, Object: placementv1alpha1.ObjectReference{UID: "old"}},
 			Status:     placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyState(s.copy), PhysicalNamespace: "shop-web-1", PhysicalUID: "p1"},
 		}
 		if s.observed != "" {

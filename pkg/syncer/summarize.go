@@ -96,7 +96,7 @@ func viewsOf(logical *unstructured.Unstructured, copies []*placementv1alpha1.Cop
 		}
 		v := view{target: name}
 		for _, c := range copies {
-			if c.Spec.Cluster == name && c.Spec.Object.UID == logical.GetUID() && c.Status.State != placementv1alpha1.CopyRemoved {
+			if c.Spec.PhysicalCluster == name && c.Spec.Object.UID == logical.GetUID() && c.Status.State != placementv1alpha1.CopyRemoved {
 				v.generation, v.status = c.Status.ObservedGeneration, observedStatus(c)
 			}
 		}

@@ -40,15 +40,15 @@ func TestWhatTheStatusIs(t *testing.T) {
 	})
 }
 
-// copiesOf reads Copies in short: cluster, uid, state, generation, status.
+// copiesOf reads Copies in short: physicalCluster, uid, state, generation, status.
 func copiesOf(t *testing.T, text string) []*placementv1alpha1.Copy {
 	t.Helper()
 	var short []struct {
-		Cluster    string         `json:"cluster"`
-		UID        types.UID      `json:"uid"`
-		State      string         `json:"state"`
-		Generation int64          `json:"generation"`
-		Status     map[string]any `json:"status"`
+		PhysicalCluster string         `json:"physicalCluster"`
+		UID             types.UID      `json:"uid"`
+		State           string         `json:"state"`
+		Generation      int64          `json:"generation"`
+		Status          map[string]any `json:"status"`
 	}
 	if err := yaml.Unmarshal([]byte(text), &short); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func copiesOf(t *testing.T, text string) []*placementv1alpha1.Copy {
 	var copies []*placementv1alpha1.Copy
 	for _, s := range short {
 		c := &placementv1alpha1.Copy{
-			Spec:   placementv1alpha1.CopySpec{Cluster: s.Cluster, Object: placementv1alpha1.ObjectReference{UID: s.UID}},
+			Spec:   placementv1alpha1.CopySpec{PhysicalCluster: s.PhysicalCluster, Object: placementv1alpha1.ObjectReference{UID: s.UID}},
 			Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyState(s.State), ObservedGeneration: s.Generation},
 		}
 		if s.State == "" {

@@ -68,7 +68,7 @@ func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any
 		}
 	}
 	for k, v := range logical.GetAnnotations() {
-		if !placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ClusterAnnotation && !isControllerAnnotation(p.Ref.Kind, k) {
+		if !placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.PhysicalClusterAnnotation && !isControllerAnnotation(p.Ref.Kind, k) {
 			annotations[k] = v
 		}
 	}

@@ -83,7 +83,7 @@ func (l *lab) homeOf(t *testing.T, k process.Kubectl, namespace string, others .
 	t.Helper()
 	var placement placementv1alpha1.Placement
 	get(t, k.In(namespace), &placement, "placement", placementv1alpha1.NamespaceUnit)
-	if placement.Spec.Decision == nil || len(placement.Spec.Decision.Clusters) != 1 {
+	if placement.Spec.Decision == nil || len(placement.Spec.Decision.PhysicalClusters) != 1 {
 		t.Fatalf("the decision for namespace %s is %+v, want one physical cluster", namespace, placement.Spec.Decision)
 	}
 	var ns corev1.Namespace
@@ -92,7 +92,7 @@ func (l *lab) homeOf(t *testing.T, k process.Kubectl, namespace string, others .
 	if below == "" {
 		t.Fatalf("namespace %s is placed but has no annotation %s", namespace, placementv1alpha1.PhysicalNamespaceAnnotation)
 	}
-	name := placement.Spec.Decision.Clusters[0].Name
+	name := placement.Spec.Decision.PhysicalClusters[0].Name
 	for _, p := range append(others, l.east, l.west) {
 		if p.name == name {
 			return home{p, below}

@@ -52,7 +52,7 @@ spec:
 	must(t)(k.Apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: web, labels: {e2e-nowhere: "true"}}}`))
 	web := k.In("web")
 	must(t)(web.Apply(ctx, deployment("app", 1)))
-	reason := must(t)(web.Run(ctx, "get", "placement/namespace", "-o", `jsonpath={.status.conditions[?(@.type=="Scheduled")].status} {.status.rejected[*].cluster}`))
+	reason := must(t)(web.Run(ctx, "get", "placement/namespace", "-o", `jsonpath={.status.conditions[?(@.type=="Scheduled")].status} {.status.rejected[*].physicalCluster}`))
 	if err := want("condition Scheduled and the rejected", reason, "False east west"); err != nil {
 		t.Error(err)
 	}

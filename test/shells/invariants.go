@@ -304,8 +304,8 @@ func (l *ledger) copyWritten(e kube.Event) {
 	if c.Status.State != placementv1alpha1.CopyRemoved {
 		return
 	}
-	for _, obj := range l.copiesOf(l.world.cluster(c.Spec.Cluster), objectOf(c).Resource, uid) {
-		l.world.fail(RemovedIsGone, "%s %s is acknowledged as removed from %s, but %s is there", objectOf(c), uid, c.Spec.Cluster, obj.GetUID())
+	for _, obj := range l.copiesOf(l.world.cluster(c.Spec.PhysicalCluster), objectOf(c).Resource, uid) {
+		l.world.fail(RemovedIsGone, "%s %s is acknowledged as removed from %s, but %s is there", objectOf(c), uid, c.Spec.PhysicalCluster, obj.GetUID())
 	}
 }
 
@@ -334,14 +334,14 @@ func isClone(obj kube.Object) bool {
 
 // decides checks a decision against what it was made from.
 func (l *ledger) decides(s placement.Snapshot, d placement.Decision) {
-	for _, c := range s.Clusters {
+	for _, c := range s.PhysicalClusters {
 		ready := meta.IsStatusConditionTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady)
-		if slices.Contains(d.Clusters, c.Name) && (c.Spec.Unschedulable || c.Spec.Forget || !ready) {
+		if slices.Contains(d.PhysicalClusters, c.Name) && (c.Spec.Unschedulable || c.Spec.Forget || !ready) {
 			l.world.fail(DecisionsStand, "%s was chosen, but may receive nothing", c.Name)
 		}
 	}
-	if len(d.Clusters) > 0 && len(d.Clusters) != d.Count {
-		l.world.fail(DecisionsStand, "%d were wanted, %v chosen", d.Count, d.Clusters)
+	if len(d.PhysicalClusters) > 0 && len(d.PhysicalClusters) != d.Count {
+		l.world.fail(DecisionsStand, "%d were wanted, %v chosen", d.Count, d.PhysicalClusters)
 	}
 }
 

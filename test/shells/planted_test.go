@@ -201,11 +201,11 @@ func withGeneration(kind workload.Kind, obj *unstructured.Unstructured, list []*
 }
 
 func ignoresCordon(s placement.Snapshot, u placement.Unit) placement.Decision {
-	s.Clusters = slices.Clone(s.Clusters)
-	for i, c := range s.Clusters {
+	s.PhysicalClusters = slices.Clone(s.PhysicalClusters)
+	for i, c := range s.PhysicalClusters {
 		pc := c.DeepCopy()
 		pc.Spec.Unschedulable = false
-		s.Clusters[i].PhysicalCluster = pc
+		s.PhysicalClusters[i].PhysicalCluster = pc
 	}
 	return placement.Decide(s, u)
 }
@@ -215,7 +215,7 @@ func trespasses(in syncer.Input) []syncer.Action {
 	for i, a := range actions {
 		if a.Verb == syncer.WriteCopy && in.Copy == nil {
 			actions[i].Copy = a.Copy.DeepCopy()
-			actions[i].Copy.Spec.Cluster = "elsewhere"
+			actions[i].Copy.Spec.PhysicalCluster = "elsewhere"
 		}
 	}
 	return actions

@@ -295,7 +295,7 @@ func decided(p *placementv1alpha1.Placement) []string {
 		return nil
 	}
 	var clusters []string
-	for _, d := range p.Spec.Decision.Clusters {
+	for _, d := range p.Spec.Decision.PhysicalClusters {
 		clusters = append(clusters, d.Name)
 	}
 	return clusters

@@ -171,7 +171,7 @@ func (c *control) forget(key kube.Key, pause func()) (time.Duration, error) {
 	}
 	for _, o := range c.informers[copies].All() {
 		copied := o.(*placementv1alpha1.Copy)
-		if copied.Spec.Cluster != key.Name || copied.Status.State == placementv1alpha1.CopyRemoved {
+		if copied.Spec.PhysicalCluster != key.Name || copied.Status.State == placementv1alpha1.CopyRemoved {
 			continue
 		}
 		pause()
@@ -240,7 +240,7 @@ func unmade(kind workload.Kind, obj kube.Object, target string) *placementv1alph
 		c.Namespace = obj.GetName()
 	}
 	c.Annotations = map[string]string{"kcp.io/cluster": obj.GetAnnotations()["kcp.io/cluster"]}
-	c.Spec.Cluster = target
+	c.Spec.PhysicalCluster = target
 	c.Spec.Object = placementv1alpha1.ObjectReference{
 		Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind, Name: obj.GetName(), UID: obj.GetUID(),
 	}

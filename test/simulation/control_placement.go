@@ -83,7 +83,7 @@ func decided(p *placementv1alpha1.Placement) []string {
 		return nil
 	}
 	var clusters []string
-	for _, d := range p.Spec.Decision.Clusters {
+	for _, d := range p.Spec.Decision.PhysicalClusters {
 		clusters = append(clusters, d.Name)
 	}
 	return clusters
@@ -141,7 +141,7 @@ func (c *control) try(key kube.Key, namespace, u *unstructured.Unstructured, pau
 	if !decision.Possible() {
 		return nil, nil
 	}
-	return decision.Clusters, c.stampNamespace(namespace, decision.Clusters, pause)
+	return decision.PhysicalClusters, c.stampNamespace(namespace, decision.PhysicalClusters, pause)
 }
 
 // read assembles what Decide looks at.
@@ -154,7 +154,7 @@ func (c *control) read(key kube.Key, namespace, u *unstructured.Unstructured) (p
 				pc.Placements++
 			}
 		}
-		s.Clusters = append(s.Clusters, pc)
+		s.PhysicalClusters = append(s.PhysicalClusters, pc)
 	}
 	// Namespaces of the logical cluster "two" run on two physical clusters.
 	two := int32(2)
@@ -166,7 +166,7 @@ func (c *control) read(key kube.Key, namespace, u *unstructured.Unstructured) (p
 	unit := placement.Unit{
 		LogicalCluster: key.Cluster, LogicalClusterLabels: map[string]string{"name": key.Cluster.String()},
 		Namespace: namespace.GetName(), NamespaceLabels: namespace.GetLabels(),
-		Pin:  namespace.GetAnnotations()[placementv1alpha1.ClusterAnnotation],
+		Pin:  namespace.GetAnnotations()[placementv1alpha1.PhysicalClusterAnnotation],
 		APIs: []string{kind.API()}, StorageClasses: workload.StorageClasses(kind, u.Object),
 	}
 	var err error

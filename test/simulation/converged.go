@@ -237,11 +237,11 @@ func (w *World) mirrorsConverged(key kube.Key, obj *unstructured.Unstructured) {
 func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 	obj := w.api.Find(objectOf(c))
 	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
-		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.Cluster, c.Status.State)
+		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.PhysicalCluster, c.Status.State)
 		return
 	}
-	if t, ok := targetsOf(obj)[c.Spec.Cluster]; !ok || t.State == placementv1alpha1.TargetObserved {
-		w.fail(Converges, "the Copy of %s on %s (%s) is left, where it is nobody's copy", objectOf(c), c.Spec.Cluster, c.Status.State)
+	if t, ok := targetsOf(obj)[c.Spec.PhysicalCluster]; !ok || t.State == placementv1alpha1.TargetObserved {
+		w.fail(Converges, "the Copy of %s on %s (%s) is left, where it is nobody's copy", objectOf(c), c.Spec.PhysicalCluster, c.Status.State)
 	}
 }
 

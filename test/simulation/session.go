@@ -113,7 +113,7 @@ func (p *physical) stopSyncer() {
 // sees is the view of the server for the target.
 func (s *session) sees(obj kube.Object) bool {
 	if c, ok := obj.(*placementv1alpha1.Copy); ok {
-		return c.Spec.Cluster == s.name
+		return c.Spec.PhysicalCluster == s.name
 	}
 	_, ok := targetsOf(obj)[s.name]
 	return ok

@@ -296,7 +296,7 @@ func (w *World) wants(key kube.Key, c *placementv1alpha1.Copy) bool {
 	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
 		return c.Status.State == placementv1alpha1.CopyRemoved
 	}
-	_, ok := targetsOf(obj)[c.Spec.Cluster]
+	_, ok := targetsOf(obj)[c.Spec.PhysicalCluster]
 	return ok
 }
 

@@ -225,7 +225,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
 		status.New(status.Config{Dynamic: c.dynamic, Copies: c.copies, Metadata: all}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
-		push.New(push.Config{Client: c.client, Kube: c.kube, Clusters: c.physicalClusters,
+		push.New(push.Config{Client: c.client, Kube: c.kube, PhysicalClusters: c.physicalClusters,
 			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig}),
 	} {
 		c.run(ctx, r)

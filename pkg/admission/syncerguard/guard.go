@@ -137,8 +137,8 @@ func checkCopy(w Write) error {
 		if !ok {
 			return fmt.Errorf("unexpected type %T of a Copy", obj)
 		}
-		if c.Spec.Cluster != w.Target {
-			return fmt.Errorf("the syncer of %s may not write a Copy of %s", w.Target, c.Spec.Cluster)
+		if c.Spec.PhysicalCluster != w.Target {
+			return fmt.Errorf("the syncer of %s may not write a Copy of %s", w.Target, c.Spec.PhysicalCluster)
 		}
 	}
 	return nil

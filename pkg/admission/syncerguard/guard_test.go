@@ -12,7 +12,7 @@ import (
 )
 
 func aCopy(cluster string) metav1.Object {
-	return &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{Cluster: cluster}}
+	return &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: cluster}}
 }
 
 func orphan(cluster string, order fleetv1alpha1.OrphanOrder, exists metav1.ConditionStatus) *fleetv1alpha1.Orphan {

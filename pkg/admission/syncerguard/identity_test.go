@@ -11,7 +11,7 @@ import (
 )
 
 func TestASyncerDoesNotConfirmForItselfWhichClusterItServes(t *testing.T) {
-	type id = fleetv1alpha1.ClusterIdentity
+	type id = fleetv1alpha1.PhysicalClusterIdentity
 	one, two := metav1.NewTime(time.Unix(1, 0)), metav1.NewTime(time.Unix(2, 0))
 	for _, c := range []struct {
 		name      string

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// ClusterAnnotation of an event is the logical cluster of its request.
-	ClusterAnnotation = "atoll.dev/cluster"
+	// PhysicalClusterAnnotation of an event is the logical cluster of its request.
+	PhysicalClusterAnnotation = "atoll.dev/cluster"
 	// TargetAnnotation is the physical cluster whose view was asked for.
 	TargetAnnotation = "atoll.dev/target"
 	// uriAnnotation is never seen: see backend.
@@ -85,7 +85,7 @@ type annotator struct{ authenticator.Request }
 func (a annotator) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
 	ctx := req.Context()
 	if s, ok := scope.From(ctx); ok && audit.AuditContextFrom(ctx) != nil { // a TokenReview has no event of its own
-		annotations := []string{ClusterAnnotation, s.Cluster.String()}
+		annotations := []string{PhysicalClusterAnnotation, s.Cluster.String()}
 		if s.Target != "" {
 			annotations = append(annotations, TargetAnnotation, s.Target)
 		}

@@ -7,9 +7,9 @@ import (
 )
 
 func TestAnEventGetsTheURIThatWasSentAndKeepsItsOwn(t *testing.T) {
-	e := &auditinternal.Event{RequestURI: "/api/v1/pods", Annotations: map[string]string{ClusterAnnotation: "shop", uriAnnotation: "/clusters/shop/api/v1/pods"}}
+	e := &auditinternal.Event{RequestURI: "/api/v1/pods", Annotations: map[string]string{PhysicalClusterAnnotation: "shop", uriAnnotation: "/clusters/shop/api/v1/pods"}}
 	got := original(e)
-	if got.RequestURI != "/clusters/shop/api/v1/pods" || got.Annotations[ClusterAnnotation] != "shop" || got.Annotations[uriAnnotation] != "" {
+	if got.RequestURI != "/clusters/shop/api/v1/pods" || got.Annotations[PhysicalClusterAnnotation] != "shop" || got.Annotations[uriAnnotation] != "" {
 		t.Errorf("written down: %+v", got)
 	}
 	if e.RequestURI != "/api/v1/pods" || e.Annotations[uriAnnotation] == "" {

@@ -21,7 +21,7 @@ func TargetsOf(obj runtime.Object) []string {
 	}
 	switch o := obj.(type) {
 	case *placementv1alpha1.Copy:
-		return []string{o.Spec.Cluster}
+		return []string{o.Spec.PhysicalCluster}
 	case *fleetv1alpha1.Orphan:
 		return []string{o.Spec.PhysicalCluster}
 	case *fleetv1alpha1.PhysicalCluster, *coordination.Lease:

@@ -33,7 +33,7 @@ func TestTargetsOf(t *testing.T) {
 		},
 		"an object without targets is visible to none":        {obj: &example.Pod{ObjectMeta: meta("a", "web", "")}},
 		"an object with a broken annotation to none":          {obj: &example.Pod{ObjectMeta: meta("a", "web", `["east"]`)}},
-		"a Copy to its target, whatever is annotated":         {obj: &placementv1alpha1.Copy{ObjectMeta: meta("a", "web", `{"west":{}}`), Spec: placementv1alpha1.CopySpec{Cluster: "east"}}, want: []string{"east"}},
+		"a Copy to its target, whatever is annotated":         {obj: &placementv1alpha1.Copy{ObjectMeta: meta("a", "web", `{"west":{}}`), Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}, want: []string{"east"}},
 		"a PhysicalCluster in root to itself":                 {obj: &fleetv1alpha1.PhysicalCluster{ObjectMeta: meta("root", "east", "")}, want: []string{"east"}},
 		"a Lease in root to the physical cluster of its name": {obj: &coordination.Lease{ObjectMeta: meta("root", "east", "")}, want: []string{"east"}},
 		"a Lease of a tenant to none":                         {obj: &coordination.Lease{ObjectMeta: meta("a", "east", "")}},

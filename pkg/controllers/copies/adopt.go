@@ -36,12 +36,12 @@ type Adoption struct {
 // Adopt decides upon what a Copy claims: the syncer is not believed that the
 // controller adopts such objects.
 func Adopt(kind workload.Kind, obj metav1.Object, c *placementv1alpha1.Copy, controller *unstructured.Unstructured) (a Adoption, ok bool) {
-	if controller.GetUID() != c.Status.Controller.UID || !syncer.Adopts(controller, kind, obj, c.Spec.Cluster) {
+	if controller.GetUID() != c.Status.Controller.UID || !syncer.Adopts(controller, kind, obj, c.Spec.PhysicalCluster) {
 		return a, false
 	}
 	yes := true
 	return Adoption{
-		Targets: stamp.Adopted(c.Spec.Cluster, c.Status.PhysicalUID),
+		Targets: stamp.Adopted(c.Spec.PhysicalCluster, c.Status.PhysicalUID),
 		Owners: append(obj.GetOwnerReferences(), metav1.OwnerReference{
 			APIVersion: controller.GetAPIVersion(), Kind: controller.GetKind(), Name: controller.GetName(), UID: controller.GetUID(),
 			Controller: &yes, BlockOwnerDeletion: &yes,

@@ -47,7 +47,7 @@ func TestASyncerIsNotBelievedThatSomethingWasAdopted(t *testing.T) {
 		"another controller of the name": func(_ metav1.Object, _ *placementv1alpha1.Copy, d *unstructured.Unstructured) { d.SetUID("e") },
 		"labels that it does not select": func(o metav1.Object, _ *placementv1alpha1.Copy, _ *unstructured.Unstructured) { o.SetLabels(nil) },
 		"a syncer of another target": func(_ metav1.Object, c *placementv1alpha1.Copy, _ *unstructured.Unstructured) {
-			c.Spec.Cluster = "west"
+			c.Spec.PhysicalCluster = "west"
 		},
 		"a kind that adopts nothing": func(_ metav1.Object, _ *placementv1alpha1.Copy, d *unstructured.Unstructured) {
 			d.SetKind("ReplicaSet")

@@ -50,7 +50,7 @@ func Decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(targe
 	current := map[string]*placementv1alpha1.Copy{}
 	for _, c := range copies {
 		if obj != nil && c.Spec.Object.UID == obj.GetUID() {
-			current[c.Spec.Cluster] = c
+			current[c.Spec.PhysicalCluster] = c
 		} else if removed(c) {
 			v.Delete = append(v.Delete, c)
 		}

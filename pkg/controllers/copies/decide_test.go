@@ -13,7 +13,7 @@ import (
 func aCopy(cluster string, uid types.UID, state placementv1alpha1.CopyState) *placementv1alpha1.Copy {
 	return &placementv1alpha1.Copy{
 		ObjectMeta: metav1.ObjectMeta{Name: cluster + "-" + string(uid)},
-		Spec:       placementv1alpha1.CopySpec{Cluster: cluster, Object: placementv1alpha1.ObjectReference{UID: uid}},
+		Spec:       placementv1alpha1.CopySpec{PhysicalCluster: cluster, Object: placementv1alpha1.ObjectReference{UID: uid}},
 		Status:     placementv1alpha1.CopyStatus{State: state},
 	}
 }

@@ -82,7 +82,7 @@ func (s *Controller) deregistered(ctx context.Context, target string) (bool, err
 // hasNoCopy asks the server for the Copy of an object that the informer lacks.
 func (s *Controller) hasNoCopy(ctx context.Context, k key, obj metav1.Object, copies []*placementv1alpha1.Copy, target string) (bool, error) {
 	if slices.ContainsFunc(copies, func(c *placementv1alpha1.Copy) bool {
-		return c.Spec.Cluster == target && c.Spec.Object.UID == obj.GetUID()
+		return c.Spec.PhysicalCluster == target && c.Spec.Object.UID == obj.GetUID()
 	}) {
 		return true, nil // what it says decides: see Decide
 	}

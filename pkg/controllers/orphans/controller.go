@@ -148,10 +148,10 @@ func (s *Controller) ask(ctx context.Context, o *fleetv1alpha1.Orphan) (controll
 
 func (s *Controller) answer(ctx context.Context, kind workload.Kind, o *fleetv1alpha1.Orphan) (a answer, err error) {
 	claim := o.Spec.Claim
-	if problem := scope.ValidateName(claim.Cluster); problem != "" {
+	if problem := scope.ValidateName(claim.LogicalCluster); problem != "" {
 		return answer{noCluster: true}, nil
 	}
-	_, err = s.Client.TenancyV1alpha1().LogicalClusters().Get(ctx, claim.Cluster, metav1.GetOptions{})
+	_, err = s.Client.TenancyV1alpha1().LogicalClusters().Get(ctx, claim.LogicalCluster, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return answer{noCluster: true}, nil
@@ -164,7 +164,7 @@ func (s *Controller) answer(ctx context.Context, kind workload.Kind, o *fleetv1a
 	if ref.Namespace == "" {
 		get = resource.Get
 	}
-	obj, err := get(scope.WithCluster(ctx, logicalcluster.Name(claim.Cluster)), ref.Name, metav1.GetOptions{})
+	obj, err := get(scope.WithCluster(ctx, logicalcluster.Name(claim.LogicalCluster)), ref.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return answer{}, nil

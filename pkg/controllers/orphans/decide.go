@@ -35,7 +35,7 @@ type answer struct {
 func exists(o *fleetv1alpha1.Orphan, a answer) metav1.Condition {
 	claim := o.Spec.Claim
 	what := o.Spec.Object.Kind + " " + claim.Name
-	where := " in namespace " + claim.Namespace + " of logical cluster " + claim.Cluster
+	where := " in namespace " + claim.Namespace + " of logical cluster " + claim.LogicalCluster
 	c := metav1.Condition{Type: fleetv1alpha1.ConditionObjectExists, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation}
 	switch a.uid {
 	case claim.UID:
@@ -46,7 +46,7 @@ func exists(o *fleetv1alpha1.Orphan, a answer) metav1.Condition {
 		c.Reason, c.Message = fleetv1alpha1.ReasonOtherUID, what+where+" is another one: that with UID "+string(claim.UID)+" is gone"
 	}
 	if a.noCluster {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, fleetv1alpha1.ReasonNoLogicalCluster, "there is no logical cluster "+claim.Cluster
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, fleetv1alpha1.ReasonNoLogicalCluster, "there is no logical cluster "+claim.LogicalCluster
 	}
 	return c
 }

@@ -86,14 +86,14 @@ func New(config Config) *Controller {
 	})
 	c.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
 		if new == nil {
-			c.queue.EnqueueAfter(keyOf(old.Spec.Cluster), gather)
+			c.queue.EnqueueAfter(keyOf(old.Spec.PhysicalCluster), gather)
 		}
 	})
 	c.Placements.Handle(func(old, new *placementv1alpha1.Placement) {
 		if new != nil || old.Spec.Decision == nil {
 			return
 		}
-		for _, d := range old.Spec.Decision.Clusters {
+		for _, d := range old.Spec.Decision.PhysicalClusters {
 			c.queue.EnqueueAfter(keyOf(d.Name), gather)
 		}
 	})

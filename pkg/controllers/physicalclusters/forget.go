@@ -25,7 +25,7 @@ func forgotten(c *placementv1alpha1.Copy) *placementv1alpha1.Copy {
 	c = c.DeepCopy()
 	c.Status.State = placementv1alpha1.CopyRemoved
 	c.Status.Reason = reasonForgotten
-	c.Status.Message = fmt.Sprintf("physical cluster %s was forgotten; nobody saw the copy go", c.Spec.Cluster)
+	c.Status.Message = fmt.Sprintf("physical cluster %s was forgotten; nobody saw the copy go", c.Spec.PhysicalCluster)
 	return c
 }
 
@@ -39,7 +39,7 @@ func neverMade(kind workload.Kind, obj *metav1.PartialObjectMetadata, target str
 	return forgotten(&placementv1alpha1.Copy{
 		ObjectMeta: metav1.ObjectMeta{Name: syncer.CopyName(kind.GroupResource(), obj.Name, target), Namespace: namespace},
 		Spec: placementv1alpha1.CopySpec{
-			Cluster: target,
+			PhysicalCluster: target,
 			Object: placementv1alpha1.ObjectReference{
 				Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind, Name: obj.Name, UID: obj.UID,
 			},

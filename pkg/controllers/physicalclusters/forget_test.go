@@ -71,7 +71,7 @@ func TestTheRecordOfWhatWasNeverMade(t *testing.T) {
 	got := neverMade(kind, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}, "east")
 	want := &placementv1alpha1.Copy{
 		ObjectMeta: metav1.ObjectMeta{Name: syncer.CopyName(schema.GroupResource{Resource: "namespaces"}, "web", "east"), Namespace: "web"},
-		Spec: placementv1alpha1.CopySpec{Cluster: "east", Object: placementv1alpha1.ObjectReference{
+		Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{
 			Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: "web", UID: "1"}},
 		Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyRemoved, Reason: "Forgotten",
 			Message: "physical cluster east was forgotten; nobody saw the copy go"},
@@ -83,11 +83,11 @@ func TestTheRecordOfWhatWasNeverMade(t *testing.T) {
 
 func TestAPhysicalClusterIsInUseByCopiesAndDecisions(t *testing.T) {
 	copies := []placementv1alpha1.Copy{
-		{Spec: placementv1alpha1.CopySpec{Cluster: "east"}}, {Spec: placementv1alpha1.CopySpec{Cluster: "west"}},
-		{Spec: placementv1alpha1.CopySpec{Cluster: "east"}, Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyRemoved}},
+		{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}, {Spec: placementv1alpha1.CopySpec{PhysicalCluster: "west"}},
+		{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}, Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyRemoved}},
 	}
 	placements := []placementv1alpha1.Placement{
-		{}, {Spec: placementv1alpha1.PlacementSpec{Decision: &placementv1alpha1.Decision{Clusters: []placementv1alpha1.DecidedCluster{{Name: "east"}, {Name: "west"}}}}},
+		{}, {Spec: placementv1alpha1.PlacementSpec{Decision: &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}, {Name: "west"}}}}},
 	}
 	if diff := cmp.Diff(usage{copies: 2, placements: 1}, use("east", copies, placements), cmp.AllowUnexported(usage{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

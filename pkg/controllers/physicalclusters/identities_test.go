@@ -64,7 +64,7 @@ func TestOfSeveralPhysicalClustersThatAreOneExactlyOneIsAccepted(t *testing.T) {
 	}
 	kube, client := kubefake.NewClientset(), atollfake.NewSimpleClientset(objects...)
 	compareAndSwap(kube)
-	results := make([]fleetv1alpha1.ClusterIdentity, len(names))
+	results := make([]fleetv1alpha1.PhysicalClusterIdentity, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() {

@@ -143,13 +143,13 @@ type usage struct{ copies, placements int }
 func use(name string, copies []placementv1alpha1.Copy, placements []placementv1alpha1.Placement) usage {
 	var u usage
 	for i := range copies {
-		if copies[i].Spec.Cluster == name {
+		if copies[i].Spec.PhysicalCluster == name {
 			u.copies++
 		}
 	}
 	for i := range placements {
 		if d := placements[i].Spec.Decision; d != nil {
-			for _, c := range d.Clusters {
+			for _, c := range d.PhysicalClusters {
 				if c.Name == name {
 					u.placements++
 				}

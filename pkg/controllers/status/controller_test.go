@@ -12,7 +12,7 @@ import (
 func TestOnlyACopyThatSaysMoreIsLookedAt(t *testing.T) {
 	raw := func(s string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(s)} }
 	copied := func(c placementv1alpha1.CopyStatus) *placementv1alpha1.Copy {
-		return &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{Cluster: "east"}, Status: c}
+		return &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}, Status: c}
 	}
 	pending := copied(placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyPending, Reason: "New"})
 	synced := copied(placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced})
@@ -21,7 +21,7 @@ func TestOnlyACopyThatSaysMoreIsLookedAt(t *testing.T) {
 	unready := copied(placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, ObservedGeneration: 1, Observed: raw(`{}`)})
 	removed := copied(placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyRemoved, ObservedGeneration: 1, Observed: raw(`{}`)})
 	west := ready.DeepCopy()
-	west.Spec.Cluster = "west"
+	west.Spec.PhysicalCluster = "west"
 	for name, tc := range map[string]struct {
 		old, new *placementv1alpha1.Copy
 		want     bool

@@ -65,7 +65,7 @@ func object(gvr schema.GroupVersionResource, kind, name string) *unstructured.Un
 func copyOf(obj *unstructured.Unstructured, gvr schema.GroupVersionResource, observed string) placementv1alpha1.Copy {
 	c := placementv1alpha1.Copy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: obj.GetName() + "-east", Annotations: map[string]string{logicalcluster.AnnotationKey: "shop"}},
-		Spec: placementv1alpha1.CopySpec{Cluster: "east", Object: placementv1alpha1.ObjectReference{
+		Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{
 			Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: obj.GetKind(), Name: obj.GetName(), UID: obj.GetUID(),
 		}},
 	}

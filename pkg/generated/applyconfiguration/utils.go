@@ -22,8 +22,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=fleet.atoll.dev, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("ClaimedObject"):
 		return &fleetv1alpha1.ClaimedObjectApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ClusterIdentity"):
-		return &fleetv1alpha1.ClusterIdentityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Connection"):
 		return &fleetv1alpha1.ConnectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForgetReport"):
@@ -40,6 +38,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.OrphanStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalCluster"):
 		return &fleetv1alpha1.PhysicalClusterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterIdentity"):
+		return &fleetv1alpha1.PhysicalClusterIdentityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterSpec"):
 		return &fleetv1alpha1.PhysicalClusterSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterStatus"):
@@ -58,8 +58,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.CopySpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyStatus"):
 		return &applyconfigurationplacementv1alpha1.CopyStatusApplyConfiguration{}
-	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedCluster"):
-		return &applyconfigurationplacementv1alpha1.DecidedClusterApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedPhysicalCluster"):
+		return &applyconfigurationplacementv1alpha1.DecidedPhysicalClusterApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Decision"):
 		return &applyconfigurationplacementv1alpha1.DecisionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
@@ -74,8 +74,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.PolicyReferenceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PolicySpec"):
 		return &applyconfigurationplacementv1alpha1.PolicySpecApplyConfiguration{}
-	case placementv1alpha1.SchemeGroupVersion.WithKind("RejectedCluster"):
-		return &applyconfigurationplacementv1alpha1.RejectedClusterApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("RejectedPhysicalCluster"):
+		return &applyconfigurationplacementv1alpha1.RejectedPhysicalClusterApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TargetStatus"):
 		return &applyconfigurationplacementv1alpha1.TargetStatusApplyConfiguration{}
 

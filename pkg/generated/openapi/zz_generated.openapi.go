@@ -21,7 +21,6 @@ import (
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
 		v1alpha1.ClaimedObject{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref),
-		v1alpha1.ClusterIdentity{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_ClusterIdentity(ref),
 		v1alpha1.Connection{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_Connection(ref),
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
 		v1alpha1.Orphan{}.OpenAPIModelName():                              schema_pkg_apis_fleet_v1alpha1_Orphan(ref),
@@ -31,6 +30,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.OrphanStatus{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphanStatus(ref),
 		v1alpha1.OrphansOrder{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphansOrder(ref),
 		v1alpha1.PhysicalCluster{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_PhysicalCluster(ref),
+		v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName():             schema_pkg_apis_fleet_v1alpha1_PhysicalClusterIdentity(ref),
 		v1alpha1.PhysicalClusterList{}.OpenAPIModelName():                 schema_pkg_apis_fleet_v1alpha1_PhysicalClusterList(ref),
 		v1alpha1.PhysicalClusterSpec{}.OpenAPIModelName():                 schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref),
 		v1alpha1.PhysicalClusterStatus{}.OpenAPIModelName():               schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref),
@@ -42,7 +42,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.CopyList{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopyList(ref),
 		placementv1alpha1.CopySpec{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopySpec(ref),
 		placementv1alpha1.CopyStatus{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyStatus(ref),
-		placementv1alpha1.DecidedCluster{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_DecidedCluster(ref),
+		placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref),
 		placementv1alpha1.Decision{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Decision(ref),
 		placementv1alpha1.ObjectReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectReference(ref),
 		placementv1alpha1.Placement{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_Placement(ref),
@@ -51,7 +51,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.PlacementStatus{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref),
 		placementv1alpha1.PolicyReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PolicyReference(ref),
 		placementv1alpha1.PolicySpec{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_PolicySpec(ref),
-		placementv1alpha1.RejectedCluster{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_RejectedCluster(ref),
+		placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName():    schema_pkg_apis_placement_v1alpha1_RejectedPhysicalCluster(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
 		tenancyv1alpha1.LogicalCluster{}.OpenAPIModelName():               schema_pkg_apis_tenancy_v1alpha1_LogicalCluster(ref),
@@ -68,7 +68,7 @@ func schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref common.ReferenceCallback) 
 				Description: "ClaimedObject names an object of a logical cluster, of the same kind.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
-					"cluster": {
+					"logicalCluster": {
 						SchemaProps: spec.SchemaProps{
 							Default: "",
 							Type:    []string{"string"},
@@ -98,58 +98,9 @@ func schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref common.ReferenceCallback) 
 						},
 					},
 				},
-				Required: []string{"cluster", "namespace", "name", "uid"},
+				Required: []string{"logicalCluster", "namespace", "name", "uid"},
 			},
 		},
-	}
-}
-
-func schema_pkg_apis_fleet_v1alpha1_ClusterIdentity(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "ClusterIdentity says which cluster a PhysicalCluster is. Nothing is written to, believed of, or reported from any other.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"uid": {
-						SchemaProps: spec.SchemaProps{
-							Description: "uid is the UID of the namespace kube-system. Its syncer records it with the first contact; another one takes its place only if spec.identity names it.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"accepted": {
-						SchemaProps: spec.SchemaProps{
-							Description: "accepted is the uid that the server has found to be that of no other PhysicalCluster. Nothing is synced before.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"sameAs": {
-						SchemaProps: spec.SchemaProps{
-							Description: "sameAs names the PhysicalCluster that had the uid first.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"populated": {
-						SchemaProps: spec.SchemaProps{
-							Description: "populated says that namespaces of ours have been seen there.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-					"emptied": {
-						SchemaProps: spec.SchemaProps{
-							Description: "emptied is when it was found that none of them is there any more, although the records of their copies say that they should be. It goes on when they are back, or spec.emptied has this very time.",
-							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
-						},
-					},
-				},
-			},
-		},
-		Dependencies: []string{
-			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -540,6 +491,55 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalCluster(ref common.ReferenceCallback
 	}
 }
 
+func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterIdentity(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PhysicalClusterIdentity says which cluster a PhysicalCluster is. Nothing is written to, believed of, or reported from any other.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid is the UID of the namespace kube-system. Its syncer records it with the first contact; another one takes its place only if spec.identity names it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"accepted": {
+						SchemaProps: spec.SchemaProps{
+							Description: "accepted is the uid that the server has found to be that of no other PhysicalCluster. Nothing is synced before.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"sameAs": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sameAs names the PhysicalCluster that had the uid first.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"populated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "populated says that namespaces of ours have been seen there.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"emptied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "emptied is when it was found that none of them is there any more, although the records of their copies say that they should be. It goes on when they are back, or spec.emptied has this very time.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterList(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -714,7 +714,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "identity says which cluster this is.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ClusterIdentity{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName()),
 						},
 					},
 					"version": {
@@ -834,7 +834,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ClusterIdentity{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1136,16 +1136,16 @@ func schema_pkg_apis_placement_v1alpha1_CopySpec(ref common.ReferenceCallback) c
 							Ref:         ref(placementv1alpha1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},
-					"cluster": {
+					"physicalCluster": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cluster is the target: the name of a PhysicalCluster.",
+							Description: "physicalCluster is the target: the name of a PhysicalCluster.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 				},
-				Required: []string{"object", "cluster"},
+				Required: []string{"object", "physicalCluster"},
 			},
 		},
 		Dependencies: []string{
@@ -1239,11 +1239,11 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 	}
 }
 
-func schema_pkg_apis_placement_v1alpha1_DecidedCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
+func schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "DecidedCluster is one target.",
+				Description: "DecidedPhysicalCluster is one target.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -1268,7 +1268,7 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 				Description: "Decision names the targets.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
-					"clusters": {
+					"physicalClusters": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
 								"x-kubernetes-list-map-keys": []interface{}{
@@ -1278,12 +1278,12 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "clusters are the targets, sorted by name.",
+							Description: "physicalClusters are the targets, sorted by name.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(placementv1alpha1.DecidedCluster{}.OpenAPIModelName()),
+										Ref: ref(placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1315,11 +1315,11 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 						},
 					},
 				},
-				Required: []string{"clusters"},
+				Required: []string{"physicalClusters"},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.DecidedCluster{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
+			placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -1506,7 +1506,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
 								"x-kubernetes-list-map-keys": []interface{}{
-									"cluster",
+									"physicalCluster",
 								},
 								"x-kubernetes-list-type": "map",
 							},
@@ -1526,7 +1526,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
 								"x-kubernetes-list-map-keys": []interface{}{
-									"cluster",
+									"physicalCluster",
 								},
 								"x-kubernetes-list-type": "map",
 							},
@@ -1537,7 +1537,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(placementv1alpha1.RejectedCluster{}.OpenAPIModelName()),
+										Ref: ref(placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1568,7 +1568,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.RejectedCluster{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1677,14 +1677,14 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 	}
 }
 
-func schema_pkg_apis_placement_v1alpha1_RejectedCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
+func schema_pkg_apis_placement_v1alpha1_RejectedPhysicalCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RejectedCluster says why a physical cluster was not chosen.",
+				Description: "RejectedPhysicalCluster says why a physical cluster was not chosen.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
-					"cluster": {
+					"physicalCluster": {
 						SchemaProps: spec.SchemaProps{
 							Default: "",
 							Type:    []string{"string"},
@@ -1707,7 +1707,7 @@ func schema_pkg_apis_placement_v1alpha1_RejectedCluster(ref common.ReferenceCall
 						},
 					},
 				},
-				Required: []string{"cluster", "reason", "message"},
+				Required: []string{"physicalCluster", "reason", "message"},
 			},
 		},
 	}
@@ -1761,7 +1761,7 @@ func schema_pkg_apis_placement_v1alpha1_TargetStatus(ref common.ReferenceCallbac
 				Description: "TargetStatus is the state of one target.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
-					"cluster": {
+					"physicalCluster": {
 						SchemaProps: spec.SchemaProps{
 							Default: "",
 							Type:    []string{"string"},
@@ -1788,7 +1788,7 @@ func schema_pkg_apis_placement_v1alpha1_TargetStatus(ref common.ReferenceCallbac
 						},
 					},
 				},
-				Required: []string{"cluster", "phase"},
+				Required: []string{"physicalCluster", "phase"},
 			},
 		},
 		Dependencies: []string{

@@ -173,7 +173,7 @@ func placementOf(clusters ...string) *placementv1alpha1.Placement {
 	if len(clusters) > 0 {
 		p.Spec.Decision = &placementv1alpha1.Decision{}
 		for _, c := range clusters {
-			p.Spec.Decision.Clusters = append(p.Spec.Decision.Clusters, placementv1alpha1.DecidedCluster{Name: c})
+			p.Spec.Decision.PhysicalClusters = append(p.Spec.Decision.PhysicalClusters, placementv1alpha1.DecidedPhysicalCluster{Name: c})
 		}
 	}
 	return p
@@ -302,7 +302,7 @@ func TestTheStatusSaysWhenEveryCopyIsInPlace(t *testing.T) {
 	copied := func(state placementv1alpha1.CopyState) *placementv1alpha1.Copy {
 		c := &placementv1alpha1.Copy{ObjectMeta: owned("web-east", "c-1")}
 		c.Namespace = "web"
-		c.Spec.Cluster = "east"
+		c.Spec.PhysicalCluster = "east"
 		c.Spec.Object = placementv1alpha1.ObjectReference{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Name: "web", UID: "uid-web"}
 		c.Status.State = state
 		return c

@@ -26,8 +26,8 @@ import (
 
 // Config says what an Agent works on.
 type Config struct {
-	// Target is the name of the PhysicalCluster.
-	Target string
+	// PhysicalCluster is the name of the PhysicalCluster.
+	PhysicalCluster string
 	// Upstream is the way to the control plane, without a scope in its host.
 	Upstream *rest.Config
 	// Physical is the way to the physical cluster.
@@ -94,14 +94,14 @@ type physical struct {
 
 // New makes an Agent. It does not connect: Run does, for as long as it takes.
 func New(c Config) (*Agent, error) {
-	if problem := scope.ValidateName(c.Target); problem != "" {
-		return nil, fmt.Errorf("physical cluster %q: %s", c.Target, problem)
+	if problem := scope.ValidateName(c.PhysicalCluster); problem != "" {
+		return nil, fmt.Errorf("physical cluster %q: %s", c.PhysicalCluster, problem)
 	}
 	if c.Upstream == nil || c.Physical == nil {
 		return nil, errors.New("an agent needs the way to the control plane and to the physical cluster")
 	}
 	c.complete()
-	a := &Agent{Config: c, target: c.Target, terms: defaultTerms()}
+	a := &Agent{Config: c, target: c.PhysicalCluster, terms: defaultTerms()}
 	if err := a.connect(c); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (p *pass) recordFailure(ctx context.Context, c *placementv1alpha1.Copy) {
 		return // the objects in it have events
 	}
 	o := c.Spec.Object
-	sum := sha256.Sum256([]byte(string(o.UID) + c.Spec.Cluster + c.Status.Reason + c.Status.Message))
+	sum := sha256.Sum256([]byte(string(o.UID) + c.Spec.PhysicalCluster + c.Status.Reason + c.Status.Message))
 	now := metav1.Now()
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
@@ -39,9 +39,9 @@ func (p *pass) recordFailure(ctx context.Context, c *placementv1alpha1.Copy) {
 			Namespace: c.Namespace, Name: o.Name, UID: o.UID,
 		},
 		Reason:  c.Status.Reason,
-		Message: fmt.Sprintf("%s: %s", c.Spec.Cluster, c.Status.Message),
+		Message: fmt.Sprintf("%s: %s", c.Spec.PhysicalCluster, c.Status.Message),
 		Type:    corev1.EventTypeWarning, Count: 1, FirstTimestamp: now, LastTimestamp: now,
-		Source: corev1.EventSource{Component: "atoll-syncer", Host: c.Spec.Cluster},
+		Source: corev1.EventSource{Component: "atoll-syncer", Host: c.Spec.PhysicalCluster},
 	}
 	_, err := p.up.kube.CoreV1().Events(c.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {

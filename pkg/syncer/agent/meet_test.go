@@ -225,7 +225,7 @@ func TestARemovalIsNotAcknowledgedOnTheWordOfAnotherCluster(t *testing.T) {
 	recorded := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "web", Name: copyRequest(key, "east").Name, Annotations: map[string]string{"kcp.io/cluster": "shop"},
 	}}
-	recorded.Spec.Cluster = "east"
+	recorded.Spec.PhysicalCluster = "east"
 	recorded.Spec.Object = placementv1alpha1.ObjectReference{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Name: "conf", UID: "c"}
 	recorded.Status = placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, PhysicalNamespace: physicalSpace, PhysicalUID: "below-c"}
 	f := newFixture(t, []runtime.Object{logicalNamespace(), config}, nil, recorded)

@@ -294,7 +294,7 @@ func (s *session) claimed(ctx context.Context, kind workload.Kind, o *fleetv1alp
 	if ref.Namespace != "" {
 		get = s.up.dynamic.Resource(kind.GroupVersionResource()).Namespace(ref.Namespace).Get
 	}
-	obj, err := get(scope.WithCluster(ctx, logicalcluster.Name(o.Spec.Claim.Cluster)), ref.Name, metav1.GetOptions{})
+	obj, err := get(scope.WithCluster(ctx, logicalcluster.Name(o.Spec.Claim.LogicalCluster)), ref.Name, metav1.GetOptions{})
 	key, _ := keyOfClaim(o)
 	switch {
 	case isGone(err, key), isNamespaceGone(err):

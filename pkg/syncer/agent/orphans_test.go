@@ -71,7 +71,7 @@ func TestWhatNothingAboveKnowsIsListedOnceAndLeftAlone(t *testing.T) {
 		Object: fleetv1alpha1.PhysicalObject{
 			Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: physicalSpace, Name: "conf", UID: "below-c",
 		},
-		Claim: fleetv1alpha1.ClaimedObject{Cluster: "shop", Namespace: "web", Name: "conf", UID: "gone-below-c"},
+		Claim: fleetv1alpha1.ClaimedObject{LogicalCluster: "shop", Namespace: "web", Name: "conf", UID: "gone-below-c"},
 	}
 	if diff := cmp.Diff(want, listed[0].Spec); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -36,7 +36,7 @@ func TestAReportWaitsForTheOneBefore(t *testing.T) {
 func TestOnlyAnotherStatusFromBelowWaits(t *testing.T) {
 	made := func(change func(*placementv1alpha1.Copy)) *placementv1alpha1.Copy {
 		c := &placementv1alpha1.Copy{
-			Spec:   placementv1alpha1.CopySpec{Cluster: "east"},
+			Spec:   placementv1alpha1.CopySpec{PhysicalCluster: "east"},
 			Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, PhysicalUID: "p", AppliedGeneration: 1},
 		}
 		change(c)
@@ -67,7 +67,7 @@ func TestOnlyAnotherStatusFromBelowWaits(t *testing.T) {
 func TestWhatWasAppliedIsReportedWithWhatControllersBelowSayOfIt(t *testing.T) {
 	applied := func(change func(*placementv1alpha1.CopyStatus)) *placementv1alpha1.Copy {
 		c := &placementv1alpha1.Copy{
-			Spec: placementv1alpha1.CopySpec{Cluster: "east"},
+			Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"},
 			Status: placementv1alpha1.CopyStatus{
 				State: placementv1alpha1.CopySynced, PhysicalNamespace: "n", PhysicalUID: "p",
 				AppliedGeneration: 2, ObservedGeneration: 1, PhysicalGeneration: 2,

@@ -388,7 +388,7 @@ func TestWhatAQuotaRulesWaitsUntilItIsCounted(t *testing.T) {
 	key := keyOf(kindNamed("ResourceQuota"), quota)
 	record.Namespace, record.Name = "web", key.ref(kindNamed("ResourceQuota")).CopyName("east")
 	record.Annotations = map[string]string{logicalcluster.AnnotationKey: "shop"}
-	record.Spec.Cluster = "east"
+	record.Spec.PhysicalCluster = "east"
 	record.Spec.Object = placementv1alpha1.ObjectReference{Version: "v1", Resource: "resourcequotas", Kind: "ResourceQuota", Name: "small", UID: "up-quota"}
 	record.Status.State = placementv1alpha1.CopySynced
 

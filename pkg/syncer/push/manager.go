@@ -30,8 +30,8 @@ const look = 30 * time.Second
 type Config struct {
 	Client versioned.Interface
 	Kube   kubernetes.Interface
-	// Clusters holds the PhysicalClusters.
-	Clusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	// PhysicalClusters holds the PhysicalClusters.
+	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	// Secrets, if not nil, tells of changed Secrets at once (only metadata is
 	// needed); else they are looked at every 30 s.
 	Secrets *controller.Informer[*metav1.PartialObjectMetadata]
@@ -75,10 +75,10 @@ func runAgent(ctx context.Context, c agent.Config) error {
 
 // Run works until ctx is done and every agent has ended.
 func (m *Manager) Run(ctx context.Context) {
-	if m.Clusters.WaitForSync(ctx) != nil {
+	if m.PhysicalClusters.WaitForSync(ctx) != nil {
 		return
 	}
-	m.Clusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
+	m.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
 		if old != nil && new != nil && old.Generation == new.Generation && old.UID == new.UID {
 			return
 		}
@@ -104,7 +104,7 @@ func (m *Manager) secretChanged(old, new *metav1.PartialObjectMetadata) {
 	if r.Cluster != scope.Root {
 		return
 	}
-	for _, pc := range m.Clusters.List() {
+	for _, pc := range m.PhysicalClusters.List() {
 		ref := pc.Spec.Connection.KubeconfigSecretRef
 		if ref != nil && ref.Namespace == r.Namespace && ref.Name == r.Name {
 			m.queue.Enqueue(controller.RequestFor(pc))
@@ -114,7 +114,7 @@ func (m *Manager) secretChanged(old, new *metav1.PartialObjectMetadata) {
 
 // reconcile starts, restarts or stops the agent of one PhysicalCluster.
 func (m *Manager) reconcile(ctx context.Context, r controller.Request) (controller.Result, error) {
-	pc, ok := m.Clusters.Get(r)
+	pc, ok := m.PhysicalClusters.Get(r)
 	// An agent stays while its PhysicalCluster is being deleted: it is the one who
 	// removes the copies. A forgotten one has nobody to talk to.
 	if !ok || pc.Spec.Connection.Type != fleetv1alpha1.ConnectionPush || pc.Spec.Forget {
@@ -177,7 +177,7 @@ func (m *Manager) ensure(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster,
 	logger := klog.FromContext(ctx).WithValues("target", pc.Name)
 	m.agents.Go(func() {
 		defer close(next.done)
-		err := m.start(klog.NewContext(ctx, logger), agent.Config{Target: pc.Name, Upstream: m.Upstream, Physical: config})
+		err := m.start(klog.NewContext(ctx, logger), agent.Config{PhysicalCluster: pc.Name, Upstream: m.Upstream, Physical: config})
 		if err != nil && ctx.Err() == nil {
 			logger.Error(err, "The syncer ended")
 		}

@@ -61,17 +61,17 @@ func TestAnAgentRunsWhileItsPhysicalClusterWantsOne(t *testing.T) {
 	started := make(chan struct{}, 10)
 	m := New(Config{Client: atollfake.NewSimpleClientset(east()), Kube: kubefake.NewClientset(secret)})
 	m.start = func(ctx context.Context, c agent.Config) error {
-		note("start " + c.Target + " " + c.Physical.Host)
+		note("start " + c.PhysicalCluster + " " + c.Physical.Host)
 		started <- struct{}{}
 		<-ctx.Done()
-		note("stop " + c.Target)
+		note("stop " + c.PhysicalCluster)
 		return nil
 	}
 	reconcile := func(change func(*fleetv1alpha1.PhysicalCluster)) {
 		t.Helper()
 		pc := east()
 		change(pc)
-		m.Clusters = clusters(t, pc)
+		m.PhysicalClusters = clusters(t, pc)
 		if _, err := m.reconcile(t.Context(), controller.Request{Cluster: "root", Name: "east"}); err != nil {
 			t.Fatal(err)
 		}

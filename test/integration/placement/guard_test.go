@@ -60,7 +60,7 @@ func testRecords(t *testing.T) {
 	placements := shared.Atoll.PlacementV1alpha1().Placements("web")
 	forbidden(t, "deleting a Placement", placements.Delete(ctx, placementv1alpha1.NamespaceUnit, metav1.DeleteOptions{}), "only the scheduler writes")
 	p := placementOf(t, ctx, "web")
-	p.Spec.Decision.Clusters[0].Name = "elsewhere"
+	p.Spec.Decision.PhysicalClusters[0].Name = "elsewhere"
 	_, err := placements.Update(ctx, p, metav1.UpdateOptions{})
 	forbidden(t, "changing a Placement", err, "only the scheduler writes")
 	forbidden(t, "deleting all Placements", placements.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}), "only the scheduler writes")
@@ -78,7 +78,7 @@ func aCopy(cluster, name string) *placementv1alpha1.Copy {
 	kind, _ := workload.ByResource(placementResource)
 	return &placementv1alpha1.Copy{
 		ObjectMeta: metav1.ObjectMeta{Name: syncer.CopyName(placementResource, name, cluster)},
-		Spec: placementv1alpha1.CopySpec{Cluster: cluster, Object: placementv1alpha1.ObjectReference{
+		Spec: placementv1alpha1.CopySpec{PhysicalCluster: cluster, Object: placementv1alpha1.ObjectReference{
 			Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind, Name: name, UID: "1",
 		}},
 		Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyPending},

@@ -42,7 +42,7 @@ func testOrphansAreListedByTheirSyncer(t *testing.T) {
 	_, asSouth := syncerClients(t, "south")
 	_, asWest := syncerClients(t, "west")
 	own := asSouth.FleetV1alpha1().Orphans()
-	claim := fleetv1alpha1.ClaimedObject{Cluster: "nowhere", Namespace: "web", Name: "a", UID: "u"}
+	claim := fleetv1alpha1.ClaimedObject{LogicalCluster: "nowhere", Namespace: "web", Name: "a", UID: "u"}
 
 	_, err := orphans.Create(root(t), anOrphan("south", "b1", claim), metav1.CreateOptions{})
 	forbidden(t, "an Orphan that an admin makes", err, "only the syncer of a physical cluster lists")
@@ -113,10 +113,10 @@ func testOrphansAreAskedForAndOrdered(t *testing.T) {
 	namespace(t, ctx, "web")
 	a := create(t, ctx, "web", deployment("a"))
 	uids := map[string]fleetv1alpha1.ClaimedObject{
-		"exists":     {Cluster: cluster.String(), Namespace: "web", Name: "a", UID: a.UID},
-		"other":      {Cluster: cluster.String(), Namespace: "web", Name: "a", UID: "before"},
-		"gone":       {Cluster: cluster.String(), Namespace: "web", Name: "b", UID: "before"},
-		"no cluster": {Cluster: "nowhere", Namespace: "web", Name: "a", UID: "before"},
+		"exists":     {LogicalCluster: cluster.String(), Namespace: "web", Name: "a", UID: a.UID},
+		"other":      {LogicalCluster: cluster.String(), Namespace: "web", Name: "a", UID: "before"},
+		"gone":       {LogicalCluster: cluster.String(), Namespace: "web", Name: "b", UID: "before"},
+		"no cluster": {LogicalCluster: "nowhere", Namespace: "web", Name: "a", UID: "before"},
 	}
 	names := map[string]string{}
 	for below, claim := range uids {

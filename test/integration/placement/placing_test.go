@@ -35,9 +35,9 @@ func testFirst(t *testing.T) {
 	}
 	p := placementOf(t, ctx, "web")
 	wantDecision := &placementv1alpha1.Decision{
-		Clusters:      []placementv1alpha1.DecidedCluster{{Name: "west"}},
-		Policies:      []placementv1alpha1.PolicyReference{{Name: "first", Generation: 1}},
-		SchedulerName: "atoll",
+		PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "west"}},
+		Policies:         []placementv1alpha1.PolicyReference{{Name: "first", Generation: 1}},
+		SchedulerName:    "atoll",
 	}
 	if diff := cmp.Diff(wantDecision, p.Spec.Decision); diff != "" {
 		t.Errorf("decision (-want +got):\n%s", diff)
@@ -45,7 +45,7 @@ func testFirst(t *testing.T) {
 	if !meta.IsStatusConditionTrue(p.Status.Conditions, placementv1alpha1.ConditionScheduled) {
 		t.Errorf("Scheduled is not True: %+v", p.Status.Conditions)
 	}
-	i := slices.IndexFunc(p.Status.Rejected, func(r placementv1alpha1.RejectedCluster) bool { return r.Cluster == "east" })
+	i := slices.IndexFunc(p.Status.Rejected, func(r placementv1alpha1.RejectedPhysicalCluster) bool { return r.PhysicalCluster == "east" })
 	if i < 0 || p.Status.Rejected[i].Reason != "PolicyMismatch" {
 		t.Errorf("no reason for east: %+v", p.Status.Rejected)
 	}
@@ -244,7 +244,7 @@ func testPin(t *testing.T) {
 	ctx := newCluster(t, "pin")
 	client := shared.Kube.CoreV1().Namespaces()
 	pinned := func(name, pin string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{placementv1alpha1.ClusterAnnotation: pin}}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{placementv1alpha1.PhysicalClusterAnnotation: pin}}}
 	}
 	if _, err := client.Create(ctx, pinned("lost", "atlantis"), metav1.CreateOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `there is no physical cluster "atlantis"`) {
 		t.Errorf("a pin to nowhere: %v", err)
@@ -259,7 +259,7 @@ func testPin(t *testing.T) {
 	}
 	namespace(t, ctx, "late")
 	pin := func(namespace, value string) error {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, placementv1alpha1.ClusterAnnotation, value)
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, placementv1alpha1.PhysicalClusterAnnotation, value)
 		_, err := client.Patch(ctx, namespace, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
@@ -294,7 +294,7 @@ func testRace(t *testing.T) {
 		})
 	}
 	running.Wait()
-	want := placementOf(t, ctx, "web").Spec.Decision.Clusters[0].Name
+	want := placementOf(t, ctx, "web").Spec.Decision.PhysicalClusters[0].Name
 	for i, g := range got {
 		if g != want {
 			t.Errorf("object %d is on %s, the namespace on %s", i, g, want)

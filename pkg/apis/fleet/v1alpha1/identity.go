@@ -21,9 +21,9 @@ const (
 // the PhysicalCluster that it belongs to.
 const IdentitiesName = "physical-cluster-identities"
 
-// ClusterIdentity says which cluster a PhysicalCluster is. Nothing is written to,
+// PhysicalClusterIdentity says which cluster a PhysicalCluster is. Nothing is written to,
 // believed of, or reported from any other.
-type ClusterIdentity struct {
+type PhysicalClusterIdentity struct {
 	// uid is the UID of the namespace kube-system. Its syncer records it with the
 	// first contact; another one takes its place only if spec.identity names it.
 	// +optional

@@ -81,7 +81,7 @@ type PhysicalObject struct {
 
 // ClaimedObject names an object of a logical cluster, of the same kind.
 type ClaimedObject struct {
-	Cluster string `json:"cluster"`
+	LogicalCluster string `json:"logicalCluster"`
 	// namespace is the logical one; of a Namespace, itself.
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`

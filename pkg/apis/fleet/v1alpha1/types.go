@@ -133,7 +133,7 @@ type PhysicalClusterStatus struct {
 	ControlPlane string `json:"controlPlane,omitempty"`
 	// identity says which cluster this is.
 	// +optional
-	Identity ClusterIdentity `json:"identity,omitzero"`
+	Identity PhysicalClusterIdentity `json:"identity,omitzero"`
 	// version is the Kubernetes version, such as v1.37.1.
 	// +optional
 	Version string `json:"version,omitempty"`

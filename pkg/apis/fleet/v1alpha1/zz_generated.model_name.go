@@ -11,11 +11,6 @@ func (in ClaimedObject) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
-func (in ClusterIdentity) OpenAPIModelName() string {
-	return "dev.atoll.fleet.v1alpha1.ClusterIdentity"
-}
-
-// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Connection) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Connection"
 }
@@ -58,6 +53,11 @@ func (in OrphansOrder) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PhysicalCluster) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.PhysicalCluster"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PhysicalClusterIdentity) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PhysicalClusterIdentity"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -28,9 +28,9 @@ const (
 	RuntimeHandlerAnnotation = "placement.atoll.dev/runtime-handler"
 )
 
-// ClusterAnnotation is the one key of the domain that users may set: on a
+// PhysicalClusterAnnotation is the one key of the domain that users may set: on a
 // Namespace, the PhysicalCluster that it must be placed on.
-const ClusterAnnotation = "placement.atoll.dev/cluster"
+const PhysicalClusterAnnotation = "placement.atoll.dev/physical-cluster"
 
 // Keys that the syncer writes on copies, so that a physical cluster explains
 // itself.
@@ -43,10 +43,10 @@ const (
 )
 
 // IsSystemKey reports whether a label, annotation or finalizer key belongs to
-// the system: the domain atoll.dev and below (save ClusterAnnotation), and
+// the system: the domain atoll.dev and below (save PhysicalClusterAnnotation), and
 // kcp.io/cluster.
 func IsSystemKey(key string) bool {
-	if key == ClusterAnnotation {
+	if key == PhysicalClusterAnnotation {
 		return false
 	}
 	if key == "kcp.io/cluster" {

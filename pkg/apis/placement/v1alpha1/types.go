@@ -102,10 +102,10 @@ type PlacementSpec struct {
 
 // Decision names the targets.
 type Decision struct {
-	// clusters are the targets, sorted by name.
+	// physicalClusters are the targets, sorted by name.
 	// +listType=map
 	// +listMapKey=name
-	Clusters []DecidedCluster `json:"clusters"`
+	PhysicalClusters []DecidedPhysicalCluster `json:"physicalClusters"`
 	// policies are the policies that were heard, with their generations.
 	// +optional
 	// +listType=atomic
@@ -115,8 +115,8 @@ type Decision struct {
 	SchedulerName string `json:"schedulerName,omitempty"`
 }
 
-// DecidedCluster is one target.
-type DecidedCluster struct {
+// DecidedPhysicalCluster is one target.
+type DecidedPhysicalCluster struct {
 	// name of the PhysicalCluster.
 	Name string `json:"name"`
 }
@@ -149,13 +149,13 @@ const (
 type PlacementStatus struct {
 	// +optional
 	// +listType=map
-	// +listMapKey=cluster
+	// +listMapKey=physicalCluster
 	Targets []TargetStatus `json:"targets,omitempty"`
 	// rejected has the reason for each physical cluster that was not chosen.
 	// +optional
 	// +listType=map
-	// +listMapKey=cluster
-	Rejected []RejectedCluster `json:"rejected,omitempty"`
+	// +listMapKey=physicalCluster
+	Rejected []RejectedPhysicalCluster `json:"rejected,omitempty"`
 	// conditions: Scheduled, Settled.
 	// +optional
 	// +listType=map
@@ -165,8 +165,8 @@ type PlacementStatus struct {
 
 // TargetStatus is the state of one target.
 type TargetStatus struct {
-	Cluster string      `json:"cluster"`
-	Phase   TargetPhase `json:"phase"`
+	PhysicalCluster string      `json:"physicalCluster"`
+	Phase           TargetPhase `json:"phase"`
 	// since is when the phase was entered.
 	// +optional
 	Since metav1.Time `json:"since,omitempty"`
@@ -174,9 +174,9 @@ type TargetStatus struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// RejectedCluster says why a physical cluster was not chosen.
-type RejectedCluster struct {
-	Cluster string `json:"cluster"`
+// RejectedPhysicalCluster says why a physical cluster was not chosen.
+type RejectedPhysicalCluster struct {
+	PhysicalCluster string `json:"physicalCluster"`
 	// reason is a CamelCase word, message the sentence for people.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
@@ -215,8 +215,8 @@ type Copy struct {
 type CopySpec struct {
 	// object is what is copied.
 	Object ObjectReference `json:"object"`
-	// cluster is the target: the name of a PhysicalCluster.
-	Cluster string `json:"cluster"`
+	// physicalCluster is the target: the name of a PhysicalCluster.
+	PhysicalCluster string `json:"physicalCluster"`
 }
 
 // ObjectReference names an object of the Copy's namespace by UID.

@@ -36,8 +36,8 @@ func (in CopyStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
-func (in DecidedCluster) OpenAPIModelName() string {
-	return "dev.atoll.placement.v1alpha1.DecidedCluster"
+func (in DecidedPhysicalCluster) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.DecidedPhysicalCluster"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -81,8 +81,8 @@ func (in PolicySpec) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
-func (in RejectedCluster) OpenAPIModelName() string {
-	return "dev.atoll.placement.v1alpha1.RejectedCluster"
+func (in RejectedPhysicalCluster) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.RejectedPhysicalCluster"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -101,7 +101,7 @@ func Orphan() Kind {
 			if object.Namespace != "" {
 				below = object.Namespace + "/" + object.Name
 			}
-			claimed := claim.Cluster + "/" + claim.Namespace
+			claimed := claim.LogicalCluster + "/" + claim.Namespace
 			if object.Namespace != "" {
 				claimed += "/" + claim.Name
 			}
@@ -147,14 +147,14 @@ func Placement() Kind {
 		Status:   func(o runtime.Object) any { return &o.(*placement.Placement).Status },
 		Validate: validatePlacement,
 		Columns: []metav1.TableColumnDefinition{
-			column("Clusters", "The targets."), column("Scheduled", "Whether there is a decision."),
+			column("Physical Clusters", "The targets."), column("Scheduled", "Whether there is a decision."),
 			column("Settled", "Whether every copy is in place."), wideColumn("Message", "Why not."),
 		},
 		Row: func(o runtime.Object) []any {
 			p := o.(*placement.Placement)
 			names := []string{}
 			if p.Spec.Decision != nil {
-				for _, c := range p.Spec.Decision.Clusters {
+				for _, c := range p.Spec.Decision.PhysicalClusters {
 					names = append(names, c.Name)
 				}
 			}
@@ -179,7 +179,7 @@ func Copy() Kind {
 		Spec:     func(o runtime.Object) any { return &o.(*placement.Copy).Spec },
 		Validate: validateCopy,
 		Columns: []metav1.TableColumnDefinition{
-			column("Object", "What is copied."), column("Cluster", "The target."), column("State", "How far the copy is."),
+			column("Object", "What is copied."), column("Physical Cluster", "The target."), column("State", "How far the copy is."),
 			column("Reason", "Why."), wideColumn("Message", "In words."),
 		},
 		Row: func(o runtime.Object) []any {
@@ -188,7 +188,7 @@ func Copy() Kind {
 			if c.Spec.Object.Group != "" {
 				resource += "." + c.Spec.Object.Group
 			}
-			return []any{resource + "/" + c.Spec.Object.Name, c.Spec.Cluster, string(c.Status.State), c.Status.Reason, c.Status.Message}
+			return []any{resource + "/" + c.Spec.Object.Name, c.Spec.PhysicalCluster, string(c.Status.State), c.Status.Reason, c.Status.Message}
 		},
 	}
 }

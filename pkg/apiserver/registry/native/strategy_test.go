@@ -124,7 +124,7 @@ func TestServerSideApplyOwnsOnlyWhatTheEndpointWrites(t *testing.T) {
 func TestATableHasTheNameTheColumnsOfTheKindAndTheAge(t *testing.T) {
 	t.Parallel()
 	decided := placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: "namespace", Namespace: "web"}}
-	decided.Spec.Decision = &placement.Decision{Clusters: []placement.DecidedCluster{{Name: "east"}, {Name: "west"}}}
+	decided.Spec.Decision = &placement.Decision{PhysicalClusters: []placement.DecidedPhysicalCluster{{Name: "east"}, {Name: "west"}}}
 	decided.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionTrue, Message: "fits"}}
 	pending := placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: "namespace", Namespace: "db"}}
 	pending.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionFalse, Message: "no cluster is Ready"}}
@@ -142,7 +142,7 @@ func TestATableHasTheNameTheColumnsOfTheKindAndTheAge(t *testing.T) {
 	for _, r := range table.Rows {
 		rows = append(rows, r.Cells)
 	}
-	if diff := cmp.Diff([]string{"Name", "Clusters", "Scheduled", "Settled", "Message", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "Physical Clusters", "Scheduled", "Settled", "Message", "Age"}, columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	want := [][]any{

@@ -135,7 +135,7 @@ func validateOrphan(obj, old runtime.Object) field.ErrorList {
 		{object.Child("group"), spec.Object.Group, true}, {object.Child("version"), spec.Object.Version, false},
 		{object.Child("resource"), spec.Object.Resource, false}, {object.Child("kind"), spec.Object.Kind, false},
 		{object.Child("namespace"), spec.Object.Namespace, true}, {object.Child("name"), spec.Object.Name, false},
-		{object.Child("uid"), string(spec.Object.UID), false}, {claim.Child("cluster"), spec.Claim.Cluster, false},
+		{object.Child("uid"), string(spec.Object.UID), false}, {claim.Child("logicalCluster"), spec.Claim.LogicalCluster, false},
 		{claim.Child("namespace"), spec.Claim.Namespace, false}, {claim.Child("name"), spec.Claim.Name, false},
 		{claim.Child("uid"), string(spec.Claim.UID), false},
 	} {
@@ -177,12 +177,12 @@ func validatePlacement(obj, old runtime.Object) field.ErrorList {
 	}
 	path := specPath.Child("decision")
 	if d := p.Spec.Decision; d != nil {
-		if len(d.Clusters) == 0 {
-			errs = append(errs, field.Required(path.Child("clusters"), "a decision names at least one physical cluster"))
+		if len(d.PhysicalClusters) == 0 {
+			errs = append(errs, field.Required(path.Child("physicalClusters"), "a decision names at least one physical cluster"))
 		}
 		seen := map[string]bool{}
-		for i, c := range d.Clusters {
-			at := path.Child("clusters").Index(i).Child("name")
+		for i, c := range d.PhysicalClusters {
+			at := path.Child("physicalClusters").Index(i).Child("name")
 			if problem := scope.ValidateName(c.Name); problem != "" {
 				errs = append(errs, field.Invalid(at, c.Name, problem))
 			}
@@ -196,8 +196,8 @@ func validatePlacement(obj, old runtime.Object) field.ErrorList {
 		return errs
 	}
 	if was := old.(*placementapi.Placement).Spec.Decision; was != nil {
-		if p.Spec.Decision == nil || !apiequality.Semantic.DeepEqual(was.Clusters, p.Spec.Decision.Clusters) {
-			errs = append(errs, field.Forbidden(path.Child("clusters"), "a decision is final: the first writer wins"))
+		if p.Spec.Decision == nil || !apiequality.Semantic.DeepEqual(was.PhysicalClusters, p.Spec.Decision.PhysicalClusters) {
+			errs = append(errs, field.Forbidden(path.Child("physicalClusters"), "a decision is final: the first writer wins"))
 		}
 	}
 	return errs
@@ -206,8 +206,8 @@ func validatePlacement(obj, old runtime.Object) field.ErrorList {
 func validateCopy(obj, old runtime.Object) field.ErrorList {
 	var errs field.ErrorList
 	c := obj.(*placementapi.Copy)
-	if problem := scope.ValidateName(c.Spec.Cluster); problem != "" {
-		errs = append(errs, field.Invalid(specPath.Child("cluster"), c.Spec.Cluster, problem))
+	if problem := scope.ValidateName(c.Spec.PhysicalCluster); problem != "" {
+		errs = append(errs, field.Invalid(specPath.Child("physicalCluster"), c.Spec.PhysicalCluster, problem))
 	}
 	o, path := c.Spec.Object, specPath.Child("object")
 	for name, value := range map[string]string{"version": o.Version, "resource": o.Resource, "kind": o.Kind, "name": o.Name, "uid": string(o.UID)} {

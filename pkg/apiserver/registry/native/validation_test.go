@@ -87,7 +87,7 @@ func decision(clusters ...string) *placement.Placement {
 	p := &placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: placement.NamespaceUnit, Namespace: "web"}}
 	p.Spec.Decision = &placement.Decision{}
 	for _, c := range clusters {
-		p.Spec.Decision.Clusters = append(p.Spec.Decision.Clusters, placement.DecidedCluster{Name: c})
+		p.Spec.Decision.PhysicalClusters = append(p.Spec.Decision.PhysicalClusters, placement.DecidedPhysicalCluster{Name: c})
 	}
 	return p
 }
@@ -104,9 +104,9 @@ func TestADecisionNamesEachPhysicalClusterOnce(t *testing.T) {
 	}{
 		{"two clusters", "", decision("east", "west")},
 		{"none yet", "", undecided},
-		{"for no cluster", "spec.decision.clusters FieldValueRequired", decision()},
-		{"one twice", "spec.decision.clusters[1].name FieldValueDuplicate", decision("east", "east")},
-		{"a name that is none", "spec.decision.clusters[0].name FieldValueInvalid", decision("a/b")},
+		{"for no cluster", "spec.decision.physicalClusters FieldValueRequired", decision()},
+		{"one twice", "spec.decision.physicalClusters[1].name FieldValueDuplicate", decision("east", "east")},
+		{"a name that is none", "spec.decision.physicalClusters[0].name FieldValueInvalid", decision("a/b")},
 		{"of another unit", "metadata.name FieldValueInvalid", other},
 	} {
 		expectProblems(t, Placement(), c.name, c.obj, nil, c.want)
@@ -115,7 +115,7 @@ func TestADecisionNamesEachPhysicalClusterOnce(t *testing.T) {
 
 func copyOf(uid types.UID, cluster string, state placement.CopyState) *placement.Copy {
 	c := &placement.Copy{ObjectMeta: metav1.ObjectMeta{Name: "copy", Namespace: "web"}}
-	c.Spec.Cluster = cluster
+	c.Spec.PhysicalCluster = cluster
 	c.Spec.Object = placement.ObjectReference{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Name: "web", UID: uid}
 	c.Status.State = state
 	return c
@@ -129,7 +129,7 @@ func TestACopyNamesOneObjectOnOneClusterForEver(t *testing.T) {
 	}{
 		{"new", "", copyOf("1", "east", placement.CopyPending), nil},
 		{"of no object in particular", "spec.object.uid FieldValueRequired", copyOf("", "east", placement.CopyPending), nil},
-		{"nowhere", "spec.cluster FieldValueInvalid", copyOf("1", "", placement.CopyPending), nil},
+		{"nowhere", "spec.physicalCluster FieldValueInvalid", copyOf("1", "", placement.CopyPending), nil},
 		{"in a state that is none", "status.state FieldValueNotSupported", copyOf("1", "east", "Dreaming"), nil},
 		{"its state changes", "", copyOf("1", "east", placement.CopySynced), copyOf("1", "east", placement.CopyPending)},
 		{"it goes elsewhere", "spec FieldValueForbidden", copyOf("1", "west", placement.CopySynced), copyOf("1", "east", placement.CopySynced)},

@@ -11,7 +11,7 @@ import (
 //
 // ClaimedObject names an object of a logical cluster, of the same kind.
 type ClaimedObjectApplyConfiguration struct {
-	Cluster *string `json:"cluster,omitempty"`
+	LogicalCluster *string `json:"logicalCluster,omitempty"`
 	// namespace is the logical one; of a Namespace, itself.
 	Namespace *string    `json:"namespace,omitempty"`
 	Name      *string    `json:"name,omitempty"`
@@ -24,11 +24,11 @@ func ClaimedObject() *ClaimedObjectApplyConfiguration {
 	return &ClaimedObjectApplyConfiguration{}
 }
 
-// WithCluster sets the Cluster field in the declarative configuration to the given value
+// WithLogicalCluster sets the LogicalCluster field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Cluster field is set to the value of the last call.
-func (b *ClaimedObjectApplyConfiguration) WithCluster(value string) *ClaimedObjectApplyConfiguration {
-	b.Cluster = &value
+// If called multiple times, the LogicalCluster field is set to the value of the last call.
+func (b *ClaimedObjectApplyConfiguration) WithLogicalCluster(value string) *ClaimedObjectApplyConfiguration {
+	b.LogicalCluster = &value
 	return b
 }
 

@@ -18,7 +18,7 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// the physical cluster (label atoll.dev/managed-by). Set by the server.
 	ControlPlane *string `json:"controlPlane,omitempty"`
 	// identity says which cluster this is.
-	Identity *ClusterIdentityApplyConfiguration `json:"identity,omitempty"`
+	Identity *PhysicalClusterIdentityApplyConfiguration `json:"identity,omitempty"`
 	// version is the Kubernetes version, such as v1.37.1.
 	Version *string `json:"version,omitempty"`
 	// nodes is the number of nodes that are ready and schedulable.
@@ -74,7 +74,7 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithControlPlane(value string)
 // WithIdentity sets the Identity field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Identity field is set to the value of the last call.
-func (b *PhysicalClusterStatusApplyConfiguration) WithIdentity(value *ClusterIdentityApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+func (b *PhysicalClusterStatusApplyConfiguration) WithIdentity(value *PhysicalClusterIdentityApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
 	b.Identity = value
 	return b
 }

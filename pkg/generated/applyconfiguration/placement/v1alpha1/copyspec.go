@@ -9,8 +9,8 @@ package v1alpha1
 type CopySpecApplyConfiguration struct {
 	// object is what is copied.
 	Object *ObjectReferenceApplyConfiguration `json:"object,omitempty"`
-	// cluster is the target: the name of a PhysicalCluster.
-	Cluster *string `json:"cluster,omitempty"`
+	// physicalCluster is the target: the name of a PhysicalCluster.
+	PhysicalCluster *string `json:"physicalCluster,omitempty"`
 }
 
 // CopySpecApplyConfiguration constructs a declarative configuration of the CopySpec type for use with
@@ -27,10 +27,10 @@ func (b *CopySpecApplyConfiguration) WithObject(value *ObjectReferenceApplyConfi
 	return b
 }
 
-// WithCluster sets the Cluster field in the declarative configuration to the given value
+// WithPhysicalCluster sets the PhysicalCluster field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Cluster field is set to the value of the last call.
-func (b *CopySpecApplyConfiguration) WithCluster(value string) *CopySpecApplyConfiguration {
-	b.Cluster = &value
+// If called multiple times, the PhysicalCluster field is set to the value of the last call.
+func (b *CopySpecApplyConfiguration) WithPhysicalCluster(value string) *CopySpecApplyConfiguration {
+	b.PhysicalCluster = &value
 	return b
 }

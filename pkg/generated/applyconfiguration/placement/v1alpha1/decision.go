@@ -7,8 +7,8 @@ package v1alpha1
 //
 // Decision names the targets.
 type DecisionApplyConfiguration struct {
-	// clusters are the targets, sorted by name.
-	Clusters []DecidedClusterApplyConfiguration `json:"clusters,omitempty"`
+	// physicalClusters are the targets, sorted by name.
+	PhysicalClusters []DecidedPhysicalClusterApplyConfiguration `json:"physicalClusters,omitempty"`
 	// policies are the policies that were heard, with their generations.
 	Policies []PolicyReferenceApplyConfiguration `json:"policies,omitempty"`
 	// schedulerName is who decided.
@@ -21,15 +21,15 @@ func Decision() *DecisionApplyConfiguration {
 	return &DecisionApplyConfiguration{}
 }
 
-// WithClusters adds the given value to the Clusters field in the declarative configuration
+// WithPhysicalClusters adds the given value to the PhysicalClusters field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Clusters field.
-func (b *DecisionApplyConfiguration) WithClusters(values ...*DecidedClusterApplyConfiguration) *DecisionApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the PhysicalClusters field.
+func (b *DecisionApplyConfiguration) WithPhysicalClusters(values ...*DecidedPhysicalClusterApplyConfiguration) *DecisionApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
-			panic("nil value passed to WithClusters")
+			panic("nil value passed to WithPhysicalClusters")
 		}
-		b.Clusters = append(b.Clusters, *values[i])
+		b.PhysicalClusters = append(b.PhysicalClusters, *values[i])
 	}
 	return b
 }

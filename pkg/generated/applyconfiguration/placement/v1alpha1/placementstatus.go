@@ -13,7 +13,7 @@ import (
 type PlacementStatusApplyConfiguration struct {
 	Targets []TargetStatusApplyConfiguration `json:"targets,omitempty"`
 	// rejected has the reason for each physical cluster that was not chosen.
-	Rejected []RejectedClusterApplyConfiguration `json:"rejected,omitempty"`
+	Rejected []RejectedPhysicalClusterApplyConfiguration `json:"rejected,omitempty"`
 	// conditions: Scheduled, Settled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
@@ -40,7 +40,7 @@ func (b *PlacementStatusApplyConfiguration) WithTargets(values ...*TargetStatusA
 // WithRejected adds the given value to the Rejected field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Rejected field.
-func (b *PlacementStatusApplyConfiguration) WithRejected(values ...*RejectedClusterApplyConfiguration) *PlacementStatusApplyConfiguration {
+func (b *PlacementStatusApplyConfiguration) WithRejected(values ...*RejectedPhysicalClusterApplyConfiguration) *PlacementStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithRejected")

@@ -12,8 +12,8 @@ import (
 //
 // TargetStatus is the state of one target.
 type TargetStatusApplyConfiguration struct {
-	Cluster *string                        `json:"cluster,omitempty"`
-	Phase   *placementv1alpha1.TargetPhase `json:"phase,omitempty"`
+	PhysicalCluster *string                        `json:"physicalCluster,omitempty"`
+	Phase           *placementv1alpha1.TargetPhase `json:"phase,omitempty"`
 	// since is when the phase was entered.
 	Since  *v1.Time `json:"since,omitempty"`
 	Reason *string  `json:"reason,omitempty"`
@@ -25,11 +25,11 @@ func TargetStatus() *TargetStatusApplyConfiguration {
 	return &TargetStatusApplyConfiguration{}
 }
 
-// WithCluster sets the Cluster field in the declarative configuration to the given value
+// WithPhysicalCluster sets the PhysicalCluster field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Cluster field is set to the value of the last call.
-func (b *TargetStatusApplyConfiguration) WithCluster(value string) *TargetStatusApplyConfiguration {
-	b.Cluster = &value
+// If called multiple times, the PhysicalCluster field is set to the value of the last call.
+func (b *TargetStatusApplyConfiguration) WithPhysicalCluster(value string) *TargetStatusApplyConfiguration {
+	b.PhysicalCluster = &value
 	return b
 }
 

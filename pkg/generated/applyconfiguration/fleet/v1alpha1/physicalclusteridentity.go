@@ -7,12 +7,12 @@ import (
 	types "k8s.io/apimachinery/pkg/types"
 )
 
-// ClusterIdentityApplyConfiguration represents a declarative configuration of the ClusterIdentity type for use
+// PhysicalClusterIdentityApplyConfiguration represents a declarative configuration of the PhysicalClusterIdentity type for use
 // with apply.
 //
-// ClusterIdentity says which cluster a PhysicalCluster is. Nothing is written to,
+// PhysicalClusterIdentity says which cluster a PhysicalCluster is. Nothing is written to,
 // believed of, or reported from any other.
-type ClusterIdentityApplyConfiguration struct {
+type PhysicalClusterIdentityApplyConfiguration struct {
 	// uid is the UID of the namespace kube-system. Its syncer records it with the
 	// first contact; another one takes its place only if spec.identity names it.
 	UID *types.UID `json:"uid,omitempty"`
@@ -29,16 +29,16 @@ type ClusterIdentityApplyConfiguration struct {
 	Emptied *v1.Time `json:"emptied,omitempty"`
 }
 
-// ClusterIdentityApplyConfiguration constructs a declarative configuration of the ClusterIdentity type for use with
+// PhysicalClusterIdentityApplyConfiguration constructs a declarative configuration of the PhysicalClusterIdentity type for use with
 // apply.
-func ClusterIdentity() *ClusterIdentityApplyConfiguration {
-	return &ClusterIdentityApplyConfiguration{}
+func PhysicalClusterIdentity() *PhysicalClusterIdentityApplyConfiguration {
+	return &PhysicalClusterIdentityApplyConfiguration{}
 }
 
 // WithUID sets the UID field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the UID field is set to the value of the last call.
-func (b *ClusterIdentityApplyConfiguration) WithUID(value types.UID) *ClusterIdentityApplyConfiguration {
+func (b *PhysicalClusterIdentityApplyConfiguration) WithUID(value types.UID) *PhysicalClusterIdentityApplyConfiguration {
 	b.UID = &value
 	return b
 }
@@ -46,7 +46,7 @@ func (b *ClusterIdentityApplyConfiguration) WithUID(value types.UID) *ClusterIde
 // WithAccepted sets the Accepted field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Accepted field is set to the value of the last call.
-func (b *ClusterIdentityApplyConfiguration) WithAccepted(value types.UID) *ClusterIdentityApplyConfiguration {
+func (b *PhysicalClusterIdentityApplyConfiguration) WithAccepted(value types.UID) *PhysicalClusterIdentityApplyConfiguration {
 	b.Accepted = &value
 	return b
 }
@@ -54,7 +54,7 @@ func (b *ClusterIdentityApplyConfiguration) WithAccepted(value types.UID) *Clust
 // WithSameAs sets the SameAs field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SameAs field is set to the value of the last call.
-func (b *ClusterIdentityApplyConfiguration) WithSameAs(value string) *ClusterIdentityApplyConfiguration {
+func (b *PhysicalClusterIdentityApplyConfiguration) WithSameAs(value string) *PhysicalClusterIdentityApplyConfiguration {
 	b.SameAs = &value
 	return b
 }
@@ -62,7 +62,7 @@ func (b *ClusterIdentityApplyConfiguration) WithSameAs(value string) *ClusterIde
 // WithPopulated sets the Populated field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Populated field is set to the value of the last call.
-func (b *ClusterIdentityApplyConfiguration) WithPopulated(value bool) *ClusterIdentityApplyConfiguration {
+func (b *PhysicalClusterIdentityApplyConfiguration) WithPopulated(value bool) *PhysicalClusterIdentityApplyConfiguration {
 	b.Populated = &value
 	return b
 }
@@ -70,7 +70,7 @@ func (b *ClusterIdentityApplyConfiguration) WithPopulated(value bool) *ClusterId
 // WithEmptied sets the Emptied field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Emptied field is set to the value of the last call.
-func (b *ClusterIdentityApplyConfiguration) WithEmptied(value v1.Time) *ClusterIdentityApplyConfiguration {
+func (b *PhysicalClusterIdentityApplyConfiguration) WithEmptied(value v1.Time) *PhysicalClusterIdentityApplyConfiguration {
 	b.Emptied = &value
 	return b
 }
