@@ -270,9 +270,9 @@ func TestACopyIsTakenOnlyOfAnObjectThatIsHereForItsSyncer(t *testing.T) {
 	deployment.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{"state":"Removing"}}`
 	elsewhere := deployment.DeepCopy()
 	elsewhere.Name, elsewhere.Annotations[placementv1alpha1.TargetsAnnotation] = "elsewhere", `{"west":{}}`
-	cameUp := deployment.DeepCopy()
-	cameUp.Name, cameUp.Annotations[placementv1alpha1.TargetsAnnotation] = "came-up", `{"east":{"state":"Observed","uid":"1"}}`
-	w.objects = []runtime.Object{deployment, elsewhere, cameUp}
+	mirrored := deployment.DeepCopy()
+	mirrored.Name, mirrored.Annotations[placementv1alpha1.TargetsAnnotation] = "mirrored", `{"east":{"state":"Observed","uid":"1"}}`
+	w.objects = []runtime.Object{deployment, elsewhere, mirrored}
 	f := w.start(t)
 	for _, c := range []struct {
 		what, name string
@@ -285,7 +285,7 @@ func TestACopyIsTakenOnlyOfAnObjectThatIsHereForItsSyncer(t *testing.T) {
 		{"one that nobody knows", "unknown", "u", placementv1alpha1.CopyPending, true},
 		{"one that nobody knows, which is gone below", "unknown", "u", placementv1alpha1.CopyRemoved, false},
 		{"an object for another physical cluster", "elsewhere", "u", placementv1alpha1.CopyPending, true},
-		{"one that was mirrored", "came-up", "u", placementv1alpha1.CopyPending, true},
+		{"one that was mirrored", "mirrored", "u", placementv1alpha1.CopyPending, true},
 	} {
 		obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
 		obj.Spec = placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{

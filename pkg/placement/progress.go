@@ -71,7 +71,7 @@ func Progresses(objects []Object, copies []*placementv1alpha1.Copy) map[string]P
 	return progress
 }
 
-// Status is the status of a placement, brought up to date with the progress on
+// Status is the status of a placement, updated with the progress on
 // its targets. A target becomes Active once everything that is wanted there is
 // in place, and stays it: a new object does not make it Starting again. What is
 // known of the decision is kept.

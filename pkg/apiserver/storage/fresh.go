@@ -16,8 +16,8 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// smallList is up to how many objects are sooner read from etcd and decoded than the
-// watch cache is brought up to date.
+// smallList is up to how many objects are read from etcd and decoded faster than the
+// watch cache catches up.
 const smallList = 5
 
 // listFresh answers a list that has to show all writes before it (no resource
