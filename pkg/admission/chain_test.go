@@ -18,7 +18,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// rule stands for everything that tenants decide.
+// rule is a fake of everything that tenants decide.
 type rule struct {
 	*admission.Handler
 	mutated, validated int

@@ -127,7 +127,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	return o, d.stampNamespace(ctx, q, o.unit)
 }
 
-// stored reads the placement of the namespace; one without UID stands for none.
+// stored reads the placement of the namespace; one without UID means that there is none.
 // One that was left by an earlier namespace of the same name is removed.
 func (d *decider) stored(ctx context.Context, q question) (*placementv1alpha1.Placement, error) {
 	none := &placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{

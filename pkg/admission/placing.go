@@ -71,7 +71,7 @@ func (p *placing) stamps(r *request) (workload.Kind, bool) {
 		(kind.Role != workload.Container || r.old != nil)
 }
 
-// restamp gives obj, which is that of the request or stands for it, what the decision
+// restamp gives obj, the object of the request or a copy of it, what the decision
 // for its unit wants; nil changes nothing.
 func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, obj metav1.Object, unit placementv1alpha1.Targets) error {
 	if unit == nil {

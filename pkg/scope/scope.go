@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Wildcard stands for all logical clusters in list and watch requests of
+	// Wildcard means all logical clusters in list and watch requests of
 	// system identities.
 	Wildcard = logicalcluster.Name("*")
 	// Root is the logical cluster of the admins.

@@ -82,7 +82,7 @@ func strip(raw []byte) (out []byte, ok bool) {
 	return out, err == nil
 }
 
-// userKey is the key or finalizer that an element of a set stands for:
+// userKey is the key or finalizer that an element of a set means:
 // "f:<key>" in a map, `v:"<value>"` in a list of values.
 func userKey(element string) string {
 	if key, ok := strings.CutPrefix(element, "f:"); ok {

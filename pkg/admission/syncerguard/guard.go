@@ -166,7 +166,7 @@ func checkObserved(w Write) error {
 	return nil
 }
 
-// named reports whether a created object says which object below it stands for:
+// named reports whether a created object says which object below it mirrors:
 // in the request by the UID annotation, once stamped by its target.
 func named(w Write) bool {
 	annotations := w.Object.GetAnnotations()

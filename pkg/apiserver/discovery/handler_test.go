@@ -26,7 +26,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// source serves, by logical cluster, what a key stands for.
+// source serves, by logical cluster, what a key identifies.
 type source struct {
 	keys     map[logicalcluster.Name]string
 	versions map[string][]Version

@@ -13,10 +13,10 @@ import (
 
 // Source is where groups beside the built-in ones come from.
 type Source interface {
-	// Served says what the logical cluster serves now: equal keys stand for equal
+	// Served says what the logical cluster serves now: equal keys mean equal
 	// versions, whichever logical cluster they are of. The key is empty if there is
 	// nothing. It is cheap: every request for a document asks. Versions must return
-	// what the key stands for, whatever has happened since: its result is kept for
+	// what the key identifies, whatever has happened since: its result is kept for
 	// the key.
 	Served(c logicalcluster.Name) (key string, versions func() ([]Version, error))
 }
@@ -42,7 +42,7 @@ type Version struct {
 	OpenAPIV3 func() (*spec3.OpenAPI, error)
 	OpenAPIV2 func() (*spec.Swagger, error)
 	// Elsewhere serves the documents of a version that another server serves; nil if
-	// this one does. Controllers leave such versions out. OpenAPIHash stands for what
+	// this one does. Controllers leave such versions out. OpenAPIHash is a hash of what
 	// it says as OpenAPI v3; empty if nothing.
 	Elsewhere   http.Handler
 	OpenAPIHash string

@@ -14,7 +14,7 @@ import (
 )
 
 // DeniedError says that an address may not be called. It has the address as it
-// was given, not what its name stands for.
+// was given, not the one that its name resolves to.
 type DeniedError struct{ Address string }
 
 // Error implements error.
@@ -58,7 +58,7 @@ func (g *Guard) Transport() *http.Transport {
 	return &http.Transport{Proxy: noProxy, DialContext: g.DialContext, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
 }
 
-// DialContext connects to address if the policy allows what it stands for.
+// DialContext connects to address if the policy allows what it resolves to.
 func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := g.dialer.DialContext(ctx, network, address)
 	if err == nil {

@@ -65,7 +65,7 @@ func TestOneSentenceAnswersForWhatIsDeniedWhetherAnybodyListensOrNot(t *testing.
 }
 
 // A name is judged by the address that is connected to; the sentence has the name.
-func TestANameThatStandsForLoopbackIsDenied(t *testing.T) {
+func TestANameThatResolvesToLoopbackIsDenied(t *testing.T) {
 	t.Parallel()
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(local(t).URL, "http://"))
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	mostNamed = 100
 	// idle is after how long without a request one gives its place to another.
 	idle = 10 * time.Minute
-	// others stands for all that have no place; it is no valid name.
+	// others is the label of all that have no place; it is no valid name.
 	others = "_others"
 
 	label = "logical_cluster"

@@ -82,7 +82,7 @@ func portsOfSlice(ports []discoveryv1.EndpointPort) []corev1.EndpointPort {
 	return out
 }
 
-// mirrors are the slices that stand for Endpoints of a user, one for each set of
+// mirrors are the slices that mirror Endpoints of a user, one for each set of
 // ports and family of addresses, by name.
 func mirrors(e *corev1.Endpoints) map[string]*discoveryv1.EndpointSlice {
 	out := map[string]*discoveryv1.EndpointSlice{}

@@ -62,7 +62,7 @@ type Controller struct {
 	queue      *controller.Controller[controller.Request]
 }
 
-// leaseNamespace is the key that stands for the namespace of the Leases.
+// leaseNamespace is the key under which the namespace of the Leases is made.
 var leaseNamespace = controller.Request{Cluster: scope.Root}
 
 // New makes the controller and subscribes it to the informers.

@@ -334,7 +334,7 @@ func (f *fixture) stored(ctx context.Context, t *testing.T, key string) {
 	}
 }
 
-// unchecked stands for checks of the calls that the stock store makes to etcd.
+// unchecked replaces the checks of the calls that the stock store makes to etcd.
 func unchecked(*testing.T, uint64, uint64) {}
 
 // segment and unsegment are around the suite's recorder of requests to etcd, so

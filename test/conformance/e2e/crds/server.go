@@ -76,7 +76,7 @@ func start(t servertesting.Logger, flags ...string) (*server, error) {
 	}
 	config := rest.CopyConfig(admin)
 	config.Host = strings.TrimSuffix(admin.Host, "/clusters/root") + "/clusters/" + name
-	config.QPS, config.Burst = 1000, 1000 // as those of the server that this stands for
+	config.QPS, config.Burst = 1000, 1000 // as those of the server that the suite would start itself
 	namespaces, err := corev1client.NewForConfig(rest.CopyConfig(config))
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
