@@ -45,8 +45,8 @@ func (o *Options) complete() {
 	o.sharer = newSharer(o.Maps)
 }
 
-// RawStorage makes the storage of one resource: generic.NewRawStorage, or a
-// stand-in for it.
+// RawStorage makes the storage of one resource: generic.NewRawStorage, or what
+// replaces it in a test.
 type RawStorage func(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, prefix string) (storage.Interface, factory.DestroyFunc, error)
 
 // NewRESTOptionsGetter wraps delegate, whose own decorator is not used.

@@ -1,6 +1,6 @@
 // Package cluster runs one Kubernetes cluster inside the process: etcd,
 // kube-apiserver, kube-controller-manager and kube-scheduler as their upstream
-// packages, nodes and pods simulated by kwok, and a small stand-in for a storage
+// packages, nodes and pods simulated by kwok, and a small simulation of a storage
 // driver. Everything above the kubelet is real: API, RBAC, admission,
 // controllers, scheduling, garbage collection.
 //

@@ -38,7 +38,7 @@ type volumes struct {
 	volumes corelisters.PersistentVolumeLister
 }
 
-// startVolumes makes the default storage class and runs the stand-in.
+// startVolumes makes the default storage class and simulates its storage driver.
 func (c *Cluster) startVolumes(ctx context.Context, client kubernetes.Interface) error {
 	class := &storagev1.StorageClass{
 		ObjectMeta:        metav1.ObjectMeta{Name: storageClass, Annotations: map[string]string{defaultClass: "true"}},
