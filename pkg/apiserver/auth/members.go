@@ -61,8 +61,8 @@ func isEverybody(s rbacv1.Subject) bool {
 	return s.Kind == rbacv1.GroupKind && (s.Name == user.AllAuthenticated || s.Name == user.AllUnauthenticated)
 }
 
-// forStrangers is a default binding without everybody; nil if nobody is left.
-func forStrangers(b *rbacv1.ClusterRoleBinding) *rbacv1.ClusterRoleBinding {
+// forNonMembers is a default binding without everybody; nil if nobody is left.
+func forNonMembers(b *rbacv1.ClusterRoleBinding) *rbacv1.ClusterRoleBinding {
 	if !slices.ContainsFunc(b.Subjects, isEverybody) {
 		return b
 	}

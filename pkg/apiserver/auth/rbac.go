@@ -45,7 +45,7 @@ func NewRBAC(client kubernetes.Interface, d *Defaults) *RBAC {
 				Indexers: subjectIndex(func(b *rbacv1.ClusterRoleBinding) []rbacv1.Subject { return b.Subjects }, func(name string) bool { return d.ClusterRoleBindings[name] != nil })}),
 	}
 	for name, b := range d.ClusterRoleBindings {
-		if b = forStrangers(b); b != nil {
+		if b = forNonMembers(b); b != nil {
 			r.nonMembers[name] = b
 		}
 	}
@@ -120,7 +120,7 @@ func (r *RBAC) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterRo
 		if r.defaults.ClusterRoleBindings[b.Name] != nil {
 			changed[b.Name] = true
 			if !member {
-				b = forStrangers(b)
+				b = forNonMembers(b)
 			}
 		}
 		if b != nil {

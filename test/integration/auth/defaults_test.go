@@ -296,7 +296,7 @@ func TestALogicalClusterWithChangedDefaultsCanBeDeleted(t *testing.T) {
 	})
 }
 
-func TestAStrangerDiscoversNothing(t *testing.T) {
+func TestANonMemberDiscoversNothing(t *testing.T) {
 	s := shared(t)
 	ctx := s.NewCluster(t, "members")
 	discover := func(name string, groups ...string) error {
