@@ -65,7 +65,7 @@ func newOperationsTable() *table {
 
 // compareOperations lets the sides take turns and adds each beside the first.
 func compareOperations(ctx context.Context, t *table, k kind, sides []*side, rounds, made int) error {
-	results, err := shareSlots(ctx, k, sides, rounds, made)
+	results, err := alternate(ctx, k, sides, rounds, made)
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,9 @@ func compareOperations(ctx context.Context, t *table, k kind, sides []*side, rou
 	return nil
 }
 
-// shareSlots returns, for each operation, one series for each side. The first
+// alternate returns, for each operation, one series for each side. The first
 // round warms up and does not count; who begins changes with each round.
-func shareSlots(ctx context.Context, k kind, sides []*side, rounds, made int) (map[string][]series, error) {
+func alternate(ctx context.Context, k kind, sides []*side, rounds, made int) (map[string][]series, error) {
 	results := map[string][]series{}
 	bound := make([]objects, len(sides))
 	for i, s := range sides {
@@ -101,8 +101,8 @@ func shareSlots(ctx context.Context, k kind, sides []*side, rounds, made int) (m
 			if results[op.name] == nil {
 				results[op.name] = make([]series, len(sides))
 			}
-			for turn := range sides {
-				i := (turn + round) % len(sides)
+			for offset := range sides {
+				i := (offset + round) % len(sides)
 				b, err := sides[i].block(ctx, op.perRound(made), func() error {
 					if op.first == nil {
 						return nil
