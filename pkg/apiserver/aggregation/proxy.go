@@ -121,7 +121,7 @@ func (a *Aggregation) proxy(s *apiregistrationv1.APIService, who user.Info, w ht
 	handler := proxy.NewUpgradeAwareHandler(location, through, true, upgrade, responder(unavailable))
 	handler.RejectForwardingRedirects = true
 	utilflowcontrol.RequestDelegated(req.Context())
-	defer fairness.Away(req.Context())()
+	defer fairness.Suspend(req.Context())()
 	handler.ServeHTTP(w, out)
 }
 

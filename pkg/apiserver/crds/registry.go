@@ -113,7 +113,7 @@ func (p *publishing) wait(ctx context.Context, obj runtime.Object, f func(*Defin
 	if !ok {
 		return
 	}
-	defer fairness.Away(ctx)()
+	defer fairness.Suspend(ctx)()
 	written := version(m.GetResourceVersion())
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()

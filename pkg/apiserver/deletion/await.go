@@ -120,7 +120,7 @@ func (w *Waiter) await(ctx context.Context, d deletion) {
 		return
 	}
 	defer w.waiters.remove(at, mine)
-	defer fairness.Away(ctx)()
+	defer fairness.Suspend(ctx)()
 	ctx, cancel := context.WithTimeout(scope.With(ctx, scope.Scope{Cluster: cluster}), patience)
 	defer cancel()
 	objects, err := w.read(ctx, d)

@@ -36,17 +36,17 @@ func (g *Guard) Config() *rest.Config {
 	return &rest.Config{
 		Dial: g.DialContext, Proxy: noProxy,
 		UserAgent: "kube-apiserver-admission", Timeout: 30 * time.Second,
-		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return away{next} },
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return suspended{next} },
 	}
 }
 
-// away makes the request of a user give up its turn while a webhook is asked.
-type away struct{ next http.RoundTripper }
+// suspended makes the request of a user give up its slot while a webhook is asked.
+type suspended struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (a away) RoundTrip(req *http.Request) (*http.Response, error) {
-	defer fairness.Away(req.Context())()
-	return a.next.RoundTrip(req)
+func (s suspended) RoundTrip(req *http.Request) (*http.Response, error) {
+	defer fairness.Suspend(req.Context())()
+	return s.next.RoundTrip(req)
 }
 
 // noProxy is said in so many words: by default the environment names a proxy.

@@ -189,10 +189,10 @@ func (t *slot) end() {
 	t.who = ""
 }
 
-// Away gives up the slot of the request of ctx while it waits for somebody else,
+// Suspend gives up the slot of the request of ctx while it waits for somebody else,
 // such as a webhook, which may well ask the same logical cluster before it answers.
 // The result takes the slot back.
-func Away(ctx context.Context) (back func()) {
+func Suspend(ctx context.Context) (back func()) {
 	t, ok := ctx.Value(slotKey{}).(*slot)
 	if !ok {
 		return func() {}

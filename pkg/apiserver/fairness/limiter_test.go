@@ -140,7 +140,7 @@ func TestWhoWaitsForAWebhookHoldsNobodyUp(t *testing.T) {
 	ann := &user.DefaultInfo{Name: "ann"}
 	outer := asked(t, slots, "shop", true)
 	end, _ := begin(outer, ann)
-	back, alsoBack := Away(outer), Away(outer)
+	back, alsoBack := Suspend(outer), Suspend(outer)
 	inner, ok := begin(asked(t, slots, "shop", true), ann)
 	if !ok {
 		t.Fatal("refused")
@@ -173,12 +173,12 @@ func TestWhoWaitsForAWebhookHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-func TestARequestThatEndsWhileItIsAwayGivesNothingTwice(t *testing.T) {
+func TestARequestThatEndsWhileItIsSuspendedGivesNothingTwice(t *testing.T) {
 	t.Parallel()
 	slots := testLimiter(1, 10)
 	ctx := asked(t, slots, "shop", true)
 	end, _ := begin(ctx, &user.DefaultInfo{Name: "ann"})
-	back := Away(ctx)
+	back := Suspend(ctx)
 	end()
 	back()
 	if len(slots.queues) != 0 {

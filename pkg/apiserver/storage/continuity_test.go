@@ -56,7 +56,7 @@ func TestAnEtcdThatIsRestoredUnderAServerIsNoticed(t *testing.T) {
 			}
 			db.Stop()
 			if known, err := continuity.Check(t.Context()); known || err != nil {
-				t.Errorf("an etcd that is away: %v, %v", known, err)
+				t.Errorf("an etcd that is unavailable: %v, %v", known, err)
 			}
 			c.between(t, data, saved)
 			db = run()

@@ -241,7 +241,7 @@ func TestDiscoveryAndOpenAPIShowBuiltInAndNativeKinds(t *testing.T) {
 	}
 }
 
-func TestNamespacesAndOwnedObjectsGoAway(t *testing.T) {
+func TestNamespacesAndOwnedObjectsAreDeleted(t *testing.T) {
 	s := shared(t)
 	ctx := s.NewCluster(t, "gone")
 	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{}); err != nil {
