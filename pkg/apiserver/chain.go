@@ -62,5 +62,5 @@ func fairly(g *genericapiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("making the client of priority and fairness: %w", err)
 	}
-	return fairness.Apply(g, client, seats)
+	return fairness.Apply(g, client, concurrencyLimit)
 }

@@ -40,9 +40,9 @@ import (
 const (
 	etcdPrefix   = "/registry"
 	gvkExtension = "x-kubernetes-group-version-kind"
-	// seats is how many requests of tenants and syncers run at a time: as many as a
+	// concurrencyLimit is how many requests of tenants and syncers run at a time: as many as a
 	// kube-apiserver has. Those of admins and of the server itself do not count.
-	seats = 600
+	concurrencyLimit = 600
 )
 
 func init() {

@@ -26,7 +26,7 @@ import (
 )
 
 // maxDelegated is how many requests of a logical cluster are with aggregated
-// servers at a time. They hold no seat of priority and fairness meanwhile.
+// servers at a time. They do not count for priority and fairness meanwhile.
 const maxDelegated = 512
 
 // With hands requests over whose version of a group an APIService of their

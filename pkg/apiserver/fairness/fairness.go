@@ -2,14 +2,14 @@
 // and fairness, whose flows are logical clusters.
 //
 // Requests of tenants are one priority level. In it, each logical cluster is a
-// flow: its requests wait in a few queues of its own (shuffle sharding), and seats
-// go round the queues, so that a logical cluster which sends without end waits for
-// itself. Syncers are another level, and the Leases of syncers one of their own; the
+// flow: its requests wait in a few queues of its own (shuffle sharding) that are served
+// in rotation, so that a logical cluster which sends without end waits for itself.
+// Syncers are another level, and the Leases of syncers one of their own; the
 // server itself and admins are exempt.
 //
-// Before it takes a seat, a request of a tenant takes one of the slots of its
-// logical cluster: a few for each core. With hundreds of seats and a few cores,
-// those who have seats would leave no processor to others.
+// Before that, a request of a tenant takes one of the slots of its logical cluster: a
+// few for each core. Hundreds of requests in flight on a few cores would leave no
+// processor to the next.
 //
 // The levels are FlowSchemas and PriorityLevelConfigurations in "root", made if
 // they do not exist: an admin may change them. Such objects in other logical
@@ -39,11 +39,11 @@ import (
 // resync of the informers: as upstream's.
 const resync = 10 * time.Minute
 
-// Apply puts priority and fairness for seats requests at a time into g; client
-// must talk to root.
-func Apply(g *genericapiserver.Config, client kubernetes.Interface, seats int) error {
+// Apply puts priority and fairness into g, for up to concurrencyLimit requests in
+// flight; client must talk to root.
+func Apply(g *genericapiserver.Config, client kubernetes.Interface, concurrencyLimit int) error {
 	factory := informers.NewSharedInformerFactory(client, resync)
-	g.FlowControl = New(flowcontrol.New(factory, client.FlowcontrolV1(), seats))
+	g.FlowControl = New(flowcontrol.New(factory, client.FlowcontrolV1(), concurrencyLimit))
 	if err := g.AddPostStartHook("atoll-fairness", func(hook genericapiserver.PostStartHookContext) error {
 		factory.Start(hook.Done())
 		go func() {

@@ -19,7 +19,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// served is a server with one seat, in which each request takes a while.
+// served is a server that serves one request at a time, each for a while.
 type served struct {
 	flowcontrol.Interface
 	mu    sync.Mutex
@@ -81,8 +81,8 @@ func TestALogicalClusterIsAFlow(t *testing.T) {
 	}
 }
 
-// TestANoisyLogicalClusterWaitsForItself floods a server of few seats from one
-// logical cluster, as many users, and then asks from another.
+// TestANoisyLogicalClusterWaitsForItself floods a server that serves few requests at a
+// time from one logical cluster, as many users, and then asks from another.
 func TestANoisyLogicalClusterWaitsForItself(t *testing.T) {
 	s := start(t)
 	const flood = 150

@@ -17,8 +17,8 @@ import (
 
 const (
 	// inFlightPerCore is how many requests of one logical cluster are served at a time,
-	// for each core. Seats are shared fairly, but seats do not share the processor:
-	// hundreds of requests that have one leave nothing to the next.
+	// for each core. Priority and fairness shares the requests in flight, not the
+	// processor: hundreds of requests in flight leave nothing to the next.
 	inFlightPerCore = 4
 	minInFlight     = 8
 	// maxWaitingRequests is how many requests of one logical cluster wait for a slot; more
