@@ -17,7 +17,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 )
 
-func TestTheConditionIsTheOneOfTheTable(t *testing.T) {
+func TestTheConditionIsThatOfTheTable(t *testing.T) {
 	t.Parallel()
 	ref, now := &apiregistrationv1.ServiceReference{Namespace: "default", Name: "metrics"}, metav1.Unix(1, 0)
 	missing := fmt.Errorf("looking: %w", apierrors.NewNotFound(corev1.Resource("services"), "metrics"))

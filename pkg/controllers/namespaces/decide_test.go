@@ -18,7 +18,7 @@ import (
 
 var fruits = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "fruits"}
 
-func TestThePassIsTheOneOfTheTable(t *testing.T) {
+func TestThePassIsThatOfTheTable(t *testing.T) {
 	t.Parallel()
 	stale := errors.New("stale")
 	left := map[schema.GroupVersionResource][]metav1.PartialObjectMetadata{fruits: {{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"example.org/x"}}}}}
