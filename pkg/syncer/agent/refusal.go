@@ -42,7 +42,7 @@ func refusalOf(err error, kind string) (f syncer.Failure, ok bool) {
 		return f, false
 	}
 	status := answer.Status()
-	if healsSoon(status) {
+	if isTransient(status) {
 		return f, false
 	}
 	f.Reason = string(status.Reason)
@@ -54,9 +54,9 @@ func refusalOf(err error, kind string) (f syncer.Failure, ok bool) {
 	return f, true
 }
 
-// healsSoon: a namespace that was made a moment ago has no service account yet,
+// isTransient: a namespace that was made a moment ago has no service account yet,
 // one that is being deleted will be made anew.
-func healsSoon(status metav1.Status) bool {
+func isTransient(status metav1.Status) bool {
 	switch status.Reason {
 	case metav1.StatusReasonForbidden:
 		return strings.Contains(status.Message, "error looking up service account") ||
