@@ -121,7 +121,7 @@ func (l *lifecycle) create(ctx context.Context, r *request) error {
 	case namespace.Status.Phase != corev1.NamespaceTerminating:
 		return nil
 	case r.syncer != "":
-		return nil // what happens below is told to the end
+		return nil // what happens below is reported to the end
 	}
 	return terminating(r)
 }

@@ -226,7 +226,7 @@ func TestANamespaceThatIsBeingDeletedIsAskedForUntilTheInformerKnows(t *testing.
 	}
 }
 
-func TestASyncerTellsTheEndOfANamespace(t *testing.T) {
+func TestASyncerReportsTheEndOfANamespace(t *testing.T) {
 	w := placedWorld()
 	w.namespaces[0].Status.Phase = corev1.NamespaceTerminating
 	f := w.start(t)
@@ -242,7 +242,7 @@ func TestASyncerTellsTheEndOfANamespace(t *testing.T) {
 	}
 }
 
-func TestTheSyncerOfAForgottenPhysicalClusterIsToldSo(t *testing.T) {
+func TestTheSyncerOfAForgottenPhysicalClusterGetsAnErrorThatSaysSo(t *testing.T) {
 	w := placedWorld()
 	pc := fleetv1alpha1.PhysicalCluster{ObjectMeta: in("root", "east")}
 	pc.Spec.Forget = true

@@ -15,7 +15,7 @@ var (
 	})
 	missedChanges = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name:           "atoll_informer_missed_changes_total",
-		Help:           "Objects that a comparison with a list found to be missing, extra or different in an informer, because no watch told.",
+		Help:           "Objects that a comparison with a list found to be missing, extra or different in an informer, which no watch reported.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"difference"})
 

@@ -116,7 +116,7 @@ func isUnavailable(err error) bool {
 func (i *Informer[T]) listed(version string) {
 	before := i.source.listed(version)
 	if went := i.seen.went(before, version); went != nil {
-		i.server.wentBack(context.Background(), i, *went) // a store is not told the context
+		i.server.wentBack(context.Background(), i, *went) // a store has no context
 	}
 	i.seen.raise(version)
 }

@@ -70,7 +70,7 @@ func TestAServerThatWentBackIsReadAnewByAllInformersAfterAReconnect(t *testing.T
 	slices.Sort(got)
 	want := []string{"add |default/deleted deleted", "delete |default/made made", "update |default/changed changed"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the handler was told (-want +got)\n%s", diff)
+		t.Errorf("the handler was called with (-want +got)\n%s", diff)
 	}
 	if n := wentBack.Load(); n != 1 {
 		t.Errorf("it went back %d times", n)
@@ -102,7 +102,7 @@ func TestAServerThatDoesNotHaveWhatItAnsweredToAnOwnWriteWentBack(t *testing.T) 
 	wentBack := counter(t, server)
 	s, backup, informers := history(t, server)
 	i := informers[0]
-	backup.version = s.backup().version // as new as what the watches told
+	backup.version = s.backup().version // as new as what the watches reported
 	i.Wrote(s.put(thing("written", "written"), false))
 	s.restore(backup, true)
 	holds(t, i, s)
@@ -145,7 +145,7 @@ func TestAServerThatCaughtUpWithItsVersionsIsFoundOutAfterAnOutage(t *testing.T)
 	}
 }
 
-func TestWhatNoWatchToldIsFoundAndHealed(t *testing.T) {
+func TestWhatNoWatchReportedIsFoundAndHealed(t *testing.T) {
 	t.Parallel()
 	for name, miss := range map[string]func(*apiserver){
 		"missing":       func(s *apiserver) { s.put(thing("unheard", "unheard"), false) },

@@ -80,7 +80,7 @@ spec:
       - {name: web, image: i, resources: {}, ports: [{containerPort: 80}]}
 `
 
-func TestOwnershipOfFieldsTellsDrift(t *testing.T) {
+func TestOwnershipOfFieldsShowsDrift(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(fields map[string]any)

@@ -327,7 +327,7 @@ func TestAGenerationIsObservedWhenItsPhysicalGenerationIs(t *testing.T) {
 		{"the one before", "Deployment", int64(6), 2, 2},
 		{"this one", "Deployment", int64(7), 2, 3},
 		{"a later one, of an autoscaler", "Deployment", int64(9), 2, 3},
-		{"a kind that does not tell", "Service", nil, 2, 3},
+		{"a kind that does not report it", "Service", nil, 2, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := situation{kind: c.kind, logical: "live", copy: "Synced", physical: "old", edit: func(in *Input) {

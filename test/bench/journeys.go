@@ -384,7 +384,7 @@ func (w *way) report(ctx context.Context, name string, _ int) error {
 	if err != nil {
 		return err
 	}
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":"True","reason":"Told","message":"by the benchmark"}]}}`, markType)
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":"True","reason":"Marked","message":"by the benchmark"}]}}`, markType)
 	_, err = there.by.AppsV1().Deployments(there.namespace).Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("changing the status of deployment %s: %w", name, err)

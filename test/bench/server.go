@@ -42,7 +42,7 @@ type lab struct {
 // startAtoll runs an Atoll server of its own data.
 func (l *lab) startAtoll(ctx context.Context, name string) (*server, error) {
 	dir := filepath.Join(l.dir, name)
-	address, err := freeAddress() // the same after a restart: statuses tell the URL
+	address, err := freeAddress() // the same after a restart: statuses have the URL
 	if err != nil {
 		return nil, err
 	}

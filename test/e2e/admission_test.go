@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestWhatAdmissionAddsRunsBelowAndQuotasTellTheTruth(t *testing.T) {
+func TestWhatAdmissionAddsRunsBelowAndQuotasCountWhatRuns(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	k := theLab.newCluster(t)

@@ -155,7 +155,7 @@ func (l *lab) newCluster(t *testing.T) process.Kubectl {
 	must(t)(l.root.Apply(ctx, "apiVersion: tenancy.atoll.dev/v1alpha1\nkind: LogicalCluster\nmetadata: {name: "+name+"}\n"))
 	t.Cleanup(func() {
 		if t.Failed() {
-			l.tell(t, name)
+			l.report(t, name)
 			return
 		}
 		must(t)(l.root.Run(ctx, "delete", "logicalcluster", name, "--timeout=3m"))
@@ -163,8 +163,8 @@ func (l *lab) newCluster(t *testing.T) process.Kubectl {
 	return process.Kubectl{Kubeconfig: l.kubeconfig(t, name)}
 }
 
-// tell logs what both sides have of a logical cluster when a test failed.
-func (l *lab) tell(t *testing.T, name string) {
+// report logs what both sides have of a logical cluster when a test failed.
+func (l *lab) report(t *testing.T, name string) {
 	ctx := context.Background()
 	const workloads = "deployments,statefulsets,daemonsets,jobs,pods,persistentvolumeclaims,events"
 	above, err := process.Kubectl{Kubeconfig: l.path(name + ".kubeconfig")}.Run(ctx, "get", workloads+",copies", "-A", "-o", "wide")

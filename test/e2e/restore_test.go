@@ -51,8 +51,8 @@ func TestAPhysicalClusterRestoredFromABackupIsNoticed(t *testing.T) {
 			must(t)(k.Run(ctx, "scale", "deployment/app", "--replicas=4"))
 			converges(t, k, h, map[string]int32{"app": 4, "same": 1, "made": 1})
 			converges(t, k.In("later"), later, map[string]int32{"later": 1})
-			tellsTheTruth(t, k, h)
-			tellsTheTruth(t, k.In("later"), later)
+			awaitCurrent(t, k, h)
+			awaitCurrent(t, k.In("later"), later)
 		})
 	}
 }
@@ -100,7 +100,7 @@ func TestAServerRestoredFromABackupIsHeardByItsSyncer(t *testing.T) {
 	converges(t, k, h, map[string]int32{"app": 2, "same": 1}) // as it was
 	must(t)(k.Apply(ctx, deployment("app", 5)+deployment("made", 1)))
 	converges(t, k, h, map[string]int32{"app": 5, "same": 1, "made": 1})
-	tellsTheTruth(t, k, h)
+	awaitCurrent(t, k, h)
 }
 
 // addPhysical starts a physical cluster that ends with the test.
@@ -174,9 +174,9 @@ func write(t *testing.T, k process.Kubectl, n int) {
 	must(t)(k.Apply(context.Background(), manifest.String(), "--server-side"))
 }
 
-// tellsTheTruth waits until the pods above are those below, and every Copy is synced
+// awaitCurrent waits until the pods above are those below, and every Copy is synced
 // with an object that is there.
-func tellsTheTruth(t *testing.T, k process.Kubectl, h home) {
+func awaitCurrent(t *testing.T, k process.Kubectl, h home) {
 	t.Helper()
 	ctx := context.Background()
 	pods := func(k process.Kubectl) (map[string]corev1.PodPhase, error) {

@@ -265,7 +265,7 @@ type nowhere struct{}
 func (nowhere) Has(logicalcluster.Name) bool           { return false }
 func (nowhere) Unknown(logicalcluster.Name) error      { return nil }
 func (nowhere) Forget(logicalcluster.Name, string)     {}
-func (nowhere) Tell(func(logicalcluster.Name, string)) {}
+func (nowhere) Notify(func(logicalcluster.Name, string)) {}
 func (nowhere) Sweep(context.Context, logicalcluster.Name, string, types.UID) (map[schema.GroupVersionResource][]metav1.PartialObjectMetadata, map[schema.GroupVersionResource]error, error, bool) {
 	return nil, nil, nil, true
 }

@@ -134,7 +134,7 @@ func (a *Aggregation) changed(old, now *apiregistrationv1.APIService) {
 	switch {
 	case now == nil:
 		a.queue.Enqueue(controller.RequestFor(old))
-		a.tell(logicalcluster.From(old), "")
+		a.notify(logicalcluster.From(old), "")
 	case old == nil || old.Generation != now.Generation || old.UID != now.UID || !sameSpec(old, now):
 		a.queue.Enqueue(controller.RequestFor(now))
 	}

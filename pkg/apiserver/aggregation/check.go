@@ -127,7 +127,7 @@ func (a *Aggregation) check(ctx context.Context, s *apiregistrationv1.APIService
 		}
 	})
 	if now := a.state(s); now != nil && (before == nil || before.fresh != now.fresh || before.digest != now.digest) {
-		a.tell(c, "")
+		a.notify(c, "")
 	}
 	return delay
 }

@@ -22,9 +22,9 @@ const (
 	// is read: more than the largest object that Kubernetes stores.
 	pageSize = 100
 	maxPage  = 2 << 20
-	// What is told of a namespace becomes a part of an object, whatever the servers
+	// What is reported of a namespace becomes a part of an object, whatever the servers
 	// say: so many resources, finalizers of each, and characters of each text.
-	maxTold       = 20
+	maxReported   = 20
 	maxFinalizers = 5
 	maxText       = 300
 	// maxToken bounds what a server has us send back to it.
@@ -177,17 +177,17 @@ type swept struct {
 	failed map[schema.GroupVersionResource]error
 }
 
-// leave adds the objects that are still there: no more of them than is told to
+// leave adds the objects that are still there: no more of them than is reported to
 // people.
 func (s *swept) leave(gvr schema.GroupVersionResource, items []metav1.PartialObjectMetadata) {
-	if len(items) == 0 || len(s.left)+len(s.failed) >= maxTold {
+	if len(items) == 0 || len(s.left)+len(s.failed) >= maxReported {
 		return // those that are there hold the namespace as well
 	}
 	if s.left == nil {
 		s.left = map[schema.GroupVersionResource][]metav1.PartialObjectMetadata{}
 	}
 	var known []string
-	told := make([]metav1.PartialObjectMetadata, len(items))
+	reported := make([]metav1.PartialObjectMetadata, len(items))
 	for i, item := range items {
 		for _, f := range item.Finalizers {
 			if f = cut(f); !slices.Contains(known, f) {
@@ -196,16 +196,16 @@ func (s *swept) leave(gvr schema.GroupVersionResource, items []metav1.PartialObj
 				}
 				known = append(known, f)
 			}
-			if !slices.Contains(told[i].Finalizers, f) {
-				told[i].Finalizers = append(told[i].Finalizers, f)
+			if !slices.Contains(reported[i].Finalizers, f) {
+				reported[i].Finalizers = append(reported[i].Finalizers, f)
 			}
 		}
 	}
-	s.left[gvr] = told
+	s.left[gvr] = reported
 }
 
 func (s *swept) fail(gvr schema.GroupVersionResource, err error) {
-	if len(s.left)+len(s.failed) >= maxTold {
+	if len(s.left)+len(s.failed) >= maxReported {
 		return
 	}
 	if s.failed == nil {

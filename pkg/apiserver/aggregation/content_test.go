@@ -79,7 +79,7 @@ func TestAPageIsReadWhateverTheServerSays(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfANamespaceIsShortWhateverServersSay(t *testing.T) {
+func TestWhatIsReportedOfANamespaceIsShortWhateverServersSay(t *testing.T) {
 	t.Parallel()
 	var out swept
 	var items []metav1.PartialObjectMetadata
@@ -112,8 +112,8 @@ func TestWhatIsToldOfANamespaceIsShortWhateverServersSay(t *testing.T) {
 	for _, err := range out.failed {
 		size += len(err.Error())
 	}
-	if n := len(out.left) + len(out.failed); n != maxTold || size > 64<<10 {
-		t.Errorf("%d are told of, in %d bytes", n, size)
+	if n := len(out.left) + len(out.failed); n != maxReported || size > 64<<10 {
+		t.Errorf("%d are reported, in %d bytes", n, size)
 	}
 }
 

@@ -143,7 +143,7 @@ func (v visit) delete(ctx context.Context, path string, uid types.UID) (served b
 	}
 	err = v.ask(ctx, http.MethodDelete, path, nil, body, func(code int, answer io.Reader) error {
 		served = code != http.StatusNotFound && code != http.StatusMethodNotAllowed
-		said, _ := io.ReadAll(io.LimitReader(answer, maxToken)) // of the objects it may tell, nothing is wanted
+		said, _ := io.ReadAll(io.LimitReader(answer, maxToken)) // the objects that it may list are not wanted
 		if !served || code == http.StatusConflict && uid != "" || code >= http.StatusOK && code < http.StatusMultipleChoices {
 			return nil
 		}

@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxSweeps is how many namespaces of a logical cluster are swept at a time; the
-	// others wait for their turn.
+	// others wait in line.
 	maxSweeps = 4
 	// maxCrowd is how many APIServices of a logical cluster are looked through for
 	// each namespace; it is more than are ever available.
@@ -43,15 +43,15 @@ type sweeping struct {
 	swept
 }
 
-// Tell has f hear of what may let namespaces go: the end of a sweep, or, without
-// a namespace, that other versions are available than before.
-func (a *Aggregation) Tell(f func(c logicalcluster.Name, namespace string)) {
+// Notify has f called when a sweep of a namespace has ended, or, with an empty
+// namespace, when other versions are available than before: what was held may go.
+func (a *Aggregation) Notify(f func(c logicalcluster.Name, namespace string)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.listener = f
 }
 
-func (a *Aggregation) tell(c logicalcluster.Name, namespace string) {
+func (a *Aggregation) notify(c logicalcluster.Name, namespace string) {
 	a.mu.Lock()
 	f := a.listener
 	a.mu.Unlock()
@@ -82,7 +82,7 @@ func (a *Aggregation) available(c logicalcluster.Name) (out []version, key strin
 	for _, s := range a.list(c) {
 		known, gv := a.state(s), schema.GroupVersion{Group: s.Spec.Group, Version: s.Spec.Version}
 		if known == nil || !known.fresh || len(known.hosts) == 0 {
-			if len(groups) < maxTold {
+			if len(groups) < maxReported {
 				groups[gv] = fmt.Errorf("stale GroupVersion discovery: %s", gv)
 			}
 			continue
@@ -192,5 +192,5 @@ func (a *Aggregation) run(ctx context.Context, c logicalcluster.Name, namespace 
 	a.mu.Lock()
 	s.covers, s.swept, s.ended, s.run = covers, saw, time.Now(), nil
 	a.mu.Unlock()
-	a.tell(c, namespace)
+	a.notify(c, namespace)
 }

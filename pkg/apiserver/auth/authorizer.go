@@ -78,7 +78,7 @@ func scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, 
 func serverPaths(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	s, scoped := scope.From(ctx)
 	if scoped && s.Target == "" && !a.IsResourceRequest() && s.Cluster != scope.Root && !isMaster(a.GetUser()) && !isOfCluster(a.GetPath()) {
-		return authorizer.DecisionDeny, "this path tells about the whole server, not about a logical cluster", nil
+		return authorizer.DecisionDeny, "this path is about the whole server, not about a logical cluster", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
 }

@@ -105,7 +105,7 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 	}
 }
 
-func TestPathsThatTellAboutTheWholeServerAreForItsAdmins(t *testing.T) {
+func TestPathsAboutTheWholeServerAreForItsAdmins(t *testing.T) {
 	const deny, pass = authorizer.DecisionDeny, authorizer.DecisionNoOpinion
 	shop, root, view := scope.Scope{Cluster: "shop"}, scope.Scope{Cluster: scope.Root}, scope.Scope{Cluster: "shop", Target: "east"}
 	for name, tc := range map[string]struct {

@@ -278,7 +278,7 @@ func TestAListShowsDefaultsBesideWhatIsStoredInOrderAndSelected(t *testing.T) {
 }
 
 // The cells of the table in watch.go.
-func TestAWatchTellsOfDefaultsThatChangeAndComeBack(t *testing.T) {
+func TestAWatchShowsDefaultsThatChangeAndComeBack(t *testing.T) {
 	f := newFixture(t)
 	ctx := in(t, "a")
 	w, err := f.Watch(ctx, prefix, storage.ListOptions{Recursive: true, Predicate: storage.Everything})

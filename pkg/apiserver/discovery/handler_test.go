@@ -303,7 +303,7 @@ func TestASourceThatFailsLeavesTheBuiltInGroups(t *testing.T) {
 		t.Errorf("the next handler was not asked: %s", got)
 	}
 	if _, err := d.Resources("a"); err == nil {
-		t.Error("controllers are told that there is nothing")
+		t.Error("the answer to controllers is that there is nothing")
 	}
 	failing.err, failing.versions = nil, map[string][]Version{"1": {oneVersion("example.com", "v1", "Widget")}}
 	if plain, _ := groups(t, h, "a"); !slices.Contains(plain, "example.com/v1") {

@@ -118,7 +118,7 @@ func TestNoProxyConnectsInPlaceOfTheGuard(t *testing.T) {
 	}
 }
 
-func TestNamesThatDoNotExistTellNothingOfTheServersAsked(t *testing.T) {
+func TestNamesThatDoNotExistRevealNothingOfTheServersAsked(t *testing.T) {
 	t.Parallel()
 	_, err := newGuard(t, Options{}).DialContext(t.Context(), "tcp", "nowhere.invalid:443")
 	if err == nil || strings.Count(err.Error(), ":") > 2 {

@@ -91,7 +91,7 @@ func New(config Config) *Controller {
 			c.queue.EnqueueAfter(controller.RequestFor(ns), settle)
 		}
 	})
-	config.Elsewhere.Tell(func(cluster logicalcluster.Name, namespace string) {
+	config.Elsewhere.Notify(func(cluster logicalcluster.Name, namespace string) {
 		if namespace != "" {
 			c.queue.Enqueue(controller.Request{Cluster: cluster, Name: namespace})
 			return

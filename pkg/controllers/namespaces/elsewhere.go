@@ -28,9 +28,9 @@ type Elsewhere interface {
 		left map[schema.GroupVersionResource][]metav1.PartialObjectMetadata, failed map[schema.GroupVersionResource]error, unknown error, done bool)
 	// Forget says that nobody will ask again.
 	Forget(c logicalcluster.Name, namespace string)
-	// Tell calls back when there is something new about a namespace or, if it is
+	// Notify calls back when there is something new about a namespace or, if it is
 	// empty, about all of a logical cluster.
-	Tell(func(c logicalcluster.Name, namespace string))
+	Notify(func(c logicalcluster.Name, namespace string))
 }
 
 const (

@@ -26,7 +26,7 @@ type nothingElsewhere struct{ Elsewhere }
 
 func (nothingElsewhere) Has(logicalcluster.Name) bool           { return false }
 func (nothingElsewhere) Forget(logicalcluster.Name, string)     {}
-func (nothingElsewhere) Tell(func(logicalcluster.Name, string)) {}
+func (nothingElsewhere) Notify(func(logicalcluster.Name, string)) {}
 
 func held(kind, name string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}, ObjectMeta: metav1.ObjectMeta{

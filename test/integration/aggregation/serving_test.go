@@ -42,10 +42,10 @@ func TestAnAggregatedAPIIsServedInItsLogicalClusterOnly(t *testing.T) {
 	select {
 	case event := <-watching.ResultChan():
 		if event.Type != watch.Added {
-			t.Errorf("the watch tells of %v", event)
+			t.Errorf("the watch shows %v", event)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the watch tells of nothing")
+		t.Error("the watch shows nothing")
 	}
 	list, err := client.List(own, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "pear" {

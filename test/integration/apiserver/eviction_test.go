@@ -73,7 +73,7 @@ func TestAPodIsEvictedWhenTheBudgetOfItsLogicalClusterSparesIt(t *testing.T) {
 		t.Errorf("a disruption left: %v", err)
 	}
 	budget, err = budgets.Get(guarded, "web", metav1.GetOptions{})
-	if _, told := budget.Status.DisruptedPods["web"]; err != nil || budget.Status.DisruptionsAllowed != 0 || !told {
+	if _, disrupted := budget.Status.DisruptedPods["web"]; err != nil || budget.Status.DisruptionsAllowed != 0 || !disrupted {
 		t.Errorf("the budget afterwards: %+v, %v", budget.Status, err)
 	}
 	if err := evict(guarded); !apierrors.IsNotFound(err) {

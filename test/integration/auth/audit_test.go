@@ -28,7 +28,7 @@ rules:
 - level: Metadata
 `
 
-func TestAuditEventsTellTheLogicalClusterAndWhatWasAsked(t *testing.T) {
+func TestAuditEventsHaveTheLogicalClusterAndWhatWasAsked(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
 	s := server.StartWith(t, func(o *app.Options) {

@@ -115,7 +115,7 @@ func podTemplate(name string) *corev1.PodTemplate {
 	return &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}
 }
 
-func TestAWatchFromAnyVersionTellsOfOnesOwnOnly(t *testing.T) {
+func TestAWatchFromAnyVersionShowsOnesOwnOnly(t *testing.T) {
 	w := shared(t)
 	list, err := w.mallory.CoreV1().ConfigMaps("").List(w.evil, metav1.ListOptions{})
 	if err != nil {
@@ -127,9 +127,9 @@ func TestAWatchFromAnyVersionTellsOfOnesOwnOnly(t *testing.T) {
 		"from now":               {},
 		"from what is cached":    {ResourceVersion: "0"},
 		"with initial events":    {SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true},
-		"of a name":              {FieldSelector: "metadata.name=told"},
-		"of a label":             {LabelSelector: "told"},
-		"of what it does not do": {LabelSelector: "!untold"},
+		"of a name":              {FieldSelector: "metadata.name=marked"},
+		"of a label":             {LabelSelector: "marked"},
+		"of what it does not do": {LabelSelector: "!unmarked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options.TimeoutSeconds = &seconds
@@ -138,18 +138,18 @@ func TestAWatchFromAnyVersionTellsOfOnesOwnOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer watch.Stop()
-			told := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "told", Labels: map[string]string{"told": "", "of": marker}}}
-			if _, err := w.Kube.CoreV1().ConfigMaps("default").Create(w.victim, told, metav1.CreateOptions{}); err != nil {
+			marked := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "marked", Labels: map[string]string{"marked": "", "of": marker}}}
+			if _, err := w.Kube.CoreV1().ConfigMaps("default").Create(w.victim, marked, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Kube.CoreV1().ConfigMaps("default").Delete(w.victim, "told", metav1.DeleteOptions{}); err != nil {
+			if err := w.Kube.CoreV1().ConfigMaps("default").Delete(w.victim, "marked", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			told.Labels["of"] = "mallory"
-			if _, err := w.mallory.CoreV1().ConfigMaps("default").Create(w.evil, told, metav1.CreateOptions{}); err != nil {
+			marked.Labels["of"] = "mallory"
+			if _, err := w.mallory.CoreV1().ConfigMaps("default").Create(w.evil, marked, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = w.mallory.CoreV1().ConfigMaps("default").Delete(w.evil, "told", metav1.DeleteOptions{}) }()
+			defer func() { _ = w.mallory.CoreV1().ConfigMaps("default").Delete(w.evil, "marked", metav1.DeleteOptions{}) }()
 			deadline := time.After(15 * time.Second)
 			for {
 				select {
@@ -161,11 +161,11 @@ func TestAWatchFromAnyVersionTellsOfOnesOwnOnly(t *testing.T) {
 					if e.Type != "BOOKMARK" && (cm.Annotations["kcp.io/cluster"] != "evil" || cm.Labels["of"] == marker) {
 						t.Fatalf("%s of %v", e.Type, cm)
 					}
-					if cm.Name == "told" {
-						return // what the victim did before was not told
+					if cm.Name == "marked" {
+						return // what the victim did before was not shown
 					}
 				case <-deadline:
-					t.Fatal("not even her own was told")
+					t.Fatal("not even her own was shown")
 				}
 			}
 		})

@@ -9,7 +9,7 @@ import (
 	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
-func TestANodeTellsWhatItsPhysicalClusterReports(t *testing.T) {
+func TestANodeShowsWhatItsPhysicalClusterReports(t *testing.T) {
 	pc := &fleet.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", UID: "1", ResourceVersion: "7",
 		Labels: map[string]string{"topology.kubernetes.io/region": "eu", corev1.LabelHostname: "forged"}, Annotations: map[string]string{"of": "the admin"}}}
 	pc.Spec.Unschedulable = true
