@@ -36,7 +36,7 @@ look() {
   equal "available replicas above" "$(logical '{.status.availableReplicas}')" 3
   equal "available replicas below" "$(physical '{.status.availableReplicas}')" 3
   equal "the greeting below" "$(on "$target" -n "$below" get configmap hello -o jsonpath='{.data.greeting}')" "hello from a lagoon"
-  eventually 10 "three pods come up" three_pods
+  eventually 10 "three pods are mirrored" three_pods
   equal "namespaces of ours on $other" "$(on "$other" get namespaces -l atoll.dev/managed-by -o name)" ""
 }
 three_pods() { [ "$(as_user -n hello get pods -l app=hello -o name | wc -l)" = 3 ]; }

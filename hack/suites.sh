@@ -59,7 +59,7 @@ controller_runtime_suite() {
       local config=$lab/stock/admin.kubeconfig; [ $side = stock ] || config=$lab/cr-$name.kubeconfig
       (cd "$copy/$package" && USE_EXISTING_CLUSTER=true KUBECONFIG=$config timeout 600 "$lab/$name.test" -test.v -test.timeout 10m \
         -ginkgo.json-report="$out/$side/controller-runtime/$name.json") >"$out/$side/controller-runtime/$name.log" 2>&1 || true
-      # Tests that ginkgo does not run; the one that runs ginkgo stands for all of it.
+      # Tests that ginkgo does not run; the one that runs ginkgo is not counted.
       sed -nE 's/^--- (PASS|FAIL): ([^ ]+).*/\1 \2/p' "$out/$side/controller-runtime/$name.log" | sed "s#\$# ($package)#" |
         grep -vE "$(sed -nE 's/^func (Test\w+)\(.*/\1/p' "$copy/$package"/*_suite_test.go | paste -sd'|') " >"$out/$side/controller-runtime/$name.txt" || true
     done

@@ -5,7 +5,6 @@ import (
 	"go/scanner"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,9 +29,10 @@ type avoided struct {
 }
 
 // source is the text of the project's Go files, as words in lower case with one space
-// before and after each: identifiers (split where the case changes), and comments.
+// before and after each: identifiers (split where the case changes), and comments. pages
+// are those of the documentation.
 type source struct {
-	identifiers, comments string
+	identifiers, comments, pages string
 	// upstream are identifiers that others have named: they are no words of ours.
 	upstream map[string]bool
 }
@@ -41,7 +41,7 @@ func (a avoided) count(s source) (n int) {
 	for _, form := range a.forms {
 		n += occurrences(s.identifiers, form)
 		if !a.identifiers {
-			n += occurrences(s.comments, form)
+			n += occurrences(s.comments, form) + occurrences(s.pages, form)
 		}
 	}
 	return n
@@ -150,50 +150,86 @@ func TestTheGlossaryIsThatOfTheCode(t *testing.T) {
 			t.Errorf("nothing in the code is called %q", m[1])
 		}
 	}
-	var missing []string
-	for _, group := range []string{"fleet", "placement", "tenancy"} {
-		types := read(t, "pkg", "apis", group, "v1alpha1", "types.go")
-		for _, m := range regexp.MustCompile(`(?m)^type (\w+)List struct`).FindAllStringSubmatch(types, -1) {
-			if !strings.Contains(page[begin:end], m[1]) {
-				missing = append(missing, m[1])
-			}
+	var apis strings.Builder
+	for _, file := range files(t, ".go", "pkg/apis") {
+		apis.WriteString(read(t, file))
+	}
+	var missing, unknown []string
+	for _, m := range regexp.MustCompile(`(?m)^type (\w+)List struct`).FindAllStringSubmatch(apis.String(), -1) {
+		if !strings.Contains(page[begin:end], m[1]) {
+			missing = append(missing, m[1])
 		}
 	}
 	if diff := cmp.Diff([]string(nil), missing); diff != "" {
 		t.Errorf("kinds that the glossary does not mention:\n%s", diff)
 	}
+	// Kinds, states and keys that it names are those of the API.
+	for _, m := range regexp.MustCompile("`([A-Z]\\w+|[a-z.]*atoll\\.dev/[a-z-]+)`").FindAllStringSubmatch(page[begin:end], -1) {
+		if !regexp.MustCompile(`\b` + regexp.QuoteMeta(m[1]) + `\b`).MatchString(apis.String()) {
+			unknown = append(unknown, m[1])
+		}
+	}
+	if diff := cmp.Diff([]string(nil), unknown); diff != "" {
+		t.Errorf("the glossary names what pkg/apis does not have:\n%s", diff)
+	}
 }
 
-// words reads the Go files of the project that people write.
+// TestClusterAloneIsTheLogicalOne: a field of our API that means a physical cluster
+// says so.
+func TestClusterAloneIsTheLogicalOne(t *testing.T) {
+	t.Parallel()
+	for _, file := range files(t, ".go", "pkg/apis") {
+		for _, m := range regexp.MustCompile("json:\"(clusters?)[,\"]").FindAllStringSubmatch(read(t, file), -1) {
+			t.Errorf("%s has a field %s; write physicalCluster or logicalCluster", file, m[1])
+		}
+	}
+}
+
+// words reads the Go files of the project that people write, and its pages.
 func words(t *testing.T) source {
 	t.Helper()
 	s := source{upstream: map[string]bool{}}
 	for _, m := range regexp.MustCompile(`(?m)^upstream (\w+)$`).FindAllStringSubmatch(read(t, "test", "docs", "words.txt"), -1) {
 		s.upstream[m[1]] = true
 	}
-	for _, dir := range []string{"pkg", "cmd", "test"} {
+	for _, file := range files(t, ".go", "pkg", "cmd", "test") {
+		if !strings.HasPrefix(file, filepath.Join("test", "docs")) {
+			s.add([]byte(read(t, file)))
+		}
+	}
+	for _, file := range append(files(t, ".md", "docs"), "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md") {
+		s.pages += " | " + plain(read(t, file)) + " "
+	}
+	return s
+}
+
+// files are those in some directories with an extension, without what is generated.
+func files(t *testing.T, extension string, dirs ...string) []string {
+	t.Helper()
+	var out []string
+	for _, dir := range dirs {
 		err := filepath.WalkDir(filepath.Join(process.Root(), dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
 			if d.IsDir() {
-				if slices.Contains([]string{"generated", "testdata"}, d.Name()) || strings.HasSuffix(path, filepath.Join("test", "docs")) {
+				if slices.Contains([]string{"generated", "testdata"}, d.Name()) {
 					return fs.SkipDir
 				}
 				return nil
 			}
-			if !strings.HasSuffix(path, ".go") || strings.HasPrefix(d.Name(), "zz_generated") {
-				return nil
+			if strings.HasSuffix(path, extension) && !strings.HasPrefix(d.Name(), "zz_generated") {
+				name, err := filepath.Rel(process.Root(), path)
+				out = append(out, name)
+				return err
 			}
-			data, err := os.ReadFile(path)
-			s.add(data)
-			return err
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return s
+	return out
 }
 
 // add takes the words of one file. Comments that follow each other are one text;
