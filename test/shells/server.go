@@ -262,9 +262,9 @@ var contentLists = func() []*metav1.APIResourceList {
 // nowhere are the other servers that the logical clusters do not have.
 type nowhere struct{}
 
-func (nowhere) Has(logicalcluster.Name) bool           { return false }
-func (nowhere) Unknown(logicalcluster.Name) error      { return nil }
-func (nowhere) Forget(logicalcluster.Name, string)     {}
+func (nowhere) Has(logicalcluster.Name) bool             { return false }
+func (nowhere) Unknown(logicalcluster.Name) error        { return nil }
+func (nowhere) Forget(logicalcluster.Name, string)       {}
 func (nowhere) Notify(func(logicalcluster.Name, string)) {}
 func (nowhere) Sweep(context.Context, logicalcluster.Name, string, types.UID) (map[schema.GroupVersionResource][]metav1.PartialObjectMetadata, map[schema.GroupVersionResource]error, error, bool) {
 	return nil, nil, nil, true

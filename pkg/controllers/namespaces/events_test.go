@@ -24,8 +24,8 @@ import (
 // nothingElsewhere is a logical cluster without servers of others.
 type nothingElsewhere struct{ Elsewhere }
 
-func (nothingElsewhere) Has(logicalcluster.Name) bool           { return false }
-func (nothingElsewhere) Forget(logicalcluster.Name, string)     {}
+func (nothingElsewhere) Has(logicalcluster.Name) bool             { return false }
+func (nothingElsewhere) Forget(logicalcluster.Name, string)       {}
 func (nothingElsewhere) Notify(func(logicalcluster.Name, string)) {}
 
 func held(kind, name string) *metav1.PartialObjectMetadata {
