@@ -53,6 +53,10 @@ test-race: ## run the tests that link the API server with the race detector (com
 conformance: ## judge a logical cluster by upstream's conformance tests (ARGS="-tiers api -shards 3")
 	@hack/conformance.sh $(ARGS)
 
+.PHONY: conformance-sample
+conformance-sample: ## judge a logical cluster by a sample of them across all tiers, in some minutes
+	@hack/conformance.sh -list test/conformance/e2e/sample.txt $(ARGS)
+
 .PHONY: conformance-crds
 conformance-crds: ## run upstream's integration tests of custom resources against logical clusters
 	@hack/crd-suite.sh $(ARGS)

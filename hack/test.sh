@@ -58,6 +58,7 @@ for level in "$@"; do
     unit)
       run "unit tests" . $(existing pkg cmd)
       run "unit tests of localcluster" test/localcluster ./...
+      run "unit tests of the judge of conformance" test/conformance/e2e .
       ;;
     integration) run "integration tests" . $(existing test/docs test/framework test/retry test/suites test/integration test/conformance test/simulation test/shells) ;;
     e2e)

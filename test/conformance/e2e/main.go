@@ -40,6 +40,7 @@ func judge(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.DurationVar(&s.timeout, "timeout", 45*time.Minute, "how long one shard may take")
 	names := flags.String("tiers", "api,webhook-config,placed", "tiers to run")
 	only := flags.String("only", "", "run only tests whose name matches this expression")
+	list := flags.String("list", "", "run only tests that this file names, one a line")
 	skip := flags.String("skip", "^$", "do not run tests whose name matches this expression")
 	n := flags.Int("shards", 3, "how many tests run beside each other")
 	if err := flags.Parse(args); err != nil {
@@ -53,7 +54,13 @@ func judge(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("-skip: %w", err)
 	}
-	tiers, err := loadTiers(strings.Split(*names, ","), func(test string) bool { return match.MatchString(test) && !not.MatchString(test) })
+	listed, err := readList(*list)
+	if err != nil {
+		return fmt.Errorf("-list: %w", err)
+	}
+	tiers, err := loadTiers(strings.Split(*names, ","), func(test string) bool {
+		return match.MatchString(test) && !not.MatchString(test) && (listed == nil || listed[test])
+	})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"embed"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,6 +38,24 @@ func loadTiers(names []string, wanted func(string) bool) ([]tier, error) {
 		tiers = append(tiers, t)
 	}
 	return tiers, nil
+}
+
+// readList reads the names of tests, one a line; nil if no file is named.
+func readList(path string) (map[string]bool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" {
+			listed[line] = true
+		}
+	}
+	return listed, nil
 }
 
 // knownFailures maps the name of a test that cannot pass yet to the reason. In
