@@ -14,10 +14,10 @@ import (
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
-// assumeFor is how long a decision counts before the reports of the physical
+// assumeTTL is how long a decision counts before the reports of the physical
 // cluster must contain it: pods are made within seconds, and a report follows
 // within ten more.
-const assumeFor = time.Minute
+const assumeTTL = time.Minute
 
 // assumptions remembers what was decided lately and is not yet seen, so that
 // many namespaces decided at once spread. It is a guess of this process only:
@@ -65,7 +65,7 @@ func (a *assumptions) decide(s placement.Snapshot, u placement.Unit, namespace t
 	}
 	d = a.choose(s, u)
 	if d.Possible() {
-		a.decided[namespace] = assumption{physicalClusters: d.PhysicalClusters, requests: u.Requests, expires: a.clock.Now().Add(assumeFor)}
+		a.decided[namespace] = assumption{physicalClusters: d.PhysicalClusters, requests: u.Requests, expires: a.clock.Now().Add(assumeTTL)}
 	}
 	return d, func() { a.forget(namespace) }
 }

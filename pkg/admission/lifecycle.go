@@ -31,7 +31,7 @@ type lifecycle struct {
 }
 
 const (
-	leavingFor = 30 * time.Second
+	leavingTTL = 30 * time.Second
 	maxLeaving = 4096
 )
 
@@ -79,7 +79,7 @@ func (l *lifecycle) admit(ctx context.Context, r *request) error {
 	}
 	if r.isNamespace() {
 		if r.GetOperation() == admission.Delete && !r.IsDryRun() {
-			l.leaving.Add(namespaceKey{r.cluster, r.GetName()}, true, leavingFor)
+			l.leaving.Add(namespaceKey{r.cluster, r.GetName()}, true, leavingTTL)
 		}
 		return nil
 	}

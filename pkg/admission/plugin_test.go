@@ -220,7 +220,7 @@ func TestANamespaceThatIsBeingDeletedIsAskedForUntilTheInformerKnows(t *testing.
 	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		t.Errorf("creating: %v", err)
 	}
-	f.clock.SetTime(f.clock.Now().Add(leavingFor + time.Second))
+	f.clock.SetTime(f.clock.Now().Add(leavingTTL + time.Second))
 	if err := create(); err != nil {
 		t.Errorf("later the informer is believed again: %v", err)
 	}

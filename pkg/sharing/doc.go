@@ -1,4 +1,5 @@
-// Package sharing keeps one of equal things where many would lie in memory.
+// Package sharing interns the labels and annotations of objects: of equal maps it keeps one
+// in memory, where there would be many.
 //
 // Logical clusters are alike: each has a Namespace called default with the label
 // kubernetes.io/metadata.name=default, and every object of one carries the same

@@ -8,5 +8,5 @@
 // Invariant: what is remembered is keyed by logical cluster and namespace.
 //
 // I/O: one list in a namespace that has no LimitRange according to the informer,
-// at most once in liveFor.
+// at most once in noneTTL.
 package limits

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// liveFor is how long it is remembered that a namespace has no LimitRange.
-	liveFor = 30 * time.Second
+	// noneTTL is how long it is remembered that a namespace has no LimitRange.
+	noneTTL = 30 * time.Second
 	maxLive = 10000
 )
 
@@ -136,7 +136,7 @@ func (p *plugin) of(ctx context.Context, n namespace) ([]*corev1.LimitRange, err
 		return nil, fmt.Errorf("listing the limit ranges of namespace %s: %w", n.name, err)
 	}
 	if len(list.Items) == 0 {
-		p.none.Add(n, true, liveFor)
+		p.none.Add(n, true, noneTTL)
 		return nil, nil
 	}
 	ranges := make([]*corev1.LimitRange, 0, len(list.Items))

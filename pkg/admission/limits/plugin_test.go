@@ -89,7 +89,7 @@ func TestANamespaceWithoutLimitsIsLookedAtOnceInAWhile(t *testing.T) {
 	if asked != 2 {
 		t.Error("what is remembered of one logical cluster counts for another")
 	}
-	clock.SetTime(clock.Now().Add(liveFor + time.Second))
+	clock.SetTime(clock.Now().Add(noneTTL + time.Second))
 	requests(t, p, "a")
 	if asked != 3 {
 		t.Error("it is remembered for ever")

@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// period is how often an aggregated server is asked.
-	period = 30 * time.Second
-	// retry is when one that failed is asked again; it doubles up to period.
-	retry = time.Second
-	// crowded is when a check is tried again that found too many under way.
-	crowded = 500 * time.Millisecond
-	// patience is how long a server may take to say what it serves.
-	patience = 5 * time.Second
+	// checkInterval is how often an aggregated server is asked.
+	checkInterval = 30 * time.Second
+	// minRetryDelay is when one that failed is asked again; it doubles up to checkInterval.
+	minRetryDelay = time.Second
+	// busyDelay is when a check is tried again that found too many under way.
+	busyDelay = 500 * time.Millisecond
+	// checkTimeout is how long a server may take to say what it serves.
+	checkTimeout = 5 * time.Second
 	// attempts is how many of its addresses are tried.
 	attempts = 3
 	// maxChecks is how many checks of a logical cluster are under way at a time.
@@ -56,7 +56,7 @@ func (a *Aggregation) reconcile(ctx context.Context, r controller.Request) (cont
 		return controller.Result{}, nil
 	}
 	if !a.enter(r) {
-		return controller.Result{RequeueAfter: crowded}, nil
+		return controller.Result{RequeueAfter: busyDelay}, nil
 	}
 	a.checks.Go(func() {
 		next := a.check(ctx, s)
@@ -104,7 +104,7 @@ func (a *Aggregation) check(ctx context.Context, s *apiregistrationv1.APIService
 	before := a.state(s)
 	saw := a.look(ctx, s)
 	if ctx.Err() != nil {
-		return period
+		return checkInterval
 	}
 	condition := saw.condition(s.Spec.Service, metav1.Now())
 	if err := a.write(ctx, s, condition); err != nil {
@@ -113,14 +113,14 @@ func (a *Aggregation) check(ctx context.Context, s *apiregistrationv1.APIService
 		}
 		failed = true
 	}
-	delay := period
+	delay := checkInterval
 	a.learn(s, func(known *state) {
 		known.fresh = condition.Status == apiregistrationv1.ConditionTrue
 		if !known.fresh {
 			known.resources, known.digest, known.openAPI = nil, "", ""
 		}
 		if failed || !known.fresh {
-			delay = min(retry<<min(known.failures, 5), period)
+			delay = min(minRetryDelay<<min(known.failures, 5), checkInterval)
 			known.failures++
 		} else {
 			known.failures = 0
@@ -179,7 +179,7 @@ type said struct {
 
 // ask asks the server at host, as upstream: as somebody who may see everything.
 func (a *Aggregation) ask(ctx context.Context, s *apiregistrationv1.APIService, through http.RoundTripper, host string) (out said, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	path := "/apis/" + s.Spec.Group + "/" + s.Spec.Version
 	location := url.URL{Scheme: "https", Host: host, Path: path}

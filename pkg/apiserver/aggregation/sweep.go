@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// sweepPatience is how long a server may take to answer one request of a sweep,
-	// sweepTime how long all those to one version may take; what is left is for the
+	// sweepRequestTimeout is how long a server may take to answer one request of a sweep,
+	// sweepTimeout how long all those to one version may take; what is left is for the
 	// next sweep.
-	sweepPatience = 10 * time.Second
-	sweepTime     = 30 * time.Second
+	sweepRequestTimeout = 10 * time.Second
+	sweepTimeout        = 30 * time.Second
 )
 
 // sweeper is who empties namespaces: for the servers, the one who does so in any
@@ -52,7 +52,7 @@ func (a *Aggregation) sweep(ctx context.Context, versions []version, namespace s
 }
 
 func (a *Aggregation) sweepVersion(ctx context.Context, v version, namespace string, uid types.UID, out *swept) {
-	ctx, cancel := context.WithTimeout(ctx, sweepTime)
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	// Whoever asks may know one that is gone and made again.
 	ns, err := a.Kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
@@ -174,7 +174,7 @@ func (v visit) list(ctx context.Context, path, next string) (out page, served bo
 
 // ask sends one request and has read look at the answer.
 func (v visit) ask(ctx context.Context, method, path string, query url.Values, body []byte, read func(int, io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, sweepPatience)
+	ctx, cancel := context.WithTimeout(ctx, sweepRequestTimeout)
 	defer cancel()
 	location := (&url.URL{Scheme: "https", Host: v.host, Path: "/", RawQuery: query.Encode()}).JoinPath(path)
 	req, err := http.NewRequestWithContext(ctx, method, location.String(), bytes.NewReader(body))

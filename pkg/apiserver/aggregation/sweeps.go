@@ -20,8 +20,8 @@ const (
 	// maxCrowd is how many APIServices of a logical cluster are looked through for
 	// each namespace; it is more than are ever available.
 	maxCrowd = 4 * maxServices
-	// sweptFor is how long what a sweep saw may be acted on.
-	sweptFor = 5 * time.Second
+	// sweptTTL is how long what a sweep saw may be acted on.
+	sweptTTL = 5 * time.Second
 )
 
 // sweeps are the sweeps of the namespaces of one logical cluster.
@@ -122,7 +122,7 @@ func (a *Aggregation) Sweep(ctx context.Context, c logicalcluster.Name, namespac
 		}
 		if s.begun {
 			delete(all.of, namespace)
-			if s.uid == uid && s.covers == covers && time.Since(s.ended) < sweptFor {
+			if s.uid == uid && s.covers == covers && time.Since(s.ended) < sweptTTL {
 				a.tidy(c)
 				return s.left, s.failed, unknown, true
 			}

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// pollConfig is how often the configuration file is read, if nobody tells of changes.
-	pollConfig = time.Minute
-	// patience is how long new providers may take to fetch their keys, and how long
+	// configPollInterval is how often the configuration file is read, if nothing notifies of changes.
+	configPollInterval = time.Minute
+	// providersTimeout is how long new providers may take to fetch their keys, and how long
 	// requests that came before them may take.
-	patience = time.Minute
+	providersTimeout = time.Minute
 )
 
 // configured accepts the tokens of the identity providers of the configuration
@@ -31,7 +31,7 @@ const (
 type configured struct {
 	options  Options
 	serverID string
-	patience time.Duration
+	timeout  time.Duration
 	inUse    atomic.Pointer[providers]
 
 	// seen is the content of the file that was tried last, anonymous what it said
@@ -42,7 +42,7 @@ type configured struct {
 
 // newConfigured reads the file, if there is one, and follows it until ctx ends.
 func newConfigured(ctx context.Context, o Options, serverID string) (*configured, error) {
-	c := &configured{options: o, serverID: serverID, patience: patience}
+	c := &configured{options: o, serverID: serverID, timeout: providersTimeout}
 	if o.ConfigFile == "" {
 		c.inUse.Store(&providers{end: func() {}})
 		return c, nil
@@ -73,7 +73,7 @@ func (c *configured) follow(ctx context.Context) {
 	metrics.RegisterMetrics()
 	metrics.RecordAuthenticationConfigLastConfigInfo(c.serverID, c.seen)
 	logger := klog.FromContext(ctx).WithValues("file", c.options.ConfigFile)
-	filesystem.WatchUntil(ctx, pollConfig, c.options.ConfigFile, func() {
+	filesystem.WatchUntil(ctx, configPollInterval, c.options.ConfigFile, func() {
 		changed, err := c.reload(ctx)
 		switch {
 		case err != nil:
@@ -109,19 +109,19 @@ func (c *configured) reload(ctx context.Context) (changed bool, err error) {
 		c.seen = data
 		return false, err
 	}
-	if err := next.wait(ctx, c.patience); err != nil {
+	if err := next.wait(ctx, c.timeout); err != nil {
 		next.end()
 		return false, err
 	}
 	c.seen = data
-	time.AfterFunc(c.patience, c.inUse.Swap(next).end)
+	time.AfterFunc(c.timeout, c.inUse.Swap(next).end)
 	return true, nil
 }
 
 // wait returns when all providers have answered.
-func (p *providers) wait(ctx context.Context, patience time.Duration) error {
+func (p *providers) wait(ctx context.Context, timeout time.Duration) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, patience/60, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, timeout/60, timeout, true, func(context.Context) (bool, error) {
 		last = nil
 		for _, healthy := range p.healthy {
 			last = errors.Join(last, healthy())

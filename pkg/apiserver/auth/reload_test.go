@@ -25,7 +25,7 @@ func TestAWrongConfigurationLeavesTheOneInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.patience = 60 * time.Millisecond
+	c.timeout = 60 * time.Millisecond
 	for _, step := range []struct {
 		name, content, problem string
 		changed                bool

@@ -26,11 +26,11 @@ import (
 const (
 	finalizerWorkers = 4
 	// Objects may have finalizers of their own; how often we look whether they
-	// are gone, from often to seldom.
-	firstLook, lastLook = 50 * time.Millisecond, 5 * time.Second
+	// are gone, less and less often.
+	minPollInterval, maxPollInterval = 50 * time.Millisecond, 5 * time.Second
 	// A definition that others hold shows at least this long that it is going: they
 	// may look for the condition. Its time has a resolution of a second.
-	shown = 2 * time.Second
+	shownDelay = 2 * time.Second
 )
 
 // Finalizer deletes the objects of a definition that is being deleted, and lets
@@ -108,12 +108,12 @@ func showing(crd *apiextensionsv1.CustomResourceDefinition) time.Duration {
 	if condition == nil || len(crd.Finalizers) == 1 {
 		return 0
 	}
-	return shown - time.Since(condition.LastTransitionTime.Time)
+	return shownDelay - time.Since(condition.LastTransitionTime.Time)
 }
 
 // nextLook grows with the time that the deletion has taken.
 func (f *Finalizer) nextLook(d *Definition) time.Duration {
-	return min(max(time.Since(d.DeletionTimestamp.Time)/4, firstLook), lastLook)
+	return min(max(time.Since(d.DeletionTimestamp.Time)/4, minPollInterval), maxPollInterval)
 }
 
 func (f *Finalizer) write(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {

@@ -22,8 +22,8 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// patience bounds how long an answer waits.
-const patience = 2 * time.Second
+// waitTimeout bounds how long an answer waits.
+const waitTimeout = 2 * time.Second
 
 // Waiter holds answers back, once it follows informers.
 type Waiter struct {
@@ -107,7 +107,7 @@ func evicts(info *request.RequestInfo) bool {
 	return info.Verb == "create" && info.APIGroup == "" && info.Resource == "pods" && info.Subresource == "eviction"
 }
 
-// await returns when nothing of d is held by us alone, or when patience ends:
+// await returns when nothing of d is held by us alone, or when waitTimeout ends:
 // the answer is right in either case. It asks once, and is notified of the rest.
 func (w *Waiter) await(ctx context.Context, d deletion) {
 	cluster, ok := scope.ClusterFrom(ctx)
@@ -121,7 +121,7 @@ func (w *Waiter) await(ctx context.Context, d deletion) {
 	}
 	defer w.waiters.remove(at, mine)
 	defer fairness.Suspend(ctx)()
-	ctx, cancel := context.WithTimeout(scope.With(ctx, scope.Scope{Cluster: cluster}), patience)
+	ctx, cancel := context.WithTimeout(scope.With(ctx, scope.Scope{Cluster: cluster}), waitTimeout)
 	defer cancel()
 	objects, err := w.read(ctx, d)
 	if err != nil {

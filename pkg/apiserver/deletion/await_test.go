@@ -142,7 +142,7 @@ func TestTheAnswerComesWhenSomebodyElseHoldsTheObject(t *testing.T) {
 func TestAnAnswerDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, service(placementv1alpha1.CopiesFinalizer))
-		if took, requests := w.remove(t.Context(), alice, "delete", func() {}); took != patience || requests != 1 {
+		if took, requests := w.remove(t.Context(), alice, "delete", func() {}); took != waitTimeout || requests != 1 {
 			t.Errorf("answered after %s and %d requests", took, requests)
 		}
 		if s := w.waiter.waiters; s.all != 0 || len(s.cluster) != 0 || len(s.at) != 0 {

@@ -5,9 +5,9 @@
 // gone, which takes some ten milliseconds. Clients of Kubernetes rely on the
 // opposite: an object without finalizers of theirs is gone when the answer comes,
 // and its name is free. So the answer waits for that, a little: while nothing
-// but our finalizer holds the object, and at most for the patience of this
-// package. After that, and for a physical cluster that does not answer, the
-// answer is that of an object with a finalizer: it says since when it is deleted.
+// but our finalizer holds the object, and for two seconds at most (waitTimeout).
+// After that, and for a physical cluster that does not answer, the answer is that of
+// an object with a finalizer: it says since when it is deleted.
 //
 // It asks once whether we alone hold the object; informers say when that is over, so
 // waiting costs nothing (waiters.go). So many may wait, and no more, in all and in one

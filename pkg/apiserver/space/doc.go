@@ -9,5 +9,5 @@
 //
 // Invariant: nothing that was acknowledged is lost by a full disk, and nothing is
 // acknowledged that is not stored. The decision (decide.go) is pure; guard.go has the
-// handler. What is an order to others is said in one place, metrics and log.
+// handler. Metrics and the log say which level holds.
 package space

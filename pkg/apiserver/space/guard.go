@@ -17,8 +17,8 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 )
 
-// interval is how long a reading is believed.
-const interval = 100 * time.Millisecond
+// probeInterval is how long a reading is believed.
+const probeInterval = 100 * time.Millisecond
 
 // ReasonInsufficientStorage is the reason of a refused write.
 const ReasonInsufficientStorage metav1.StatusReason = "InsufficientStorage"
@@ -45,7 +45,7 @@ func (g *Guard) look() (level, string) {
 	defer g.mu.Unlock()
 	now := g.now()
 	// With little room each request asks: the rest may go in one stroke.
-	if g.level == writable && !g.at.IsZero() && now.Sub(g.at) < interval && now.After(g.at) {
+	if g.level == writable && !g.at.IsZero() && now.Sub(g.at) < probeInterval && now.After(g.at) {
 		return g.level, g.why
 	}
 	g.at = now

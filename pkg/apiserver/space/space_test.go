@@ -122,13 +122,13 @@ func TestAReadingIsBelievedForAMoment(t *testing.T) {
 	g.now = func() time.Time { return now }
 	for range 100 {
 		g.look()
-		now = now.Add(interval / 50)
+		now = now.Add(probeInterval / 50)
 	}
 	if readings < 2 || readings > 4 {
 		t.Errorf("%d readings for 100 writes in the time of two", readings)
 	}
 	// With little room each write asks: the rest may go in one stroke.
-	free, now, readings = 150*mib, now.Add(interval), 0
+	free, now, readings = 150*mib, now.Add(probeInterval), 0
 	if level, _ := g.look(); level != deletions {
 		t.Errorf("with little room: %v", level)
 	}

@@ -42,7 +42,7 @@ func receive(t *testing.T, w *viewWatch) string {
 		}
 		m := e.Object.(metav1.Object)
 		return fmt.Sprintf("%s %s@%s", e.Type, m.GetName(), m.GetResourceVersion())
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("no event")
 		return ""
 	}
@@ -62,7 +62,7 @@ func expect(t *testing.T, w *viewWatch, want ...string) {
 // settle waits until the hub has applied everything up to version.
 func settle(t *testing.T, h *hub, version uint64) {
 	t.Helper()
-	for end := time.Now().Add(patience); h.version() < version; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); h.version() < version; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the hub is at %d, not at %d", h.version(), version)
 		}

@@ -16,7 +16,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-const patience = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 // source is a watch cache that a test plays: lists are empty and at version,
 // watches deliver what the test sends.
@@ -95,7 +95,7 @@ func (s *source) next(t *testing.T) opened {
 	select {
 	case o := <-s.opened:
 		return o
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("the hub opened no watch")
 		return opened{}
 	}

@@ -17,8 +17,8 @@ import (
 const (
 	// mostNamed is how many logical clusters have their name in metrics at a time.
 	mostNamed = 100
-	// idle is after how long without a request one gives its place to another.
-	idle = 10 * time.Minute
+	// idleTimeout is after how long without a request one gives its place to another.
+	idleTimeout = 10 * time.Minute
 	// others is the label of all that have no place; it is no valid name.
 	others = "_others"
 
@@ -100,7 +100,7 @@ func (u *Usage) makeRoom(now time.Time) {
 	}
 	u.looked = now
 	for c, last := range u.last {
-		if now.Sub(last) > idle {
+		if now.Sub(last) > idleTimeout {
 			delete(u.last, c)
 			requests.DeleteLabelValues(c.String())
 			seconds.DeleteLabelValues(c.String())

@@ -67,7 +67,7 @@ func TestRequestsAreCountedByLogicalClusterUpToABound(t *testing.T) {
 		t.Errorf("%d names; shop %v, c0 %v, others %v", len(got), got["shop"], got["c0"], got[others])
 	}
 
-	now = now.Add(idle)
+	now = now.Add(idleTimeout)
 	ask(t, u, "shop", ann)
 	now = now.Add(time.Minute)
 	ask(t, u, "late", ann)

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// unknownKind is when an object is looked at again whose owner has a kind
+	// unknownKindDelay is when an object is looked at again whose owner has a kind
 	// that is not served: it may be served by then.
-	unknownKind = time.Minute
+	unknownKindDelay = time.Minute
 	// absences is how many proofs of absence are kept.
 	absences = 4096
 )
@@ -111,7 +111,7 @@ func (c *Controller) reconcile(ctx context.Context, key item) (controller.Result
 	}
 	if key.served, err = c.served(key.Resource, mapper); err != nil {
 		klog.FromContext(ctx).V(4).Info("A resource is not served", "err", err)
-		return controller.Result{RequeueAfter: unknownKind}, nil
+		return controller.Result{RequeueAfter: unknownKindDelay}, nil
 	}
 	if known.DeletionTimestamp == nil && c.obvious(key, known.OwnerReferences, mapper) {
 		return controller.Result{}, nil
@@ -126,7 +126,7 @@ func (c *Controller) reconcile(ctx context.Context, key item) (controller.Result
 		switch {
 		case meta.IsNoMatchError(err):
 			klog.FromContext(ctx).V(4).Info("The kind of an owner is not served", "err", err)
-			return controller.Result{RequeueAfter: unknownKind}, nil
+			return controller.Result{RequeueAfter: unknownKindDelay}, nil
 		case errors.Is(err, errUnanswerable):
 			klog.FromContext(ctx).V(2).Info("Leaving an object alone", "err", err)
 			return controller.Result{}, nil

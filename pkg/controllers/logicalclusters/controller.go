@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// patience is how long a new logical cluster is left to the request that
+	// bootstrapTimeout is how long a new logical cluster is left to the request that
 	// creates it.
-	patience = 5 * time.Second
-	// again is when a terminating logical cluster is looked at again at the
-	// latest, gather how long to wait for more to go.
-	again  = 5 * time.Second
-	gather = 100 * time.Millisecond
+	bootstrapTimeout = 5 * time.Second
+	// recheckInterval is when a terminating logical cluster is looked at again at the
+	// latest, batchDelay how long to wait for more to go.
+	recheckInterval = 5 * time.Second
+	batchDelay      = 100 * time.Millisecond
 )
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
@@ -112,7 +112,7 @@ func requestFor(name logicalcluster.Name) controller.Request {
 func (c *Controller) gone(informer *controller.Informer[*metav1.PartialObjectMetadata], name logicalcluster.Name) {
 	lc, ok := c.Clusters.Get(requestFor(name))
 	if ok && lc.DeletionTimestamp != nil && informer.CountCluster(name) == 0 {
-		c.queue.EnqueueAfter(requestFor(name), gather)
+		c.queue.EnqueueAfter(requestFor(name), batchDelay)
 	}
 }
 
@@ -142,7 +142,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		return c.terminate(ctx, lc)
 	}
 	if lc.Status.Phase != tenancyv1alpha1.LogicalClusterReady {
-		if wait := patience - time.Since(lc.CreationTimestamp.Time); wait > 0 {
+		if wait := bootstrapTimeout - time.Since(lc.CreationTimestamp.Time); wait > 0 {
 			return controller.Result{RequeueAfter: wait}, nil
 		}
 		if err := Bootstrap(ctx, c.Config, name); err != nil {

@@ -1,5 +1,5 @@
-// Package logicalclusters leads the LogicalClusters of "root" through their
-// lives.
+// Package logicalclusters makes, keeps and removes what belongs to the LogicalClusters of
+// "root".
 //
 // Birth: Bootstrap makes the first objects inside a new logical cluster. The
 // server calls it before the creation of a LogicalCluster returns; the

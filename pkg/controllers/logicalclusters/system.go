@@ -51,7 +51,7 @@ func (c *Controller) restore(ctx context.Context, lc *tenancyv1alpha1.LogicalClu
 	if len(lacks) == 0 {
 		return 0, nil
 	}
-	if wait := patience - time.Since(lc.CreationTimestamp.Time); wait > 0 {
+	if wait := bootstrapTimeout - time.Since(lc.CreationTimestamp.Time); wait > 0 {
 		return wait, nil
 	}
 	var failures []error

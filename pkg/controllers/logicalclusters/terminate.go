@@ -40,7 +40,7 @@ func (c *Controller) terminate(ctx context.Context, lc *tenancyv1alpha1.LogicalC
 		return controller.Result{}, err
 	}
 	if !left.empty() {
-		return controller.Result{RequeueAfter: again}, nil
+		return controller.Result{RequeueAfter: recheckInterval}, nil
 	}
 	// Read again: the status that was just written changed its version.
 	latest, err := c.Client.TenancyV1alpha1().LogicalClusters().Get(ctx, lc.Name, metav1.GetOptions{})

@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// settle is how long a deleted namespace is left alone, so that requests
+	// settleDelay is how long a deleted namespace is left alone, so that requests
 	// that were admitted before its deletion have stored what they create.
-	settle = 500 * time.Millisecond
-	// gather is how long to wait for more to go before looking again.
-	gather = 100 * time.Millisecond
-	// late is when to delete what came into a namespace after the last pass: what
+	settleDelay = 500 * time.Millisecond
+	// batchDelay is how long to wait for more to go before looking again.
+	batchDelay = 100 * time.Millisecond
+	// lateDelay is when to delete what came into a namespace after the last pass: what
 	// happens on physical clusters is reported to the end.
-	late = time.Second
+	lateDelay = time.Second
 )
 
 var (
@@ -88,7 +88,7 @@ func New(config Config) *Controller {
 		case ns == nil && old.DeletionTimestamp != nil:
 			c.queue.Enqueue(controller.RequestFor(old)) // to forget it
 		case ns != nil && ns.DeletionTimestamp != nil:
-			c.queue.EnqueueAfter(controller.RequestFor(ns), settle)
+			c.queue.EnqueueAfter(controller.RequestFor(ns), settleDelay)
 		}
 	})
 	config.Elsewhere.Notify(func(cluster logicalcluster.Name, namespace string) {
@@ -96,7 +96,7 @@ func New(config Config) *Controller {
 			c.queue.Enqueue(controller.Request{Cluster: cluster, Name: namespace})
 			return
 		}
-		c.again.EnqueueAfter(cluster, gather)
+		c.again.EnqueueAfter(cluster, batchDelay)
 	})
 	config.Clusters.Handle(func(old, lc *tenancyv1alpha1.LogicalCluster) {
 		if lc != nil && lc.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
@@ -125,14 +125,14 @@ func New(config Config) *Controller {
 func (c *Controller) gone(gvr schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata], obj *metav1.PartialObjectMetadata) {
 	key, ok := c.terminating(obj)
 	if ok && informer.CountNamespace(key.Cluster, key.Name) == 0 && (gvr == pods || c.left(key) == 0) {
-		c.queue.EnqueueAfter(key, gather)
+		c.queue.EnqueueAfter(key, batchDelay)
 	}
 }
 
 // came looks again at a terminating namespace that has something new.
 func (c *Controller) came(obj *metav1.PartialObjectMetadata) {
 	if key, ok := c.terminating(obj); ok {
-		c.queue.EnqueueAfter(key, late)
+		c.queue.EnqueueAfter(key, lateDelay)
 	}
 }
 
@@ -180,7 +180,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	}
 	plan := saw.plan()
 	if plan.wait {
-		return controller.Result{RequeueAfter: overdue}, nil
+		return controller.Result{RequeueAfter: recheckInterval}, nil
 	}
 	if pause := c.pause(key, plan.held); pause > 0 {
 		return controller.Result{RequeueAfter: pause}, nil
@@ -279,9 +279,9 @@ func (c *Controller) pass(ctx context.Context, key controller.Request, uid types
 	case err == nil:
 		return controller.Result{}, nil
 	case errors.Is(err, errHeld):
-		return controller.Result{RequeueAfter: gather}, nil
+		return controller.Result{RequeueAfter: batchDelay}, nil
 	case alone && errors.As(err, &remaining):
-		return controller.Result{RequeueAfter: recheck}, nil
+		return controller.Result{RequeueAfter: minHeldInterval}, nil
 	case errors.As(err, &remaining):
 		return controller.Result{RequeueAfter: time.Duration(remaining.Estimate/2+1) * time.Second}, nil
 	case errors.Is(err, errFound):
@@ -290,9 +290,9 @@ func (c *Controller) pass(ctx context.Context, key controller.Request, uid types
 		// The conditions say it. What is ours and has no finalizer are pods that take
 		// longer than their grace; an event says when they go.
 		if alone {
-			return controller.Result{RequeueAfter: recheck}, nil
+			return controller.Result{RequeueAfter: minHeldInterval}, nil
 		}
-		return controller.Result{RequeueAfter: seldom}, nil
+		return controller.Result{RequeueAfter: passInterval}, nil
 	}
 	return controller.Result{}, fmt.Errorf("deleting content: %w", err)
 }

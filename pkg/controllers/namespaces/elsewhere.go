@@ -34,13 +34,13 @@ type Elsewhere interface {
 }
 
 const (
-	// overdue is when to ask although no event came.
-	overdue = 30 * time.Second
-	// A namespace that only other servers hold is looked at again after recheck,
-	// which doubles up to maxRecheck, and passed over once in seldom.
-	recheck    = time.Second
-	maxRecheck = 16 * time.Second
-	seldom     = 5 * time.Second
+	// recheckInterval is when to ask although no event came.
+	recheckInterval = 30 * time.Second
+	// A namespace that only other servers hold is looked at again after minHeldInterval,
+	// which doubles up to maxHeldInterval, and passed over once in passInterval.
+	minHeldInterval = time.Second
+	maxHeldInterval = 16 * time.Second
+	passInterval    = 5 * time.Second
 )
 
 // hold is what the last pass saw of a namespace that only other servers hold.
@@ -57,10 +57,10 @@ func (h *hold) pause(why string, now time.Time) time.Duration {
 		return 0
 	}
 	if why != h.why {
-		return max(0, seldom-now.Sub(h.since))
+		return max(0, passInterval-now.Sub(h.since))
 	}
 	h.tries++
-	return min(recheck<<min(h.tries, 8), maxRecheck)
+	return min(minHeldInterval<<min(h.tries, 8), maxHeldInterval)
 }
 
 // gate lets the namespace go that the pass is about, if it may, and if what the

@@ -84,7 +84,7 @@ func TestANamespaceIsPassedOverWhenItsLastPodHasGoneAndWhenEverythingHas(t *test
 	until(1, "it was deleted")
 	goes(pods, "a")
 	goes(configMaps, "c")
-	time.Sleep(5 * gather) // nothing announces that nothing happens
+	time.Sleep(5 * batchDelay) // nothing announces that nothing happens
 	if n := passes.Load(); n != 1 {
 		t.Errorf("a pod and a config map of two have gone: %d passes, want none more", n)
 	}

@@ -23,8 +23,8 @@ import (
 
 const (
 	workers = 2
-	// again is how often the server is asked about an order that is not done.
-	again = time.Minute
+	// recheckInterval is how often the server is asked about an order that is not done.
+	recheckInterval = time.Minute
 )
 
 // PhysicalClusterIndex finds the Orphans of a physical cluster.
@@ -141,7 +141,7 @@ func (s *Controller) ask(ctx context.Context, o *fleetv1alpha1.Orphan) (controll
 		}
 	}
 	if o.Spec.Order == fleetv1alpha1.OrphanRemove || o.Spec.Order == fleetv1alpha1.OrphanAdopt {
-		return controller.Result{RequeueAfter: again}, nil
+		return controller.Result{RequeueAfter: recheckInterval}, nil
 	}
 	return controller.Result{}, nil
 }

@@ -27,11 +27,11 @@ import (
 const (
 	name    = "physicalclusters"
 	workers = 2
-	// gather collects the many events of copies into one look.
-	gather = time.Second
-	// again is how often a physical cluster that goes or is forgotten is looked
+	// batchDelay collects the many events of copies into one look.
+	batchDelay = time.Second
+	// recheckInterval is how often a physical cluster that goes or is forgotten is looked
 	// at without an event.
-	again = 10 * time.Second
+	recheckInterval = 10 * time.Second
 )
 
 // Config is what the controller works with. The clients take the logical
@@ -86,7 +86,7 @@ func New(config Config) *Controller {
 	})
 	c.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
 		if new == nil {
-			c.queue.EnqueueAfter(keyOf(old.Spec.PhysicalCluster), gather)
+			c.queue.EnqueueAfter(keyOf(old.Spec.PhysicalCluster), batchDelay)
 		}
 	})
 	c.Placements.Handle(func(old, new *placementv1alpha1.Placement) {
@@ -94,7 +94,7 @@ func New(config Config) *Controller {
 			return
 		}
 		for _, d := range old.Spec.Decision.PhysicalClusters {
-			c.queue.EnqueueAfter(keyOf(d.Name), gather)
+			c.queue.EnqueueAfter(keyOf(d.Name), batchDelay)
 		}
 	})
 	return c
@@ -129,7 +129,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		return controller.Result{}, err
 	}
 	if wanted.Status.Identity.SameAs != "" {
-		result = sooner(result, again) // the other one may go
+		result = sooner(result, recheckInterval) // the other one may go
 	}
 	var forgetErr error
 	if pc.Spec.Forget {
@@ -139,14 +139,14 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		var copies []*placementv1alpha1.Copy
 		copies, forgetErr = c.forget(ctx, pc)
 		wanted.Status.Forgotten = report(pc.Status.Forgotten, copies, c.Clock.Now())
-		result = sooner(result, again)
+		result = sooner(result, recheckInterval)
 	}
 	free := false
 	if pc.DeletionTimestamp != nil && slices.Contains(pc.Finalizers, fleetv1alpha1.CopiesFinalizer) {
 		if free, err = c.checkUse(ctx, wanted); err != nil {
 			return controller.Result{}, err
 		}
-		result = sooner(result, again)
+		result = sooner(result, recheckInterval)
 	}
 	if !apiequality.Semantic.DeepEqual(pc.Status, wanted.Status) {
 		written, err := c.Client.FleetV1alpha1().PhysicalClusters().UpdateStatus(ctx, wanted, metav1.UpdateOptions{})

@@ -32,7 +32,7 @@ func (c *charges) forget(key controller.Request) {
 	delete(c.last, key)
 }
 
-// wait is how long to wait before counting: until the last charge is settle old,
+// wait is how long to wait before counting: until the last charge is settleDelay old,
 // or maxSettle waits are over. Zero means now.
 func (c *charges) wait(key controller.Request, now time.Time) time.Duration {
 	c.mu.Lock()
@@ -41,7 +41,7 @@ func (c *charges) wait(key controller.Request, now time.Time) time.Duration {
 	if !ok {
 		return 0
 	}
-	left := settle - now.Sub(last.at)
+	left := settleDelay - now.Sub(last.at)
 	if left <= 0 || last.waits >= maxSettle {
 		delete(c.last, key)
 		return 0

@@ -20,13 +20,13 @@ func TestACountWaitsForChargesToSettleButNotForEver(t *testing.T) {
 		t.Errorf("waits %s without a charge", wait)
 	}
 	c.note(key, now)
-	if wait := c.wait(key, now.Add(100*time.Millisecond)); wait != settle-100*time.Millisecond {
+	if wait := c.wait(key, now.Add(100*time.Millisecond)); wait != settleDelay-100*time.Millisecond {
 		t.Errorf("waits %s after a charge", wait)
 	}
 	if wait := c.wait(other, now); wait != 0 {
 		t.Errorf("waits %s for the charge of another logical cluster", wait)
 	}
-	if wait := c.wait(key, now.Add(settle)); wait != 0 {
+	if wait := c.wait(key, now.Add(settleDelay)); wait != 0 {
 		t.Errorf("waits %s for a charge that has settled", wait)
 	}
 	var waits []time.Duration
@@ -34,7 +34,7 @@ func TestACountWaitsForChargesToSettleButNotForEver(t *testing.T) {
 		c.note(key, now)
 		waits = append(waits, c.wait(key, now))
 	}
-	if diff := cmp.Diff([]time.Duration{settle, settle, settle, 0, settle}, waits); diff != "" {
+	if diff := cmp.Diff([]time.Duration{settleDelay, settleDelay, settleDelay, 0, settleDelay}, waits); diff != "" {
 		t.Errorf("waits (-want +got):\n%s", diff)
 	}
 }

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// gather is how long events are gathered before a quota is counted.
-	gather = 200 * time.Millisecond
-	// settle is how long a charged object may take to be stored.
-	settle = 250 * time.Millisecond
+	// batchDelay is how long events are gathered before a quota is counted.
+	batchDelay = 200 * time.Millisecond
+	// settleDelay is how long a charged object may take to be stored.
+	settleDelay = 250 * time.Millisecond
 	// maxSettle is how often a count waits for charges that do not end.
 	maxSettle = 3
-	// audit is when a quota is counted after a charge, whatever happened to the
+	// auditDelay is when a quota is counted after a charge, whatever happened to the
 	// object that was charged for.
-	audit = 5 * time.Second
+	auditDelay = 5 * time.Second
 )
 
 // Config is what the controller needs.
@@ -75,7 +75,7 @@ func (c *Controller) quotaChanged(old, quota *corev1.ResourceQuota) {
 	case !quotav1.Equals(old.Status.Used, quota.Status.Used):
 		key := controller.RequestFor(quota)
 		c.charges.note(key, c.Clock.Now())
-		c.queue.EnqueueAfter(key, audit)
+		c.queue.EnqueueAfter(key, auditDelay)
 	}
 }
 
@@ -106,7 +106,7 @@ func (c *Controller) follow(gvr schema.GroupVersionResource, informer *controlle
 		}
 		for _, quota := range c.Quotas.ListNamespace(key.Cluster, key.Namespace) {
 			if tracks(quota, gr) {
-				c.queue.EnqueueAfter(controller.RequestFor(quota), gather)
+				c.queue.EnqueueAfter(controller.RequestFor(quota), batchDelay)
 			}
 		}
 	})

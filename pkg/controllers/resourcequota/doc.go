@@ -14,5 +14,5 @@
 //
 // Invariant: usage is written with the resource version of the quota that the
 // count was made for, and not while objects that were just charged may not be
-// stored yet (settle): the count would miss them and the quota admit too much.
+// stored yet (settleDelay): the count would miss them and the quota admit too much.
 package resourcequota

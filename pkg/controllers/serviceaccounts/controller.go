@@ -17,9 +17,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
 
-// yield leaves the namespace "default" to whoever creates a logical cluster and
+// yieldDelay leaves the namespace "default" to whoever creates a logical cluster and
 // fills it in the same breath.
-const yield = 2 * time.Second
+const yieldDelay = 2 * time.Second
 
 var (
 	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
@@ -73,7 +73,7 @@ func New(config Config) *Controller {
 		switch {
 		case ns == nil || old != nil: // only what is new lacks anything
 		case ns.Name == metav1.NamespaceDefault:
-			c.queue.EnqueueAfter(controller.RequestFor(ns), yield)
+			c.queue.EnqueueAfter(controller.RequestFor(ns), yieldDelay)
 		default:
 			c.queue.Enqueue(controller.RequestFor(ns))
 		}

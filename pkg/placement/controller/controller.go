@@ -28,13 +28,13 @@ import (
 const (
 	name    = "placement"
 	workers = 4
-	// retryAfter is how often an undecided namespace is tried without an event.
-	retryAfter = time.Minute
-	// settleAfter gathers the many events of objects and copies into one look.
-	settleAfter = 200 * time.Millisecond
-	// writeAgain is the shortest time between two writes of one status: while many
+	// retryInterval is how often an undecided namespace is tried without an event.
+	retryInterval = time.Minute
+	// batchDelay gathers the many events of objects and copies into one look.
+	batchDelay = 200 * time.Millisecond
+	// writeInterval is the shortest time between two writes of one status: while many
 	// objects come and go, it would change with each.
-	writeAgain = time.Second
+	writeInterval = time.Second
 	// maxWritten bounds what is remembered of writes.
 	maxWritten = 4096
 )
@@ -129,7 +129,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	}
 	result, err := c.writeStatus(ctx, u)
 	if len(u.stale) > 0 && result.RequeueAfter == 0 {
-		result.RequeueAfter = retryAfter // if what was stamped is never seen
+		result.RequeueAfter = retryInterval // if what was stamped is never seen
 	}
 	return result, err
 }
@@ -212,7 +212,7 @@ func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, err
 	if err := c.recordEvents(ctx, u); err != nil {
 		return controller.Result{}, err
 	}
-	return controller.Result{RequeueAfter: retryAfter}, nil
+	return controller.Result{RequeueAfter: retryInterval}, nil
 }
 
 // oldest is the object that asked first.
@@ -244,7 +244,7 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit) (controller.Resul
 		return controller.Result{}, nil
 	}
 	if at, ok := c.written.Get(u.key); ok {
-		if left := at.(time.Time).Add(writeAgain).Sub(now); left > 0 {
+		if left := at.(time.Time).Add(writeInterval).Sub(now); left > 0 {
 			return controller.Result{RequeueAfter: left}, nil
 		}
 	}
@@ -254,6 +254,6 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit) (controller.Resul
 	if err != nil && !apierrors.IsNotFound(err) {
 		return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
-	c.written.Add(u.key, now, writeAgain)
+	c.written.Add(u.key, now, writeInterval)
 	return controller.Result{}, nil
 }

@@ -1,4 +1,4 @@
-// Package controller brings placements on after admission: it is the shell of
+// Package controller keeps placements current after admission: it is the shell of
 // pkg/placement outside of requests.
 //
 // It decides nothing itself. A namespace that is undecided has pending objects;

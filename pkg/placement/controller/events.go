@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// repeatAfter is how long one message about one object is not repeated; events
+	// repeatInterval is how long one message about one object is not repeated; events
 	// live for an hour.
-	repeatAfter = 30 * time.Minute
-	maxRecorded = 8192
+	repeatInterval = 30 * time.Minute
+	maxRecorded    = 8192
 	// maxMessage is the limit of the API for the message of an event.
 	maxMessage = 1024
 )
@@ -48,7 +48,7 @@ func (c *Controller) recordEvents(ctx context.Context, u *unit) error {
 		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 			return fmt.Errorf("writing an event: %w", err)
 		}
-		c.recorded.recently.Add(event.Name, true, repeatAfter)
+		c.recorded.recently.Add(event.Name, true, repeatInterval)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (c *Controller) recordEvents(ctx context.Context, u *unit) error {
 // same object within the time for which it is not repeated, so that two servers
 // write one.
 func unplaceable(p stamped, message string, now time.Time) *corev1.Event {
-	window := now.Truncate(repeatAfter).Unix()
+	window := now.Truncate(repeatInterval).Unix()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", p.object.UID, message, window))
 	name := p.object.Name
 	if len(name) > 200 {

@@ -204,8 +204,8 @@ func deployment(name, targets string, age int) *metav1.PartialObjectMetadata {
 
 func TestAnUndecidedNamespaceAsksAdmissionWithItsOldestObjectAndRecordsAnEventForEach(t *testing.T) {
 	f := newFixture(t, namespace(), undecided("no physical cluster is Ready"), deployment("young", "", 1), deployment("old", "", 9))
-	if result := f.look(); result.RequeueAfter != retryAfter {
-		t.Errorf("%+v, want another try after %s", result, retryAfter)
+	if result := f.look(); result.RequeueAfter != retryInterval {
+		t.Errorf("%+v, want another try after %s", result, retryInterval)
 	}
 	f.expect(
 		"patch deployments old {}",
@@ -229,10 +229,10 @@ func TestAnEventIsNotRepeatedBeforeItsTime(t *testing.T) {
 	if events() != 1 {
 		t.Errorf("%d events at once, want 1", events())
 	}
-	f.clock.SetTime(f.clock.Now().Add(repeatAfter + time.Second))
+	f.clock.SetTime(f.clock.Now().Add(repeatInterval + time.Second))
 	f.look()
 	if events() != 2 {
-		t.Errorf("%d events after %s, want 2", events(), repeatAfter)
+		t.Errorf("%d events after %s, want 2", events(), repeatInterval)
 	}
 }
 
@@ -244,8 +244,8 @@ func TestWhatHasNotTheTargetsOfTheDecisionIsSentThroughAdmission(t *testing.T) {
 	unreferenced := object(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "settings", "", 1)
 	f := newFixture(t, namespace(), placementOf("east", "west"), waiting, limits, unreferenced,
 		deployment("web", `{"east":{},"west":{}}`, 1), deployment("before", `{"east":{}}`, 1))
-	if result := f.look(); result.RequeueAfter != retryAfter {
-		t.Errorf("%+v, want another look after %s", result, retryAfter)
+	if result := f.look(); result.RequeueAfter != retryInterval {
+		t.Errorf("%+v, want another look after %s", result, retryInterval)
 	}
 	f.expect("patch limitranges limits {}", "patch namespaces web {}", "patch services front {}", "patch deployments before {}", "update placements")
 }
@@ -260,12 +260,12 @@ func TestANamespaceWhosePhysicalNamespaceIsNotRecordedIsSentThroughAdmission(t *
 
 func TestAStatusIsWrittenWhenTheOneBeforeIsASecondOld(t *testing.T) {
 	f := newFixture(t, complete(), placementOf("east"), deployment("web", `{"east":{}}`, 1))
-	f.written.Add(web, f.clock.Now(), writeAgain)
-	if result := f.look(); result.RequeueAfter != writeAgain {
-		t.Errorf("just after a write: %+v, want another look after %s", result, writeAgain)
+	f.written.Add(web, f.clock.Now(), writeInterval)
+	if result := f.look(); result.RequeueAfter != writeInterval {
+		t.Errorf("just after a write: %+v, want another look after %s", result, writeInterval)
 	}
 	f.expect()
-	f.clock.SetTime(f.clock.Now().Add(writeAgain))
+	f.clock.SetTime(f.clock.Now().Add(writeInterval))
 	f.look()
 	f.expect("update placements")
 }

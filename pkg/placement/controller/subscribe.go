@@ -23,7 +23,7 @@ func (c *Controller) subscribe() {
 		case new.Spec.Decision == nil:
 			c.queue.Enqueue(keyOf(new))
 		default: // admission, which has just decided, is still writing
-			c.queue.EnqueueAfter(keyOf(new), settleAfter)
+			c.queue.EnqueueAfter(keyOf(new), batchDelay)
 		}
 	})
 	c.Namespaces.Handle(func(old, new *corev1.Namespace) {
@@ -45,9 +45,9 @@ func (c *Controller) subscribe() {
 	c.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
 		switch {
 		case new == nil:
-			c.queue.EnqueueAfter(keyOf(old), settleAfter)
+			c.queue.EnqueueAfter(keyOf(old), batchDelay)
 		case old == nil || old.Status.State != new.Status.State || old.Status.Message != new.Status.Message || old.Spec != new.Spec:
-			c.queue.EnqueueAfter(keyOf(new), settleAfter)
+			c.queue.EnqueueAfter(keyOf(new), batchDelay)
 		}
 	})
 	for _, kind := range workload.Kinds() {
@@ -62,9 +62,9 @@ func (c *Controller) subscribe() {
 func (c *Controller) observe(old, new *metav1.PartialObjectMetadata) {
 	switch {
 	case new == nil:
-		c.queue.EnqueueAfter(keyOf(old), settleAfter)
+		c.queue.EnqueueAfter(keyOf(old), batchDelay)
 	case old == nil || old.UID != new.UID || !stamp.SameTargets(old, new):
-		c.queue.EnqueueAfter(keyOf(new), settleAfter)
+		c.queue.EnqueueAfter(keyOf(new), batchDelay)
 	}
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent"
 )
 
-// look is how often the Secret is read again when nothing announced a change.
-const look = 30 * time.Second
+// recheckInterval is how often the Secret is read again when nothing announced a change.
+const recheckInterval = 30 * time.Second
 
 // Config is what a Manager needs.
 type Config struct {
@@ -130,12 +130,12 @@ func (m *Manager) reconcile(ctx context.Context, r controller.Request) (controll
 	switch {
 	case errors.As(err, &unusable):
 		m.stop(r.Name)
-		return controller.Result{RequeueAfter: look}, m.refuse(ctx, pc, unusable)
+		return controller.Result{RequeueAfter: recheckInterval}, m.refuse(ctx, pc, unusable)
 	case err != nil:
 		return controller.Result{}, err
 	}
 	m.ensure(ctx, pc, sha256.Sum256(kubeconfig), config)
-	return controller.Result{RequeueAfter: look}, nil
+	return controller.Result{RequeueAfter: recheckInterval}, nil
 }
 
 // kubeconfig reads the Secret.
