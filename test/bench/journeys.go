@@ -101,7 +101,7 @@ func (s *server) awaitReady(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("not in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, errors.New("not in time"))
 	defer cancel()
 	for {
 		p, err := own.FleetV1alpha1().PhysicalClusters().Get(inCluster(ctx, scope.Root), name, metav1.GetOptions{})

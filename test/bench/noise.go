@@ -28,7 +28,7 @@ const (
 	noisyClients = 200
 	// quietRequests of each verb are timed, or fewer if they take longer than this.
 	quietRequests = 200
-	quietPatience = 30 * time.Second
+	quietTimeout  = 30 * time.Second
 )
 
 // noisePart measures what a user of one logical cluster feels of clients that ask
@@ -142,7 +142,7 @@ func beside(ctx context.Context, clients int, noise, quiet *rest.Config, run str
 	maps := client.CoreV1().ConfigMaps("default")
 	before, began := lists.Load(), time.Now()
 	for i := range quietRequests {
-		if time.Since(began) > quietPatience {
+		if time.Since(began) > quietTimeout {
 			break
 		}
 		start := time.Now()

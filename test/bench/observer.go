@@ -78,8 +78,8 @@ func (o *observer) of(name string) *observation {
 	return o.seen[name]
 }
 
-// patience is how long anything may take.
-const patience = 2 * time.Minute
+// stepTimeout is how long anything may take.
+const stepTimeout = 2 * time.Minute
 
 // await returns when and where the Deployment was seen.
 func (o *observer) await(ctx context.Context, name string) (*observation, error) {
@@ -89,8 +89,8 @@ func (o *observer) await(ctx context.Context, name string) (*observation, error)
 		return s, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-time.After(patience):
-		return nil, fmt.Errorf("deployment %s was not seen as expected within %s", name, patience)
+	case <-time.After(stepTimeout):
+		return nil, fmt.Errorf("deployment %s was not seen as expected within %s", name, stepTimeout)
 	}
 }
 

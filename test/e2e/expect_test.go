@@ -29,22 +29,22 @@ func must(t *testing.T) func(string, error) string {
 	}
 }
 
-// patience is how long tests wait for what takes a moment: it bounds what will never
+// waitTimeout is how long tests wait for what takes a moment: it bounds what will never
 // come and says nothing about how fast something is.
-const patience = 3 * time.Minute
+const waitTimeout = 3 * time.Minute
 
-// eventually repeats f until it returns nil; when patience is over, the last error
+// eventually repeats f until it returns nil; when waitTimeout is over, the last error
 // fails the test.
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for {
 		err := f()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %v", patience, err)
+			t.Fatalf("not within %s: %v", waitTimeout, err)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

@@ -141,8 +141,8 @@ func TestALogicalClusterHasABoundedNumberOfRequestsWithItsServers(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	get := func(cluster, group string, patience time.Duration) (int, string) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+	get := func(cluster, group string, waitTimeout time.Duration) (int, string) {
+		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/clusters/%s/apis/%s/v1/fruits", s.URL, cluster, group), nil)
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
-// patience bounds every wait; an idle machine needs a fraction of it.
-const patience = 30 * time.Second
+// waitTimeout bounds every wait; an idle machine needs a fraction of it.
+const waitTimeout = 30 * time.Second
 
 // TestControllers runs all tests against one server, in parallel.
 func TestControllers(t *testing.T) {
@@ -129,5 +129,5 @@ func settled(t *testing.T, s *server.Server, ctx context.Context) {
 	t.Helper()
 	cm := makeConfigMap(t, s, ctx, "default", "last-"+fmt.Sprint(time.Now().UnixNano()),
 		metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "never", UID: "never"})
-	server.Eventually(t, patience, "the collector catches up", func() error { return configMapGone(s, ctx, cm) })
+	server.Eventually(t, waitTimeout, "the collector catches up", func() error { return configMapGone(s, ctx, cm) })
 }

@@ -19,8 +19,8 @@ func testBackground(t *testing.T, s *server.Server) {
 	grandchild := makeConfigMap(t, s, ctx, "default", "grandchild", blocking(ownedBy(child)))
 	other := makeConfigMap(t, s, ctx, "default", "other")
 	deleteConfigMap(t, s, ctx, owner, metav1.DeletePropagationBackground)
-	server.Eventually(t, patience, "the child is gone", func() error { return configMapGone(s, ctx, child) })
-	server.Eventually(t, patience, "the grandchild is gone", func() error { return configMapGone(s, ctx, grandchild) })
+	server.Eventually(t, waitTimeout, "the child is gone", func() error { return configMapGone(s, ctx, child) })
+	server.Eventually(t, waitTimeout, "the grandchild is gone", func() error { return configMapGone(s, ctx, grandchild) })
 	if err := configMapThere(s, ctx, other); err != nil {
 		t.Errorf("a bystander: %v", err)
 	}
@@ -36,7 +36,7 @@ func testForeground(t *testing.T, s *server.Server) {
 		t.Fatal(err)
 	}
 	deleteConfigMap(t, s, ctx, owner, metav1.DeletePropagationForeground)
-	server.Eventually(t, patience, "the grandchild is being deleted", func() error {
+	server.Eventually(t, waitTimeout, "the grandchild is being deleted", func() error {
 		cm, err := s.Kube.CoreV1().ConfigMaps("default").Get(ctx, grandchild.Name, metav1.GetOptions{})
 		if err == nil && cm.DeletionTimestamp == nil {
 			return errors.New("it is not")
@@ -51,7 +51,7 @@ func testForeground(t *testing.T, s *server.Server) {
 	if _, err := s.Kube.CoreV1().ConfigMaps("default").Patch(ctx, grandchild.Name, types.MergePatchType, release, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the owner is gone", func() error { return configMapGone(s, ctx, owner) })
+	server.Eventually(t, waitTimeout, "the owner is gone", func() error { return configMapGone(s, ctx, owner) })
 	if err := errors.Join(configMapGone(s, ctx, child), configMapGone(s, ctx, grandchild)); err != nil {
 		t.Errorf("the owner went before its dependents: %v", err)
 	}
@@ -63,7 +63,7 @@ func testOrphan(t *testing.T, s *server.Server) {
 	child := makeConfigMap(t, s, ctx, "default", "child", blocking(ownedBy(owner)))
 	settled(t, s, ctx) // the informers know the child
 	deleteConfigMap(t, s, ctx, owner, metav1.DeletePropagationOrphan)
-	server.Eventually(t, patience, "the owner is gone", func() error { return configMapGone(s, ctx, owner) })
+	server.Eventually(t, waitTimeout, "the owner is gone", func() error { return configMapGone(s, ctx, owner) })
 	settled(t, s, ctx)
 	now, err := s.Kube.CoreV1().ConfigMaps("default").Get(ctx, child.Name, metav1.GetOptions{})
 	if err != nil {
@@ -83,10 +83,10 @@ func testForeignOwners(t *testing.T, s *server.Server) {
 	ofAbroad := makeConfigMap(t, s, ctx, "default", "of-abroad", ownedBy(abroad))
 	ofNext := makeConfigMap(t, s, ctx, "default", "of-next", ownedBy(next))
 	ofHere := makeConfigMap(t, s, ctx, "default", "of-here", ownedBy(here))
-	server.Eventually(t, patience, "what has an owner in another logical cluster is gone", func() error { return configMapGone(s, ctx, ofAbroad) })
-	server.Eventually(t, patience, "what has an owner in another namespace is gone", func() error { return configMapGone(s, ctx, ofNext) })
+	server.Eventually(t, waitTimeout, "what has an owner in another logical cluster is gone", func() error { return configMapGone(s, ctx, ofAbroad) })
+	server.Eventually(t, waitTimeout, "what has an owner in another namespace is gone", func() error { return configMapGone(s, ctx, ofNext) })
 	deleteConfigMap(t, s, elsewhere, abroad, metav1.DeletePropagationForeground)
-	server.Eventually(t, patience, "the owner abroad is gone", func() error { return configMapGone(s, elsewhere, abroad) })
+	server.Eventually(t, waitTimeout, "the owner abroad is gone", func() error { return configMapGone(s, elsewhere, abroad) })
 	settled(t, s, ctx)
 	if err := configMapThere(s, ctx, ofHere); err != nil {
 		t.Errorf("what has an owner here: %v", err)
@@ -114,7 +114,7 @@ func testTwoOwners(t *testing.T, s *server.Server) {
 	first, second := makeConfigMap(t, s, ctx, "default", "first"), makeConfigMap(t, s, ctx, "default", "second")
 	child := makeConfigMap(t, s, ctx, "default", "child", blocking(ownedBy(first)), ownedBy(second))
 	deleteConfigMap(t, s, ctx, first, metav1.DeletePropagationForeground)
-	server.Eventually(t, patience, "the first owner is gone", func() error { return configMapGone(s, ctx, first) })
+	server.Eventually(t, waitTimeout, "the first owner is gone", func() error { return configMapGone(s, ctx, first) })
 	now, err := s.Kube.CoreV1().ConfigMaps("default").Get(ctx, child.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -123,5 +123,5 @@ func testTwoOwners(t *testing.T, s *server.Server) {
 		t.Error(diff)
 	}
 	deleteConfigMap(t, s, ctx, second, metav1.DeletePropagationBackground)
-	server.Eventually(t, patience, "the child is gone", func() error { return configMapGone(s, ctx, child) })
+	server.Eventually(t, waitTimeout, "the child is gone", func() error { return configMapGone(s, ctx, child) })
 }

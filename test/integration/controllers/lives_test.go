@@ -72,7 +72,7 @@ func testOwners(t *testing.T, s *server.Server) {
 	if err := bindings.Delete(ctx, "atoll:owners", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "a deleted binding is made again", subjects("alice"))
+	server.Eventually(t, waitTimeout, "a deleted binding is made again", subjects("alice"))
 
 	change := func(owners string) {
 		t.Helper()
@@ -83,9 +83,9 @@ func testOwners(t *testing.T, s *server.Server) {
 		}
 	}
 	change(`[{"kind":"User","name":"bob"},{"kind":"Group","name":"shop"}]`)
-	server.Eventually(t, patience, "the binding follows the owners", subjects("bob", "shop"))
+	server.Eventually(t, waitTimeout, "the binding follows the owners", subjects("bob", "shop"))
 	change(`[]`)
-	server.Eventually(t, patience, "no owners have no binding", func() error {
+	server.Eventually(t, waitTimeout, "no owners have no binding", func() error {
 		return gone(func() error { return subjects()() })
 	})
 }
@@ -101,7 +101,7 @@ func testDeath(t *testing.T, s *server.Server) {
 		}
 	}
 	deleteCluster(t, s, "death")
-	server.Eventually(t, patience, "the logical cluster is gone", func() error { return clusterGone(t, s, "death") })
+	server.Eventually(t, waitTimeout, "the logical cluster is gone", func() error { return clusterGone(t, s, "death") })
 
 	if _, err := s.Kube.CoreV1().ConfigMaps("web").Get(neighbour, "x", metav1.GetOptions{}); err != nil {
 		t.Errorf("in another logical cluster: %v", err)
@@ -136,7 +136,7 @@ func testHeldDeath(t *testing.T, s *server.Server) {
 		t.Fatal(err)
 	}
 	deleteCluster(t, s, "held")
-	server.Eventually(t, patience, "the condition names what is left", func() error {
+	server.Eventually(t, waitTimeout, "the condition names what is left", func() error {
 		lc, err := s.Atoll.TenancyV1alpha1().LogicalClusters().Get(inRoot(t), "held", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func testHeldDeath(t *testing.T, s *server.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the logical cluster is gone", func() error { return clusterGone(t, s, "held") })
+	server.Eventually(t, waitTimeout, "the logical cluster is gone", func() error { return clusterGone(t, s, "held") })
 }
 
 func testRootStays(t *testing.T, s *server.Server) {

@@ -22,7 +22,7 @@ func testNamespace(t *testing.T, s *server.Server) {
 	if err := s.Kube.CoreV1().Namespaces().Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the namespace is gone", func() error {
+	server.Eventually(t, waitTimeout, "the namespace is gone", func() error {
 		return gone(func() error { _, err := s.Kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{}); return err })
 	})
 	if err := configMapThere(s, neighbour, kept); err != nil {
@@ -49,7 +49,7 @@ func testHeldNamespace(t *testing.T, s *server.Server) {
 	if err := s.Kube.CoreV1().Namespaces().Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the condition says what holds the namespace", func() error {
+	server.Eventually(t, waitTimeout, "the condition says what holds the namespace", func() error {
 		ns, err := s.Kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func testHeldNamespace(t *testing.T, s *server.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the namespace is gone", func() error {
+	server.Eventually(t, waitTimeout, "the namespace is gone", func() error {
 		return gone(func() error { _, err := s.Kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{}); return err })
 	})
 }
@@ -97,13 +97,13 @@ func testWorkloadsFirst(t *testing.T, s *server.Server) {
 	if err := s.Kube.CoreV1().Namespaces().Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the workload is gone", func() error {
+	server.Eventually(t, waitTimeout, "the workload is gone", func() error {
 		return gone(func() error {
 			_, err := s.Kube.AppsV1().Deployments("web").Get(ctx, "web", metav1.GetOptions{})
 			return err
 		})
 	})
-	server.Eventually(t, patience, "the pod is ending", func() error {
+	server.Eventually(t, waitTimeout, "the pod is ending", func() error {
 		pod, err := s.Kube.CoreV1().Pods("web").Get(ctx, "web", metav1.GetOptions{})
 		if err == nil && pod.DeletionTimestamp == nil {
 			return errors.New("it is not")
@@ -116,7 +116,7 @@ func testWorkloadsFirst(t *testing.T, s *server.Server) {
 	if _, err := s.Kube.CoreV1().Pods("web").Patch(ctx, "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the namespace is gone", func() error {
+	server.Eventually(t, waitTimeout, "the namespace is gone", func() error {
 		return gone(func() error { _, err := s.Kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{}); return err })
 	})
 }
@@ -143,7 +143,7 @@ func testDefaults(t *testing.T, s *server.Server) {
 			return nil
 		}
 	}
-	server.Eventually(t, patience, "a new namespace gets both", both("", ""))
+	server.Eventually(t, waitTimeout, "a new namespace gets both", both("", ""))
 	sa, err := s.Kube.CoreV1().ServiceAccounts("web").Get(ctx, "default", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -158,11 +158,11 @@ func testDefaults(t *testing.T, s *server.Server) {
 	if err := s.Kube.CoreV1().ConfigMaps("web").Delete(ctx, "kube-root-ca.crt", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "what was deleted is made again", both(sa.UID, cm.UID))
+	server.Eventually(t, waitTimeout, "what was deleted is made again", both(sa.UID, cm.UID))
 	_, err = s.Kube.CoreV1().ConfigMaps("web").Patch(ctx, "kube-root-ca.crt", types.MergePatchType,
 		[]byte(`{"data":{"ca.crt":"forged","more":"of it"}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "what was changed is repaired", both("", ""))
+	server.Eventually(t, waitTimeout, "what was changed is repaired", both("", ""))
 }

@@ -24,16 +24,16 @@ func TestARestartWritesNothingNeedless(t *testing.T) {
 	for n := range clusters {
 		last = s.NewCluster(t, fmt.Sprint("restart-", n))
 		makeNamespace(t, s, last, "web")
-		server.Eventually(t, patience, "the namespace is filled", func() error { return filled(s, last, "web") })
+		server.Eventually(t, waitTimeout, "the namespace is filled", func() error { return filled(s, last, "web") })
 	}
 	before := revisionAtRest(t, s)
 	s.Stop(t)
 
 	s = server.StartIn(t, dir)
 	makeNamespace(t, s, last, "new")
-	server.Eventually(t, patience, "a new namespace is filled", func() error { return filled(s, last, "new") })
+	server.Eventually(t, waitTimeout, "a new namespace is filled", func() error { return filled(s, last, "new") })
 	settled(t, s, last)
-	server.Eventually(t, patience, "every logical cluster shows where it is served now", func() error { return moved(t, s) })
+	server.Eventually(t, waitTimeout, "every logical cluster shows where it is served now", func() error { return moved(t, s) })
 	// The namespace, its account and root CA; an object that came and went; and
 	// the URL of each logical cluster and of root, as the port is another.
 	if wrote, want := revisionAtRest(t, s)-before, 3+2+clusters+1; wrote != want {
@@ -65,7 +65,7 @@ func moved(t *testing.T, s *server.Server) error {
 func revisionAtRest(t *testing.T, s *server.Server) int {
 	t.Helper()
 	last, since := revision(t, s), time.Now()
-	server.Eventually(t, patience, "nothing is written any more", func() error {
+	server.Eventually(t, waitTimeout, "nothing is written any more", func() error {
 		if now := revision(t, s); now != last {
 			last, since = now, time.Now()
 		}

@@ -30,7 +30,7 @@ func testRepair(t *testing.T) {
 	if _, err := systemKube(t).CoreV1().Namespaces().Patch(ctx, "web", types.MergePatchType, lose, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the stamp is back", func() error {
+	server.Eventually(t, waitTimeout, "the stamp is back", func() error {
 		ns, err := shared.Kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func testStatus(t *testing.T) {
 	d := create(t, ctx, "web", deployment("a"))
 	phase := func(want placementv1alpha1.TargetPhase, settled metav1.ConditionStatus, reason string) {
 		t.Helper()
-		server.Eventually(t, patience, "the target is "+string(want)+" and settled "+string(settled), func() error {
+		server.Eventually(t, waitTimeout, "the target is "+string(want)+" and settled "+string(settled), func() error {
 			p := placementOf(t, ctx, "web")
 			if len(p.Status.Targets) != 1 {
 				return fmt.Errorf("targets %+v", p.Status.Targets)
@@ -112,7 +112,7 @@ func testReferences(t *testing.T) {
 	secret := func(name string) (metav1.Object, error) { return secrets.Get(ctx, name, metav1.GetOptions{}) }
 	is := func(get func(string) (metav1.Object, error), name, want string) {
 		t.Helper()
-		server.Eventually(t, patience, "the targets of "+name, func() error {
+		server.Eventually(t, waitTimeout, "the targets of "+name, func() error {
 			o, err := get(name)
 			if err != nil {
 				return err
@@ -153,7 +153,7 @@ func testSilence(t *testing.T) {
 	if _, err := client.Create(ctx, pc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "it is unknown, has an id and a finalizer", func() error {
+	server.Eventually(t, waitTimeout, "it is unknown, has an id and a finalizer", func() error {
 		c, err := readiness(ctx, "silent")
 		if err != nil {
 			return err
@@ -177,7 +177,7 @@ func testSilence(t *testing.T) {
 	if err := client.Delete(ctx, "silent", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "one that nothing uses is gone", func() error {
+	server.Eventually(t, waitTimeout, "one that nothing uses is gone", func() error {
 		_, err := client.Get(ctx, "silent", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -207,7 +207,7 @@ func testForget(t *testing.T) {
 	if err := client.Delete(root(t), "doomed", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "it says what holds it", func() error {
+	server.Eventually(t, waitTimeout, "it says what holds it", func() error {
 		pc, err := client.Get(root(t), "doomed", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -221,7 +221,7 @@ func testForget(t *testing.T) {
 	if _, err := client.Patch(root(t), "doomed", types.MergePatchType, []byte(`{"spec":{"forget":true}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the report names the copy", func() error {
+	server.Eventually(t, waitTimeout, "the report names the copy", func() error {
 		pc, err := client.Get(root(t), "doomed", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -236,7 +236,7 @@ func testForget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	server.Eventually(t, patience, "deletions end", func() error {
+	server.Eventually(t, waitTimeout, "deletions end", func() error {
 		list, err := shared.Kube.AppsV1().Deployments("web").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -29,8 +29,8 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
-// patience bounds every wait; an idle machine needs a fraction of it.
-const patience = 30 * time.Second
+// waitTimeout bounds every wait; an idle machine needs a fraction of it.
+const waitTimeout = 30 * time.Second
 
 var shared *server.Server
 
@@ -105,7 +105,7 @@ func ready(s *fleetv1alpha1.PhysicalClusterStatus) {
 func report(t testing.TB, name string, change func(*fleetv1alpha1.PhysicalClusterStatus)) {
 	t.Helper()
 	client := shared.Atoll.FleetV1alpha1().PhysicalClusters()
-	server.Eventually(t, patience, "reporting the status of "+name, func() error {
+	server.Eventually(t, waitTimeout, "reporting the status of "+name, func() error {
 		pc, err := client.Get(root(t), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func renew(ctx context.Context, name string) error {
 func beat(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		server.Eventually(t, patience, "the first heartbeat of "+name, func() error { return renew(root(t), name) })
+		server.Eventually(t, waitTimeout, "the first heartbeat of "+name, func() error { return renew(root(t), name) })
 	}
 	ctx, cancel := context.WithCancel(root(t))
 	var running sync.WaitGroup

@@ -128,7 +128,7 @@ func testOrphansAreAskedForAndOrdered(t *testing.T) {
 	}
 	answered := func(below, want string) {
 		t.Helper()
-		server.Eventually(t, patience, "the answer about "+below, func() error {
+		server.Eventually(t, waitTimeout, "the answer about "+below, func() error {
 			o, err := client.Orphans().Get(root(t), names[below], metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -173,7 +173,7 @@ func testOrphansAreAskedForAndOrdered(t *testing.T) {
 	if err := client.PhysicalClusters().Delete(root(t), "north", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.Eventually(t, patience, "the end of the Orphans of a physical cluster that is not registered any more", func() error {
+	server.Eventually(t, waitTimeout, "the end of the Orphans of a physical cluster that is not registered any more", func() error {
 		for below, name := range names {
 			if _, err := client.Orphans().Get(root(t), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("%s is left (%v)", below, err)

@@ -106,7 +106,7 @@ func testPending(t *testing.T) {
 	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "no term of policy pending selects it") {
 		t.Errorf("condition %+v", c)
 	}
-	server.Eventually(t, patience, "an event on the object", func() error {
+	server.Eventually(t, waitTimeout, "an event on the object", func() error {
 		events, err := shared.Kube.CoreV1().Events("web").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(d.UID)})
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func testRetry(t *testing.T) {
 	}
 	register(t, "island", map[string]string{"region": "island"}, ownTaint)
 	beat(t, "island")
-	server.Eventually(t, patience, "all objects are placed", func() error {
+	server.Eventually(t, waitTimeout, "all objects are placed", func() error {
 		for _, name := range []string{"a", "b"} {
 			d, err := shared.Kube.AppsV1().Deployments("web").Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
@@ -175,7 +175,7 @@ func testDecisionFitsAll(t *testing.T) {
 	}
 	registerBounded(t, "fits-a", "3")
 	beat(t, "fits-a")
-	server.Eventually(t, patience, "the reason why fits-a does not do", func() error {
+	server.Eventually(t, waitTimeout, "the reason why fits-a does not do", func() error {
 		if reasons := fmt.Sprint(placementOf(t, ctx, "web").Status.Rejected); !strings.Contains(reasons, "fits-a") || !strings.Contains(reasons, "bound") {
 			return fmt.Errorf("rejected %s", reasons)
 		}
@@ -183,7 +183,7 @@ func testDecisionFitsAll(t *testing.T) {
 	})
 	registerBounded(t, "fits-b", "4")
 	beat(t, "fits-b")
-	server.Eventually(t, patience, "both go where both fit", func() error {
+	server.Eventually(t, waitTimeout, "both go where both fit", func() error {
 		for _, name := range []string{"a", "b"} {
 			d, err := shared.Kube.AppsV1().Deployments("web").Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
@@ -335,7 +335,7 @@ func finish(t *testing.T, ctx context.Context, name string) {
 		t.Fatal(err)
 	}
 	clear := []byte(`{"metadata":{"finalizers":null}}`)
-	server.Eventually(t, patience, "the namespace "+name+" is gone", func() error {
+	server.Eventually(t, waitTimeout, "the namespace "+name+" is gone", func() error {
 		list, err := shared.Kube.AppsV1().Deployments(name).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -73,7 +73,7 @@ func testRules(t *testing.T) {
 		t.Errorf("with the first object (-want +got):\n%s", diff)
 	}
 	rule(t, ctx, "after")
-	server.Eventually(t, patience, "placing new rules", func() error {
+	server.Eventually(t, waitTimeout, "placing new rules", func() error {
 		if got := ruledOn(t, ctx, "after"); got != [2]string{"west", "west"} {
 			return fmt.Errorf("they are on %q", got)
 		}
@@ -118,7 +118,7 @@ func testRuntimeHandler(t *testing.T) {
 		if got := d.Annotations[placementv1alpha1.RuntimeHandlerAnnotation]; c.class == "safe" && got != "" {
 			t.Errorf("without a class there is the handler %q", got)
 		}
-		server.Eventually(t, patience, "naming the class "+c.class, func() error {
+		server.Eventually(t, waitTimeout, "naming the class "+c.class, func() error {
 			current, err := deployments.Get(ctx, "a", metav1.GetOptions{})
 			if err != nil {
 				return err
