@@ -246,8 +246,8 @@ func (w *World) changes() int64 {
 
 // advance lets one thing happen: a request arrives, an answer, a change is seen, a
 // controller of a physical cluster does something. If there is nothing, time passes
-// until there is, at most patience; false means that there was nothing.
-func (w *World) advance(patience time.Duration) bool {
+// until there is, at most limit; false means that there was nothing.
+func (w *World) advance(limit time.Duration) bool {
 	w.wait()
 	w.collect()
 	w.fire()
@@ -258,7 +258,7 @@ func (w *World) advance(patience time.Duration) bool {
 		options, total = w.options(true)
 	}
 	if total == 0 {
-		until := patience
+		until := limit
 		if len(w.timers) > 0 {
 			until = min(until, max(0, w.timers[0].at.Sub(w.now())))
 		}

@@ -61,7 +61,7 @@ func TestWithWhomARequestSharesSlots(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanItsTurnsAreServedForALogicalCluster(t *testing.T) {
+func TestNoMoreThanItsSlotsAreServedForALogicalCluster(t *testing.T) {
 	t.Parallel()
 	const most, requests = 3, 200
 	slots := testLimiter(most, requests)

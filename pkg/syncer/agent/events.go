@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// eventsBefore is how old an event may be, at the start of a session, to come
-	// up: after a restart, the ones that are likely to be missing.
+	// eventsBefore is how old an event may be, at the start of a session, to be
+	// mirrored: after a restart, the ones that are likely to be missing.
 	eventsBefore = 5 * time.Minute
 	// eventPatience is how long an event waits for its object to be mirrored.
 	eventPatience = 15 * time.Second

@@ -162,11 +162,11 @@ func tail(log []byte) []byte {
 }
 
 // Ended waits for the process to end on its own; err is how it ended, nil if well.
-func (p *Process) Ended(patience time.Duration) (err error, ended bool) { //nolint:revive // err is the answer, not a failure
+func (p *Process) Ended(timeout time.Duration) (err error, ended bool) { //nolint:revive // err is the answer, not a failure
 	select {
 	case <-p.done:
 		return p.err, true
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		return nil, false
 	}
 }

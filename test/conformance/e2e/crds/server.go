@@ -89,8 +89,8 @@ func start(t servertesting.Logger, flags ...string) (*server, error) {
 	}}, nil
 }
 
-// namespacer makes the namespaces that requests name: the server that this stands
-// for does not ask for them.
+// namespacer makes the namespaces that requests name: the server that the suite
+// would start does not ask for them.
 type namespacer struct {
 	next   http.RoundTripper
 	client corev1client.NamespaceInterface
