@@ -55,7 +55,7 @@ func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/north", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
 
 	k := theLab.newCluster(t)
-	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/physical-cluster=north"))
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=north"))
 	must(t)(k.Apply(ctx, deployment("first", 1)))
 	h := theLab.homeOf(t, k, "default", north)
 	surviveKills(t, k, h, syncer)

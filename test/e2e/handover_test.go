@@ -100,7 +100,7 @@ func TestASyncerThatLosesItsLeaseForAMomentReadsNothingAnew(t *testing.T) {
 	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/shore", "--timeout=3m"))
 	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/shore", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
 	k := theLab.newCluster(t)
-	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/physical-cluster=shore"))
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=shore"))
 	must(t)(k.Apply(ctx, deployment("app", 1)))
 	h := theLab.homeOf(t, k, "default", shore)
 	converges(t, k, h, map[string]int32{"app": 1})

@@ -107,7 +107,7 @@ func TestAnEmptiedPhysicalClusterAndAnotherInItsPlaceAreFilledAfterAConfirmation
 	must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/twin", "--timeout=3m"))
 
 	k := theLab.newCluster(t)
-	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/physical-cluster=island"))
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=island"))
 	must(t)(k.Apply(ctx, deployment("app", 2)+deployment("doomed", 1)))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	h := theLab.homeOf(t, k, "default", island)

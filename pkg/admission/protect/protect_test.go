@@ -19,7 +19,7 @@ func TestHostileKeysOnCreateAreDroppedAndTheRestStays(t *testing.T) {
 		Labels: map[string]string{"app": "web", "atoll.dev/managed-by": "me"},
 		Annotations: map[string]string{
 			targets: `{"east":{}}`, "kcp.io/cluster": "other", "x.y.atoll.dev/z": "1",
-			"placement.atoll.dev/physical-cluster": "east", "notatoll.dev/a": "1", "atoll.dev.example.com/a": "1", "kcp.io/other": "1",
+			"placement.atoll.dev/cluster": "east", "notatoll.dev/a": "1", "atoll.dev.example.com/a": "1", "kcp.io/other": "1",
 		},
 		Finalizers: []string{"a", finalizer, "b", "fleet.atoll.dev/copies"},
 	}
@@ -27,7 +27,7 @@ func TestHostileKeysOnCreateAreDroppedAndTheRestStays(t *testing.T) {
 	want := &metav1.ObjectMeta{
 		Labels: map[string]string{"app": "web"},
 		Annotations: map[string]string{
-			"placement.atoll.dev/physical-cluster": "east", "notatoll.dev/a": "1", "atoll.dev.example.com/a": "1", "kcp.io/other": "1",
+			"placement.atoll.dev/cluster": "east", "notatoll.dev/a": "1", "atoll.dev.example.com/a": "1", "kcp.io/other": "1",
 		},
 		Finalizers: []string{"a", "b"},
 	}
@@ -116,7 +116,7 @@ func TestWhoBroughtAnObjectUpLetsItGoOnceItIsBeingDeleted(t *testing.T) {
 }
 
 func TestUpdateDependsOnTheUserForTheUsersKeysOnly(t *testing.T) {
-	keys := rapid.SampledFrom([]string{targets, "kcp.io/cluster", "atoll.dev/uid", "a", "b.example.com/c", "placement.atoll.dev/physical-cluster"})
+	keys := rapid.SampledFrom([]string{targets, "kcp.io/cluster", "atoll.dev/uid", "a", "b.example.com/c", "placement.atoll.dev/cluster"})
 	meta := func(t *rapid.T, name string) *metav1.ObjectMeta {
 		m := rapid.MapOfN(keys, rapid.StringN(0, 2, 4), 0, 4)
 		return &metav1.ObjectMeta{
@@ -160,7 +160,7 @@ func TestManagedFieldsOfUsersDoNotClaimTheSystemsKeys(t *testing.T) {
 			`{"f:metadata":{"f:annotations":{".":{},"f:note":{}},"f:finalizers":{".":{},"v:\"a\"":{}}},"f:spec":{"f:replicas":{}}}`,
 		},
 		{"nothing but ours", `{"f:metadata":{"f:annotations":{"f:kcp.io/cluster":{}}}}`, `{}`},
-		{"the user's own key", `{"f:metadata":{"f:annotations":{"f:placement.atoll.dev/physical-cluster":{}}}}`, `{"f:metadata":{"f:annotations":{"f:placement.atoll.dev/physical-cluster":{}}}}`},
+		{"the user's own key", `{"f:metadata":{"f:annotations":{"f:placement.atoll.dev/cluster":{}}}}`, `{"f:metadata":{"f:annotations":{"f:placement.atoll.dev/cluster":{}}}}`},
 		{"a value that looks like ours", `{"f:data":{"f:placement.atoll.dev/targets":{}}}`, `{"f:data":{"f:placement.atoll.dev/targets":{}}}`},
 		{"what cannot be read", `{"f:metadata":["atoll.dev/"]}`, `{"f:metadata":["atoll.dev/"]}`},
 	} {

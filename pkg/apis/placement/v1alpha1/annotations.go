@@ -30,7 +30,7 @@ const (
 
 // PhysicalClusterAnnotation is the one key of the domain that users may set: on a
 // Namespace, the PhysicalCluster that it must be placed on.
-const PhysicalClusterAnnotation = "placement.atoll.dev/physical-cluster"
+const PhysicalClusterAnnotation = "placement.atoll.dev/cluster"
 
 // Keys that the syncer writes on copies, so that a physical cluster explains
 // itself.
