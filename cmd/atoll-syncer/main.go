@@ -19,6 +19,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func main() { os.Exit(cli.Run(newCommand())) }
@@ -70,7 +71,7 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the physical cluster: %w", err)
 	}
-	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical})
+	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical, Kinds: workload.Builtin()})
 	if err != nil {
 		return err
 	}

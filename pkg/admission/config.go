@@ -16,6 +16,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Config is what the plugin works with. The clients take the logical cluster
@@ -31,6 +32,8 @@ type Config struct {
 	Placements       *controller.Informer[*placementv1alpha1.Placement]
 	LogicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 
+	// Kinds are those that have copies, or are mirrored.
+	Kinds workload.Source
 	// ControlPlane returns the id of the control plane.
 	ControlPlane func(context.Context) (string, error)
 	// Clock is the real one by default.
@@ -46,6 +49,8 @@ func (c *Config) complete() error {
 		return errors.New("admission needs clients")
 	case c.Namespaces == nil || c.PhysicalClusters == nil || c.Placements == nil || c.LogicalClusters == nil:
 		return errors.New("admission needs informers of Namespaces, PhysicalClusters, Placements and LogicalClusters")
+	case c.Kinds == nil:
+		return errors.New("admission needs the kinds that there are")
 	case c.ControlPlane == nil:
 		return errors.New("admission needs the id of the control plane")
 	}

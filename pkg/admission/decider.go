@@ -42,6 +42,7 @@ func newDecider(config Config, lookup *lookup) *decider {
 // question is about a namespace, as read live, and the object that asks.
 type question struct {
 	cluster   logicalcluster.Name
+	kinds     workload.Catalog
 	namespace *corev1.Namespace
 	kind      workload.Kind
 	object    runtime.Object
@@ -228,7 +229,7 @@ func (d *decider) stampNamespace(ctx context.Context, q question, unit placement
 		return err
 	}
 	patch := stamp.Restamp(q.namespace, func(obj metav1.Object) {
-		stamp.Set(obj, stamp.Targets(namespaceKind, q.cluster, obj, stamp.Source{Unit: unit}))
+		stamp.Set(obj, stamp.Targets(q.kinds.Container(), q.cluster, obj, stamp.Source{Unit: unit}))
 		stamp.NamePhysicalNamespace(obj, id, q.cluster)
 	})
 	if patch == nil {

@@ -54,7 +54,7 @@ func guard(ctx context.Context, r *request) error {
 // is placed on the syncer's physical cluster.
 func guardSyncer(ctx context.Context, r *request) error {
 	w := syncerguard.Write{
-		Target: r.syncer, Forgotten: r.lookup.forgotten(r.syncer), Cluster: r.cluster, Verb: verb(r.GetOperation()),
+		Kinds: r.kinds, Target: r.syncer, Forgotten: r.lookup.forgotten(r.syncer), Cluster: r.cluster, Verb: verb(r.GetOperation()),
 		Resource: r.groupResource(), Subresource: r.GetSubresource(),
 		Namespace: r.GetNamespace(), Name: r.GetName(), Object: r.obj, Old: r.old,
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // lookup reads from informers, and from the server what they lack.
@@ -31,6 +32,7 @@ type lookup struct {
 	namespaces       *controller.Informer[*corev1.Namespace]
 	logicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	kinds            workload.Source
 }
 
 // at is a context for own requests about a logical cluster: it keeps the

@@ -38,7 +38,8 @@ func (p *plugin) protect(r *request) {
 		observed := types.UID(r.obj.GetAnnotations()[placementv1alpha1.UIDAnnotation])
 		protect.Create(r.obj)
 		if r.syncer != "" && !r.isSubresourceCreate() && r.GetNamespace() != "" {
-			stamp.Observed(r.groupResource(), r.obj, r.syncer, observed)
+			kind, _ := r.kinds.Find(r.groupResource()) // Events are of none
+			stamp.Observed(kind, r.obj, r.syncer, observed)
 		}
 	}
 	if r.isSubresourceCreate() {

@@ -66,7 +66,7 @@ func (p *placing) admit(ctx context.Context, r *request) error {
 // stamps reports whether a request may change the stamp of its object. A Namespace
 // that does not exist yet has no placement.
 func (p *placing) stamps(r *request) (workload.Kind, bool) {
-	kind, ok := workload.ByResource(r.groupResource())
+	kind, ok := r.kinds.ByResource(r.groupResource())
 	return kind, ok && kind.Role != workload.Referenced && r.GetSubresource() == "" && r.syncer == "" &&
 		(kind.Role != workload.Container || r.old != nil)
 }
@@ -153,7 +153,7 @@ func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (p
 		return nil, nil
 	}
 	outcome, err := p.decider.decide(ctx, question{
-		cluster: r.cluster, namespace: namespace, kind: kind, object: r.GetObject(),
+		cluster: r.cluster, kinds: r.kinds, namespace: namespace, kind: kind, object: r.GetObject(),
 		dryRun: r.IsDryRun(), mayRefuse: r.GetOperation() == admission.Create,
 	})
 	switch {

@@ -31,6 +31,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 var (
@@ -83,7 +84,8 @@ func (w world) start(t testing.TB) *fixture {
 	}
 	f := &fixture{metadata: metadatafake.NewSimpleMetadataClient(scheme, w.objects...), kube: kubefake.NewClientset(), atoll: atollfake.NewSimpleClientset(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
 	p, err := New(Config{
-		Kube: f.kube, Client: f.atoll, Metadata: f.metadata,
+		Kinds: workload.Builtin(),
+		Kube:  f.kube, Client: f.atoll, Metadata: f.metadata,
 		Namespaces:       fixed(t, &corev1.NamespaceList{Items: w.namespaces}, &corev1.Namespace{}),
 		PhysicalClusters: fixed(t, &fleetv1alpha1.PhysicalClusterList{Items: w.clusters}, &fleetv1alpha1.PhysicalCluster{}),
 		Placements:       fixed(t, &placementv1alpha1.PlacementList{Items: w.placements}, &placementv1alpha1.Placement{}),

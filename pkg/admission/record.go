@@ -45,7 +45,7 @@ func (l *lookup) known(ctx context.Context, r *request, c *placementv1alpha1.Cop
 		return false, errors.New("there is no client")
 	}
 	o := c.Spec.Object
-	kind, ok := workload.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
+	kind, ok := r.kinds.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
 	if !ok {
 		return false, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // request is one write with what the steps share.
@@ -22,6 +23,8 @@ type request struct {
 	// writes. Neither: a user.
 	system bool
 	syncer string
+	// kinds are those that there are, from the first step to the last.
+	kinds workload.Catalog
 	// obj and old are nil where the operation has none.
 	obj, old metav1.Object
 
@@ -37,7 +40,7 @@ func newRequest(ctx context.Context, a admission.Attributes, l *lookup) (*reques
 	if !ok || cluster == scope.Wildcard {
 		return nil, fmt.Errorf("a write must name one logical cluster")
 	}
-	r := &request{Attributes: a, cluster: cluster, lookup: l}
+	r := &request{Attributes: a, cluster: cluster, kinds: l.kinds.Current(), lookup: l}
 	u := a.GetUserInfo()
 	if u == nil {
 		return nil, fmt.Errorf("the request has no user")

@@ -38,7 +38,7 @@ func (d *decider) includeWaiting(ctx context.Context, q question, u *placement.U
 	if err != nil {
 		return err
 	}
-	for _, kind := range workload.Kinds() {
+	for _, kind := range q.kinds.Kinds() {
 		if kind.Role != workload.Placed {
 			continue
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/sharing"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Config is what a server is made from.
@@ -55,6 +56,8 @@ type Config struct {
 	Egress *egress.Guard
 	// Maps has the labels and annotations of what is in watch caches.
 	Maps *sharing.Maps
+	// Kinds are those that have copies, or are mirrored.
+	Kinds workload.Source
 	// Auth says who may be who, Audit what is written down.
 	Auth  auth.Options
 	Audit audit.Options
@@ -135,7 +138,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	roles := auth.NewRBAC(client, defaults)
-	requests, reviews, err := auth.NewAuthorizers(roles)
+	requests, reviews, err := auth.NewAuthorizers(roles, c.Kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +162,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	custom.aggregation = aggregated
-	waiter, err := deletion.New(own)
+	waiter, err := deletion.New(own, c.Kinds)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -53,12 +52,11 @@ func Release(obj metav1.Object) {
 	}
 }
 
-// Observed stamps an object of a resource that is mirrored from a physical
-// cluster, where it has the given UID. If its deletion is to be carried out there,
-// the finalizer keeps it until that is done. Pods need none: with a node, they wait
-// to be stopped. What controllers below make again at once needs none either.
-func Observed(resource schema.GroupResource, obj metav1.Object, target string, uid types.UID) {
-	if kind, ok := workload.ByResource(resource); ok && kind.Observed && kind.Kind != "Pod" {
+// Observed stamps an object of a kind that is mirrored from a physical cluster, where
+// it has the given UID. If its deletion is to be carried out there, the finalizer
+// keeps it until that is done.
+func Observed(kind workload.Kind, obj metav1.Object, target string, uid types.UID) {
+	if kind.DeletedBelow() {
 		hold(obj)
 	}
 	annotate(obj, placementv1alpha1.TargetsAnnotation, placementv1alpha1.Targets{

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func TestTheNameOfThePhysicalNamespaceIsReadable(t *testing.T) {
@@ -77,7 +79,8 @@ func TestAnObservedObjectHasItsUIDAndIsKeptIfItsDeletionActsBelow(t *testing.T) 
 		{Resource: "events"}:                                    nil,
 	} {
 		obj := &metav1.ObjectMeta{}
-		Observed(resource, obj, "east", "123")
+		kind, _ := workload.Builtin().Find(resource)
+		Observed(kind, obj, "east", "123")
 		want := &metav1.ObjectMeta{
 			Annotations: map[string]string{"placement.atoll.dev/targets": `{"east":{"state":"Observed","uid":"123"}}`}, Finalizers: finalizers,
 		}

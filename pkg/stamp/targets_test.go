@@ -28,7 +28,7 @@ func parse(t *testing.T, values ...string) []placementv1alpha1.Targets {
 }
 
 func kindOf(group, kind string) workload.Kind {
-	k, ok := workload.ByKind(schema.GroupKind{Group: group, Kind: kind})
+	k, ok := workload.Builtin().ByKind(schema.GroupKind{Group: group, Kind: kind})
 	if !ok {
 		panic(kind)
 	}
@@ -73,7 +73,7 @@ func TestWhatIsBeingDeletedKeepsItsTargets(t *testing.T) {
 	o := object(`{"east":{}}`)
 	o.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	unit := parse(t, `{"east":{"state":"Removing"},"west":{}}`)[0]
-	for _, kind := range workload.Kinds() {
+	for _, kind := range workload.Builtin().Kinds() {
 		if got := Targets(kind, "shop", o, Source{Unit: unit}).String(); got != `{"east":{}}` {
 			t.Errorf("%s: %s", kind.Kind, got)
 		}
@@ -179,7 +179,7 @@ func TestAStampIsIdempotentAndLosesNothing(t *testing.T) {
 			}).Draw(t, "state")}
 		}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
-		kind := rapid.SampledFrom(workload.Kinds()).Draw(t, "kind")
+		kind := rapid.SampledFrom(workload.Builtin().Kinds()).Draw(t, "kind")
 		current := placementv1alpha1.Targets(targets.Draw(t, "current"))
 		from := Source{Unit: targets.Draw(t, "unit")}
 		for range rapid.IntRange(0, 2).Draw(t, "referrers") {

@@ -7,26 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// adopters are, by what they take over, the kinds whose controllers adopt an object
-// that nobody controls and that their selector matches.
-var adopters = map[schema.GroupKind][]schema.GroupKind{
-	{Group: "apps", Kind: "ReplicaSet"}: {{Group: "apps", Kind: "Deployment"}},
-	{Kind: "Pod"}: {
-		{Group: "apps", Kind: "ReplicaSet"}, {Kind: "ReplicationController"}, {Group: "apps", Kind: "StatefulSet"},
-		{Group: "apps", Kind: "DaemonSet"}, {Group: "batch", Kind: "Job"},
-	},
-}
-
 // MayAdopt says that controllers of a kind adopt objects of another one.
-func MayAdopt(controller schema.GroupKind, kind workload.Kind) bool {
-	return slices.Contains(adopters[kind.GroupKind()], controller)
+func MayAdopt(adopting, kind workload.Kind) bool {
+	return slices.Contains(adopting.Adopts, kind.GroupKind())
 }
 
 // Adopts says whether an object of the logical cluster gets controller as its
@@ -37,12 +26,12 @@ func MayAdopt(controller schema.GroupKind, kind workload.Kind) bool {
 //
 //	obj         is not being deleted, nobody controls it, and the target is the only
 //	            one that keeps a copy of it
-//	controller  of a kind that adopts such objects, in the same namespace, on the
-//	            target, not being deleted; its selector matches obj
+//	controller  of a kind, adopting, that adopts such objects, in the same namespace,
+//	            on the target, not being deleted; its selector matches obj
 //
 // With several targets each has a controller of its own to adopt and to scale:
 // nothing is mirrored that all of them would agree on, so the copies stay copies.
-func Adopts(controller *unstructured.Unstructured, kind workload.Kind, obj metav1.Object, target string) bool {
+func Adopts(adopting workload.Kind, controller *unstructured.Unstructured, kind workload.Kind, obj metav1.Object, target string) bool {
 	targets := stamp.TargetsOf(obj.GetAnnotations())
 	entry, ok := targets[target]
 	if !ok || len(targets) != 1 || entry.State != placementv1alpha1.TargetSync ||
@@ -51,21 +40,21 @@ func Adopts(controller *unstructured.Unstructured, kind workload.Kind, obj metav
 	}
 	there, ok := stamp.TargetsOf(controller.GetAnnotations())[target]
 	if !ok || there.State == placementv1alpha1.TargetStateRemoving || controller.GetDeletionTimestamp() != nil ||
-		controller.GetNamespace() != obj.GetNamespace() || !MayAdopt(controller.GroupVersionKind().GroupKind(), kind) {
+		controller.GetNamespace() != obj.GetNamespace() || controller.GroupVersionKind().GroupKind() != adopting.GroupKind() || !MayAdopt(adopting, kind) {
 		return false
 	}
-	selector, ok := selectorOf(controller)
+	selector, ok := selectorOf(adopting, controller)
 	return ok && selector.Matches(labels.Set(obj.GetLabels()))
 }
 
 // selectorOf reads the selector of a controller; one that is empty or broken
 // matches nothing.
-func selectorOf(controller *unstructured.Unstructured) (labels.Selector, bool) {
+func selectorOf(kind workload.Kind, controller *unstructured.Unstructured) (labels.Selector, bool) {
 	content := field(field(controller.Object, "spec"), "selector")
 	if len(content) == 0 {
 		return nil, false
 	}
-	if controller.GetKind() == "ReplicationController" {
+	if kind.LabelsSelector {
 		set, _, err := unstructured.NestedStringMap(controller.Object, "spec", "selector")
 		return labels.SelectorFromSet(set), err == nil
 	}
@@ -101,10 +90,15 @@ func (p planner) adopter() *unstructured.Unstructured {
 	if ref == nil {
 		return nil
 	}
-	if owner, ok := p.Owner(ref.UID); ok && Adopts(owner, p.Ref.Kind, p.Logical, p.Target) {
-		return owner
+	owner, ok := p.Owner(ref.UID)
+	if !ok {
+		return nil
 	}
-	return nil
+	adopting, ok := p.Kinds.ByKind(owner.GroupVersionKind().GroupKind())
+	if !ok || !Adopts(adopting, owner, p.Ref.Kind, p.Logical, p.Target) {
+		return nil
+	}
+	return owner
 }
 
 // adopted asks the server to note the adoption. What is below stays as it is: from
@@ -112,7 +106,7 @@ func (p planner) adopter() *unstructured.Unstructured {
 func (p planner) adopted(by *unstructured.Unstructured) []Action {
 	s := p.status(placementv1alpha1.CopyPending, "Adopted", "a controller of the physical cluster has taken it over: "+by.GetKind()+" "+by.GetName())
 	gvk := by.GroupVersionKind()
-	kind, _ := workload.ByKind(gvk.GroupKind())
+	kind, _ := p.Kinds.ByKind(gvk.GroupKind())
 	s.Controller = &placementv1alpha1.ObjectReference{
 		Group: gvk.Group, Version: gvk.Version, Resource: kind.Resource, Kind: gvk.Kind, Name: by.GetName(), UID: by.GetUID(),
 	}

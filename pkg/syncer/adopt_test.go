@@ -61,7 +61,7 @@ func TestWhatAControllerMayAdopt(t *testing.T) {
 			if c.edit != nil {
 				c.edit(controller, obj)
 			}
-			if got := Adopts(controller, kindOf(t, obj), obj, target); got != c.want {
+			if got := Adopts(kindOf(t, controller), controller, kindOf(t, obj), obj, target); got != c.want {
 				t.Errorf("got %v", got)
 			}
 		})

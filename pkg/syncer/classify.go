@@ -1,12 +1,15 @@
 package syncer
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 type (
@@ -131,25 +134,25 @@ func (p planner) incarnation() types.UID { return incarnation(p.Input) }
 
 // finished says that the copy ran to its end, so that somebody who tidies up
 // below does not start it again.
-func finished(kind string, c *placementv1alpha1.Copy) bool {
+func finished(kind workload.Kind, c *placementv1alpha1.Copy) bool {
 	status := observedStatus(c)
-	switch kind {
-	case "Job":
-		return conditionIs(status, "Complete", "True") || conditionIs(status, "Failed", "True")
-	case "Pod":
-		return status["phase"] == "Succeeded" || status["phase"] == "Failed"
+	for _, name := range kind.Finished.Conditions {
+		if conditionIs(status, name, "True") {
+			return true
+		}
 	}
-	return false
+	phase, _ := status["phase"].(string)
+	return slices.Contains(kind.Finished.Phases, phase)
 }
 
 // scaledByOthers says that somebody else owns the replica count of a copy, so
 // that leaving it out of the apply does not reset it.
-func scaledByOthers(physical *unstructured.Unstructured) bool {
+func scaledByOthers(kind workload.Kind, physical *unstructured.Unstructured) bool {
 	for _, e := range physical.GetManagedFields() {
 		if e.Manager == FieldManager && e.Operation == "Apply" || e.FieldsV1 == nil {
 			continue
 		}
-		if ownsReplicas(e.FieldsV1.GetRawBytes()) {
+		if ownsPath(e.FieldsV1.GetRawBytes(), kind.Replicas) {
 			return true
 		}
 	}

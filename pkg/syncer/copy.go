@@ -12,6 +12,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Failure is why the physical cluster refused.
@@ -83,26 +84,19 @@ func (p planner) synced(s *placementv1alpha1.CopyStatus) {
 		s.PhysicalGeneration = p.Physical.GetGeneration()
 	}
 	s.AppliedGeneration = generation
-	if observes(p.Ref.Kind.Kind, field(p.Physical.Object, "status"), s.PhysicalGeneration) {
+	if observes(p.Ref.Kind, field(p.Physical.Object, "status"), s.PhysicalGeneration) {
 		s.ObservedGeneration = generation
 	}
 }
 
 // observes says that the controllers below have acted on a generation of the
 // copy. Of kinds that do not tell it is assumed.
-func observes(kind string, status map[string]any, generation int64) bool {
+func observes(kind workload.Kind, status map[string]any, generation int64) bool {
 	observed, reported := integer(status, "observedGeneration")
 	if reported {
 		return observed >= generation
 	}
-	return !reportsGeneration[kind]
-}
-
-// reportsGeneration are the kinds whose controllers write
-// status.observedGeneration; until they do they have not looked.
-var reportsGeneration = map[string]bool{
-	"Deployment": true, "StatefulSet": true, "DaemonSet": true, "ReplicaSet": true,
-	"ReplicationController": true, "PodDisruptionBudget": true,
+	return !kind.Status.Generation
 }
 
 // write wants the Copy of the incarnation uid to have a status; nothing is
@@ -192,11 +186,16 @@ func conditionIs(status map[string]any, conditionType, want string) bool {
 	return false
 }
 
-func ownsReplicas(raw []byte) bool {
+// ownsPath says that a set of fields has the one at the end of a path.
+func ownsPath(raw []byte, path []string) bool {
 	var fields map[string]any
-	if json.Unmarshal(raw, &fields) != nil {
+	if len(path) == 0 || json.Unmarshal(raw, &fields) != nil {
 		return false
 	}
-	_, ok := field(fields, "f:spec")["f:replicas"]
+	last := len(path) - 1
+	for _, name := range path[:last] {
+		fields = field(fields, "f:"+name)
+	}
+	_, ok := fields["f:"+path[last]]
 	return ok
 }

@@ -55,8 +55,8 @@ func (s Observation) difference(desired *unstructured.Unstructured) MirrorAction
 // mergeMetadata sets labels, annotations and owners; keys of the system stay.
 func (s Observation) mergeMetadata(merged, desired *unstructured.Unstructured) (changed bool) {
 	// The server generates the labels of a Job from its UID.
-	labels := withSystemKeys(desired.GetLabels(), merged.GetLabels(), s.Kind.Kind == "Job")
-	annotations := withSystemKeys(desired.GetAnnotations(), merged.GetAnnotations(), false)
+	labels := withSystemKeys(desired.GetLabels(), merged.GetLabels(), generatedLabels(s.Kind, merged.Object))
+	annotations := withSystemKeys(desired.GetAnnotations(), merged.GetAnnotations(), nil)
 	delete(annotations, placementv1alpha1.WantedAnnotation) // it is done, or cannot be
 	if applied, ok := merged.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; ok && s.isCopy() {
 		annotations[corev1.LastAppliedConfigAnnotation] = applied // did not go down
@@ -76,7 +76,9 @@ func (s Observation) mergeMetadata(merged, desired *unstructured.Unstructured) (
 	return changed
 }
 
-func withSystemKeys(desired, current map[string]string, jobs bool) map[string]string {
+// withSystemKeys are the desired keys, with those of the system and the generated ones
+// as they are.
+func withSystemKeys(desired, current map[string]string, generated []string) map[string]string {
 	out := maps.Clone(desired)
 	if out == nil {
 		out = map[string]string{}
@@ -86,11 +88,9 @@ func withSystemKeys(desired, current map[string]string, jobs bool) map[string]st
 			out[k] = v
 		}
 	}
-	if jobs {
-		for _, k := range jobLabels {
-			if v, ok := current[k]; ok {
-				out[k] = v
-			}
+	for _, k := range generated {
+		if v, ok := current[k]; ok {
+			out[k] = v
 		}
 	}
 	return out
@@ -121,18 +121,13 @@ func (s Observation) statusUp(logical *unstructured.Unstructured) (status map[st
 	}
 	status = deepCopy(raw).(map[string]any)
 	generation := logical.GetGeneration()
-	if !observes(s.Kind.Kind, raw, s.Physical.GetGeneration()) {
+	if !observes(s.Kind, raw, s.Physical.GetGeneration()) {
 		generation = max(0, generation-1)
 	}
 	translateGeneration(status, generation)
 	current := field(s.Logical.Object, "status")
-	switch s.Kind.Kind {
-	case "Job":
-		status = keepJobValid(status, current)
-	case "Pod":
-		keep(status, current, "qosClass")
-		keepGates(status, current, s.gates())
-	}
+	status = valid(s.Kind, logical, status, current)
+	keepGates(status, current, s.gates())
 	return status, !equality.Semantic.DeepEqual(status, current)
 }
 

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // disruptionTimeout is how long an evicted pod may take to be seen going; that of
@@ -20,12 +22,16 @@ func keepDisrupted(status, current map[string]any) {
 	}
 }
 
-// ForgetDisrupted takes the evictions that are over off the status of a
-// PodDisruptionBudget. left is when the next one will be; zero if none is noted.
-func ForgetDisrupted(obj *unstructured.Unstructured, now time.Time) (changed bool, left time.Duration) {
-	if obj.GetKind() != "PodDisruptionBudget" {
-		return false, 0
+// Forget takes what is over off the status of an object: the evictions that a
+// PodDisruptionBudget notes. left is when the next one will be; zero if there is none.
+func Forget(kind workload.Kind, obj *unstructured.Unstructured, now time.Time) (changed bool, left time.Duration) {
+	if forget := semanticsOf(kind).forget; forget != nil {
+		return forget(obj, now)
 	}
+	return false, 0
+}
+
+func forgetDisrupted(obj *unstructured.Unstructured, now time.Time) (changed bool, left time.Duration) {
 	pods := field(field(obj.Object, "status"), "disruptedPods")
 	for name, value := range pods {
 		text, _ := value.(string)

@@ -41,7 +41,7 @@ func TestWhatWasEvictedAboveStaysNotedWhenCopiesReport(t *testing.T) {
 
 func TestEvictionsThatAreOverAreForgotten(t *testing.T) {
 	budget := parse(t, aBudget)
-	changed, left := ForgetDisrupted(budget, time.Date(2030, 1, 1, 0, 2, 30, 0, time.UTC))
+	changed, left := Forget(kindOf(t, budget), budget, time.Date(2030, 1, 1, 0, 2, 30, 0, time.UTC))
 	want := map[string]any{"new": "2030-01-01T00:02:00Z"}
 	if diff := cmp.Diff(want, field(field(budget.Object, "status"), "disruptedPods")); diff != "" || !changed || left != 90*time.Second {
 		t.Errorf("changed %v, %s left (-want +got)\n%s", changed, left, diff)

@@ -13,7 +13,7 @@ import (
 // kinds by name.
 var kinds = func() map[string]workload.Kind {
 	m := map[string]workload.Kind{}
-	for _, k := range workload.Kinds() {
+	for _, k := range workload.Builtin().Kinds() {
 		m[k.Kind] = k
 	}
 	return m
@@ -132,14 +132,14 @@ func owning(t *testing.T, fields map[string]any) *unstructured.Unstructured {
 
 func TestWhoElseScalesACopyIsSeen(t *testing.T) {
 	obj := owning(t, map[string]any{"f:spec": map[string]any{"f:replicas": map[string]any{}}})
-	if scaledByOthers(obj) {
+	if scaledByOthers(kindOf(t, obj), obj) {
 		t.Error("only we own the replicas")
 	}
 	obj.SetManagedFields(append(obj.GetManagedFields(), metav1.ManagedFieldsEntry{
 		Manager: "kube-controller-manager", Operation: "Update", APIVersion: "apps/v1", Subresource: "scale", FieldsType: "FieldsV1",
 		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`),
 	}))
-	if !scaledByOthers(obj) {
+	if !scaledByOthers(kindOf(t, obj), obj) {
 		t.Error("the autoscaler owns them too")
 	}
 }

@@ -48,7 +48,7 @@ type observedPod = Observation
 
 // seen is a pod that a ReplicaSet below made, whose template names gates.
 func seen(template []string, above, below []any) observedPod {
-	kind, _ := workload.ByResource(schema.GroupResource{Resource: "pods"})
+	kind, _ := workload.Builtin().ByResource(schema.GroupResource{Resource: "pods"})
 	all := []string{gate, "added.example.com/below", "Ready"}
 	s := observedPod{
 		Kind: kind, Namespace: "shop", Physical: gatedPod("demo-shop-1", "below", all, below...), Logical: gatedPod("shop", "above", all, above...),
@@ -172,7 +172,7 @@ func TestAPodOfAUserCarriesItsGatesDownAndKeepsThemAbove(t *testing.T) {
 		t.Errorf("a pod that is going is changed: %v", patch)
 	}
 
-	kind, _ := workload.ByResource(schema.GroupResource{Resource: "pods"})
+	kind, _ := workload.Builtin().ByResource(schema.GroupResource{Resource: "pods"})
 	logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`})
 	observed := &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}
 	observed.Spec.Object.UID = "u"

@@ -49,7 +49,7 @@ func kindOf(t testing.TB, obj *unstructured.Unstructured) workload.Kind {
 
 func kindNamed(t testing.TB, gk schema.GroupKind) workload.Kind {
 	t.Helper()
-	k, ok := workload.ByKind(gk)
+	k, ok := workload.Builtin().ByKind(gk)
 	if !ok {
 		t.Fatalf("no kind %s", gk)
 	}

@@ -5,6 +5,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // NodeOf is the node that a Pod of a user is to be bound to: the physical cluster
@@ -13,8 +14,8 @@ import (
 //
 // With a node a Pod is deleted as everywhere: it stays until it has stopped, or its
 // time is over.
-func NodeOf(logical *unstructured.Unstructured, copies []*placementv1alpha1.Copy) string {
-	if logical.GetKind() != "Pod" || logical.GetDeletionTimestamp() != nil {
+func NodeOf(kind workload.Kind, logical *unstructured.Unstructured, copies []*placementv1alpha1.Copy) string {
+	if !kind.IsPod() || logical.GetDeletionTimestamp() != nil {
 		return ""
 	}
 	if node, _ := field(logical.Object, "spec")["nodeName"].(string); node != "" {

@@ -48,7 +48,7 @@ func TestAPodOfAUserRunsOnTheNodeThatItsPhysicalClusterIs(t *testing.T) {
 			if c.edit != nil {
 				c.edit(pod)
 			}
-			if got := NodeOf(pod, c.copies); got != c.want {
+			if got := NodeOf(kindOf(t, pod), pod, c.copies); got != c.want {
 				t.Errorf("got %q", got)
 			}
 		})

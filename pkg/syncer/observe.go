@@ -6,27 +6,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
-
-// ObservedKinds are the kinds of which the controllers below make objects that
-// are mirrored, owners first. The order matters at the start only.
-func ObservedKinds() []workload.Kind {
-	var kinds []workload.Kind
-	for _, k := range workload.Kinds() {
-		if k.Observed {
-			kinds = append(kinds, k)
-		}
-	}
-	return append(kinds,
-		workload.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ControllerRevision"}, Resource: "controllerrevisions", Observed: true},
-		workload.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}, Resource: "endpointslices", Observed: true},
-	)
-}
 
 // Owner is the logical object that mirrors an owner below.
 type Owner struct {
@@ -157,7 +141,7 @@ func (s Observation) gates() []string {
 	return gatesBy(s.Physical, s.Owner)
 }
 
-func (s Observation) isPod() bool { return s.Kind.Kind == "Pod" }
+func (s Observation) isPod() bool { return s.Kind.IsPod() }
 
 // held says that our finalizer keeps the mirror until its deletion has been
 // carried out below.
@@ -206,10 +190,9 @@ func (s Observation) isCopy() bool {
 
 // owners are the owner references with logical UIDs and names. What nothing
 // mirrors is left out; controlled says that there is a controller below,
-// settled that it is here and stays. The claims of a StatefulSet have no owner:
-// they outlive it.
+// settled that it is here and stays, or is not needed.
 func (s Observation) owners() (refs []metav1.OwnerReference, controlled, settled bool) {
-	settled = s.Kind.Kind == "PersistentVolumeClaim"
+	settled = s.Kind.Unowned
 	for _, ref := range s.Physical.GetOwnerReferences() {
 		owner, ok := s.Owner(ref.UID)
 		if ref.Controller != nil && *ref.Controller {
@@ -260,34 +243,30 @@ func (s Observation) desired(owners []metav1.OwnerReference) *unstructured.Unstr
 // translate gives back what the way down took, and turns UIDs and namespaces of
 // the physical cluster into logical ones.
 func (s Observation) translate(obj *unstructured.Unstructured, labels map[string]string) {
-	switch s.Kind.Kind {
-	case "Pod":
-		serviceAccount := s.Physical.GetAnnotations()[serviceAccountAnnotation]
-		restoreServiceAccount(obj, serviceAccount, s.Physical.GetAnnotations()[automountAnnotation])
-		if class := s.Physical.GetAnnotations()[runtimeClassAnnotation]; class != "" {
-			setNested(obj.Object, class, "spec", "runtimeClassName")
-		}
-		s.translateJobLabels(labels)
-	case "Job":
-		stripJob(obj.Object)
-		if labels != nil && !manualSelector(obj.Object) {
-			for _, name := range jobLabels {
-				delete(labels, name)
-			}
-		}
-		for _, t := range workload.PodTemplates(s.Kind, obj.Object) {
-			templateUp(t)
-		}
-	case "ControllerRevision":
-		if t := field(field(field(obj.Object, "data"), "spec"), "template"); t != nil {
-			templateUp(t)
-		}
-	case "EndpointSlice":
-		s.translateEndpoints(obj)
-	default:
-		for _, t := range workload.PodTemplates(s.Kind, obj.Object) {
-			templateUp(t)
-		}
+	if up := semanticsOf(s.Kind).up; up != nil {
+		up(s, obj, labels)
+	}
+	if s.isPod() {
+		return // podUp has done it
+	}
+	for _, t := range workload.PodTemplates(s.Kind, obj.Object) {
+		templateUp(t)
+	}
+}
+
+func podUp(s Observation, obj *unstructured.Unstructured, labels map[string]string) {
+	annotations := s.Physical.GetAnnotations()
+	restoreServiceAccount(obj, annotations[serviceAccountAnnotation], annotations[automountAnnotation])
+	if class := annotations[runtimeClassAnnotation]; class != "" {
+		setNested(obj.Object, class, "spec", "runtimeClassName")
+	}
+	s.translateJobLabels(labels)
+}
+
+func jobUp(_ Observation, obj *unstructured.Unstructured, labels map[string]string) {
+	stripJob(obj.Object)
+	for _, name := range generatedJobLabels(obj.Object) {
+		delete(labels, name)
 	}
 }
 
@@ -305,7 +284,7 @@ func (s Observation) translateJobLabels(labels map[string]string) {
 	}
 }
 
-func (s Observation) translateEndpoints(obj *unstructured.Unstructured) {
+func endpointsUp(s Observation, obj *unstructured.Unstructured, _ map[string]string) {
 	for _, e := range list(obj.Object, "endpoints") {
 		ref := field(e, "targetRef")
 		if ref == nil {

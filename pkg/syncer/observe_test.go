@@ -17,7 +17,7 @@ import (
 
 func observedKind(t testing.TB, obj *unstructured.Unstructured) workload.Kind {
 	t.Helper()
-	for _, k := range ObservedKinds() {
+	for _, k := range workload.Builtin().Observed() {
 		if k.Kind == obj.GetKind() {
 			return k
 		}

@@ -12,6 +12,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Input is what is known about one object on one target.
@@ -19,6 +20,8 @@ type Input struct {
 	Ref          Ref
 	Target       string
 	ControlPlane string
+	// Kinds are those that there are: what may control the copy.
+	Kinds workload.Catalog
 
 	// Logical is the object as the target sees it; nil if it does not.
 	Logical *unstructured.Unstructured
@@ -298,7 +301,7 @@ func (p planner) keep() []Action {
 		return p.write(p.status(placementv1alpha1.CopyPending, "Terminating", "the object is being deleted on the physical cluster"), uid)
 	case p.physical == physicalOld: // 6
 		return p.delete(p.Logical, "OtherIncarnation")
-	case p.physical == physicalNone && finished(p.Ref.Kind.Kind, p.Copy): // 7
+	case p.physical == physicalNone && finished(p.Ref.Kind, p.Copy): // 7
 		return p.write(p.status(placementv1alpha1.CopySynced, "Finished", ""), uid)
 	case p.physical == physicalNone && p.Copy.Status.Controller != nil: // 7a
 		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
@@ -357,15 +360,14 @@ func (p planner) placing() Placing {
 	return Placing{
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
 		Target: p.entry(), RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
-		OmitReplicas: (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Physical),
+		OmitReplicas: (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
 	}
 }
 
 // failed turns the failure of an apply into what happens next: Jobs and Pods,
 // which cannot be changed, are made again; anything else waits for a person.
 func (p planner) failed() []Action {
-	recreatable := p.Ref.Kind.Kind == "Job" || p.Ref.Kind.Kind == "Pod"
-	if !p.Failure.Immutable || !recreatable || p.physical != physicalOurs {
+	if !p.Failure.Immutable || !p.Ref.Kind.Recreate || p.physical != physicalOurs {
 		return p.fail(*p.Failure)
 	}
 	actions := p.write(p.status(placementv1alpha1.CopyPending, "Recreating", p.Failure.Message), p.Logical.GetUID())
@@ -386,7 +388,7 @@ func (p planner) delete(logical *unstructured.Unstructured, why string) []Action
 	// Zero says nothing about a Pod without a node: it gets zero whatever the user
 	// asked for.
 	node, _ := field(logical.Object, "spec")["nodeName"].(string)
-	if grace := logical.GetDeletionGracePeriodSeconds(); p.Ref.Kind.Kind == "Pod" && grace != nil && (*grace > 0 || node != "") {
+	if grace := logical.GetDeletionGracePeriodSeconds(); p.Ref.Kind.IsPod() && grace != nil && (*grace > 0 || node != "") {
 		a.Grace = grace
 	}
 	return []Action{a}

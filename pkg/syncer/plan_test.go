@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 const (
@@ -47,7 +48,8 @@ func (s situation) input() Input {
 		kind = "ConfigMap"
 	}
 	in := Input{
-		Ref: Ref{Kind: kinds[kind], Cluster: "shop", Namespace: "web", Name: "thing"}, Target: target, ControlPlane: controlPlane,
+		Kinds: workload.Builtin(),
+		Ref:   Ref{Kind: kinds[kind], Cluster: "shop", Namespace: "web", Name: "thing"}, Target: target, ControlPlane: controlPlane,
 		Gone: s.gone, Contents: s.contents, Failure: s.failure,
 		Namespace: Namespace{Name: "shop-web-1", State: s.namespace},
 	}

@@ -57,7 +57,7 @@ func (r Rule) Standing(target string) Standing {
 		return RuleHolds
 	case r.Copy == nil || r.Copy.Status.State != placementv1alpha1.CopySynced:
 		return RuleComes
-	case r.Kind.Kind == "ResourceQuota" && !enforced(r.Physical) && r.Waited <= counting:
+	case r.Kind.InSum && !enforced(r.Physical) && r.Waited <= counting:
 		return RuleCounts
 	}
 	return RuleHolds

@@ -13,8 +13,8 @@ import (
 )
 
 func TestWhatIsRuledWaitsUntilTheRuleHolds(t *testing.T) {
-	quotas, _ := workload.ByKind(schema.GroupKind{Kind: "ResourceQuota"})
-	limits, _ := workload.ByKind(schema.GroupKind{Kind: "LimitRange"})
+	quotas, _ := workload.Builtin().ByKind(schema.GroupKind{Kind: "ResourceQuota"})
+	limits, _ := workload.Builtin().ByKind(schema.GroupKind{Kind: "LimitRange"})
 	object := func(targets string, deleting bool) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: map[string]any{}}
 		u.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: targets})

@@ -1,47 +1,5 @@
 package syncer
 
-import (
-	"maps"
-
-	"github.com/atoll-dev/atoll/pkg/workload"
-)
-
-// stripRuntimeFields removes what the API server and the controllers of the
-// logical cluster, or nobody, wrote into the spec: below, others decide it.
-func stripRuntimeFields(kind workload.Kind, obj map[string]any) {
-	spec := field(obj, "spec")
-	switch kind.Kind {
-	case "Namespace":
-		delete(obj, "spec") // finalizers
-	case "ResourceQuota":
-		hard := field(spec, "hard")
-		maps.DeleteFunc(hard, func(name string, _ any) bool { return !workload.MeasuredBelow(name) })
-	case "Service":
-		stripService(spec)
-	case "PersistentVolumeClaim":
-		delete(spec, "volumeName")
-	case "Pod":
-		for _, name := range []string{"nodeName", "priority", "ephemeralContainers"} {
-			delete(spec, name)
-		}
-		if class, _ := spec["priorityClassName"].(string); class == "" {
-			delete(spec, "preemptionPolicy")
-		}
-	case "Job":
-		// Nobody tidies up below what is still there above; finished Jobs are
-		// removed in the logical cluster, and from there below.
-		delete(spec, "ttlSecondsAfterFinished")
-		stripJob(obj)
-	case "CronJob":
-		stripJob(field(spec, "jobTemplate"))
-	case "Secret":
-		// The token controller below deletes tokens whose account it does not know.
-		if obj["type"] == "kubernetes.io/service-account-token" {
-			obj["type"] = "Opaque"
-		}
-	}
-}
-
 func stripService(spec map[string]any) {
 	if spec["clusterIP"] != "None" {
 		delete(spec, "clusterIP")
@@ -64,12 +22,6 @@ func stripService(spec map[string]any) {
 // generates them and the selector.
 var jobLabels = []string{"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}
 
-func dropJobLabels(labels map[string]any) {
-	for _, name := range jobLabels {
-		delete(labels, name)
-	}
-}
-
 // stripJob removes the generated selector of a Job or a job template.
 func stripJob(job map[string]any) {
 	if manualSelector(job) {
@@ -77,7 +29,18 @@ func stripJob(job map[string]any) {
 	}
 	spec := field(job, "spec")
 	delete(spec, "selector")
-	dropJobLabels(field(field(field(spec, "template"), "metadata"), "labels"))
+	labels := field(field(field(spec, "template"), "metadata"), "labels")
+	for _, name := range jobLabels {
+		delete(labels, name)
+	}
+}
+
+// generatedJobLabels are none if the user wrote the selector himself.
+func generatedJobLabels(job map[string]any) []string {
+	if manualSelector(job) {
+		return nil
+	}
+	return jobLabels
 }
 
 func manualSelector(job map[string]any) bool {

@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,13 +23,7 @@ type view struct {
 }
 
 // HasStatus says whether objects of the kind have a status that copies decide.
-func HasStatus(kind workload.Kind) bool {
-	switch kind.Kind {
-	case "Namespace", "Secret", "ConfigMap", "NetworkPolicy", "ResourceQuota", "LimitRange":
-		return false
-	}
-	return true
-}
+func HasStatus(kind workload.Kind) bool { return !kind.Status.None }
 
 // Summarize returns the status that a logical object has when its Copies say
 // what they say, and whether that differs from the status it has. The targets
@@ -36,7 +31,7 @@ func HasStatus(kind workload.Kind) bool {
 // another UID is ignored.
 //
 //	one target    the status of its copy, with the generation translated
-//	several       merged by kind: see mergers
+//	several       merged as the kind says: see mergeViews
 //	none, or      nothing runs: the counters are zero
 //	no copy yet
 //
@@ -50,20 +45,20 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 	views := viewsOf(logical, copies)
 	switch known := reported(views); {
 	case len(known) == 0:
-		status = zero(kind.Kind, current)
+		status = zero(kind)
 	case len(views) == 1:
 		status = deepCopy(views[0].status).(map[string]any)
 	default:
-		status = mergeViews(kind.Kind, views)
+		status = mergeViews(kind, views)
 	}
 	translateGeneration(status, observedByAll(logical, current, views))
-	if reportsGeneration[kind.Kind] {
+	if kind.Status.Generation {
 		setObservedGeneration(status, observedByAll(logical, current, views))
 	}
-	if kind.Kind == "Pod" {
+	if kind.IsPod() {
 		keepGates(status, current, gatesOf(field(logical.Object, "spec")))
 	}
-	status = valid(kind.Kind, logical, status, current)
+	status = valid(kind, logical, status, current)
 	return status, !equality.Semantic.DeepEqual(withoutZeros(status), withoutZeros(current))
 }
 
@@ -127,55 +122,35 @@ func observedByAll(logical *unstructured.Unstructured, current map[string]any, v
 	return min(max(before, lowest), logical.GetGeneration())
 }
 
+// pending is the phase of what nobody says anything of.
+const pending = "Pending"
+
 // zero is the status of a kind when nothing runs.
-func zero(kind string, current map[string]any) map[string]any {
-	switch kind {
-	case "Pod":
-		status := map[string]any{"phase": "Pending"}
-		keep(status, current, "qosClass")
-		return status
-	case "PersistentVolumeClaim":
-		return map[string]any{"phase": "Pending"}
-	case "Service", "Ingress":
-		return map[string]any{"loadBalancer": map[string]any{}}
-	}
+func zero(kind workload.Kind) map[string]any {
 	status := map[string]any{}
-	for _, name := range requiredCounters[kind] {
+	if len(kind.Status.Phases) > 0 {
+		status["phase"] = pending
+	}
+	for _, name := range kind.Status.Required {
 		status[name] = int64(0)
 	}
+	maps.Copy(status, deepCopy(semanticsOf(kind).zero).(map[string]any))
 	return status
 }
 
-// requiredCounters are the counters that a status always shows.
-var requiredCounters = map[string][]string{
-	"StatefulSet":             {"replicas", "availableReplicas"},
-	"DaemonSet":               {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"},
-	"ReplicaSet":              {"replicas"},
-	"ReplicationController":   {"replicas"},
-	"PodDisruptionBudget":     {"disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"},
-	"HorizontalPodAutoscaler": {"desiredReplicas", "currentReplicas"},
-}
-
 // valid keeps what the API server insists on across updates of a status.
-func valid(kind string, logical *unstructured.Unstructured, status, current map[string]any) map[string]any {
-	switch kind {
-	case "Deployment", "StatefulSet", "DaemonSet":
-		before, had := integer(current, "collisionCount")
-		if now, has := integer(status, "collisionCount"); had && (!has || now < before) {
-			status["collisionCount"] = before // absent counts as a decrement
+func valid(kind workload.Kind, logical *unstructured.Unstructured, status, current map[string]any) map[string]any {
+	for _, name := range kind.Status.Rising {
+		before, had := integer(current, name)
+		if now, has := integer(status, name); had && (!has || now < before) {
+			status[name] = before // absent counts as a decrement
 		}
-	case "Pod":
-		keep(status, current, "qosClass")
-	case "Job":
-		return keepJobValid(status, current)
-	case "PodDisruptionBudget":
-		keepDisrupted(status, current)
-	case "CronJob":
-		for _, ref := range list(status, "active") {
-			ref["namespace"] = logical.GetNamespace()
-			delete(ref, "uid")
-			delete(ref, "resourceVersion")
-		}
+	}
+	for _, name := range kind.Status.Kept {
+		keep(status, current, name)
+	}
+	if f := semanticsOf(kind).valid; f != nil {
+		return f(logical, status, current)
 	}
 	return status
 }
@@ -206,47 +181,28 @@ func withoutZeros(status map[string]any) map[string]any {
 	return out
 }
 
-// mergeViews merges the statuses of several targets.
-func mergeViews(kind string, views []view) map[string]any {
-	merge, ok := mergers[kind]
-	if !ok {
-		merge = func([]view) map[string]any { return map[string]any{} }
+// mergeViews merges the statuses of several targets: counters are summed, of times
+// the latest counts, of conditions the worst, and what the semantics of the kind add.
+// A kind with phases has the status of the least advanced target.
+func mergeViews(kind workload.Kind, views []view) map[string]any {
+	if len(kind.Status.Phases) > 0 {
+		return leastAdvanced(kind.Status.Phases, views)
 	}
-	status := merge(views)
-	if status["conditions"] == nil && kind != "Job" && kind != "Pod" && kind != "PersistentVolumeClaim" {
+	status := map[string]any{}
+	sum(status, views, kind.Status.Counters...)
+	for _, name := range kind.Status.Latest {
+		latest(status, views, name)
+	}
+	s := semanticsOf(kind)
+	if s.merge != nil {
+		s.merge(status, views)
+	}
+	if !s.conditions {
 		if conditions := worstConditions(views); len(conditions) > 0 {
 			status["conditions"] = conditions
 		}
 	}
 	return status
-}
-
-// mergers by kind. Conditions are merged for all alike, save for the kinds whose
-// merger takes the status of one target as a whole and for Jobs.
-var mergers = map[string]func([]view) map[string]any{
-	"Deployment": counters("replicas", "updatedReplicas", "readyReplicas", "availableReplicas",
-		"unavailableReplicas", "terminatingReplicas"),
-	"StatefulSet":             mergeStatefulSets,
-	"DaemonSet":               counters("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"),
-	"ReplicaSet":              counters("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas"),
-	"ReplicationController":   counters("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
-	"Job":                     mergeJobs,
-	"CronJob":                 mergeCronJobs,
-	"Service":                 mergeAddresses,
-	"Ingress":                 mergeAddresses,
-	"PersistentVolumeClaim":   leastAdvanced("phase", "Lost", "Pending", "Bound"),
-	"Pod":                     leastAdvanced("phase", "Failed", "Unknown", "Pending", "Running", "Succeeded"),
-	"PodDisruptionBudget":     mergeDisruptionBudgets,
-	"HorizontalPodAutoscaler": mergeAutoscalers,
-}
-
-// counters sums fields.
-func counters(names ...string) func([]view) map[string]any {
-	return func(views []view) map[string]any {
-		status := map[string]any{}
-		sum(status, views, names...)
-		return status
-	}
 }
 
 func sum(status map[string]any, views []view, names ...string) {
@@ -263,20 +219,18 @@ func sum(status map[string]any, views []view, names ...string) {
 	}
 }
 
-// leastAdvanced takes the whole status of the target whose field comes first in
+// leastAdvanced takes the whole status of the target whose phase comes first in
 // order; a target that says nothing comes before all, with an empty status.
-func leastAdvanced(name string, order ...string) func([]view) map[string]any {
-	return func(views []view) map[string]any {
-		rank := func(v view) int {
-			phase, _ := v.status[name].(string)
-			return slices.Index(order, phase)
-		}
-		first := slices.MinFunc(views, func(a, b view) int { return rank(a) - rank(b) })
-		if first.status == nil {
-			return map[string]any{name: "Pending"}
-		}
-		return deepCopy(first.status).(map[string]any)
+func leastAdvanced(order []string, views []view) map[string]any {
+	rank := func(v view) int {
+		phase, _ := v.status["phase"].(string)
+		return slices.Index(order, phase)
 	}
+	first := slices.MinFunc(views, func(a, b view) int { return rank(a) - rank(b) })
+	if first.status == nil {
+		return map[string]any{"phase": pending}
+	}
+	return deepCopy(first.status).(map[string]any)
 }
 
 // latest takes the greatest of the times in a field, which sort as text.

@@ -3,13 +3,13 @@ package syncer
 import (
 	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// mergeStatefulSets sums counters; of the revisions it takes those of a target
-// that is still between two, if there is one.
-func mergeStatefulSets(views []view) map[string]any {
-	status := map[string]any{}
-	sum(status, views, "replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+// mergeStatefulSets takes the revisions of a target that is still between two, if
+// there is one.
+func mergeStatefulSets(status map[string]any, views []view) {
 	for _, v := range reported(views) {
 		current, update := v.status["currentRevision"], v.status["updateRevision"]
 		if status["updateRevision"] == nil || current != update {
@@ -17,12 +17,9 @@ func mergeStatefulSets(views []view) map[string]any {
 			keep(status, v.status, "updateRevision")
 		}
 	}
-	return status
 }
 
-func mergeDisruptionBudgets(views []view) map[string]any {
-	status := map[string]any{}
-	sum(status, views, "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+func mergeDisruptionBudgets(status map[string]any, views []view) {
 	disrupted := map[string]any{}
 	for _, v := range views {
 		for pod, since := range field(v.status, "disruptedPods") {
@@ -32,18 +29,9 @@ func mergeDisruptionBudgets(views []view) map[string]any {
 	if len(disrupted) > 0 {
 		status["disruptedPods"] = disrupted
 	}
-	return status
 }
 
-func mergeAutoscalers(views []view) map[string]any {
-	status := map[string]any{}
-	sum(status, views, "currentReplicas", "desiredReplicas")
-	latest(status, views, "lastScaleTime")
-	return status
-}
-
-func mergeCronJobs(views []view) map[string]any {
-	status := map[string]any{}
+func mergeCronJobs(status map[string]any, views []view) {
 	var active []any
 	for _, v := range views {
 		if refs, ok := v.status["active"].([]any); ok {
@@ -53,13 +41,23 @@ func mergeCronJobs(views []view) map[string]any {
 	if len(active) > 0 {
 		status["active"] = active
 	}
-	latest(status, views, "lastScheduleTime")
-	latest(status, views, "lastSuccessfulTime")
+}
+
+// activeJobs refer to what is mirrored, by name.
+func activeJobs(logical *unstructured.Unstructured, status, _ map[string]any) map[string]any {
+	for _, ref := range list(status, "active") {
+		ref["namespace"] = logical.GetNamespace()
+		delete(ref, "uid")
+		delete(ref, "resourceVersion")
+	}
 	return status
 }
 
+// noAddresses is the status of a Service or Ingress that nobody can reach.
+var noAddresses = map[string]any{"loadBalancer": map[string]any{}}
+
 // mergeAddresses is the union of the addresses of a Service or Ingress.
-func mergeAddresses(views []view) map[string]any {
+func mergeAddresses(status map[string]any, views []view) {
 	var addresses []any
 	seen := map[string]bool{}
 	for _, v := range views {
@@ -75,14 +73,12 @@ func mergeAddresses(views []view) map[string]any {
 	if len(addresses) > 0 {
 		balancer["ingress"] = addresses
 	}
-	return map[string]any{"loadBalancer": balancer}
+	status["loadBalancer"] = balancer
 }
 
-// mergeJobs sums the counters. The Job is complete when it is on every target;
-// it has failed when every target is through and one of them failed.
-func mergeJobs(views []view) map[string]any {
-	status := map[string]any{}
-	sum(status, views, "active", "ready", "succeeded", "failed", "terminating")
+// mergeJobs: the Job is complete when it is on every target; it has failed when
+// every target is through and one of them failed.
+func mergeJobs(status map[string]any, views []view) {
 	complete, failed := 0, 0
 	for _, v := range views {
 		start, _ := v.status["startTime"].(string)
@@ -117,7 +113,6 @@ func mergeJobs(views []view) map[string]any {
 	if len(conditions) > 0 {
 		status["conditions"] = conditions
 	}
-	return status
 }
 
 func allSuspended(views []view) bool {

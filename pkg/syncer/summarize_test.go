@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -135,7 +136,7 @@ func TestWhenAFinishedJobExpires(t *testing.T) {
 		"mirrored":          {"metadata: {name: j, annotations: {placement.atoll.dev/targets: '{\"east\":{\"state\":\"Observed\"}}'}}\nspec: {ttlSecondsAfterFinished: 90}\n" + ended, ""},
 		"of nobody, so far": {"metadata: {name: j}\nspec: {ttlSecondsAfterFinished: 90}\n" + ended, ""},
 	} {
-		at, ok := ExpiresAt(job(c.text))
+		at, ok := ExpiresAt(kindNamed(t, schema.GroupKind{Group: "batch", Kind: "Job"}), job(c.text))
 		if got := at.UTC().Format("2006-01-02T15:04:05Z"); ok != (c.want != "") || (ok && got != c.want) {
 			t.Errorf("%s: %v %v", name, ok, got)
 		}

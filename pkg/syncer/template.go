@@ -31,14 +31,14 @@ func templateDown(template map[string]any, controlPlane string, kind workload.Ki
 	for _, keys := range []map[string]any{field(metadata, "labels"), field(metadata, "annotations")} {
 		maps.DeleteFunc(keys, func(k string, _ any) bool {
 			// On a Pod, which is its own template, the mark is already set.
-			return kind.Kind != "Pod" && placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ManagedByLabel
+			return !kind.IsPod() && placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ManagedByLabel
 		})
 	}
 	spec := field(template, "spec")
 	if spec == nil {
 		return
 	}
-	if name, _ := spec["serviceAccountName"].(string); name != "" && (name != "default" || kind.Kind != "Pod") {
+	if name, _ := spec["serviceAccountName"].(string); name != "" && (name != "default" || !kind.IsPod()) {
 		setNested(template, name, "metadata", "annotations", serviceAccountAnnotation)
 	}
 	if automount, ok := spec["automountServiceAccountToken"].(bool); ok {

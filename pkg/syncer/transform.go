@@ -43,9 +43,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) *unstructured.Unst
 		}
 	}
 	obj["metadata"] = metadataBelow(logical, p)
-	if spec, ok := obj["spec"].(map[string]any); ok {
-		setReplicas(spec, p)
-	}
+	setReplicas(obj, p)
 	stripRuntimeFields(p.Ref.Kind, obj)
 	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
 		templateDown(t, p.ControlPlane, p.Ref.Kind, p.RuntimeClass)
@@ -72,8 +70,8 @@ func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any
 			annotations[k] = v
 		}
 	}
-	if p.Ref.Kind.Kind == "Job" && !manualSelector(logical.Object) {
-		dropJobLabels(labels)
+	for _, name := range generatedLabels(p.Ref.Kind, logical.Object) {
+		delete(labels, name)
 	}
 	markFor(p.ControlPlane, p.Ref, logical.GetUID()).put(p.Ref.Kind.GroupResource(), labels, annotations)
 	metadata := map[string]any{"name": p.Ref.Name, "labels": labels, "annotations": annotations}
@@ -101,37 +99,36 @@ func isControllerAnnotation(kind workload.Kind, key string) bool {
 		"batch.kubernetes.io/job-tracking":
 		return true
 	}
-	return strings.HasPrefix(key, "deployment.kubernetes.io/") && kind.Kind != "ReplicaSet" || strings.HasPrefix(key, "pv.kubernetes.io/")
+	return strings.HasPrefix(key, "deployment.kubernetes.io/") && kind.Numbers.Empty() || strings.HasPrefix(key, "pv.kubernetes.io/")
 }
 
-func setReplicas(spec map[string]any, p Placing) {
-	if !p.Ref.Kind.Replicas {
+func setReplicas(obj map[string]any, p Placing) {
+	path := p.Ref.Kind.Replicas
+	if len(path) == 0 {
 		return
 	}
 	if p.OmitReplicas {
-		delete(spec, "replicas")
+		remove(obj, path)
 		return
 	}
-	if p.Target.Replicas != nil {
-		spec["replicas"] = int64(*p.Target.Replicas)
+	if at := descend(obj, path[:len(path)-1]); at != nil && p.Target.Replicas != nil {
+		at[path[len(path)-1]] = int64(*p.Target.Replicas)
 	}
 }
 
 // labelDerived puts the label that finds our objects on everything that the
 // controllers below derive from kind, besides pods.
 func labelDerived(kind workload.Kind, obj map[string]any, controlPlane string) {
-	switch kind.Kind {
-	case "CronJob":
-		jobTemplate := field(field(obj, "spec"), "jobTemplate")
-		if jobTemplate != nil {
-			setNested(jobTemplate, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
-		}
-	case "StatefulSet":
-		// volumeClaimTemplates cannot be changed: this is right from the first
-		// apply or never.
-		for _, claim := range list(field(obj, "spec"), "volumeClaimTemplates") {
-			setNested(claim, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
-		}
+	if derived := descend(obj, kind.ObjectTemplate); len(kind.ObjectTemplate) > 0 && derived != nil {
+		setNested(derived, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
+	}
+	if len(kind.VolumeClaims) == 0 {
+		return
+	}
+	// The claims of a StatefulSet cannot be changed: this is right from the first
+	// apply or never.
+	for _, claim := range workload.VolumeClaims(kind, obj) {
+		setNested(claim, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
 	}
 }
 

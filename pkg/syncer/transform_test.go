@@ -100,7 +100,7 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 				if err := yaml.Unmarshal([]byte(text), &template); err != nil {
 					t.Fatal(err)
 				}
-				kind, _ := workload.ByKind(kindOf(t, parse(t, "apiVersion: apps/v1\nkind: Deployment")).GroupVersionKind.GroupKind())
+				kind, _ := workload.Builtin().ByKind(kindOf(t, parse(t, "apiVersion: apps/v1\nkind: Deployment")).GroupVersionKind.GroupKind())
 				below := deepCopy(template).(map[string]any)
 				templateDown(below, "cp", kind, "")
 				if cmp.Equal(below, template) {

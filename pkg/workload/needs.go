@@ -13,20 +13,10 @@ import (
 // calls its default.
 const DefaultStorageClass = ""
 
-// API is how the list of served APIs of a physical cluster names the kind:
-// <group>/<version>/<resource>.
-func (k Kind) API() string { return k.Group + "/" + k.Version + "/" + k.Resource }
-
 // StorageClasses returns the storage classes that the volume claims of an
 // object ask for, sorted and each once.
 func StorageClasses(kind Kind, obj map[string]any) []string {
-	var claims []map[string]any
-	switch {
-	case kind.Group == "" && kind.Kind == "PersistentVolumeClaim":
-		claims = append(claims, obj)
-	case kind.Group == "apps" && kind.Kind == "StatefulSet":
-		claims = children(child(obj, "spec"), "volumeClaimTemplates")
-	}
+	claims := VolumeClaims(kind, obj)
 	for _, t := range PodTemplates(kind, obj) {
 		for _, v := range children(child(t, "spec"), "volumes") {
 			if claim := child(child(v, "ephemeral"), "volumeClaimTemplate"); claim != nil {
@@ -42,6 +32,20 @@ func StorageClasses(kind Kind, obj map[string]any) []string {
 	}
 	slices.Sort(classes)
 	return slices.Compact(classes)
+}
+
+// VolumeClaims returns the claims, or templates of them, that an object has beside
+// those in pod templates: maps with metadata and spec, shared with obj. A claim is its
+// own.
+func VolumeClaims(kind Kind, obj map[string]any) []map[string]any {
+	switch n := len(kind.VolumeClaims); {
+	case kind.VolumeClaims == nil:
+		return nil
+	case n == 0:
+		return []map[string]any{obj}
+	default:
+		return children(descend(obj, kind.VolumeClaims[:n-1]), kind.VolumeClaims[n-1])
+	}
 }
 
 // storageClass of a claim; ok is false for a claim that wants no class (it
@@ -93,14 +97,10 @@ func PodRequests(template map[string]any) (corev1.ResourceList, error) {
 
 // pods is how many pods of an object run at a time.
 func pods(kind Kind, obj map[string]any) int64 {
-	spec := child(obj, "spec")
-	switch {
-	case kind.Replicas:
-		return count(spec, "replicas")
-	case kind.Group == "batch" && kind.Kind == "Job":
-		return count(spec, "parallelism")
-	case kind.Group == "batch" && kind.Kind == "CronJob":
-		return count(child(child(spec, "jobTemplate"), "spec"), "parallelism")
+	for _, path := range [][]string{kind.Replicas, kind.Parallelism} {
+		if n := len(path); n > 0 {
+			return count(descend(obj, path[:n-1]), path[n-1])
+		}
 	}
 	return 1
 }

@@ -29,8 +29,8 @@ func References(kind Kind, obj map[string]any) []Reference {
 	for _, t := range PodTemplates(kind, obj) {
 		c.podSpec(child(t, "spec"))
 	}
-	if kind.Group == "networking.k8s.io" && kind.Kind == "Ingress" {
-		c.ingress(obj)
+	for _, r := range kind.References {
+		c.reference(r, obj)
 	}
 	slices.SortFunc(c, func(a, b Reference) int {
 		return cmp.Or(cmp.Compare(a.Resource.Resource, b.Resource.Resource), cmp.Compare(a.Name, b.Name))
@@ -97,30 +97,22 @@ func (c *collector) volume(v map[string]any) {
 	}
 }
 
-// ingressAnnotations are what the widely used ingress controller takes from
-// Secrets and ConfigMaps by annotation, with "name" or "namespace/name".
-var ingressAnnotations = map[string]schema.GroupResource{
-	"nginx.ingress.kubernetes.io/auth-secret":            Secrets,
-	"nginx.ingress.kubernetes.io/auth-tls-secret":        Secrets,
-	"nginx.ingress.kubernetes.io/proxy-ssl-secret":       Secrets,
-	"nginx.ingress.kubernetes.io/auth-proxy-set-headers": ConfigMaps,
-	"nginx.ingress.kubernetes.io/custom-headers":         ConfigMaps,
-}
-
-func (c *collector) ingress(obj map[string]any) {
-	for _, tls := range children(child(obj, "spec"), "tls") {
-		c.add(Secrets, text(tls, "secretName"))
+// reference adds what one path, or annotation, of an object names: a name, or in an
+// annotation "namespace/name". What is in other namespaces is not ours to bring.
+func (c *collector) reference(r ReferencePath, obj map[string]any) {
+	if r.Annotation == "" {
+		for _, name := range texts(obj, r.Path) {
+			c.add(r.Resource, name)
+		}
+		return
 	}
 	metadata := child(obj, "metadata")
-	annotations := child(metadata, "annotations")
-	for key, resource := range ingressAnnotations {
-		value := text(annotations, key)
-		namespace, name, qualified := strings.Cut(value, "/")
-		switch {
-		case !qualified:
-			c.add(resource, value)
-		case namespace == text(metadata, "namespace"):
-			c.add(resource, name)
-		}
+	value := text(child(metadata, "annotations"), r.Annotation)
+	namespace, name, qualified := strings.Cut(value, "/")
+	switch {
+	case !qualified:
+		c.add(r.Resource, value)
+	case namespace == text(metadata, "namespace"):
+		c.add(r.Resource, name)
 	}
 }

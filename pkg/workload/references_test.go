@@ -21,7 +21,7 @@ func read(t *testing.T, text string) (Kind, map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, ok := ByKind(gv.WithKind(obj["kind"].(string)).GroupKind())
+	kind, ok := Builtin().ByKind(gv.WithKind(obj["kind"].(string)).GroupKind())
 	if !ok {
 		t.Fatalf("no kind %v", obj["kind"])
 	}
@@ -184,7 +184,7 @@ func TestAMalformedPodTemplateIsAnError(t *testing.T) {
 
 func TestAPINamesTheResourceAsPhysicalClustersReportIt(t *testing.T) {
 	var got []string
-	for _, k := range Kinds() {
+	for _, k := range Builtin().Kinds() {
 		got = append(got, k.API())
 	}
 	for _, want := range []string{"/v1/pods", "apps/v1/deployments", "autoscaling/v2/horizontalpodautoscalers"} {

@@ -7,7 +7,7 @@ import "strings"
 // A ResourceQuota says how much there may be in sum: with several physical clusters
 // each would allow all of it, and none knows what the others have.
 func Rules(kind Kind, targets int) bool {
-	return kind.Role == Ruling && (kind.Kind != "ResourceQuota" || targets == 1)
+	return kind.Role == Ruling && (!kind.InSum || targets == 1)
 }
 
 // Ruled says whether rules of the namespace are to be on a physical cluster before

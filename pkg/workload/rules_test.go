@@ -14,7 +14,7 @@ func TestAQuotaRulesOnOnePhysicalClusterAndALimitOnAll(t *testing.T) {
 	}{
 		{"ResourceQuota", 1, true}, {"ResourceQuota", 2, false}, {"LimitRange", 1, true}, {"LimitRange", 2, true}, {"Secret", 1, false},
 	} {
-		kind, _ := ByKind(schema.GroupKind{Kind: c.kind})
+		kind, _ := Builtin().ByKind(schema.GroupKind{Kind: c.kind})
 		if got := Rules(kind, c.targets); got != c.want {
 			t.Errorf("%s on %d: %v", c.kind, c.targets, got)
 		}

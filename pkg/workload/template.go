@@ -6,13 +6,47 @@ func PodTemplates(kind Kind, obj map[string]any) []map[string]any {
 	if kind.PodTemplate == nil {
 		return nil
 	}
-	template := obj
-	for _, field := range kind.PodTemplate {
-		if template = child(template, field); template == nil {
+	template := descend(obj, kind.PodTemplate)
+	if template == nil {
+		return nil
+	}
+	return []map[string]any{template}
+}
+
+// descend is the map at the end of a path, nil if there is none.
+func descend(m map[string]any, path []string) map[string]any {
+	for _, field := range path {
+		if m = child(m, field); m == nil {
 			return nil
 		}
 	}
-	return []map[string]any{template}
+	return m
+}
+
+// texts are the strings at the end of a path, in which "*" is each item of a list.
+func texts(m map[string]any, path []string) []string {
+	at := []any{m}
+	for _, field := range path {
+		var next []any
+		for _, value := range at {
+			switch v := value.(type) {
+			case map[string]any:
+				next = append(next, v[field])
+			case []any:
+				if field == "*" {
+					next = append(next, v...)
+				}
+			}
+		}
+		at = next
+	}
+	var out []string
+	for _, value := range at {
+		if s, ok := value.(string); ok && s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // child is the map in a field, nil if there is none.

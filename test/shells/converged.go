@@ -116,7 +116,7 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 		_, controller := p.api.ByUID(ref.UID)
 		if m, ok := syncer.MarkOf(resourceOf(cast(controller)), controller); ok {
 			if above := cast(w.api.Find(keyOfMark(resourceOf(cast(controller)), m))); above != nil && above.GetUID() == m.UID &&
-				syncer.Adopts(above, kindOf(key.Resource), obj, p.name) {
+				syncer.Adopts(kindOf(resourceOf(above)), above, kindOf(key.Resource), obj, p.name) {
 				w.fail(Converges, "%s was adopted on %s by %s, and nothing above says so", key, p.name, m.Name)
 			}
 		}

@@ -432,6 +432,7 @@ func (l *ledger) asksControlPlane(c *call) {
 		return
 	}
 	w := syncerguard.Write{
+		Kinds:  kinds,
 		Target: c.line.target, Cluster: r.scope.Cluster, Resource: r.res.GroupResource(), Subresource: r.subresource,
 		Namespace: r.namespace, Name: r.name,
 	}

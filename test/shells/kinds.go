@@ -43,8 +43,11 @@ var (
 	content  = copied[1:]
 )
 
+// kinds are those that there are.
+var kinds = workload.Builtin()
+
 func kindOf(gr schema.GroupResource) workload.Kind {
-	k, ok := workload.ByResource(gr)
+	k, ok := kinds.ByResource(gr)
 	if !ok {
 		panic("no kind for " + gr.String())
 	}
@@ -171,7 +174,7 @@ func changed(obj kube.Object) *unstructured.Unstructured {
 
 // resourceOf is the resource of an object, clusterOf its logical cluster.
 func resourceOf(u *unstructured.Unstructured) schema.GroupResource {
-	k, ok := workload.ByKind(u.GroupVersionKind().GroupKind())
+	k, ok := kinds.ByKind(u.GroupVersionKind().GroupKind())
 	if !ok {
 		panic("no kind " + u.GetKind())
 	}

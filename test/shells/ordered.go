@@ -8,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
-
-	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // ordered is the client of what empties namespaces. The stock deleter goes over the
@@ -112,7 +110,7 @@ func (r orderedResource) List(ctx context.Context, l metav1.ListOptions) (*metav
 // makers are the resources that make pods.
 var makers = func() map[schema.GroupVersionResource]bool {
 	out := map[schema.GroupVersionResource]bool{}
-	for _, kind := range workload.Kinds() {
+	for _, kind := range kinds.Kinds() {
 		if len(kind.PodTemplate) > 0 && resources[kind.GroupVersionResource()].physical {
 			out[kind.GroupVersionResource()] = true
 		}

@@ -43,7 +43,7 @@ var onPhysical = []string{
 func served() map[schema.GroupVersionResource]*resource {
 	out := map[schema.GroupVersionResource]*resource{}
 	add := func(r *resource) { out[r.GroupVersionResource] = r }
-	for _, k := range workload.Kinds() {
+	for _, k := range kinds.Kinds() {
 		add(&resource{
 			GroupVersionResource: k.GroupVersionResource(), kind: k.Kind, namespaced: k.Role != workload.Container,
 			physical: slices.Contains(onPhysical, k.Resource),

@@ -18,7 +18,6 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/scope"
-	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
@@ -117,7 +116,7 @@ func internal(obj object) object {
 	if !isU {
 		return obj
 	}
-	kind, known := workload.ByKind(u.GroupVersionKind().GroupKind())
+	kind, known := kinds.ByKind(u.GroupVersionKind().GroupKind())
 	if !known || kind.PodTemplate == nil {
 		return obj
 	}

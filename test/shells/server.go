@@ -124,14 +124,14 @@ func (s *server) compose(c clients) {
 	own, err := admission.New(admission.Config{
 		Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Placements: informers.placements,
-		LogicalClusters: informers.logicalClusters, ControlPlane: id, Decide: w.bugs.Decide(w),
+		LogicalClusters: informers.logicalClusters, ControlPlane: id, Kinds: kinds, Decide: w.bugs.Decide(w),
 	})
 	if err != nil {
 		panic(err)
 	}
 	s.admission = own
 	var watched []schema.GroupVersionResource
-	for _, kind := range workload.Kinds() {
+	for _, kind := range kinds.Kinds() {
 		watched = append(watched, kind.GroupVersionResource())
 	}
 	all := controller.NewMetadata(c.metadata, watched, nil)
@@ -147,19 +147,19 @@ func (s *server) compose(c clients) {
 			}
 		}
 		for _, r := range []runner{
-			namespacescontroller.New(namespacescontroller.Config{Kube: c.kube, Client: newOrdered(c.metadata), Metadata: all, Discover: discover,
+			namespacescontroller.New(namespacescontroller.Config{Kube: c.kube, Client: newOrdered(c.metadata), Kinds: kinds, Metadata: all, Discover: discover,
 				Elsewhere: nowhere{}, Clusters: informers.logicalClusters}),
 			garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all,
 				Mapper: func(context.Context, logicalcluster.Name) (meta.RESTMapper, error) { return mapper, nil }}),
-			placementcontroller.New(placementcontroller.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata,
+			placementcontroller.New(placementcontroller.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Kinds: kinds,
 				Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Policies: informers.policies,
 				Placements: informers.placements, Copies: informers.copies, Objects: all}),
-			references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Objects: all, ServiceAccounts: informers.serviceAccounts}),
-			physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata,
+			references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: kinds, Objects: all, ServiceAccounts: informers.serviceAccounts}),
+			physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Kinds: kinds,
 				PhysicalClusters: informers.physicalClusters, Leases: informers.leases, Copies: informers.copies,
 				Placements: informers.placements, Objects: all, ControlPlane: id}),
-			status.New(status.Config{Dynamic: c.dynamic, Copies: informers.copies, Metadata: all, Summarize: w.bugs.Summarize()}),
-			copiescontroller.New(copiescontroller.Config{Client: c.atoll, MetadataClient: c.metadata, Dynamic: c.dynamic, Copies: informers.copies,
+			status.New(status.Config{Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies, Metadata: all, Summarize: w.bugs.Summarize()}),
+			copiescontroller.New(copiescontroller.Config{Client: c.atoll, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies,
 				Metadata: all, PhysicalClusters: informers.physicalClusters, Decide: w.bugs.Release()}),
 		} {
 			s.run(r)
@@ -246,7 +246,7 @@ var contentLists = func() []*metav1.APIResourceList {
 			Verbs: metav1.Verbs{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"},
 		})
 	}
-	for _, kind := range workload.Kinds() {
+	for _, kind := range kinds.Kinds() {
 		for _, used := range onPhysical {
 			if used == kind.Resource {
 				add(resources[kind.GroupVersionResource()])

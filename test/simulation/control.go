@@ -284,7 +284,7 @@ func (c *control) summarize(key kube.Key, pause func()) (time.Duration, error) {
 	for _, o := range c.informers[copies].By(byObject, key.String()) {
 		list = append(list, o.(*placementv1alpha1.Copy))
 	}
-	if node := syncer.NodeOf(obj, list); node != "" {
+	if node := syncer.NodeOf(kindOf(resourceOf(obj)), obj, list); node != "" {
 		bound := obj.DeepCopy()
 		_ = unstructured.SetNestedField(bound.Object, node, "spec", "nodeName") // a path of maps
 		written, err := c.world.api.Update(system, key.Resource, bound)

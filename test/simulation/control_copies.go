@@ -74,7 +74,7 @@ func (c *control) adopt(key kube.Key, obj *unstructured.Unstructured, list []*pl
 	if controller == nil {
 		return nil
 	}
-	a, ok := copiescontroller.Adopt(kindOf(key.Resource), obj, claim, controller)
+	a, ok := copiescontroller.Adopt(kindOf(key.Resource), obj, claim, kindOf(resourceOf(controller)), controller)
 	if !ok {
 		return nil
 	}

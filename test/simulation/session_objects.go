@@ -250,6 +250,7 @@ func (p *pass) writeCopy(c *placementv1alpha1.Copy) error {
 		verb = syncerguard.Create
 	}
 	p.world.ledger.guard(syncerguard.Write{
+		Kinds:  kinds,
 		Target: p.name, Cluster: p.key.Cluster, Verb: verb, Resource: copies, Namespace: c.Namespace, Name: c.Name, Object: c,
 	})
 	var written kube.Object

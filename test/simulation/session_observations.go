@@ -192,6 +192,7 @@ func (v *viewed) write(verb syncerguard.Verb, sub string, u *unstructured.Unstru
 	u = in(v.cluster, u.DeepCopy())
 	err = v.up(fmt.Sprintf("%s %s %s %s/%s%s", verb, v.key.Resource.Resource, v.key.UID, v.Namespace, u.GetName(), sub), func() error {
 		w := syncerguard.Write{
+			Kinds:  kinds,
 			Target: v.name, Cluster: v.cluster, Verb: verb, Resource: v.key.Resource, Subresource: sub,
 			Namespace: v.Namespace, Name: u.GetName(), Object: u,
 		}
@@ -203,7 +204,7 @@ func (v *viewed) write(verb syncerguard.Verb, sub string, u *unstructured.Unstru
 			uid := types.UID(u.GetAnnotations()[placementv1alpha1.UIDAnnotation])
 			v.world.ledger.guard(w)
 			protect.Create(u)
-			stamp.Observed(v.key.Resource, u, v.name, uid)
+			stamp.Observed(v.Kind, u, v.name, uid)
 			in(v.cluster, u)
 		} else if old != nil {
 			w.Old = old

@@ -48,6 +48,7 @@ import (
 	placement "github.com/atoll-dev/atoll/pkg/placement/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer/push"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // composition joins clients, informers, admission and controllers. Its parts
@@ -55,6 +56,7 @@ import (
 // made, before it serves), then what needs discovery (when it serves).
 type composition struct {
 	url    string
+	kinds  workload.Source
 	keys   *pki.PKI
 	egress *egress.Guard
 
@@ -110,7 +112,7 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 	if c.chain, err = c.newChain(config, admission.Config{
 		Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters,
-		ControlPlane: c.controlPlane.id,
+		ControlPlane: c.controlPlane.id, Kinds: c.kinds,
 	}); err != nil {
 		return nil, err
 	}
@@ -205,7 +207,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		return err
 	}
 	for _, r := range []runner{
-		namespaces.New(namespaces.Config{Kube: c.kube, Client: c.metadata, Metadata: all, Discover: s.resources,
+		namespaces.New(namespaces.Config{Kube: c.kube, Client: c.metadata, Kinds: c.kinds, Metadata: all, Discover: s.resources,
 			Elsewhere: server.Aggregation, Clusters: c.logicalClusters}),
 		clusterroles.New(clusterroles.Config{Kube: c.kube, Roles: server.RBAC.ClusterRoles(), Defaults: server.RBAC.Defaults().ClusterRoles}),
 		serviceaccounts.New(serviceaccounts.Config{Kube: c.kube, Metadata: all, RootCA: c.keys.CAPEM}),
@@ -217,15 +219,15 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all, Mapper: s.restMapper}),
 		endpoints.New(endpoints.Config{Kube: c.kube, Metadata: all}),
 		logicalclusters.New(clusters),
-		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Namespaces: c.namespaces,
+		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Namespaces: c.namespaces,
 			PhysicalClusters: c.physicalClusters, Policies: c.policies, Placements: c.placements, Copies: c.copies, Objects: all}),
-		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Objects: all, ServiceAccounts: c.serviceAccounts}),
+		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: c.kinds, Objects: all, ServiceAccounts: c.serviceAccounts}),
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
-			Copies: c.copies, Placements: c.placements, Objects: all, ControlPlane: c.controlPlane.id}),
-		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
-		status.New(status.Config{Dynamic: c.dynamic, Copies: c.copies, Metadata: all}),
-		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
-		push.New(push.Config{Client: c.client, Kube: c.kube, PhysicalClusters: c.physicalClusters,
+			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id}),
+		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
+		status.New(status.Config{Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all}),
+		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
+		push.New(push.Config{Client: c.client, Kube: c.kube, Kinds: c.kinds, PhysicalClusters: c.physicalClusters,
 			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig}),
 	} {
 		c.run(ctx, r)

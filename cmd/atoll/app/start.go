@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
 	"github.com/atoll-dev/atoll/pkg/apiserver/space"
 	"github.com/atoll-dev/atoll/pkg/sharing"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Server is a running server.
@@ -102,11 +103,12 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &composition{url: s.URL, keys: keys, egress: guard}
+	kinds := workload.Builtin()
+	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard}
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: listener, CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile,
-		Admission: c.admission, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
+		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
 		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
 	})
 	if err != nil {

@@ -27,6 +27,8 @@ const (
 
 // Write is one write of a syncer.
 type Write struct {
+	// Kinds are those that there are.
+	Kinds workload.Catalog
 	// Target is the physical cluster of the syncer.
 	Target string
 	// Forgotten says that the physical cluster was given up (spec.forget).
@@ -44,29 +46,27 @@ type Write struct {
 }
 
 var (
-	copies              = placementv1alpha1.Resource("copies")
-	physicalClusters    = fleetv1alpha1.Resource("physicalclusters")
-	orphans             = fleetv1alpha1.Resource("orphans")
-	leases              = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
-	events              = schema.GroupResource{Resource: "events"}
-	eventsV1            = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
-	endpointSlices      = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
-	controllerRevisions = schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}
+	copies           = placementv1alpha1.Resource("copies")
+	physicalClusters = fleetv1alpha1.Resource("physicalclusters")
+	orphans          = fleetv1alpha1.Resource("orphans")
+	leases           = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	events           = schema.GroupResource{Resource: "events"}
+	eventsV1         = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 )
 
-// Observable reports whether objects of a resource are mirrored from below.
-func Observable(gr schema.GroupResource) bool {
-	switch gr {
-	case events, eventsV1, endpointSlices, controllerRevisions:
+// mirrored reports whether a write is of an object that is mirrored from below: of a
+// kind of the catalog, or an Event, which is about one of those.
+func (w Write) mirrored() bool {
+	if w.Resource == events || w.Resource == eventsV1 {
 		return true
 	}
-	kind, ok := workload.ByResource(gr)
-	return ok && kind.Observed
+	_, ok := w.Kinds.ObservedByResource(w.Resource)
+	return ok
 }
 
 // InNamespace reports whether a write is about the content of a namespace that
 // must be placed on the syncer's physical cluster.
-func InNamespace(w Write) bool { return w.Resource == copies || Observable(w.Resource) }
+func InNamespace(w Write) bool { return w.Resource == copies || w.mirrored() }
 
 // Check says why a write is not permitted; nil means that it is.
 func Check(w Write) error {
@@ -90,7 +90,7 @@ func Check(w Write) error {
 		return fmt.Errorf("the syncer of %s may not write %s in root", w.Target, w.Resource)
 	case w.Resource == copies:
 		return checkCopy(w)
-	case Observable(w.Resource):
+	case w.mirrored():
 		return checkObserved(w)
 	}
 	return fmt.Errorf("the syncer of %s may not write %s", w.Target, w.Resource)

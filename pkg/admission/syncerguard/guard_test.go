@@ -9,6 +9,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func aCopy(cluster string) metav1.Object {
@@ -67,8 +68,8 @@ func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
 		{"a binding of a pod", Write{Verb: Create, Resource: pods, Subresource: "binding", Object: withUID}, false},
 		{"an event", Write{Verb: Create, Resource: events, Object: withUID}, true},
 		{"an event of events.k8s.io", Write{Verb: Create, Resource: eventsV1, Object: withUID}, true},
-		{"an EndpointSlice", Write{Verb: Create, Resource: endpointSlices, Object: withUID}, true},
-		{"a ControllerRevision", Write{Verb: Create, Resource: controllerRevisions, Object: withUID}, true},
+		{"an EndpointSlice", Write{Verb: Create, Resource: schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, Object: withUID}, true},
+		{"a ControllerRevision", Write{Verb: Create, Resource: schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, Object: withUID}, true},
 		{"a status that it mirrors", Write{Verb: Update, Resource: pods, Subresource: "status", Object: ownPod, Old: ownPod}, true},
 		{"a pod that another mirrored", Write{Verb: Update, Resource: pods, Object: ownPod, Old: otherPod}, false},
 		{"a pod that is placed", Write{Verb: Update, Resource: pods, Object: placedPod, Old: placedPod}, false},
@@ -109,6 +110,7 @@ func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
 			if c.write.Cluster == "" {
 				c.write.Cluster = "shop"
 			}
+			c.write.Kinds = workload.Builtin()
 			if err := Check(c.write); (err == nil) != c.ok {
 				t.Errorf("Check = %v", err)
 			}

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // publicPaths need no authentication: what load balancers and clients ask first.
@@ -81,14 +83,15 @@ func NewAuthenticator(ctx context.Context, c Config) (authenticator.Request, err
 
 // NewAuthorizers makes what decides requests, and what answers access reviews. Both
 // ask in this order: the scope, public paths, the admins' group, roles; for
-// requests, the rule for this server's own paths comes first.
-func NewAuthorizers(roles *RBAC) (requests, reviews authorizer.Authorizer, err error) {
+// requests, the rule for this server's own paths comes first. A syncer may do what it
+// needs for the kinds that there are.
+func NewAuthorizers(roles *RBAC, kinds workload.Source) (requests, reviews authorizer.Authorizer, err error) {
 	public, err := path.NewAuthorizer(publicPaths)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the public paths: %w", err)
 	}
 	reviews, err = authorizerunion.New(
-		authorizerunion.NamedAuthorizer{AuthorizerName: "scopes", Authorizer: unconditional(scopes)},
+		authorizerunion.NamedAuthorizer{AuthorizerName: "scopes", Authorizer: unconditional(views{kinds}.scopes)},
 		authorizerunion.NamedAuthorizer{AuthorizerName: "public", Authorizer: public},
 		authorizerunion.NamedAuthorizer{AuthorizerName: "admins", Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
 		authorizerunion.NamedAuthorizer{AuthorizerName: "rbac", Authorizer: roles},

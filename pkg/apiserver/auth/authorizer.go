@@ -31,6 +31,9 @@ func (f unconditional) EvaluateConditions(context.Context, authorizer.Conditions
 	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 }
 
+// views knows what syncers see.
+type views struct{ kinds workload.Source }
+
 // scopes decides by the scope of the request, before roles are asked:
 //
 //	scope                user                        decision
@@ -43,7 +46,7 @@ func (f unconditional) EvaluateConditions(context.Context, authorizer.Conditions
 //	one                  anyone                      deny to impersonate the system, else no opinion
 //
 // It decides reviews, too: these rules hold for every user of whom a review asks.
-func scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+func (v views) scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	s, scoped := scope.From(ctx)
 	if !scoped {
 		return authorizer.DecisionNoOpinion, "", nil
@@ -51,7 +54,7 @@ func scopes(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, 
 	target, isSyncer := SyncerOf(a.GetUser())
 	switch {
 	case s.Target != "" && (IsSystem(a.GetUser()) || isSyncer && target == s.Target):
-		return syncer(s, a)
+		return v.syncer(s, a)
 	case s.Target != "" || isSyncer:
 		return authorizer.DecisionDeny, "the view of a physical cluster is for its syncer only", nil
 	case s.Cluster == scope.Wildcard && !isMaster(a.GetUser()):
@@ -101,20 +104,20 @@ func impersonatesSystem(a authorizer.Attributes) bool {
 
 // syncer allows what a syncer needs. Which objects it sees and may change is
 // decided further in: by the view of its target and by admission.
-func syncer(s scope.Scope, a authorizer.Attributes) (authorizer.Decision, string, error) {
+func (v views) syncer(s scope.Scope, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if !a.IsResourceRequest() {
 		if a.IsReadOnly() {
 			return authorizer.DecisionAllow, "", nil
 		}
 		return authorizer.DecisionDeny, "a syncer reads discovery only", nil
 	}
-	if syncerMay(s, a) {
+	if v.syncerMay(s, a) {
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionDeny, fmt.Sprintf("a syncer may not %s %s here", a.GetVerb(), a.GetResource()), nil
 }
 
-func syncerMay(s scope.Scope, a authorizer.Attributes) bool {
+func (v views) syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 	gr := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
 	if s.Cluster == scope.Root {
 		switch gr {
@@ -127,7 +130,7 @@ func syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 		}
 		return false
 	}
-	kind, placeable := workload.ByResource(gr)
+	kind, ok := v.kinds.Current().Find(gr)
 	switch {
 	case gr == fleet.Resource("orphans"):
 		return a.IsReadOnly()
@@ -135,10 +138,9 @@ func syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 		return a.GetVerb() != "deletecollection"
 	case gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io"):
 		return a.GetVerb() == "create" || a.GetVerb() == "update" || a.GetVerb() == "patch" || a.GetVerb() == "get"
-	case placeable && a.IsReadOnly():
+	case ok && kind.Copied() && a.IsReadOnly():
 		return true
-	case placeable && kind.Observed, gr == (schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}),
-		gr == (schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}):
+	case ok && kind.Observed:
 		return a.GetVerb() != "deletecollection" && (a.GetSubresource() == "" || a.GetSubresource() == "status")
 	}
 	return false

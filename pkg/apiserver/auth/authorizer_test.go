@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 var (
@@ -91,7 +92,7 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 				ctx = scope.With(ctx, tc.scope)
 			}
 			tc.attrs.User = tc.user
-			got, reason, err := scopes(ctx, tc.attrs)
+			got, reason, err := views{workload.Builtin()}.scopes(ctx, tc.attrs)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,28 +28,29 @@ const waitTimeout = 2 * time.Second
 // Waiter holds answers back, once it follows informers.
 type Waiter struct {
 	client  metadata.Interface
+	kinds   workload.Source
 	waiters *waiters
 }
 
 // New makes a Waiter from the configuration of the loopback client, which acts
-// in the logical cluster of the context.
-func New(loopback *restclient.Config) (*Waiter, error) {
+// in the logical cluster of the context. Answers wait for objects of kinds that have
+// copies.
+func New(loopback *restclient.Config, kinds workload.Source) (*Waiter, error) {
 	client, err := metadata.NewForConfig(loopback)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &Waiter{client: client, waiters: newWaiters()}, nil
+	return &Waiter{client: client, kinds: kinds, waiters: newWaiters()}, nil
 }
 
-// Follow has informers say what is gone: objects has those of pkg/workload. Before it,
-// no answer waits.
-func (w *Waiter) Follow(objects *controller.Metadata) { w.waiters.follow(objects) }
+// Follow has informers say what is gone. Before it, no answer waits.
+func (w *Waiter) Follow(objects *controller.Metadata) { w.waiters.follow(w.kinds.Current(), objects) }
 
 // With serves with next. It belongs behind authorization: it looks at what the
 // requester may delete.
 func (w *Waiter) With(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		d, ok := deletionOf(req)
+		d, ok := deletionOf(req, w.kinds.Current())
 		if !ok {
 			next.ServeHTTP(rw, req)
 			return
@@ -73,13 +74,13 @@ type deletion struct {
 }
 
 // deletionOf is what a user deletes of the objects that may have copies.
-func deletionOf(req *http.Request) (deletion, bool) {
+func deletionOf(req *http.Request, kinds workload.Catalog) (deletion, bool) {
 	ctx := req.Context()
 	info, ok := request.RequestInfoFrom(ctx)
 	if !ok || !info.IsResourceRequest || !deletes(info) && !evicts(info) {
 		return deletion{}, false
 	}
-	kind, ok := workload.ByResource(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
+	kind, ok := kinds.ByResource(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
 	if !ok || kind.Role == workload.Container {
 		return deletion{}, false
 	}
@@ -102,7 +103,7 @@ func deletes(info *request.RequestInfo) bool {
 	return info.Subresource == "" && (info.Verb == "delete" || info.Verb == "deletecollection")
 }
 
-// evicts says that a pod is deleted unless its disruption budget forbids it.
+// evicts says that a pod, which is the only thing that can be evicted, is deleted unless its disruption budget forbids it.
 func evicts(info *request.RequestInfo) bool {
 	return info.Verb == "create" && info.APIGroup == "" && info.Resource == "pods" && info.Subresource == "eviction"
 }

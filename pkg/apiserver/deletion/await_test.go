@@ -20,6 +20,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 var (
@@ -50,7 +51,7 @@ func newWorld(t *testing.T, obj *metav1.PartialObjectMetadata) *world {
 		t.Fatal(err)
 	}
 	w := &world{client: metadatafake.NewSimpleMetadataClient(scheme, obj)}
-	w.waiter = &Waiter{client: w.client, waiters: newWaiters()}
+	w.waiter = &Waiter{kinds: workload.Builtin(), client: w.client, waiters: newWaiters()}
 	objects := controller.NewMetadata(w.client, []schema.GroupVersionResource{services, pods}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -76,8 +76,8 @@ func (s *waiters) remove(p place, w *waiter) {
 }
 
 // follow has the informers of all that may have copies notify the waiters.
-func (s *waiters) follow(objects *controller.Metadata) {
-	for _, kind := range workload.Kinds() {
+func (s *waiters) follow(kinds workload.Catalog, objects *controller.Metadata) {
+	for _, kind := range kinds.Kinds() {
 		informer := objects.For(kind.GroupVersionResource())
 		if informer == nil || kind.Role == workload.Container {
 			continue

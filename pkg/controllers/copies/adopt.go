@@ -34,9 +34,9 @@ type Adoption struct {
 }
 
 // Adopt decides upon what a Copy claims: the syncer is not believed that the
-// controller adopts such objects.
-func Adopt(kind workload.Kind, obj metav1.Object, c *placementv1alpha1.Copy, controller *unstructured.Unstructured) (a Adoption, ok bool) {
-	if controller.GetUID() != c.Status.Controller.UID || !syncer.Adopts(controller, kind, obj, c.Spec.PhysicalCluster) {
+// controller, of the kind adopting, adopts such objects.
+func Adopt(kind workload.Kind, obj metav1.Object, c *placementv1alpha1.Copy, adopting workload.Kind, controller *unstructured.Unstructured) (a Adoption, ok bool) {
+	if controller.GetUID() != c.Status.Controller.UID || !syncer.Adopts(adopting, controller, kind, obj, c.Spec.PhysicalCluster) {
 		return a, false
 	}
 	yes := true
@@ -52,13 +52,14 @@ func Adopt(kind workload.Kind, obj metav1.Object, c *placementv1alpha1.Copy, con
 // adopt notes an adoption on the object as it was read: stamp and owner in one
 // write. The finalizer stays, as its deletion has to be carried out below.
 func (s *Controller) adopt(ctx context.Context, k key, obj *metav1.PartialObjectMetadata, c *placementv1alpha1.Copy) error {
-	kind, ok := workload.ByResource(k.Resource.GroupResource())
+	kinds := s.Kinds.Current()
+	kind, ok := kinds.ByResource(k.Resource.GroupResource())
 	if !ok {
 		return nil
 	}
 	ref := c.Status.Controller
-	adopting, ok := workload.ByKind(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
-	if !ok || !syncer.MayAdopt(adopting.GroupKind(), kind) {
+	adopting, ok := kinds.ByKind(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
+	if !ok || !syncer.MayAdopt(adopting, kind) {
 		return nil
 	}
 	controller, err := s.Dynamic.Resource(adopting.GroupVersionResource()).Namespace(k.Object.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
@@ -68,7 +69,7 @@ func (s *Controller) adopt(ctx context.Context, k key, obj *metav1.PartialObject
 	if err != nil {
 		return fmt.Errorf("reading the controller: %w", err)
 	}
-	a, ok := Adopt(kind, obj, c, controller)
+	a, ok := Adopt(kind, obj, c, adopting, controller)
 	if !ok {
 		return nil
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 func TestASyncerIsNotBelievedThatSomethingWasAdopted(t *testing.T) {
-	kind, _ := workload.ByKind(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"})
+	kind, _ := workload.Builtin().ByKind(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"})
+	deployments, _ := workload.Builtin().ByKind(schema.GroupKind{Group: "apps", Kind: "Deployment"})
 	claimed := func() *placementv1alpha1.Copy {
 		c := recording(aCopy("east", "u", placementv1alpha1.CopyPending), "p")
 		c.Status.Controller = &placementv1alpha1.ObjectReference{Group: "apps", Kind: "Deployment", Name: "web", UID: "d"}
@@ -39,7 +40,7 @@ func TestASyncerIsNotBelievedThatSomethingWasAdopted(t *testing.T) {
 			APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 		}},
 	}
-	got, ok := Adopt(kind, labelled(), claimed(), controller())
+	got, ok := Adopt(kind, labelled(), claimed(), deployments, controller())
 	if diff := cmp.Diff(want, got); diff != "" || !ok {
 		t.Errorf("%v (-want +got)\n%s", ok, diff)
 	}
@@ -55,7 +56,7 @@ func TestASyncerIsNotBelievedThatSomethingWasAdopted(t *testing.T) {
 	} {
 		obj, c, d := labelled(), claimed(), controller()
 		edit(obj, c, d)
-		if _, ok := Adopt(kind, obj, c, d); ok {
+		if _, ok := Adopt(kind, obj, c, deployments, d); ok {
 			t.Errorf("%s: adopted", name)
 		}
 	}

@@ -28,6 +28,8 @@ type Config struct {
 	Client         versioned.Interface
 	MetadataClient metadata.Interface
 	Dynamic        dynamic.Interface
+	// Kinds are those that have copies.
+	Kinds workload.Source
 	// Copies holds all Copies.
 	Copies *copyindex.Informer
 	// Metadata tells of deleted objects and changed targets.
@@ -50,15 +52,16 @@ func (k key) String() string { return k.copied().String() }
 // LogicalCluster makes the queue loop reconcile in the scope of the object.
 func (k key) LogicalCluster() logicalcluster.Name { return k.Object.Cluster }
 
+// isNamespace: a Namespace is not in one, and ends after everything in it.
 func (k key) isNamespace() bool { return k.Resource.Group == "" && k.Resource.Resource == "namespaces" }
 
 func (k key) copied() copyindex.Object {
 	return copyindex.Object{Resource: k.Resource.GroupResource(), Object: k.Object}
 }
 
-func keyOfCopy(c *placementv1alpha1.Copy) (key, bool) {
+func (s *Controller) keyOfCopy(c *placementv1alpha1.Copy) (key, bool) {
 	o := copyindex.ObjectOf(c)
-	kind, ok := workload.ByResource(o.Resource)
+	kind, ok := s.Kinds.Current().ByResource(o.Resource)
 	return key{Resource: kind.GroupVersionResource(), Object: o.Object}, ok
 }
 
@@ -92,7 +95,7 @@ func (s *Controller) Run(ctx context.Context) {
 			s.enqueueCopy(new)
 		}
 	})
-	for _, kind := range workload.Kinds() {
+	for _, kind := range s.Kinds.Current().Kinds() {
 		informer := s.Metadata.For(kind.GroupVersionResource())
 		if informer == nil {
 			continue
@@ -125,7 +128,7 @@ func (s *Controller) Run(ctx context.Context) {
 }
 
 func (s *Controller) enqueueCopy(c *placementv1alpha1.Copy) {
-	if k, ok := keyOfCopy(c); ok {
+	if k, ok := s.keyOfCopy(c); ok {
 		s.queue.Enqueue(k)
 	}
 }
@@ -162,8 +165,8 @@ func hasRemoving(obj metav1.Object) bool {
 }
 
 // placeable says whether objects of a resource may have copies.
-func placeable(gvr schema.GroupVersionResource) bool {
-	_, ok := workload.ByResource(gvr.GroupResource())
+func (s *Controller) placeable(gvr schema.GroupVersionResource) bool {
+	_, ok := s.Kinds.Current().ByResource(gvr.GroupResource())
 	return ok
 }
 

@@ -106,7 +106,7 @@ func (s *Controller) clusterChanged(old, new *fleetv1alpha1.PhysicalCluster) {
 		return
 	}
 	for gvr, informer := range s.Metadata.All() {
-		if !placeable(gvr) {
+		if !s.placeable(gvr) {
 			continue
 		}
 		for _, obj := range informer.List() {

@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
 	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // known is an informer that holds objects, whatever the server has.
@@ -92,6 +93,7 @@ func TestAnAbsenceThatTheServerDoesNotConfirmReleasesNothing(t *testing.T) {
 				list.Items = append(list.Items, *c.informed)
 			}
 			s := New(Config{
+				Kinds:  workload.Builtin(),
 				Client: client, MetadataClient: metadata,
 				Copies:           known(t, &placementv1alpha1.Copy{}, &placementv1alpha1.CopyList{}, copyindex.Indexers()),
 				PhysicalClusters: known(t, &fleetv1alpha1.PhysicalCluster{}, list, nil),

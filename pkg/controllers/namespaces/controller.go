@@ -22,6 +22,7 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 const (
@@ -47,6 +48,8 @@ type Config struct {
 	// Kube and Client act in the logical cluster of the context.
 	Kube   kubernetes.Interface
 	Client metadata.Interface
+	// Kinds say what makes pods.
+	Kinds workload.Source
 	// Metadata must have namespaces. Deletions that it sees in any resource
 	// speed up the namespaces they happened in.
 	Metadata *controller.Metadata
@@ -191,7 +194,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	}
 	resources := content(all)
 	vacant := c.vacant(key, gvrs(resources))
-	if err := c.deleteWorkloads(ctx, key.Name, workloads(resources), vacant); err != nil {
+	if err := c.deleteWorkloads(ctx, key.Name, workloads(c.Kinds.Current(), resources), vacant); err != nil {
 		return controller.Result{}, err
 	}
 	result, err := c.pass(ctx, key, ns.UID, resources, saw, plan, vacant)

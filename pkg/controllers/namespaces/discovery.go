@@ -44,10 +44,10 @@ func content(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 }
 
 // workloads are the resources of lists whose objects make pods, in the order of
-// the table of kinds.
-func workloads(lists []*metav1.APIResourceList) []schema.GroupVersionResource {
+// the catalog.
+func workloads(kinds workload.Catalog, lists []*metav1.APIResourceList) []schema.GroupVersionResource {
 	var out []schema.GroupVersionResource
-	for _, kind := range workload.Kinds() {
+	for _, kind := range kinds.Kinds() {
 		if len(kind.PodTemplate) == 0 { // makes no pods, or is one
 			continue
 		}

@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func discovered() []*metav1.APIResourceList {
@@ -55,7 +57,7 @@ func TestWorkloadsAreWhatMakesPods(t *testing.T) {
 	t.Parallel()
 	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
 	want := []schema.GroupVersionResource{apps.WithResource("deployments"), apps.WithResource("statefulsets")}
-	if diff := cmp.Diff(want, workloads(discovered())); diff != "" {
+	if diff := cmp.Diff(want, workloads(workload.Builtin(), discovered())); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // namespaceContent is a namespace whose objects go when they are deleted, unless their
@@ -100,7 +101,7 @@ func TestAPassAsksForWhatIsThereAndForTheRestOnlyBeforeTheNamespaceGoes(t *testi
 			if c.items == nil {
 				content.items = map[string]int{}
 			}
-			controlled := &Controller{Config: Config{Kube: kube, Client: content}, holds: map[controller.Request]*hold{}}
+			controlled := &Controller{Config: Config{Kinds: workload.Builtin(), Kube: kube, Client: content}, holds: map[controller.Request]*hold{}}
 			result, err := controlled.pass(t.Context(), controller.Request{Cluster: "shop", Name: "web"}, "u", lists, sight{}, plan{finalize: true}, vacant)
 			if !errors.Is(err, c.err) || (result.RequeueAfter > 0) != c.again {
 				t.Errorf("again after %s, %v", result.RequeueAfter, err)

@@ -19,6 +19,7 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // nothingElsewhere is a logical cluster without servers of others.
@@ -54,7 +55,7 @@ func TestANamespaceIsPassedOverWhenItsLastPodHasGoneAndWhenEverythingHas(t *test
 		controller.Lists(atollfake.NewClientset().TenancyV1alpha1().LogicalClusters()), controller.InformerOptions[*tenancyv1alpha1.LogicalCluster]{})
 	var passes atomic.Int32
 	verbs := metav1.Verbs{"list", "delete", "deletecollection"}
-	c := New(Config{Kube: kube, Client: client, Metadata: all, Elsewhere: nothingElsewhere{}, Clusters: clusters,
+	c := New(Config{Kinds: workload.Builtin(), Kube: kube, Client: client, Metadata: all, Elsewhere: nothingElsewhere{}, Clusters: clusters,
 		Discover: func(context.Context, logicalcluster.Name) ([]*metav1.APIResourceList, error) {
 			passes.Add(1)
 			return []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{

@@ -42,6 +42,8 @@ func Indexers() map[string]func(*fleetv1alpha1.Orphan) []string {
 type Config struct {
 	Client   versioned.Interface
 	Metadata metadata.Interface
+	// Kinds are those that have copies.
+	Kinds workload.Source
 	// Orphans holds all Orphans, with Indexers.
 	Orphans          *controller.Informer[*fleetv1alpha1.Orphan]
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
@@ -126,7 +128,7 @@ func (s *Controller) remove(ctx context.Context, o *fleetv1alpha1.Orphan) error 
 
 // ask finds out whether the claimed object exists, and writes what it heard.
 func (s *Controller) ask(ctx context.Context, o *fleetv1alpha1.Orphan) (controller.Result, error) {
-	kind, ok := workload.ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
+	kind, ok := s.Kinds.Current().ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
 	if !ok {
 		return controller.Result{}, nil // nothing is ever placed under that name
 	}

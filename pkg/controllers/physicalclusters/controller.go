@@ -22,6 +22,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 const (
@@ -46,7 +47,9 @@ type Config struct {
 	Leases           *controller.Informer[*coordinationv1.Lease]
 	Copies           *controller.Informer[*placementv1alpha1.Copy]
 	Placements       *controller.Informer[*placementv1alpha1.Placement]
-	// Objects has the metadata of all kinds of pkg/workload.
+	// Kinds are those that have copies.
+	Kinds workload.Source
+	// Objects has the metadata of all kinds.
 	Objects *controller.Metadata
 
 	// ControlPlane returns the id of the control plane.

@@ -67,7 +67,7 @@ func TestOnlyWhatWaitsForTheForgottenIsDeclaredGone(t *testing.T) {
 }
 
 func TestTheRecordOfWhatWasNeverMade(t *testing.T) {
-	kind, _ := workload.ByKind(schema.GroupKind{Kind: "Namespace"})
+	kind, _ := workload.Builtin().ByKind(schema.GroupKind{Kind: "Namespace"})
 	got := neverMade(kind, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1"}}, "east")
 	want := &placementv1alpha1.Copy{
 		ObjectMeta: metav1.ObjectMeta{Name: syncer.CopyName(schema.GroupResource{Resource: "namespaces"}, "web", "east"), Namespace: "web"},

@@ -17,7 +17,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
-	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // ConditionRemovable, on a PhysicalCluster that is being deleted, says what
@@ -89,7 +88,7 @@ func (c *Controller) forgetObserved(ctx context.Context, target string) error {
 func (c *Controller) forgetUnmade(ctx context.Context, target string, known map[types.UID]bool) ([]*placementv1alpha1.Copy, error) {
 	var done []*placementv1alpha1.Copy
 	var errs []error
-	for _, kind := range workload.Kinds() {
+	for _, kind := range c.Kinds.Current().Kinds() {
 		informer := c.Objects.For(kind.GroupVersionResource())
 		if informer == nil {
 			continue

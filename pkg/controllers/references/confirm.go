@@ -22,8 +22,8 @@ func (c *Controller) live(ctx context.Context, k key) ([]*holder, error) {
 		return nil, err
 	}
 	var all []*holder
-	for _, kind := range workload.Kinds() {
-		if !refers(kind) {
+	for _, kind := range c.Kinds.Current().Kinds() {
+		if !kind.Refers() {
 			continue
 		}
 		list, err := c.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Namespace).List(ctx, metav1.ListOptions{})

@@ -47,7 +47,7 @@ func TestACopyIsRemovedOnlyWhenTheServerKnowsOfNobodyWhoNeedsIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lists := map[schema.GroupVersionResource]string{corev1.SchemeGroupVersion.WithResource("serviceaccounts"): "ServiceAccountList"}
-			for _, kind := range workload.Kinds() {
+			for _, kind := range workload.Builtin().Kinds() {
 				lists[kind.GroupVersionResource()] = kind.Kind + "List"
 			}
 			accounts := controller.NewInformer("accounts", &corev1.ServiceAccount{}, controller.ListWatch{
@@ -57,7 +57,7 @@ func TestACopyIsRemovedOnlyWhenTheServerKnowsOfNobodyWhoNeedsIt(t *testing.T) {
 				Watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 			}, controller.InformerOptions[*corev1.ServiceAccount]{})
 			go accounts.Run(t.Context())
-			c1 := &Controller{Config: Config{Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, c.live...), ServiceAccounts: accounts}}
+			c1 := &Controller{Config: Config{Kinds: workload.Builtin(), Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, c.live...), ServiceAccounts: accounts}}
 			current := `{"east":{},"west":{}}`
 			k := key{controller.Request{Cluster: "shop", Namespace: "web", Name: "key"}, workload.Secrets}
 			referrers, err := c1.confirmed(t.Context(), k, parse(t, current)[0], []*holder{{targets: parse(t, `{"west":{}}`)[0]}})
@@ -81,7 +81,7 @@ func TestTheServerIsAskedBeforeACopyIsRemoved(t *testing.T) {
 		Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`, logicalcluster.AnnotationKey: "shop"},
 	}}
 	lists := map[schema.GroupVersionResource]string{}
-	for _, kind := range workload.Kinds() {
+	for _, kind := range workload.Builtin().Kinds() {
 		lists[kind.GroupVersionResource()] = kind.Kind + "List"
 	}
 	metadata := metadatafake.NewSimpleMetadataClient(scheme, settings)
@@ -92,7 +92,7 @@ func TestTheServerIsAskedBeforeACopyIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	uses := pod(`{"east":{}}`, map[string]any{"volumes": []any{map[string]any{"name": "c", "configMap": map[string]any{"name": "settings"}}}})
-	c := New(Config{Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, uses), Metadata: metadata, Objects: objects})
+	c := New(Config{Kinds: workload.Builtin(), Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, uses), Metadata: metadata, Objects: objects})
 	metadata.ClearActions() // its informers of referrers do not run: they have nothing
 	if _, err := c.reconcile(t.Context(), key{controller.RequestFor(settings), workload.ConfigMaps}); err != nil {
 		t.Fatal(err)

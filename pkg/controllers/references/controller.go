@@ -32,6 +32,8 @@ const (
 type Config struct {
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
+	// Kinds are those that refer to others.
+	Kinds workload.Source
 	// Objects has the metadata of ConfigMaps and Secrets.
 	Objects *controller.Metadata
 	// ServiceAccounts tells which Secrets pods get through their service
@@ -57,7 +59,7 @@ func (k key) String() string { return k.Request.String() + " (" + k.resource.Res
 
 // New makes the controller and subscribes it to the informers.
 func New(config Config) *Controller {
-	c := &Controller{Config: config, holders: newHolders(config.Dynamic)}
+	c := &Controller{Config: config, holders: newHolders(config.Kinds.Current(), config.Dynamic)}
 	c.queue = controller.New(name, workers, c.reconcile)
 	for _, h := range c.holders {
 		h.Handle(c.holderChanged)
@@ -101,7 +103,7 @@ func (c *Controller) synced(ctx context.Context) bool {
 }
 
 func (c *Controller) objects(resource schema.GroupResource) *controller.Informer[*metav1.PartialObjectMetadata] {
-	kind, _ := workload.ByResource(resource)
+	kind, _ := c.Kinds.Current().ByResource(resource)
 	return c.Objects.For(kind.GroupVersionResource())
 }
 
@@ -183,7 +185,7 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if !ok || obj.DeletionTimestamp != nil {
 		return controller.Result{}, nil
 	}
-	kind, _ := workload.ByResource(k.resource)
+	kind, _ := c.Kinds.Current().ByResource(k.resource)
 	referrers := c.referrers(k)
 	if stamp.GoesDown(kind, k.Cluster, obj) {
 		var err error

@@ -69,14 +69,11 @@ func hold(kind workload.Kind, obj *unstructured.Unstructured) *holder {
 	return h
 }
 
-// refers reports whether objects of a kind can refer to others.
-func refers(kind workload.Kind) bool { return kind.PodTemplate != nil || kind.Kind == "Ingress" }
-
 // newHolders makes an informer for each kind that refers to others.
-func newHolders(client dynamic.Interface) []*controller.Informer[*holder] {
+func newHolders(kinds workload.Catalog, client dynamic.Interface) []*controller.Informer[*holder] {
 	var informers []*controller.Informer[*holder]
-	for _, kind := range workload.Kinds() {
-		if !refers(kind) {
+	for _, kind := range kinds.Kinds() {
+		if !kind.Refers() {
 			continue
 		}
 		gvr := kind.GroupVersionResource()

@@ -27,7 +27,7 @@ func parse(t *testing.T, values ...string) []placementv1alpha1.Targets {
 }
 
 func TestOnlyPlacedObjectsThatReferToSomethingAreHeld(t *testing.T) {
-	kind, _ := workload.ByKind(schema.GroupKind{Kind: "Pod"})
+	kind, _ := workload.Builtin().ByKind(schema.GroupKind{Kind: "Pod"})
 	for _, c := range []struct {
 		name, object string
 		want         []string

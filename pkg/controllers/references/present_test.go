@@ -18,7 +18,7 @@ import (
 
 // secretTargets are those that a Secret gets which has the targets of current.
 func secretTargets(current string, referrers []*holder) string {
-	kind, _ := workload.ByResource(workload.Secrets)
+	kind, _ := workload.Builtin().ByResource(workload.Secrets)
 	secret := &metav1.ObjectMeta{Namespace: "web", Name: "key", Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: current}}
 	return stamp.Targets(kind, "shop", secret, stamp.Source{Referrers: targetsOf(referrers)}).String()
 }
@@ -61,7 +61,7 @@ func TestOnlyWhatIsThereAsksForMore(t *testing.T) {
 				referrers = append(referrers, h)
 			}
 			current := parse(t, c.current)[0]
-			got, err := (&Controller{Config: Config{Metadata: client}}).present(t.Context(), current, referrers)
+			got, err := (&Controller{Config: Config{Kinds: workload.Builtin(), Metadata: client}}).present(t.Context(), current, referrers)
 			if err != nil {
 				t.Fatal(err)
 			}

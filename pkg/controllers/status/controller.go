@@ -31,6 +31,8 @@ const workers = 16
 type Config struct {
 	// Dynamic is scoped by context.
 	Dynamic dynamic.Interface
+	// Kinds are those that have copies.
+	Kinds workload.Source
 	// Copies holds all Copies.
 	Copies *copyindex.Informer
 	// Metadata tells of changed targets; resources that it lacks are left out.
@@ -77,12 +79,12 @@ func (s *Controller) Run(ctx context.Context) {
 		if c == nil {
 			c = old
 		}
-		if kind, ok := workload.ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource}); ok && syncer.HasStatus(kind) && saysMore(old, new) {
+		if kind, ok := s.Kinds.Current().ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource}); ok && syncer.HasStatus(kind) && saysMore(old, new) {
 			s.queue.Enqueue(copyindex.ObjectOf(c))
 		}
 	})
 	var replayed atomic.Bool
-	for _, kind := range workload.Kinds() {
+	for _, kind := range s.Kinds.Current().Kinds() {
 		informer := s.Metadata.For(kind.GroupVersionResource())
 		if informer == nil || !syncer.HasStatus(kind) {
 			continue
@@ -160,7 +162,7 @@ func targetsOf(obj *metav1.PartialObjectMetadata) string {
 
 // reconcile writes the status of one object if it is not what its Copies say.
 func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, error) {
-	kind, ok := workload.ByResource(k.Resource)
+	kind, ok := s.Kinds.Current().ByResource(k.Resource)
 	if !ok {
 		return controller.Result{}, nil
 	}
@@ -177,7 +179,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	}
 	copies := copyindex.Of(s.Copies, k)
 	basis := s.basis(k, obj.GetUID(), copies)
-	if node := syncer.NodeOf(obj, copies); node != "" {
+	if node := syncer.NodeOf(kind, obj, copies); node != "" {
 		// Before anybody sees it run.
 		obj, err = bind(ctx, client, obj, node)
 		if apierrors.IsNotFound(err) {
@@ -187,7 +189,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			return controller.Result{}, err
 		}
 	}
-	forgot, left := syncer.ForgetDisrupted(obj, s.now())
+	forgot, left := syncer.Forget(kind, obj, s.now())
 	status, changed := s.Summarize(kind, obj, copies)
 	if s.number(k, obj) || changed || forgot {
 		if changed {
@@ -210,7 +212,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if left > 0 {
 		return controller.Result{RequeueAfter: left}, nil
 	}
-	result, err := s.expire(ctx, client, obj)
+	result, err := s.expire(ctx, kind, client, obj)
 	if err == nil && result.RequeueAfter == 0 {
 		s.written.Add(k, outcome{version: obj.GetResourceVersion(), basis: basis})
 	}
@@ -233,9 +235,9 @@ func (s *Controller) read(ctx context.Context, client dynamic.ResourceInterface,
 	return obj, err
 }
 
-// expire removes a Job when its time to live after its end is over.
-func (s *Controller) expire(ctx context.Context, client dynamic.ResourceInterface, obj *unstructured.Unstructured) (controller.Result, error) {
-	end, ok := syncer.ExpiresAt(obj)
+// expire removes an object when its time to live after its end is over.
+func (s *Controller) expire(ctx context.Context, kind workload.Kind, client dynamic.ResourceInterface, obj *unstructured.Unstructured) (controller.Result, error) {
+	end, ok := syncer.ExpiresAt(kind, obj)
 	if !ok || obj.GetDeletionTimestamp() != nil {
 		return controller.Result{}, nil
 	}
@@ -249,7 +251,7 @@ func (s *Controller) expire(ctx context.Context, client dynamic.ResourceInterfac
 		PropagationPolicy: &background,
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return controller.Result{}, fmt.Errorf("removing an expired Job: %w", err)
+		return controller.Result{}, fmt.Errorf("removing what has expired: %w", err)
 	}
 	return controller.Result{}, nil
 }

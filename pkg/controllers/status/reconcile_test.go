@@ -21,6 +21,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 var (
@@ -43,7 +44,7 @@ func start(t *testing.T, obj *unstructured.Unstructured, copies ...placementv1al
 	if err := informer.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Dynamic: client, Copies: informer})
+	s := New(Config{Kinds: workload.Builtin(), Dynamic: client, Copies: informer})
 	s.now = func() time.Time { return noon }
 	return s, client
 }

@@ -11,6 +11,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func TestADeploymentHasTheHighestNumberOfItsReplicaSets(t *testing.T) {
@@ -35,7 +36,7 @@ func TestADeploymentHasTheHighestNumberOfItsReplicaSets(t *testing.T) {
 	if err := m.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := &Controller{Config: Config{Metadata: m}}
+	s := &Controller{Config: Config{Kinds: workload.Builtin(), Metadata: m}}
 	k := key{Resource: deployments.GroupResource(), Object: controller.RequestFor(deployment)}
 	if !s.number(k, deployment) || deployment.GetAnnotations()[revisionAnnotation] != "10" {
 		t.Errorf("the Deployment has %v", deployment.GetAnnotations())

@@ -51,7 +51,9 @@ type Config struct {
 	Policies         *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
 	Placements       *controller.Informer[*placementv1alpha1.Placement]
 	Copies           *controller.Informer[*placementv1alpha1.Copy]
-	// Objects has the metadata of all kinds of pkg/workload.
+	// Kinds are those that are placed.
+	Kinds workload.Source
+	// Objects has the metadata of all kinds.
 	Objects *controller.Metadata
 
 	// Clock is the real one by default.
@@ -150,7 +152,7 @@ func (c *Controller) read(key controller.Request) (*unit, bool) {
 		return nil, false // of an earlier namespace: admission replaces it
 	}
 	var rest []stamped
-	for _, kind := range workload.Kinds() {
+	for _, kind := range c.Kinds.Current().Kinds() {
 		for _, o := range c.of(kind, u) {
 			if !u.add(kind, o) {
 				continue

@@ -25,6 +25,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 var (
@@ -73,7 +74,8 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 	}
 	placements := f.atoll.PlacementV1alpha1()
 	config := Config{
-		Kube: f.kube, Client: f.atoll, Metadata: f.metadata, Clock: f.clock,
+		Kinds: workload.Builtin(),
+		Kube:  f.kube, Client: f.atoll, Metadata: f.metadata, Clock: f.clock,
 		Namespaces: controller.NewInformer("namespaces", &corev1.Namespace{}, controller.Lists(f.kube.CoreV1().Namespaces()), controller.InformerOptions[*corev1.Namespace]{}),
 		PhysicalClusters: controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{}, controller.Lists(f.atoll.FleetV1alpha1().PhysicalClusters()),
 			controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{}),

@@ -50,7 +50,7 @@ func (c *Controller) subscribe() {
 			c.queue.EnqueueAfter(keyOf(new), batchDelay)
 		}
 	})
-	for _, kind := range workload.Kinds() {
+	for _, kind := range c.Kinds.Current().Kinds() {
 		if informer := c.Objects.For(kind.GroupVersionResource()); informer != nil && kind.Role != workload.Container {
 			informer.Handle(c.observe)
 		}

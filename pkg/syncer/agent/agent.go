@@ -22,6 +22,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Config says what an Agent works on.
@@ -32,6 +33,8 @@ type Config struct {
 	Upstream *rest.Config
 	// Physical is the way to the physical cluster.
 	Physical *rest.Config
+	// Kinds are those that have copies, or are mirrored.
+	Kinds workload.Source
 	// Resync is how often the status of the PhysicalCluster is compared with what
 	// there is, when nothing is seen to change; default 10 s.
 	Resync time.Duration
@@ -99,6 +102,9 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.Upstream == nil || c.Physical == nil {
 		return nil, errors.New("an agent needs the way to the control plane and to the physical cluster")
+	}
+	if c.Kinds == nil {
+		return nil, errors.New("an agent needs the kinds that there are")
 	}
 	c.complete()
 	a := &Agent{Config: c, target: c.PhysicalCluster, terms: defaultTerms()}
@@ -196,7 +202,7 @@ func (a *Agent) session(ctx context.Context) error {
 	defer cancel()
 	s := newSession(a, world)
 	go func() { // ends with ctx, which ends with the session
-		a.report.changed(ctx, world)
+		a.report.changed(ctx, s.kinds, world)
 		cancel()
 	}()
 	return s.run(ctx)

@@ -94,7 +94,11 @@ func (s *session) namesIn(cluster logicalcluster.Name, uid types.UID) syncer.Nam
 			return n.GetName(), true
 		},
 	}
-	if pods := mustResource("Pod"); s.below[pods] != nil {
+	for _, kind := range s.kinds.Kinds() {
+		pods := kind.GroupVersionResource()
+		if !kind.IsPod() || s.below[pods] == nil {
+			continue
+		}
 		// The node of a Pod that a user made is the physical cluster (syncer.NodeOf).
 		if pod := first(s.below[pods].ByIndex(byUID, string(uid))); pod != nil && s.isCopy(pods, pod) {
 			names.Node = s.target

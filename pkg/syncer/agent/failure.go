@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,7 +17,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
-	"github.com/atoll-dev/atoll/pkg/workload"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
 // recordFailure writes an event on the user's object about a copy that failed. Equal
@@ -57,9 +58,9 @@ func eventName(object, suffix string) string {
 }
 
 func copyRequest(key objectKey, target string) controller.Request {
-	kind, _ := workload.ByResource(key.Resource.GroupResource())
-	ref := key.ref(kind)
-	return controller.Request{Cluster: key.Request.Cluster, Namespace: ref.LogicalNamespace(), Name: ref.CopyName(target)}
+	// What is in no namespace is one.
+	namespace := cmp.Or(key.Request.Namespace, key.Request.Name)
+	return controller.Request{Cluster: key.Request.Cluster, Namespace: namespace, Name: syncer.CopyName(key.Resource.GroupResource(), key.Request.Name, target)}
 }
 
 func uidOf(obj *unstructured.Unstructured) types.UID {
@@ -67,13 +68,4 @@ func uidOf(obj *unstructured.Unstructured) types.UID {
 		return ""
 	}
 	return obj.GetUID()
-}
-
-func mustResource(kind string) schema.GroupVersionResource {
-	for _, k := range workload.Kinds() {
-		if k.Kind == kind {
-			return k.GroupVersionResource()
-		}
-	}
-	panic("no kind " + kind)
 }

@@ -121,7 +121,7 @@ func (s *session) scalerChanged(scaler *unstructured.Unstructured) {
 	if err != nil {
 		return
 	}
-	if k, ok := workload.ByKind(schema.GroupKind{Group: gv.Group, Kind: kind}); ok {
+	if k, ok := s.kinds.ByKind(schema.GroupKind{Group: gv.Group, Kind: kind}); ok {
 		r := controller.RequestFor(scaler)
 		r.Name = name
 		s.objectQueue.Enqueue(objectKey{Resource: k.GroupVersionResource(), Request: r})
@@ -219,7 +219,7 @@ func (s *session) copyChanged(old, new *placementv1alpha1.Copy) {
 	if c == nil {
 		c = old
 	}
-	key, ok := keyOfCopy(c)
+	key, ok := keyOfCopy(s.kinds, c)
 	if !ok {
 		return
 	}

@@ -55,9 +55,9 @@ func keyOfMark(kind workload.Kind, m syncer.Mark) objectKey {
 }
 
 // keyOfCopy is the object of a Copy; ok is false if no kind of ours is meant.
-func keyOfCopy(c *placementv1alpha1.Copy) (objectKey, bool) {
+func keyOfCopy(kinds workload.Catalog, c *placementv1alpha1.Copy) (objectKey, bool) {
 	o := c.Spec.Object
-	kind, ok := workload.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
+	kind, ok := kinds.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
 	if !ok {
 		return objectKey{}, false
 	}

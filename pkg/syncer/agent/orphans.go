@@ -41,7 +41,7 @@ func (s *session) orphanInformer() *orphanRecords {
 		controller.InformerOptions[*fleetv1alpha1.Orphan]{Server: s.up.server, Indexers: map[string]func(*fleetv1alpha1.Orphan) []string{
 			byUID: func(o *fleetv1alpha1.Orphan) []string { return []string{string(o.Spec.Object.UID)} },
 			byClaim: func(o *fleetv1alpha1.Orphan) []string {
-				if key, ok := keyOfClaim(o); ok {
+				if key, ok := s.keyOfClaim(o); ok {
 					return []string{key.String()}
 				}
 				return nil
@@ -49,12 +49,12 @@ func (s *session) orphanInformer() *orphanRecords {
 		}})
 }
 
-func kindOfOrphan(o *fleetv1alpha1.Orphan) (workload.Kind, bool) {
-	return workload.ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
+func (s *session) kindOfOrphan(o *fleetv1alpha1.Orphan) (workload.Kind, bool) {
+	return s.kinds.ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
 }
 
-func keyOfClaim(o *fleetv1alpha1.Orphan) (objectKey, bool) {
-	kind, ok := kindOfOrphan(o)
+func (s *session) keyOfClaim(o *fleetv1alpha1.Orphan) (objectKey, bool) {
+	kind, ok := s.kindOfOrphan(o)
 	if !ok {
 		return objectKey{}, false
 	}
@@ -80,7 +80,7 @@ func (s *session) orphanRecordChanged(old, new *fleetv1alpha1.Orphan) {
 		o = old
 	}
 	s.orphanQueue.Enqueue(o.Name)
-	if key, ok := keyOfClaim(o); ok && (old == nil || new == nil || old.Spec.Order != new.Spec.Order) {
+	if key, ok := s.keyOfClaim(o); ok && (old == nil || new == nil || old.Spec.Order != new.Spec.Order) {
 		s.objectQueue.Enqueue(key)
 	}
 	s.countOrphans()
@@ -159,7 +159,7 @@ func (s *session) orphan(ctx context.Context, name string) (controller.Result, e
 	if !ok || o.DeletionTimestamp != nil {
 		return controller.Result{}, nil
 	}
-	kind, ok := kindOfOrphan(o)
+	kind, ok := s.kindOfOrphan(o)
 	if !ok || s.below[kind.GroupVersionResource()] == nil {
 		return controller.Result{RequeueAfter: orphanInterval}, nil // nothing can be said about it
 	}
@@ -226,7 +226,7 @@ func (s *session) readOrphan(ctx context.Context, kind workload.Kind, o *fleetv1
 		}
 	}
 	in.Mirrored = first(s.logical[gvr].ByIndex(byEntryUID, string(o.Spec.Object.UID))) != nil
-	key, _ := keyOfClaim(o)
+	key, _ := s.keyOfClaim(o)
 	informed, found := s.copies.Get(copyRequest(key, s.target))
 	if c, ok := s.writtenCopies.pick(key, informed, found); ok {
 		in.Copy = c
@@ -295,7 +295,7 @@ func (s *session) claimed(ctx context.Context, kind workload.Kind, o *fleetv1alp
 		get = s.up.dynamic.Resource(kind.GroupVersionResource()).Namespace(ref.Namespace).Get
 	}
 	obj, err := get(scope.WithCluster(ctx, logicalcluster.Name(o.Spec.Claim.LogicalCluster)), ref.Name, metav1.GetOptions{})
-	key, _ := keyOfClaim(o)
+	key, _ := s.keyOfClaim(o)
 	switch {
 	case isGone(err, key), isNamespaceGone(err):
 		return nil, nil

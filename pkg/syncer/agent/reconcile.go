@@ -129,7 +129,7 @@ var unfinished = map[placementv1alpha1.CopyState]bool{
 // little: one without our label, or somebody else's object, may be in its place.
 func (p *pass) read() {
 	p.in = syncer.Input{
-		Ref: p.key.ref(p.kind), Target: p.target, ControlPlane: p.controlPlane,
+		Ref: p.key.ref(p.kind), Target: p.target, ControlPlane: p.controlPlane, Kinds: p.kinds,
 		Settled: p.settled.get(p.key), Owner: p.mirrorOf, Reverts: p.reverts.get(p.key), Now: time.Now(), Orphan: p.orphanOrder,
 	}
 	if obj, ok := p.logical[p.key.Resource].Get(p.key.Request); ok {
@@ -267,17 +267,19 @@ func (p *pass) namespaceState(name, uid string) syncer.NamespaceState {
 }
 
 func (p *pass) isScaled() bool {
-	if !p.kind.Replicas || p.in.Logical == nil {
+	if len(p.kind.Replicas) == 0 || p.in.Logical == nil {
 		return false
 	}
-	scalers := p.logical[autoscalers]
-	if scalers == nil {
-		return false
-	}
-	for _, scaler := range scalers.ByIndex(byScaled, scaledValue(p.key.Request, p.kind.Kind, p.key.Request.Name)) {
-		entry, ok := stamp.TargetsOf(scaler.GetAnnotations())[p.target]
-		if ok && entry.State == placementv1alpha1.TargetSync && scaler.GetDeletionTimestamp() == nil {
-			return true
+	for _, kind := range p.kinds.Kinds() {
+		scalers := p.logical[kind.GroupVersionResource()]
+		if len(kind.Scales) == 0 || scalers == nil {
+			continue
+		}
+		for _, scaler := range scalers.ByIndex(byScaled, scaledValue(p.key.Request, p.kind.Kind, p.key.Request.Name)) {
+			entry, ok := stamp.TargetsOf(scaler.GetAnnotations())[p.target]
+			if ok && entry.State == placementv1alpha1.TargetSync && scaler.GetDeletionTimestamp() == nil {
+				return true
+			}
 		}
 	}
 	return false
@@ -288,7 +290,7 @@ func (p *pass) isScaled() bool {
 func (p *pass) contents() int {
 	n := 0
 	for _, c := range p.copies.ListNamespace(p.key.Request.Cluster, p.key.Request.Name) {
-		key, ok := keyOfCopy(c)
+		key, ok := keyOfCopy(p.kinds, c)
 		if !ok || key == p.key {
 			continue
 		}
@@ -301,5 +303,3 @@ func (p *pass) contents() int {
 	}
 	return n
 }
-
-var autoscalers = mustResource("HorizontalPodAutoscaler")

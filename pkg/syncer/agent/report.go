@@ -159,9 +159,9 @@ func (r *reporter) await(ctx context.Context) (world, error) {
 }
 
 // changed returns when the world is not as it was.
-func (r *reporter) changed(ctx context.Context, before world) {
+func (r *reporter) changed(ctx context.Context, kinds workload.Catalog, before world) {
 	_, _ = r.until(ctx, func(w world) bool {
-		return w.controlPlane != before.controlPlane || w.forgotten != before.forgotten || w.identity != before.identity || !sameKinds(w, before)
+		return w.controlPlane != before.controlPlane || w.forgotten != before.forgotten || w.identity != before.identity || !sameKinds(kinds, w, before)
 	})
 }
 
@@ -210,8 +210,8 @@ func (r *reporter) setInventory(i *inventory) {
 
 // sameKinds compares what a session cares for: a new custom resource does not
 // end it.
-func sameKinds(a, b world) bool {
-	for _, k := range workload.Kinds() {
+func sameKinds(kinds workload.Catalog, a, b world) bool {
+	for _, k := range kinds.Kinds() {
 		if a.serves(k) != b.serves(k) {
 			return false
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
@@ -25,7 +27,7 @@ func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		r.changed(t.Context(), before)
+		r.changed(t.Context(), workload.Builtin(), before)
 		close(ended)
 	}()
 	r.learn(forgotten, nil)

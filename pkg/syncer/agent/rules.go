@@ -27,7 +27,7 @@ func (p *pass) ruled(ctx context.Context) (bool, error) {
 		uid = obj.GetUID()
 	}
 	asked := uid != "" && p.asked.get(namespace) == uid
-	for _, kind := range workload.Kinds() { // in an order, for who repeats a run
+	for _, kind := range p.kinds.Kinds() { // in an order, for who repeats a run
 		gvr := kind.GroupVersionResource()
 		if kind.Role != workload.Ruling || p.below[gvr] == nil {
 			continue

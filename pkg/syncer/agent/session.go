@@ -39,9 +39,11 @@ const (
 type session struct {
 	target       string
 	controlPlane string
-	up           upstream
-	down         physical
-	report       *reporter
+	// kinds are those of the session.
+	kinds  workload.Catalog
+	up     upstream
+	down   physical
+	report *reporter
 	// plan and decide are the core's, see Config.
 	plan   func(syncer.Input) []syncer.Action
 	decide func(syncer.Observation) syncer.MirrorAction
@@ -83,7 +85,7 @@ type session struct {
 
 func newSession(a *Agent, w world) *session {
 	s := &session{
-		target: a.target, controlPlane: w.controlPlane, up: a.up, down: a.down, report: a.report,
+		target: a.target, controlPlane: w.controlPlane, kinds: a.Kinds.Current(), up: a.up, down: a.down, report: a.report,
 		plan: a.Plan, decide: a.Observe,
 		placed: map[schema.GroupVersionResource]workload.Kind{}, observed: map[schema.GroupVersionResource]workload.Kind{},
 		logical: map[schema.GroupVersionResource]*objects{}, below: map[schema.GroupVersionResource]*objects{},
@@ -102,12 +104,12 @@ func newSession(a *Agent, w world) *session {
 	s.observationQueue = controller.New("syncer/observations", observationWorkers, s.observe)
 	s.eventQueue = controller.New("syncer/events", eventWorkers, s.bringEvent)
 	s.orphanQueue = controller.New("syncer/orphans", orphanWorkers, s.orphan)
-	for _, k := range workload.Kinds() {
+	for _, k := range s.kinds.Kinds() {
 		// All kinds are watched above: an object of one that is not served below
 		// gets a Copy that says so.
 		s.placed[k.GroupVersionResource()] = k
 	}
-	for _, k := range syncer.ObservedKinds() {
+	for _, k := range s.kinds.Observed() {
 		if w.serves(k) {
 			s.observed[k.GroupVersionResource()] = k
 		}
@@ -166,7 +168,7 @@ func (s *session) run(ctx context.Context) error {
 
 func (s *session) informers() []*objects {
 	var above, below []*objects
-	for _, kind := range s.kinds() {
+	for _, kind := range s.watched() {
 		gvr := kind.GroupVersionResource()
 		if i := s.logical[gvr]; i != nil {
 			above = append(above, i)
@@ -178,10 +180,10 @@ func (s *session) informers() []*objects {
 	return append(above, below...)
 }
 
-// kinds are all that are placed or observed, each once, in order.
-func (s *session) kinds() []workload.Kind {
-	all := slices.Clone(workload.Kinds())
-	for _, kind := range syncer.ObservedKinds() {
+// watched are all that are placed or observed, each once, in order.
+func (s *session) watched() []workload.Kind {
+	all := slices.Clone(s.kinds.Kinds())
+	for _, kind := range s.kinds.Observed() {
 		gvr := kind.GroupVersionResource()
 		_, placed := s.placed[gvr]
 		if _, observed := s.observed[gvr]; observed && !placed {
@@ -207,7 +209,7 @@ const (
 )
 
 func (s *session) makeInformers(w world) {
-	for _, kind := range s.kinds() { // what an informer is compared with comes in the order in which they are made
+	for _, kind := range s.watched() { // what an informer is compared with comes in the order in which they are made
 		gvr := kind.GroupVersionResource()
 		s.logical[gvr] = s.logicalInformer(kind)
 		if w.serves(kind) {

@@ -50,7 +50,7 @@ type fixture struct {
 func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.Object) *fixture {
 	t.Helper()
 	lists, w := map[schema.GroupVersionResource]string{}, world{controlPlane: controlPlane}
-	for _, k := range append(slices.Clone(workload.Kinds()), syncer.ObservedKinds()...) {
+	for _, k := range workload.Builtin().All() {
 		lists[k.GroupVersionResource()] = k.Kind + "List"
 		w.apis = append(w.apis, k.API())
 	}
@@ -72,6 +72,7 @@ func newFixture(t *testing.T, above, below []runtime.Object, copies ...runtime.O
 		return false, nil, nil
 	})
 	a := &Agent{
+		Config: Config{Kinds: workload.Builtin()},
 		target: "east",
 		up:     upstream{dynamic: f.above, atoll: records, kube: kubefake.NewClientset()},
 		down:   physical{dynamic: f.below, kube: kubefake.NewClientset(kubeSystem("down"))},
@@ -146,7 +147,7 @@ func (f *fixture) enqueued(t *testing.T) []observationKey {
 }
 
 func kindNamed(kind string) workload.Kind {
-	for _, k := range append(slices.Clone(workload.Kinds()), syncer.ObservedKinds()...) {
+	for _, k := range workload.Builtin().All() {
 		if k.Kind == kind {
 			return k
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // recheckInterval is how often the Secret is read again when nothing announced a change.
@@ -35,6 +36,8 @@ type Config struct {
 	// Secrets, if not nil, tells of changed Secrets at once (only metadata is
 	// needed); else they are looked at every 30 s.
 	Secrets *controller.Informer[*metav1.PartialObjectMetadata]
+	// Kinds are for the agents.
+	Kinds workload.Source
 	// Upstream is the way to this server, without a scope.
 	Upstream *rest.Config
 }
@@ -177,7 +180,7 @@ func (m *Manager) ensure(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster,
 	logger := klog.FromContext(ctx).WithValues("target", pc.Name)
 	m.agents.Go(func() {
 		defer close(next.done)
-		err := m.start(klog.NewContext(ctx, logger), agent.Config{PhysicalCluster: pc.Name, Upstream: m.Upstream, Physical: config})
+		err := m.start(klog.NewContext(ctx, logger), agent.Config{PhysicalCluster: pc.Name, Upstream: m.Upstream, Physical: config, Kinds: m.Kinds})
 		if err != nil && ctx.Err() == nil {
 			logger.Error(err, "The syncer ended")
 		}

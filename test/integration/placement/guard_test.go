@@ -75,7 +75,7 @@ func testRecords(t *testing.T) {
 
 // aCopy is the record of a deployment on a physical cluster.
 func aCopy(cluster, name string) *placementv1alpha1.Copy {
-	kind, _ := workload.ByResource(placementResource)
+	kind, _ := workload.Builtin().ByResource(placementResource)
 	return &placementv1alpha1.Copy{
 		ObjectMeta: metav1.ObjectMeta{Name: syncer.CopyName(placementResource, name, cluster)},
 		Spec: placementv1alpha1.CopySpec{PhysicalCluster: cluster, Object: placementv1alpha1.ObjectReference{
@@ -150,7 +150,7 @@ func testSyncer(t *testing.T) {
 }
 
 var placementResource = (func() workload.Kind {
-	for _, k := range workload.Kinds() {
+	for _, k := range workload.Builtin().Kinds() {
 		if k.Kind == "Deployment" {
 			return k
 		}

@@ -93,7 +93,7 @@ func testRulesOnTwo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind := workload.Kinds()[1]; kind.Kind != "LimitRange" {
+	if kind := workload.Builtin().Kinds()[1]; kind.Kind != "LimitRange" {
 		t.Errorf("%s comes before what rules it", kind.Kind)
 	}
 	if diff := cmp.Diff(targets, stamp.TargetsOf(limits.Annotations).Names()); diff != "" || got[0] != "" {

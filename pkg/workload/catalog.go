@@ -1,0 +1,148 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Catalog is the kinds that there are: a value that does not change. Two catalogs are
+// equal if they are the same one. The zero Catalog has no kinds.
+//
+// It is passed to who works with kinds; nobody has one of his own, see Source.
+type Catalog struct{ *tables }
+
+type tables struct {
+	copied, observed []Kind
+	container        Kind
+	byResource       map[schema.GroupResource]int // places in all
+	byKind           map[schema.GroupKind]int
+	all              []Kind
+}
+
+// New makes a catalog of kinds in the order in which their objects are made below:
+// what others need comes first. An error names the kind and the field.
+func New(kinds ...Kind) (Catalog, error) {
+	t := &tables{byResource: map[schema.GroupResource]int{}, byKind: map[schema.GroupKind]int{}, all: slices.Clone(kinds)}
+	var errs []error
+	for i, k := range t.all {
+		if _, ok := t.byKind[k.GroupKind()]; ok {
+			errs = append(errs, fmt.Errorf("kind %s: there are two of it", k.GroupKind()))
+		}
+		if _, ok := t.byResource[k.GroupResource()]; ok {
+			errs = append(errs, fmt.Errorf("kind %s: resource: another kind has %s, too", k.GroupKind(), k.GroupResource()))
+		}
+		t.byKind[k.GroupKind()], t.byResource[k.GroupResource()] = i, i
+		if k.Copied() {
+			t.copied = append(t.copied, k)
+		}
+		if k.Observed {
+			t.observed = append(t.observed, k)
+		}
+		if k.Role == Container {
+			t.container = k
+		}
+	}
+	if err := errors.Join(append(errs, t.validate()...)...); err != nil {
+		return Catalog{}, err
+	}
+	t.copied, t.observed, t.all = slices.Clip(t.copied), slices.Clip(t.observed), slices.Clip(t.all)
+	return Catalog{t}, nil
+}
+
+// All returns all kinds, in the order in which their objects are made. The caller
+// must not change them, nor those that the other methods return.
+func (c Catalog) All() []Kind {
+	if c.tables == nil {
+		return nil
+	}
+	return c.all
+}
+
+// Kinds returns the kinds of which objects may have copies, in order.
+func (c Catalog) Kinds() []Kind {
+	if c.tables == nil {
+		return nil
+	}
+	return c.copied
+}
+
+// Observed returns the kinds of which objects are mirrored from below, owners
+// first.
+func (c Catalog) Observed() []Kind {
+	if c.tables == nil {
+		return nil
+	}
+	return c.observed
+}
+
+// Container returns the kind of the namespaces.
+func (c Catalog) Container() Kind {
+	if c.tables == nil {
+		return Kind{}
+	}
+	return c.container
+}
+
+// ByResource finds the kind of a resource, in any version, if objects may have
+// copies.
+func (c Catalog) ByResource(gr schema.GroupResource) (Kind, bool) {
+	k, ok := c.Find(gr)
+	if !ok || !k.Copied() {
+		return Kind{}, false
+	}
+	return k, true
+}
+
+// ObservedByResource finds the kind of a resource, in any version, if objects are
+// mirrored.
+func (c Catalog) ObservedByResource(gr schema.GroupResource) (Kind, bool) {
+	k, ok := c.Find(gr)
+	if !ok || !k.Observed {
+		return Kind{}, false
+	}
+	return k, true
+}
+
+// Find finds the kind of a resource, in any version.
+func (c Catalog) Find(gr schema.GroupResource) (Kind, bool) {
+	if c.tables == nil {
+		return Kind{}, false
+	}
+	i, ok := c.byResource[gr]
+	if !ok {
+		return Kind{}, false
+	}
+	return c.all[i], true
+}
+
+// ByKind finds the kind of a group and kind, in any version, if objects may have
+// copies.
+func (c Catalog) ByKind(gk schema.GroupKind) (Kind, bool) {
+	if c.tables == nil {
+		return Kind{}, false
+	}
+	i, ok := c.byKind[gk]
+	if !ok || !c.all[i].Copied() {
+		return Kind{}, false
+	}
+	return c.all[i], true
+}
+
+// Source is where the parts of a running program get the catalog. A Catalog is one
+// that never changes; controller.Variable is one that does.
+type Source interface {
+	// Current returns the catalog of now. Who decides takes it once and decides
+	// with that.
+	Current() Catalog
+	// Changed is closed once there is another catalog than the given one.
+	Changed(than Catalog) <-chan struct{}
+}
+
+// Current implements Source.
+func (c Catalog) Current() Catalog { return c }
+
+// Changed implements Source: it never is.
+func (c Catalog) Changed(Catalog) <-chan struct{} { return nil }
