@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
@@ -14,8 +13,6 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
-
-var podsResource = corev1.Resource("pods")
 
 // protect gives the object the system's metadata. The annotation of the logical
 // cluster is set here, although storage sets it too: strategies compare
@@ -31,7 +28,8 @@ func (p *plugin) protect(r *request) {
 		protect.UpdateObserved(r.obj, r.old) // what else a syncer writes was asked before
 	case r.old != nil:
 		protect.Update(r.obj, r.old)
-		if r.groupResource() == podsResource && r.GetSubresource() == "" && stamp.Mirrored(r.old) {
+		// Labels and annotations are all that can be changed of a pod that runs.
+		if kind, ok := r.kinds.ByResource(r.groupResource()); ok && kind.IsPod() && r.GetSubresource() == "" && stamp.Mirrored(r.old) {
 			stamp.Wanted(r.obj, r.old)
 		}
 	default:

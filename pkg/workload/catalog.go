@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,6 +20,7 @@ type tables struct {
 	container        Kind
 	byResource       map[schema.GroupResource]int // places in all
 	byKind           map[schema.GroupKind]int
+	numbering        map[schema.GroupResource]int
 	all              []Kind
 }
 
@@ -47,6 +49,12 @@ func New(kinds ...Kind) (Catalog, error) {
 	}
 	if err := errors.Join(append(errs, t.validate()...)...); err != nil {
 		return Catalog{}, err
+	}
+	t.numbering = map[schema.GroupResource]int{}
+	for i, k := range t.all {
+		if !k.Numbers.Empty() {
+			t.numbering[t.all[t.byKind[k.Numbers]].GroupResource()] = i
+		}
 	}
 	t.copied, t.observed, t.all = slices.Clip(t.copied), slices.Clip(t.observed), slices.Clip(t.all)
 	return Catalog{t}, nil
@@ -129,6 +137,39 @@ func (c Catalog) ByKind(gk schema.GroupKind) (Kind, bool) {
 		return Kind{}, false
 	}
 	return c.all[i], true
+}
+
+// NumberingOf finds the kind whose objects number those of a resource: ReplicaSets
+// for Deployments.
+func (c Catalog) NumberingOf(gr schema.GroupResource) (Kind, bool) {
+	if c.tables == nil {
+		return Kind{}, false
+	}
+	i, ok := c.numbering[gr]
+	if !ok {
+		return Kind{}, false
+	}
+	return c.all[i], true
+}
+
+// Since says what came and what went since another catalog. A kind whose declaration
+// is another is both.
+func (c Catalog) Since(before Catalog) (came, gone []Kind) {
+	if c == before {
+		return nil, nil
+	}
+	return c.without(before), before.without(c)
+}
+
+// without are the kinds that another catalog does not have, or not as they are.
+func (c Catalog) without(other Catalog) []Kind {
+	var out []Kind
+	for _, k := range c.All() {
+		if same, ok := other.Find(k.GroupResource()); !ok || !reflect.DeepEqual(k, same) {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // Source is where the parts of a running program get the catalog. A Catalog is one

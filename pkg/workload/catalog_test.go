@@ -161,3 +161,52 @@ func TestWhatFieldsSayOfAKind(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+func TestReplicaSetsNumberDeployments(t *testing.T) {
+	c := Builtin()
+	if k, ok := c.NumberingOf(schema.GroupResource{Group: "apps", Resource: "deployments"}); !ok || k.Kind != "ReplicaSet" {
+		t.Errorf("Deployments are numbered by %s %v", k.Kind, ok)
+	}
+	if _, ok := c.NumberingOf(schema.GroupResource{Group: "apps", Resource: "replicasets"}); ok {
+		t.Error("ReplicaSets are numbered")
+	}
+}
+
+func TestWhatCameAndWhatWentIsTheDifferenceOfTwoCatalogs(t *testing.T) {
+	names := func(kinds []Kind) []string {
+		var out []string
+		for _, k := range kinds {
+			out = append(out, k.Kind)
+		}
+		return out
+	}
+	made := func(kinds ...Kind) Catalog {
+		c, err := New(kinds...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	copied := builtin()[: len(builtin())-2 : len(builtin())-2] // no revisions, no slices of endpoints
+	widget := Kind{GroupVersionKind: gvk("example.com", "v1", "Widget"), Resource: "widgets", Role: Placed}
+	before := made(append(copied, widget)...)
+	widget.Recreate = true
+	for name, c := range map[string]struct {
+		after      Catalog
+		came, gone []string
+	}{
+		"the same":                  {before, nil, nil},
+		"another with the same":     {made(before.All()...), nil, nil},
+		"one less":                  {made(copied...), nil, []string{"Widget"}},
+		"two more":                  {made(append(before.All(), builtin()[len(copied):]...)...), []string{"ControllerRevision", "EndpointSlice"}, nil},
+		"one that is declared anew": {made(append(copied, widget)...), []string{"Widget"}, []string{"Widget"}},
+	} {
+		came, gone := c.after.Since(before)
+		if diff := cmp.Diff([][]string{c.came, c.gone}, [][]string{names(came), names(gone)}); diff != "" {
+			t.Errorf("%s: came, gone (-want +got)\n%s", name, diff)
+		}
+	}
+	if came, gone := before.Since(Catalog{}); len(came) != len(before.All()) || len(gone) > 0 {
+		t.Errorf("at first %d come and %d go", len(came), len(gone))
+	}
+}

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strconv"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // revisionAnnotation is how the deployment controller numbers ReplicaSets, and
@@ -17,31 +17,36 @@ import (
 // are mirrored with theirs.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
-// What has the number of its newest, and what has numbers.
-var (
-	numbered  = appsv1.SchemeGroupVersion.WithResource("deployments")
-	numbering = appsv1.SchemeGroupVersion.WithResource("replicasets")
-)
-
 // followRevisions has a Deployment looked at when a ReplicaSet of it gets another
-// number, or when its own was taken off.
+// number, or when its own was taken off. Which kinds these are says workload.Kind,
+// with Numbers.
 func (s *Controller) followRevisions() {
-	if informer := s.Metadata.For(numbering); informer != nil {
+	kinds := s.Kinds.Current()
+	for _, numbering := range kinds.Kinds() {
+		if numbered, ok := kinds.ByKind(numbering.Numbers); ok {
+			s.followRevisionsOf(numbered, numbering)
+		}
+	}
+}
+
+func (s *Controller) followRevisionsOf(numbered, numbering workload.Kind) {
+	resource := numbered.GroupResource()
+	if informer := s.Metadata.For(numbering.GroupVersionResource()); informer != nil {
 		informer.Handle(func(old, new *metav1.PartialObjectMetadata) {
 			if new == nil || new.Annotations[revisionAnnotation] == "" || old != nil && old.Annotations[revisionAnnotation] == new.Annotations[revisionAnnotation] {
 				return
 			}
-			if owner := metav1.GetControllerOfNoCopy(new); owner != nil && owner.Kind == "Deployment" {
+			if owner := metav1.GetControllerOfNoCopy(new); owner != nil && owner.Kind == numbered.Kind {
 				r := controller.RequestFor(new)
 				r.Name = owner.Name
-				s.queue.Enqueue(key{Resource: numbered.GroupResource(), Object: r})
+				s.queue.Enqueue(key{Resource: resource, Object: r})
 			}
 		})
 	}
-	if informer := s.Metadata.For(numbered); informer != nil {
+	if informer := s.Metadata.For(numbered.GroupVersionResource()); informer != nil {
 		informer.Handle(func(old, new *metav1.PartialObjectMetadata) {
 			if old != nil && new != nil && old.Annotations[revisionAnnotation] != new.Annotations[revisionAnnotation] {
-				s.queue.Enqueue(key{Resource: numbered.GroupResource(), Object: controller.RequestFor(new)})
+				s.queue.Enqueue(key{Resource: resource, Object: controller.RequestFor(new)})
 			}
 		})
 	}
@@ -50,10 +55,14 @@ func (s *Controller) followRevisions() {
 // newest is the highest number of the ReplicaSets of a Deployment, empty if it has
 // none or is something else.
 func (s *Controller) newest(k key, uid types.UID) string {
-	if k.Resource != numbered.GroupResource() || s.Metadata == nil {
+	if s.Metadata == nil {
 		return ""
 	}
-	informer := s.Metadata.For(numbering)
+	numbering, ok := s.Kinds.Current().NumberingOf(k.Resource)
+	if !ok {
+		return ""
+	}
+	informer := s.Metadata.For(numbering.GroupVersionResource())
 	if informer == nil {
 		return ""
 	}

@@ -31,7 +31,7 @@ func TestADeploymentHasTheHighestNumberOfItsReplicaSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	objects := []runtime.Object{set("web-1", "shop", "9"), set("web-2", "shop", "10"), set("web-3", "shop", ""), set("web-4", "other", "12")}
-	m := controller.NewMetadata(metadatafake.NewSimpleMetadataClient(scheme, objects...), []schema.GroupVersionResource{numbering}, nil)
+	m := controller.NewMetadata(metadatafake.NewSimpleMetadataClient(scheme, objects...), []schema.GroupVersionResource{{Group: "apps", Version: "v1", Resource: "replicasets"}}, nil)
 	go m.Run(t.Context())
 	if err := m.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
