@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -172,6 +173,42 @@ func TestTheGlossaryIsThatOfTheCode(t *testing.T) {
 	if diff := cmp.Diff([]string(nil), unknown); diff != "" {
 		t.Errorf("the glossary names what pkg/apis does not have:\n%s", diff)
 	}
+}
+
+// The glossary lists the kinds that are copied, by their role.
+func TestTheGlossaryListsTheKindsOfTheCatalog(t *testing.T) {
+	t.Parallel()
+	page := read(t, "docs", "concepts.md")
+	want := map[workload.Role]map[string]bool{}
+	for _, kind := range workload.Builtin().Kinds() {
+		if want[kind.Role] == nil {
+			want[kind.Role] = map[string]bool{}
+		}
+		want[kind.Role][kind.Kind] = true
+	}
+	for term, role := range map[string]workload.Role{
+		"placeable object": workload.Placed, "ruling object": workload.Ruling, "referenced object": workload.Referenced,
+	} {
+		m := regexp.MustCompile(`(?m)^\| ` + term + ` \| (.*) \|$`).FindStringSubmatch(page)
+		if m == nil {
+			t.Errorf("docs/concepts.md does not explain %q", term)
+			continue
+		}
+		got := map[string]bool{}
+		for _, name := range regexp.MustCompile(`\b[A-Z]\w+`).FindAllString(m[1], -1) {
+			if isKind(name) {
+				got[name] = true
+			}
+		}
+		if diff := cmp.Diff(want[role], got); diff != "" {
+			t.Errorf("%s (-catalog +page):\n%s", term, diff)
+		}
+	}
+}
+
+// isKind tells the names of kinds from words that begin a sentence.
+func isKind(name string) bool {
+	return slices.ContainsFunc(workload.Builtin().Kinds(), func(k workload.Kind) bool { return k.Kind == name })
 }
 
 // TestClusterAloneIsTheLogicalOne: a field of our API that means a physical cluster
