@@ -65,7 +65,7 @@ func (m *Metadata) reduce(obj metav1.Object) *metav1.PartialObjectMetadata {
 	if _, ok := o.Annotations[corev1.LastAppliedConfigAnnotation]; ok {
 		o.Annotations = maps.Clone(o.Annotations)
 		delete(o.Annotations, corev1.LastAppliedConfigAnnotation)
-		o.Annotations = m.maps.One(o.Annotations)
+		o.Annotations = m.maps.Intern(o.Annotations)
 	}
 	return o
 }

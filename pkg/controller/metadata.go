@@ -251,7 +251,7 @@ func (m *Metadata) trim(obj runtime.Object) (*metav1.PartialObjectMetadata, erro
 	}
 	o.TypeMeta = metav1.TypeMeta{} // says PartialObjectMetadata, nothing else
 	delete(o.Annotations, corev1.LastAppliedConfigAnnotation)
-	o.Labels, o.Annotations = m.maps.One(o.Labels), m.maps.One(o.Annotations)
+	o.Labels, o.Annotations = m.maps.Intern(o.Labels), m.maps.Intern(o.Annotations)
 	return o, nil
 }
 

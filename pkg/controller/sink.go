@@ -140,8 +140,8 @@ func (i *Informer[T]) slim(obj runtime.Object) (T, error) {
 	if _, made := obj.(*unstructured.Unstructured); err != nil || made { // it makes its maps for each call
 		return t, err
 	}
-	t.SetLabels(i.maps.One(t.GetLabels()))
-	t.SetAnnotations(i.maps.One(t.GetAnnotations()))
+	t.SetLabels(i.maps.Intern(t.GetLabels()))
+	t.SetAnnotations(i.maps.Intern(t.GetAnnotations()))
 	return t, nil
 }
 

@@ -15,8 +15,8 @@ const (
 // Fields has one of each of the sets of managed fields that were seen lately, and of
 // the names of managers and the like. The zero value is ready.
 type Fields struct {
-	sets  kept[*metav1.FieldsV1]
-	texts kept[string]
+	sets  interned[*metav1.FieldsV1]
+	texts interned[string]
 }
 
 // Share makes entries, which nobody else has yet, share what equals those of others.
@@ -27,7 +27,7 @@ func (s *Fields) Share(entries []metav1.ManagedFieldsEntry) {
 		e.Manager, e.APIVersion, e.FieldsType, e.Subresource = s.Text(e.Manager), s.Text(e.APIVersion), s.Text(e.FieldsType), s.Text(e.Subresource)
 		e.Operation = metav1.ManagedFieldsOperationType(s.Text(string(e.Operation)))
 		if raw := e.FieldsV1.GetRawBytes(); len(raw) > 0 && len(raw) <= mostFields {
-			e.FieldsV1 = s.sets.one(raw, e.FieldsV1, kinds)
+			e.FieldsV1 = s.sets.intern(raw, e.FieldsV1, kinds)
 		}
 	}
 }
@@ -37,5 +37,5 @@ func (s *Fields) Text(t string) string {
 	if t == "" || len(t) > mostText {
 		return t
 	}
-	return s.texts.one([]byte(t), t, kinds)
+	return s.texts.intern([]byte(t), t, kinds)
 }

@@ -20,21 +20,21 @@ const (
 
 // Maps has one of each of the maps that were seen lately. The zero value is ready.
 type Maps struct {
-	kept[map[string]string]
+	interned[map[string]string]
 	// MostBytes is up to how many bytes of text a map is shared; default 512.
 	MostBytes int
 	// Most is how many maps are remembered for a while, twice; default 32768.
 	Most int
 }
 
-// One returns a map equal to m: the one that all others get who ask with an equal
+// Intern returns a map equal to m: the one that all others get who ask with an equal
 // one. Neither m nor the result may be changed afterwards.
-func (s *Maps) One(m map[string]string) map[string]string {
+func (s *Maps) Intern(m map[string]string) map[string]string {
 	if len(m) == 0 || len(m) > mostEntries || size(m) > cmp.Or(s.MostBytes, mostBytes) {
 		return m
 	}
 	var buffer [mostBytes + 4*mostEntries]byte
-	return s.one(content(buffer[:0], m), m, cmp.Or(s.Most, generation))
+	return s.intern(content(buffer[:0], m), m, cmp.Or(s.Most, generation))
 }
 
 // size is how many bytes of text m has.

@@ -16,11 +16,11 @@ func same(a, b map[string]string) bool {
 func TestEqualMapsBecomeOne(t *testing.T) {
 	t.Parallel()
 	var s Maps
-	first := s.One(map[string]string{"a": "1", "b": "2"})
-	if again := s.One(map[string]string{"b": "2", "a": "1"}); !same(first, again) {
+	first := s.Intern(map[string]string{"a": "1", "b": "2"})
+	if again := s.Intern(map[string]string{"b": "2", "a": "1"}); !same(first, again) {
 		t.Error("an equal map is another one")
 	}
-	if other := s.One(map[string]string{"a": "12", "b": ""}); same(first, other) {
+	if other := s.Intern(map[string]string{"a": "12", "b": ""}); same(first, other) {
 		t.Error("a map that is not equal is the same one")
 	}
 }
@@ -33,7 +33,7 @@ func TestLargeAndEmptyMapsAreLeftAlone(t *testing.T) {
 		many[fmt.Sprint(i)] = ""
 	}
 	for _, m := range []map[string]string{nil, {}, many, {"long": strings.Repeat("x", mostBytes)}} {
-		if got := s.One(m); !same(got, m) {
+		if got := s.Intern(m); !same(got, m) {
 			t.Errorf("%v became another map", m)
 		}
 	}
@@ -60,7 +60,7 @@ func TestAMapIsEqualToWhatItBecomes(t *testing.T) {
 		for range random.IntN(mostEntries + 2) {
 			m[text()] = text()
 		}
-		if got := s.One(maps.Clone(m)); !maps.Equal(got, m) {
+		if got := s.Intern(maps.Clone(m)); !maps.Equal(got, m) {
 			t.Fatalf("%q became %q", m, got)
 		}
 		if len(s.recent) > s.Most || len(s.older) > s.Most {
@@ -75,10 +75,10 @@ func TestAMapIsEqualToWhatItBecomes(t *testing.T) {
 func TestWhatIsAskedForIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	s := Maps{Most: 10}
-	often := s.One(map[string]string{"often": "asked for"})
+	often := s.Intern(map[string]string{"often": "asked for"})
 	for i := range 100 {
-		s.One(map[string]string{"n": fmt.Sprint(i)})
-		if got := s.One(map[string]string{"often": "asked for"}); !same(got, often) {
+		s.Intern(map[string]string{"n": fmt.Sprint(i)})
+		if got := s.Intern(map[string]string{"often": "asked for"}); !same(got, often) {
 			t.Fatalf("forgotten after %d others", i+1)
 		}
 	}
@@ -87,7 +87,7 @@ func TestWhatIsAskedForIsNotForgotten(t *testing.T) {
 func TestCheckFindsAChangedMap(t *testing.T) {
 	t.Parallel()
 	var s Maps
-	m := s.One(map[string]string{"a": "1"})
+	m := s.Intern(map[string]string{"a": "1"})
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
 	}

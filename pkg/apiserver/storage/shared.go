@@ -39,13 +39,13 @@ func (s *sharer) attrs(inner storage.AttrFunc) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		_, made := obj.(*unstructured.Unstructured) // makes its maps for each call
 		if m, err := meta.Accessor(obj); err == nil && !made {
-			m.SetLabels(s.maps.One(m.GetLabels()))
-			m.SetAnnotations(s.maps.One(m.GetAnnotations()))
+			m.SetLabels(s.maps.Intern(m.GetLabels()))
+			m.SetAnnotations(s.maps.Intern(m.GetAnnotations()))
 			m.SetNamespace(s.fields.Text(m.GetNamespace()))
 			s.fields.Share(m.GetManagedFields())
 		}
 		if c, ok := obj.(*core.ConfigMap); ok && c.Name == rootCA {
-			c.Data = s.certificates.One(c.Data)
+			c.Data = s.certificates.Intern(c.Data)
 		}
 		return inner(obj)
 	}

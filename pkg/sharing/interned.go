@@ -2,16 +2,16 @@ package sharing
 
 import "sync"
 
-// kept remembers values by content. When recent is full it becomes older, and what
+// interned remembers values by content. When recent is full it becomes older, and what
 // was older is forgotten: whoever holds such a value keeps it.
-type kept[T any] struct {
+type interned[T any] struct {
 	mu            sync.Mutex
 	recent, older map[string]T
 }
 
-// one returns what is remembered under content, or value; at most is how many values
+// intern returns what is remembered under content, or value; at most is how many values
 // a generation has.
-func (k *kept[T]) one(content []byte, value T, most int) T {
+func (k *interned[T]) intern(content []byte, value T, most int) T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if known, ok := k.recent[string(content)]; ok {
