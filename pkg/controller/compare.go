@@ -82,7 +82,7 @@ func (i *Informer[T]) differences(ctx context.Context, only differences) (differ
 		return nil, nil, nil
 	}
 	before := i.seen.mark()
-	c := comparison[T]{Informer: i, began: before, unlisted: i.store.all(), found: differences{}}
+	c := comparison[T]{Informer: i, began: before, unlisted: i.byKey(), found: differences{}}
 	o := metav1.ListOptions{Limit: comparePage}
 	for page := 0; ; page++ {
 		if page == maxPages {
@@ -122,6 +122,15 @@ func (i *Informer[T]) differences(ctx context.Context, only differences) (differ
 		return only.lost(c.found), nil, nil
 	}
 	return c.found, nil, nil
+}
+
+func (i *Informer[T]) byKey() map[string]T {
+	all := i.store.all()
+	out := make(map[string]T, len(all))
+	for _, obj := range all {
+		out[RequestFor(obj).String()] = obj
+	}
+	return out
 }
 
 // item compares one object. In a list that is as new as what the informer holds,

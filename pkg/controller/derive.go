@@ -12,9 +12,8 @@ import (
 // derive makes an informer of what reduce makes of the objects of another one. It
 // has no list and no watch of its own: it is as current as the other, and what both
 // keep of an object is in memory once.
-func derive[S, T Object](name string, from *Informer[S], reduce func(S) T, indexes map[string]func(T) []string) *Informer[T] {
-	i := &Informer[T]{name: name, synced: make(chan struct{}), again: func() {}}
-	i.store = newStore(indexers(indexes))
+func derive[S, T Object](name string, from *Informer[S], reduce func(S) T, kept store[T]) *Informer[T] {
+	i := &Informer[T]{name: name, store: kept, synced: make(chan struct{}), again: func() {}}
 	i.follow = func(ctx context.Context) {
 		if from.WaitForSync(ctx) != nil {
 			return
@@ -50,7 +49,7 @@ func From[T interface {
 	return Source{resource: resource, informer: func(name string, m *Metadata) *Informer[*metav1.PartialObjectMetadata] {
 		return derive(name, informer, func(obj T) *metav1.PartialObjectMetadata {
 			return m.reduce(obj.GetObjectMeta())
-		}, m.indexers)
+		}, newPackedStore(m.indexers))
 	}}
 }
 

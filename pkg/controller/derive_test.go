@@ -36,7 +36,8 @@ func TestMetadataOfAnInformerThatHasAllIsNotWatchedAgain(t *testing.T) {
 	eventually(t, "the new object", func() bool { return m.For(configMaps).CountCluster("b") == 1 })
 	s.put(object("b", "web", "new", "3")) // deleted and made again
 	eventually(t, "the object that was made again", func() bool {
-		return len(m.For(configMaps).ByIndex(controller.UIDIndex, controller.UIDKey("b", "3"))) == 1
+		o, ok := m.For(configMaps).Get(at("b", "web", "new"))
+		return ok && o.UID == "3"
 	})
 	s.remove(at("a", "web", "old"), true)
 	eventually(t, "the end of the old object", func() bool { return m.For(configMaps).CountCluster("a") == 0 })

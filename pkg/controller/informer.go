@@ -3,7 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
-	"maps"
+	"math"
 	"sync"
 	"time"
 
@@ -22,11 +22,6 @@ type Object interface {
 	runtime.Object
 }
 
-const (
-	byCluster   = "atoll.cluster"
-	byNamespace = "atoll.cluster-namespace"
-)
-
 // InformerOptions are the choices that an informer offers; the zero value is
 // good.
 type InformerOptions[T Object] struct {
@@ -39,6 +34,9 @@ type InformerOptions[T Object] struct {
 	// Indexers by name: each gives the values under which ByIndex finds an
 	// object.
 	Indexers map[string]func(T) []string
+	// Maps has the labels and annotations, if there is no Transform. Default: one of
+	// its own.
+	Maps *sharing.Maps
 	// Unscoped says that the source is one plain Kubernetes cluster: no scope is
 	// put into the context. Otherwise the informer is about all logical clusters.
 	Unscoped bool
@@ -50,6 +48,9 @@ type InformerOptions[T Object] struct {
 	// Metadata lists what List lists, without contents: what the informer is compared
 	// with. It must be nil if the Transform drops objects.
 	Metadata func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+
+	// newStore makes the store. Default: newStore.
+	newStore func(map[string]func(T) []string) store[T]
 }
 
 // Informer keeps a copy of all objects of one resource. What it returns is
@@ -58,7 +59,7 @@ type Informer[T Object] struct {
 	name      string
 	reflector *cache.Reflector
 	source    *source
-	store     *store[T]
+	store     store[T]
 	server    *Server
 	metadata  func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	seen      seen
@@ -66,7 +67,7 @@ type Informer[T Object] struct {
 	// follow fills the informer from another one, in place of the reflector.
 	follow func(context.Context)
 	// maps has the labels and annotations, unless there is a transform.
-	maps sharing.Maps
+	maps *sharing.Maps
 
 	// mu orders changes of the store, calls of handlers and their registration.
 	mu       sync.Mutex
@@ -86,10 +87,16 @@ type Informer[T Object] struct {
 // example; name appears in logs.
 func NewInformer[T Object](name string, example runtime.Object, lw ListWatch, o InformerOptions[T]) *Informer[T] {
 	i := &Informer[T]{name: name, transform: o.Transform, server: o.Server, metadata: o.Metadata, synced: make(chan struct{}), again: func() {}}
+	if i.maps = o.Maps; i.maps == nil {
+		i.maps = &sharing.Maps{}
+	}
 	if i.transform == nil {
 		i.transform = i.slim
 	}
-	i.store = newStore(indexers(o.Indexers))
+	if o.newStore == nil {
+		o.newStore = newStore[T]
+	}
+	i.store = o.newStore(o.Indexers)
 	i.source = &source{lw: lw, unscoped: o.Unscoped, tweak: o.Tweak, seen: &i.seen}
 	if i.server != nil {
 		i.source.reconnected = i.reconnected
@@ -170,47 +177,49 @@ func (i *Informer[T]) Handle(f func(old, new T)) {
 // Get finds one object.
 func (i *Informer[T]) Get(r Request) (T, bool) { return i.store.get(r.String()) }
 
-// List returns all objects, in no order.
-func (i *Informer[T]) List() []T { return i.store.list() }
+// List returns all objects, in the order of their keys.
+func (i *Informer[T]) List() []T { return i.store.all() }
 
-// ListCluster returns the objects of a logical cluster, in no order.
+// ListCluster returns the objects of a logical cluster, in the order of their keys.
 func (i *Informer[T]) ListCluster(c logicalcluster.Name) []T {
-	return i.store.byIndex(byCluster, c.String())
+	return i.store.below(clusterPrefix(c))
 }
 
-// ListNamespace returns the objects of a namespace, in no order.
+// ListNamespace returns the objects of a namespace, in the order of their keys.
 func (i *Informer[T]) ListNamespace(c logicalcluster.Name, namespace string) []T {
-	return i.store.byIndex(byNamespace, namespaceValue(c, namespace))
+	return i.store.below(namespacePrefix(c, namespace))
 }
 
-// CountCluster is the number of objects in a logical cluster.
+// CountCluster is the number of objects in a logical cluster. It walks them: see
+// HasCluster.
 func (i *Informer[T]) CountCluster(c logicalcluster.Name) int {
-	return i.store.count(byCluster, c.String())
+	return i.store.count(clusterPrefix(c), math.MaxInt)
 }
 
-// CountNamespace is the number of objects in a namespace.
+// HasCluster says whether a logical cluster has any object.
+func (i *Informer[T]) HasCluster(c logicalcluster.Name) bool {
+	return i.store.count(clusterPrefix(c), 1) > 0
+}
+
+// CountNamespace is the number of objects in a namespace. It walks them: see
+// HasNamespace.
 func (i *Informer[T]) CountNamespace(c logicalcluster.Name, namespace string) int {
-	return i.store.count(byNamespace, namespaceValue(c, namespace))
+	return i.store.count(namespacePrefix(c, namespace), math.MaxInt)
+}
+
+// HasNamespace says whether a namespace has any object.
+func (i *Informer[T]) HasNamespace(c logicalcluster.Name, namespace string) bool {
+	return i.store.count(namespacePrefix(c, namespace), 1) > 0
 }
 
 // ByIndex returns the objects for which the indexer of that name gave value, in
 // no order. It panics for an index that the informer was not made with.
 func (i *Informer[T]) ByIndex(index, value string) []T { return i.store.byIndex(index, value) }
 
-func indexers[T Object](custom map[string]func(T) []string) map[string]func(T) []string {
-	all := map[string]func(T) []string{
-		byCluster: func(obj T) []string { return []string{logicalcluster.From(obj).String()} },
-		byNamespace: func(obj T) []string {
-			if obj.GetNamespace() == "" {
-				return nil
-			}
-			return []string{namespaceValue(logicalcluster.From(obj), obj.GetNamespace())}
-		},
-	}
-	maps.Copy(all, custom)
-	return all
-}
+// clusterPrefix is what the keys of the objects of a logical cluster begin with, and
+// namespacePrefix that of a namespace: see Request.String.
+func clusterPrefix(c logicalcluster.Name) string { return c.String() + "|" }
 
-func namespaceValue(c logicalcluster.Name, namespace string) string {
-	return c.String() + "|" + namespace
+func namespacePrefix(c logicalcluster.Name, namespace string) string {
+	return c.String() + "|" + namespace + "/"
 }

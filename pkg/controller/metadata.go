@@ -18,20 +18,17 @@ import (
 	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
-// Indexes that every informer of Metadata has.
-const (
-	// OwnerIndex finds the dependents of an owner under UIDKey(cluster, owner).
-	OwnerIndex = "atoll.owner"
-	// UIDIndex finds an object under UIDKey(cluster, UID).
-	UIDIndex = "atoll.uid"
-)
+// OwnerIndex finds the dependents of an owner under UIDKey(cluster, owner). Every
+// informer of Metadata has it.
+const OwnerIndex = "atoll.owner"
 
-// UIDKey is the value of OwnerIndex and UIDIndex: "cluster|uid".
+// UIDKey is a value of indexes by UID: "cluster|uid".
 func UIDKey(c logicalcluster.Name, uid types.UID) string { return c.String() + "|" + string(uid) }
 
 // Metadata holds the metadata of all objects of some resources, over all
 // logical clusters, without type, managedFields and the last applied
-// configuration. Resources that users define come and go.
+// configuration. Resources that users define come and go. What it returns is made
+// for the call: the same object may have another address the next time.
 type Metadata struct {
 	client   metadata.Interface
 	indexers map[string]func(*metav1.PartialObjectMetadata) []string
@@ -53,7 +50,7 @@ type Metadata struct {
 	running sync.WaitGroup
 
 	// maps has the labels and annotations of all objects.
-	maps sharing.Maps
+	maps *sharing.Maps
 }
 
 // entry is a resource with its informer.
@@ -76,8 +73,9 @@ func NewMetadata(client metadata.Interface, resources []schema.GroupVersionResou
 		sources:   make(map[schema.GroupVersionResource]Source, len(sources)),
 		informers: make(map[schema.GroupVersionResource]*Informer[*metav1.PartialObjectMetadata], len(resources)),
 		versions:  make(map[schema.GroupResource]schema.GroupVersionResource, len(resources)),
-		indexers:  map[string]func(*metav1.PartialObjectMetadata) []string{OwnerIndex: ownerUIDs, UIDIndex: ownUID},
+		indexers:  map[string]func(*metav1.PartialObjectMetadata) []string{OwnerIndex: ownerUIDs},
 		added:     map[schema.GroupVersionResource]*addition{},
+		maps:      &sharing.Maps{},
 	}
 	maps.Copy(m.indexers, indexers)
 	for _, source := range sources {
@@ -88,6 +86,9 @@ func NewMetadata(client metadata.Interface, resources []schema.GroupVersionResou
 	}
 	return m
 }
+
+// Share has the labels and annotations be those of maps. It must come before Run.
+func (m *Metadata) Share(maps *sharing.Maps) { m.maps = maps }
 
 // put makes the informer of one more resource; the lock is held.
 func (m *Metadata) put(gvr schema.GroupVersionResource) *Informer[*metav1.PartialObjectMetadata] {
@@ -103,7 +104,7 @@ func (m *Metadata) informer(gvr schema.GroupVersionResource) *Informer[*metav1.P
 		return source.informer(name, m)
 	}
 	return NewInformer(name, &metav1.PartialObjectMetadata{},
-		Lists(m.client.Resource(gvr)), InformerOptions[*metav1.PartialObjectMetadata]{Transform: m.trim, Indexers: m.indexers})
+		Lists(m.client.Resource(gvr)), InformerOptions[*metav1.PartialObjectMetadata]{Transform: m.trim, Indexers: m.indexers, newStore: newPackedStore})
 }
 
 // For returns the informer of a resource, nil if there is none.
@@ -265,8 +266,4 @@ func ownerUIDs(o *metav1.PartialObjectMetadata) []string {
 		values = append(values, UIDKey(c, o.OwnerReferences[i].UID))
 	}
 	return values
-}
-
-func ownUID(o *metav1.PartialObjectMetadata) []string {
-	return []string{UIDKey(logicalcluster.From(o), o.UID)}
 }

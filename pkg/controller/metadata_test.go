@@ -14,7 +14,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
 
-func TestMetadataFindsObjectsByUIDAndByOwnerWithinALogicalCluster(t *testing.T) {
+func TestMetadataFindsObjectsByOwnerAndByOtherIndexesWithinALogicalCluster(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -50,7 +50,6 @@ func TestMetadataFindsObjectsByUIDAndByOwnerWithinALogicalCluster(t *testing.T) 
 		return out
 	}
 	for index, value := range map[string]string{
-		controller.UIDIndex:   controller.UIDKey("a", "uid"),
 		controller.OwnerIndex: controller.UIDKey("a", "owner-2"),
 		"name":                "x",
 	} {

@@ -103,7 +103,7 @@ func (s sink[T]) keep(key string, next T, relist bool) {
 		s.remove(key)
 		old, found = *new(T), false
 	}
-	s.i.store.put(next)
+	s.i.store.put(key, next)
 	if relist && found && old.GetResourceVersion() != "" && old.GetResourceVersion() == next.GetResourceVersion() {
 		return
 	}

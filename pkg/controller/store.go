@@ -4,133 +4,191 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+
+	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// store keeps objects by key and by the values of indexes. The stock indexer
-// keeps a set of keys for each value: for an index by UID, which has one object
-// for each value, the sets weigh more than the objects, and with many logical
-// clusters that is what an informer costs. Here a value with one object holds
-// just that.
-type store[T Object] struct {
+// store keeps objects by key and by the values of indexes.
+type store[T Object] interface {
+	put(key string, obj T)
+	remove(key string)
+	get(key string) (T, bool)
+	// all and keys are in the order of the keys.
+	all() []T
+	keys() []string
+	// below are the objects whose keys begin with prefix, in their order.
+	below(prefix string) []T
+	// count is the number of those objects, or most, if there are more.
+	count(prefix string, most int) int
+	// byIndex panics for an index that does not exist.
+	byIndex(name, value string) []T
+}
+
+// degree of the trees: that of upstream's watch cache.
+const degree = 16
+
+// tree is a store in the order of the keys: the objects of a logical cluster or of a
+// namespace lie beside each other, and need no index. The stock indexer keeps a set
+// of keys for each value of an index: with many logical clusters that weighs more
+// than the objects. What is kept of an object is a K, which knows nothing of its key.
+type tree[T Object, K any] struct {
+	pack   func(T) K
+	unpack func(key string, kept K) T
+
 	mu      sync.RWMutex
-	objects map[string]T
+	objects *btree.BTree[*element[K]]
 	indexes map[string]*index[T]
 }
 
-// index finds objects by value.
-type index[T Object] struct {
-	values  func(T) []string
-	buckets map[string]bucket[T]
+type element[K any] struct {
+	key  string
+	kept K
 }
 
-// bucket is a set of objects: one, or several by key.
-type bucket[T Object] struct {
-	one     T
-	several map[string]T
+// newStore keeps objects as they are.
+func newStore[T Object](indexers map[string]func(T) []string) store[T] {
+	return newTree(indexers, func(obj T) T { return obj }, func(_ string, obj T) T { return obj })
 }
 
-func newStore[T Object](indexers map[string]func(T) []string) *store[T] {
-	s := &store[T]{objects: map[string]T{}, indexes: make(map[string]*index[T], len(indexers))}
-	for name, values := range indexers {
-		s.indexes[name] = &index[T]{values: values, buckets: map[string]bucket[T]{}}
+func newTree[T Object, K any](indexers map[string]func(T) []string, pack func(T) K, unpack func(string, K) T) *tree[T, K] {
+	t := &tree[T, K]{
+		pack: pack, unpack: unpack, indexes: make(map[string]*index[T], len(indexers)),
+		objects: btree.New(degree, func(a, b *element[K]) bool { return a.key < b.key }),
 	}
-	return s
+	for name, values := range indexers {
+		t.indexes[name] = &index[T]{values: values, buckets: map[string]bucket{}}
+	}
+	return t
 }
 
-// keyOf is the key of an object, the text of its Request.
-func keyOf[T Object](obj T) string { return RequestFor(obj).String() }
+func (t *tree[T, K]) object(e *element[K]) T { return t.unpack(e.key, e.kept) }
 
-func (s *store[T]) put(obj T) {
-	key := keyOf(obj)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old, found := s.objects[key]
-	s.objects[key] = obj
-	for _, i := range s.indexes {
+func (t *tree[T, K]) put(key string, obj T) {
+	e := &element[K]{key: key, kept: t.pack(obj)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old, found := t.objects.ReplaceOrInsert(e)
+	for _, i := range t.indexes {
 		if found {
-			i.remove(key, old)
+			i.remove(key, t.object(old))
 		}
 		i.add(key, obj)
 	}
 }
 
-func (s *store[T]) remove(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	obj, found := s.objects[key]
+func (t *tree[T, K]) remove(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old, found := t.objects.Delete(&element[K]{key: key})
 	if !found {
 		return
 	}
-	delete(s.objects, key)
-	for _, i := range s.indexes {
-		i.remove(key, obj)
+	for _, i := range t.indexes {
+		i.remove(key, t.object(old))
 	}
 }
 
-func (s *store[T]) get(key string) (T, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	obj, found := s.objects[key]
-	return obj, found
+func (t *tree[T, K]) get(key string) (obj T, found bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	e, found := t.objects.Get(&element[K]{key: key})
+	if !found {
+		return obj, false
+	}
+	return t.object(e), true
 }
 
-func (s *store[T]) list() []T {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.AppendSeq(make([]T, 0, len(s.objects)), maps.Values(s.objects))
-}
+func (t *tree[T, K]) all() []T { return t.below("") }
 
-func (s *store[T]) all() map[string]T {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return maps.Clone(s.objects)
-}
-
-// keys are in order.
-func (s *store[T]) keys() []string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	keys := slices.AppendSeq(make([]string, 0, len(s.objects)), maps.Keys(s.objects))
-	slices.Sort(keys)
+func (t *tree[T, K]) keys() []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	keys := make([]string, 0, t.objects.Len())
+	t.objects.Ascend(func(e *element[K]) bool {
+		keys = append(keys, e.key)
+		return true
+	})
 	return keys
 }
 
-// byIndex panics for an index that does not exist.
-func (s *store[T]) byIndex(name, value string) []T {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	b, found := s.index(name).buckets[value]
+func (t *tree[T, K]) below(prefix string) (out []T) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if prefix == "" {
+		out = make([]T, 0, t.objects.Len())
+	}
+	t.walk(prefix, func(e *element[K]) bool {
+		out = append(out, t.object(e))
+		return true
+	})
+	return out
+}
+
+func (t *tree[T, K]) count(prefix string, most int) (n int) {
+	if most <= 0 {
+		return 0
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.walk(prefix, func(*element[K]) bool {
+		n++
+		return n < most
+	})
+	return n
+}
+
+// walk calls f for each element below prefix until it returns false; the lock is held.
+func (t *tree[T, K]) walk(prefix string, f func(*element[K]) bool) {
+	t.objects.AscendGreaterOrEqual(&element[K]{key: prefix}, func(e *element[K]) bool {
+		return strings.HasPrefix(e.key, prefix) && f(e)
+	})
+}
+
+func (t *tree[T, K]) byIndex(name, value string) []T {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	i := t.indexes[name]
+	if i == nil {
+		panic(fmt.Sprintf("there is no index %q", name))
+	}
+	keys := i.keys(value)
+	if len(keys) == 0 {
+		return nil
+	}
+	out := make([]T, 0, len(keys))
+	for _, key := range keys {
+		if e, found := t.objects.Get(&element[K]{key: key}); found {
+			out = append(out, t.object(e))
+		}
+	}
+	return out
+}
+
+// index finds the keys of objects by value. Most values have one object: such a
+// value costs no set.
+type index[T Object] struct {
+	values  func(T) []string
+	buckets map[string]bucket
+}
+
+// bucket is a set of keys: one, or several.
+type bucket struct {
+	one     string
+	several map[string]struct{}
+}
+
+func (i *index[T]) keys(value string) []string {
+	b, found := i.buckets[value]
 	switch {
 	case !found:
 		return nil
 	case b.several == nil:
-		return []T{b.one}
+		return []string{b.one}
 	default:
-		return slices.AppendSeq(make([]T, 0, len(b.several)), maps.Values(b.several))
+		return slices.Collect(maps.Keys(b.several))
 	}
-}
-
-func (s *store[T]) count(name, value string) int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	b, found := s.index(name).buckets[value]
-	switch {
-	case !found:
-		return 0
-	case b.several == nil:
-		return 1
-	default:
-		return len(b.several)
-	}
-}
-
-func (s *store[T]) index(name string) *index[T] {
-	i := s.indexes[name]
-	if i == nil {
-		panic(fmt.Sprintf("there is no index %q", name))
-	}
-	return i
 }
 
 func (i *index[T]) add(key string, obj T) {
@@ -138,15 +196,15 @@ func (i *index[T]) add(key string, obj T) {
 		b, found := i.buckets[value]
 		switch {
 		case !found:
-			b.one = obj
+			b.one = key
 		case b.several != nil:
-			b.several[key] = obj
+			b.several[key] = struct{}{}
 			continue // the bucket itself is the same
-		case keyOf(b.one) == key: // an indexer that gives a value twice
-			b.one = obj
+		case b.one == key: // an indexer that gives a value twice
+			continue
 		default:
-			b.several = map[string]T{keyOf(b.one): b.one, key: obj}
-			b.one = *new(T)
+			b.several = map[string]struct{}{b.one: {}, key: {}}
+			b.one = ""
 		}
 		i.buckets[value] = b
 	}
@@ -158,7 +216,7 @@ func (i *index[T]) remove(key string, obj T) {
 		switch {
 		case !found:
 		case b.several == nil:
-			if keyOf(b.one) == key {
+			if b.one == key {
 				delete(i.buckets, value)
 			}
 		default:

@@ -2,18 +2,25 @@ package controller
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
 type partial = metav1.PartialObjectMetadata
+
+func keyOf(o *partial) string { return RequestFor(o).String() }
 
 // TestTheStoreAgreesWithASearch changes a store at random and compares every
 // answer with a walk over all objects.
@@ -30,10 +37,11 @@ func TestTheStoreAgreesWithASearch(t *testing.T) {
 			}
 		})
 	}
-	s := newStore(map[string]func(*partial) []string{"labels": labels})
+	s := newPackedStore(map[string]func(*partial) []string{"labels": labels})
 	naive := map[string]*partial{}
 	for range 5000 {
 		o := &partial{ObjectMeta: metav1.ObjectMeta{
+			Namespace:   []string{"", "n0", "n1"}[random.IntN(3)],
 			Name:        fmt.Sprint(random.IntN(20)),
 			Annotations: map[string]string{logicalcluster.AnnotationKey: fmt.Sprint("c", random.IntN(2))},
 			Labels:      map[string]string{"a": fmt.Sprint(random.IntN(5)), "b": fmt.Sprint(random.IntN(5))},
@@ -42,7 +50,7 @@ func TestTheStoreAgreesWithASearch(t *testing.T) {
 			s.remove(keyOf(o))
 			delete(naive, keyOf(o))
 		} else {
-			s.put(o)
+			s.put(keyOf(o), o)
 			naive[keyOf(o)] = o
 		}
 		value := fmt.Sprint(random.IntN(5))
@@ -57,8 +65,25 @@ func TestTheStoreAgreesWithASearch(t *testing.T) {
 		}
 		slices.Sort(want)
 		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" || s.count("labels", value) != len(want) || len(s.list()) != len(naive) {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("seed %d: value %s: %s", seed, value, diff)
+		}
+		prefix := []string{"", clusterPrefix("c0"), clusterPrefix("c1"), namespacePrefix("c1", "n0"), namespacePrefix("c1", "n"), "c1|2"}[random.IntN(6)]
+		want = nil
+		for _, key := range slices.Sorted(maps.Keys(naive)) {
+			if strings.HasPrefix(key, prefix) {
+				want = append(want, key)
+			}
+		}
+		got = nil
+		for _, o := range s.below(prefix) {
+			got = append(got, keyOf(o))
+		}
+		if diff := cmp.Diff(want, got); diff != "" || s.count(prefix, math.MaxInt) != len(want) || s.count(prefix, 1) != min(1, len(want)) {
+			t.Fatalf("seed %d: below %q, of which there are %d: %s", seed, prefix, s.count(prefix, math.MaxInt), diff)
+		}
+		if all := slices.Sorted(maps.Keys(naive)); !slices.Equal(s.keys(), all) || len(s.all()) != len(all) {
+			t.Fatalf("seed %d: the keys are %v, want %v", seed, s.keys(), all)
 		}
 	}
 }
@@ -77,7 +102,7 @@ func BenchmarkMetadataHeap(b *testing.B) {
 					TypeMeta: metav1.TypeMeta{Kind: own("PartialObjectMetadata"), APIVersion: own("meta.k8s.io/v1")},
 					ObjectMeta: metav1.ObjectMeta{
 						Namespace: own("default"), Name: fmt.Sprint("object-", n),
-						UID: types.UID(fmt.Sprintf("%036d", c*each+n)), ResourceVersion: fmt.Sprint(c*each + n),
+						UID: uuid.NewUUID(), ResourceVersion: fmt.Sprint(c*each + n),
 						Annotations: map[string]string{own(logicalcluster.AnnotationKey): fmt.Sprint("cluster-", c)},
 					},
 				})
@@ -85,8 +110,9 @@ func BenchmarkMetadataHeap(b *testing.B) {
 		}
 		sent := heap()
 		i := NewInformer("test", &partial{}, ListWatch{}, InformerOptions[*partial]{
-			Transform: (&Metadata{}).trim,
-			Indexers:  map[string]func(*partial) []string{OwnerIndex: ownerUIDs, UIDIndex: ownUID},
+			Transform: (&Metadata{maps: &sharing.Maps{}}).trim,
+			Indexers:  map[string]func(*partial) []string{OwnerIndex: ownerUIDs},
+			newStore:  newPackedStore,
 		})
 		if err := (sink[*partial]{i}).Replace(objs, "1"); err != nil {
 			b.Fatal(err)

@@ -26,3 +26,25 @@ func (k *interned[T]) intern(content []byte, value T, most int) T {
 	k.recent[string(content)] = value
 	return value
 }
+
+// texts remembers texts, as interned does.
+type texts struct {
+	mu            sync.Mutex
+	recent, older map[string]string
+}
+
+func (k *texts) intern(text string, most int) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known, ok := k.recent[text]; ok {
+		return known
+	}
+	if known, ok := k.older[text]; ok {
+		text = known
+	}
+	if k.recent == nil || len(k.recent) >= most {
+		k.older, k.recent = k.recent, map[string]string{}
+	}
+	k.recent[text] = text
+	return text
+}

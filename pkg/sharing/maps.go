@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
+	"sync"
 )
 
 const (
@@ -16,25 +18,68 @@ const (
 	mostBytes   = 512
 	// generation bounds how many maps are remembered for a while: twice as many.
 	generation = 1 << 15
+	// mostValue is up to how many bytes the texts of a map are shared with other maps.
+	mostValue = 256
 )
 
-// Maps has one of each of the maps that were seen lately. The zero value is ready.
+// Maps has one of each of the maps that were seen lately, and of the texts in them. The
+// zero value is ready.
 type Maps struct {
-	interned[map[string]string]
+	// MostEntries is up to how many entries a map is shared; default 4.
+	MostEntries int
 	// MostBytes is up to how many bytes of text a map is shared; default 512.
 	MostBytes int
 	// Most is how many maps are remembered for a while, twice; default 32768.
 	Most int
+
+	mu sync.Mutex
+	// recent and older have maps by the hash of what they say, in generations as interned.
+	recent, older map[uint64]map[string]string
+	texts         texts
+	seed          maphash.Seed
 }
 
 // Intern returns a map equal to m: the one that all others get who ask with an equal
 // one. Neither m nor the result may be changed afterwards.
 func (s *Maps) Intern(m map[string]string) map[string]string {
-	if len(m) == 0 || len(m) > mostEntries || size(m) > cmp.Or(s.MostBytes, mostBytes) {
+	if !s.shares(m) {
 		return m
 	}
-	var buffer [mostBytes + 4*mostEntries]byte
-	return s.intern(content(buffer[:0], m), m, cmp.Or(s.Most, generation))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.recent == nil {
+		s.recent, s.seed = map[uint64]map[string]string{}, maphash.MakeSeed()
+	}
+	hash := s.hash(m)
+	if known, ok := s.recent[hash]; ok && maps.Equal(known, m) {
+		return known
+	}
+	if known, ok := s.older[hash]; ok && maps.Equal(known, m) {
+		m = known
+	} else {
+		m = s.withTexts(m)
+	}
+	if len(s.recent) >= cmp.Or(s.Most, generation) {
+		s.older, s.recent = s.recent, map[uint64]map[string]string{}
+	}
+	s.recent[hash] = m
+	return m
+}
+
+func (s *Maps) shares(m map[string]string) bool {
+	return len(m) > 0 && len(m) <= cmp.Or(s.MostEntries, mostEntries) && size(m) <= cmp.Or(s.MostBytes, mostBytes)
+}
+
+// withTexts is m with the texts that other maps have.
+func (s *Maps) withTexts(m map[string]string) map[string]string {
+	out := make(map[string]string, len(m))
+	for name, value := range m {
+		if len(value) <= mostValue {
+			value = s.texts.intern(value, kinds)
+		}
+		out[s.texts.intern(name, kinds)] = value
+	}
+	return out
 }
 
 // size is how many bytes of text m has.
@@ -46,22 +91,26 @@ func size(m map[string]string) int {
 	return n
 }
 
-// content appends what m says to buffer, the same for equal maps only: each
-// text is preceded by its length.
-func content(buffer []byte, m map[string]string) []byte {
-	var names [mostEntries]string
+// hash is the same for equal maps: each text is preceded by its length.
+func (s *Maps) hash(m map[string]string) uint64 {
+	var names [16]string
 	sorted := names[:0]
-	for name := range maps.Keys(m) {
+	for name := range m {
 		sorted = append(sorted, name)
 	}
 	slices.Sort(sorted)
-	for _, name := range sorted {
-		for _, text := range [...]string{name, m[name]} {
-			buffer = binary.AppendUvarint(buffer, uint64(len(text)))
-			buffer = append(buffer, text...)
-		}
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	write := func(text string) {
+		var length [binary.MaxVarintLen64]byte
+		_, _ = h.Write(length[:binary.PutUvarint(length[:], uint64(len(text)))])
+		_, _ = h.WriteString(text)
 	}
-	return buffer
+	for _, name := range sorted {
+		write(name)
+		write(m[name])
+	}
+	return h.Sum64()
 }
 
 // Check reports maps that somebody changed although they are shared.
@@ -69,10 +118,10 @@ func (s *Maps) Check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	for _, known := range []map[string]map[string]string{s.older, s.recent} {
-		for key, m := range known {
-			if len(m) > mostEntries || size(m) > cmp.Or(s.MostBytes, mostBytes) || string(content(nil, m)) != key {
-				errs = append(errs, fmt.Errorf("a shared map was changed: %q is now %v", key, m))
+	for _, known := range []map[uint64]map[string]string{s.older, s.recent} {
+		for hash, m := range known {
+			if !s.shares(m) || s.hash(m) != hash {
+				errs = append(errs, fmt.Errorf("a shared map was changed, it is now %v", m))
 			}
 		}
 	}

@@ -35,6 +35,8 @@ type options struct {
 	profiles       string
 	idleFor        time.Duration
 	latencySamples int
+	previous       string
+	tenants        int
 }
 
 func main() {
@@ -62,6 +64,8 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.burst, "burst", 1000, "objects that go at once in the part journeys")
 	fs.DurationVar(&o.idleFor, "idle", 10*time.Second, "how long to watch an idle server for the CPU that it takes by itself")
 	fs.StringVar(&o.profiles, "profiles", "", "directory for pprof profiles of the Atoll server; profiling costs some of what is measured")
+	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the part footprint")
+	fs.IntVar(&o.tenants, "tenants", 800, "logical clusters of the part footprint, made twice")
 	fs.BoolVar(&o.requests, "requests", true, "print what requests an object takes in the part journeys")
 	fs.BoolVar(&o.keep, "keep", false, "keep data and logs, and say where")
 	if err := fs.Parse(args); err != nil {
@@ -91,6 +95,7 @@ var parts = map[string]func(context.Context, *lab, options) error{
 	"definitions": definitionsPart,
 	"tenants":     tenantsPart,
 	"noise":       noisePart,
+	"footprint":   footprintPart,
 }
 
 func run(ctx context.Context, o options) error {

@@ -134,7 +134,7 @@ func (s *server) compose(c clients) {
 	for _, kind := range kinds.Kinds() {
 		watched = append(watched, kind.GroupVersionResource())
 	}
-	all := controller.NewMetadata(c.metadata, watched, nil)
+	all := controller.NewMetadata(c.metadata, watched, garbagecollector.Indexers())
 	mapper := newMapper()
 	for _, i := range informers.all() {
 		s.run(i)

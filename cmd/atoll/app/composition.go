@@ -47,6 +47,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	placement "github.com/atoll-dev/atoll/pkg/placement/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/syncer/push"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -59,6 +60,8 @@ type composition struct {
 	kinds  workload.Source
 	keys   *pki.PKI
 	egress *egress.Guard
+	// maps has the labels and annotations of everything in the process.
+	maps *sharing.Maps
 
 	kube     kubernetes.Interface
 	client   versioned.Interface
@@ -91,21 +94,21 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		return nil, err
 	}
 	c.namespaces = controller.NewInformer("namespaces", &corev1.Namespace{},
-		controller.Lists(c.kube.CoreV1().Namespaces()), controller.InformerOptions[*corev1.Namespace]{})
+		controller.Lists(c.kube.CoreV1().Namespaces()), controller.InformerOptions[*corev1.Namespace]{Maps: c.maps})
 	c.logicalClusters = controller.NewInformer("logicalclusters", &tenancyv1alpha1.LogicalCluster{},
-		controller.Lists(c.client.TenancyV1alpha1().LogicalClusters()), controller.InformerOptions[*tenancyv1alpha1.LogicalCluster]{})
+		controller.Lists(c.client.TenancyV1alpha1().LogicalClusters()), controller.InformerOptions[*tenancyv1alpha1.LogicalCluster]{Maps: c.maps})
 	c.physicalClusters = controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{},
-		controller.Lists(c.client.FleetV1alpha1().PhysicalClusters()), controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{})
+		controller.Lists(c.client.FleetV1alpha1().PhysicalClusters()), controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{Maps: c.maps})
 	c.placements = controller.NewInformer("placements", &placementv1alpha1.Placement{},
-		controller.Lists(c.client.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{})
+		controller.Lists(c.client.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{Maps: c.maps})
 	c.policies = controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{},
-		controller.Lists(c.client.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{})
+		controller.Lists(c.client.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{Maps: c.maps})
 	c.copies = controller.NewInformer("copies", &placementv1alpha1.Copy{},
-		controller.Lists(c.client.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers()})
+		controller.Lists(c.client.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers(), Maps: c.maps})
 	c.orphans = controller.NewInformer("orphans", &fleetv1alpha1.Orphan{},
-		controller.Lists(c.client.FleetV1alpha1().Orphans()), controller.InformerOptions[*fleetv1alpha1.Orphan]{Indexers: orphans.Indexers()})
+		controller.Lists(c.client.FleetV1alpha1().Orphans()), controller.InformerOptions[*fleetv1alpha1.Orphan]{Indexers: orphans.Indexers(), Maps: c.maps})
 	c.leases = controller.NewInformer("leases", &coordinationv1.Lease{},
-		controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{})
+		controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{Maps: c.maps})
 	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
 		controller.Lists(c.kube.CoreV1().ServiceAccounts("")), controller.InformerOptions[*corev1.ServiceAccount]{Transform: withSecrets})
 	c.controlPlane.client = c.client
@@ -177,7 +180,8 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		return err
 	}
 	c.late.set(server, s.restMapper)
-	all := controller.NewMetadata(c.metadata, s.watchable(), nil, c.sources()...)
+	all := controller.NewMetadata(c.metadata, s.watchable(), garbagecollector.Indexers(), c.sources()...)
+	all.Share(c.maps)
 	c.run(ctx, followDefined(server.Custom.Definitions, all))
 	informers := []interface {
 		runner

@@ -104,7 +104,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	kinds := workload.Builtin()
-	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard}
+	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard, maps: s.maps}
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: listener, CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile,

@@ -75,7 +75,7 @@ func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if !ok {
 		return admission.NewForbidden(a, scope.ErrNoCluster)
 	}
-	if p.quotas.CountNamespace(c, a.GetNamespace()) == 0 {
+	if !p.quotas.HasNamespace(c, a.GetNamespace()) {
 		return nil
 	}
 	evaluator := p.evaluator(a.GetResource().GroupResource())

@@ -16,7 +16,7 @@ import (
 
 // source is the informer whose objects a lazy plugin exists for.
 type source interface {
-	CountCluster(logicalcluster.Name) int
+	HasCluster(logicalcluster.Name) bool
 }
 
 // lazy is a plugin with one instance for each logical cluster that has objects
@@ -88,7 +88,7 @@ func (l *lazy) of(ctx context.Context) (admission.Interface, error) {
 }
 
 func (l *lazy) ensure(c logicalcluster.Name) (admission.Interface, error) {
-	if l.source.CountCluster(c) == 0 {
+	if !l.source.HasCluster(c) {
 		return nil, nil
 	}
 	l.mu.Lock()
@@ -123,7 +123,7 @@ func (l *lazy) begin(c logicalcluster.Name, i *instance) (admission.Interface, e
 // reconcile has an instance ready where there are objects, and takes it down
 // where there are none any more.
 func (l *lazy) reconcile(c logicalcluster.Name) error {
-	if _, err := l.ensure(c); err != nil || l.source.CountCluster(c) > 0 {
+	if _, err := l.ensure(c); err != nil || l.source.HasCluster(c) {
 		return err
 	}
 	l.mu.Lock()

@@ -43,7 +43,7 @@ func environment(t *testing.T, host string) *Environment {
 // rules counts the objects of logical clusters.
 type rules map[logicalcluster.Name]int
 
-func (r rules) CountCluster(c logicalcluster.Name) int { return r[c] }
+func (r rules) HasCluster(c logicalcluster.Name) bool { return r[c] > 0 }
 
 // recorder is a plugin that knows which logical cluster it was made for.
 type recorder struct {

@@ -232,7 +232,7 @@ func (a *Aggregation) forget(r controller.Request) {
 		delete(a.states, r)
 	}
 	a.mu.Unlock()
-	if a.informer.CountCluster(r.Cluster) == 0 {
+	if !a.informer.HasCluster(r.Cluster) {
 		a.proxies.forget(r.Cluster)
 	}
 }

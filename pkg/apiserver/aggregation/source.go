@@ -28,7 +28,7 @@ func (a *Aggregation) Private() {}
 // Served implements discovery.Source.
 func (a *Aggregation) Served(c logicalcluster.Name) (string, func() ([]discovery.Version, error)) {
 	var out []discovery.Version
-	if a.informer.CountCluster(c) == 0 {
+	if !a.informer.HasCluster(c) {
 		return "", func() ([]discovery.Version, error) { return nil, nil }
 	}
 	var key strings.Builder

@@ -61,7 +61,7 @@ func (a *Aggregation) notify(c logicalcluster.Name, namespace string) {
 }
 
 // Has says whether a logical cluster has versions that servers of its own serve.
-func (a *Aggregation) Has(c logicalcluster.Name) bool { return a.informer.CountCluster(c) > 0 }
+func (a *Aggregation) Has(c logicalcluster.Name) bool { return a.informer.HasCluster(c) }
 
 // Unknown fails with what upstream's discovery does if it is not known what the
 // servers of some versions keep.

@@ -26,7 +26,7 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 		KeyFunc:             r.key,
 		NewFunc:             r.newFunc,
 		NewListFunc:         r.newListFunc,
-		GetAttrsFunc:        seen.attrs(r.sharer.attrs(r.attrs)),
+		GetAttrsFunc:        seen.attrs(r.sharer.attrs(r.kept)),
 		IndexerFuncs:        r.trigger(),
 		Indexers:            r.indexers(indexers),
 		Codec:               config.Codec,

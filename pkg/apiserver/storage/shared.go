@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -15,19 +17,35 @@ import (
 // rootCA is the ConfigMap that each namespace has, with the same certificate.
 const rootCA = "kube-root-ca.crt"
 
-// mostCertificates is how many bytes of certificates the ConfigMap has at most; one
-// that somebody else wrote is not shared.
-const mostCertificates = 16 << 10
+const (
+	// mostCertificates is how many bytes of certificates the ConfigMap has at most; one
+	// that somebody else wrote is not shared.
+	mostCertificates = 16 << 10
+	// mostData and mostSettings are up to how many bytes and entries the data of a
+	// ConfigMap are shared: applications have equal ones wherever they run.
+	mostData, mostSettings = 1 << 10, 16
+	// mostAttributes is how many attributes that differ are remembered for a while.
+	mostAttributes = 1 << 12
+)
 
 // sharer has what objects in watch caches share.
 type sharer struct {
 	maps         *sharing.Maps
+	attributes   sharing.Maps
 	fields       sharing.Fields
 	certificates sharing.Maps
+	data         sharing.Maps
+	// finalizers are those of a Namespace, as all have them.
+	finalizers []core.FinalizerName
 }
 
 func newSharer(all *sharing.Maps) *sharer {
-	return &sharer{maps: all, certificates: sharing.Maps{MostBytes: mostCertificates, Most: 64}}
+	return &sharer{
+		maps: all, attributes: sharing.Maps{Most: mostAttributes},
+		certificates: sharing.Maps{MostBytes: mostCertificates, Most: 64},
+		data:         sharing.Maps{MostBytes: mostData, MostEntries: mostSettings, Most: 1 << 10},
+		finalizers:   []core.FinalizerName{core.FinalizerKubernetes},
+	}
 }
 
 // attrs wraps the function that the watch cache calls once for every object that
@@ -41,11 +59,22 @@ func (s *sharer) attrs(inner storage.AttrFunc) storage.AttrFunc {
 		if m, err := meta.Accessor(obj); err == nil && !made {
 			m.SetLabels(s.maps.Intern(m.GetLabels()))
 			m.SetAnnotations(s.maps.Intern(m.GetAnnotations()))
+			m.SetName(s.fields.Text(m.GetName()))
 			m.SetNamespace(s.fields.Text(m.GetNamespace()))
-			s.fields.Share(m.GetManagedFields())
+			m.SetManagedFields(s.fields.Share(m.GetManagedFields()))
 		}
-		if c, ok := obj.(*core.ConfigMap); ok && c.Name == rootCA {
-			c.Data = s.certificates.Intern(c.Data)
+		switch o := obj.(type) {
+		case *core.ConfigMap:
+			if o.Name == rootCA {
+				o.Data = s.certificates.Intern(o.Data)
+			} else {
+				o.Data = s.data.Intern(o.Data)
+			}
+		case *core.Namespace:
+			if slices.Equal(o.Spec.Finalizers, s.finalizers) {
+				o.Spec.Finalizers = s.finalizers
+			}
+			o.Status.Phase = core.NamespacePhase(s.fields.Text(string(o.Status.Phase)))
 		}
 		return inner(obj)
 	}

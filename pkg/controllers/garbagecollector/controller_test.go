@@ -49,7 +49,7 @@ func collect(t *testing.T, gvr schema.GroupVersionResource, subject *metav1.Part
 	}
 	client := fake.NewSimpleMetadataClient(scheme, append(others, subject)...)
 	resources := []schema.GroupVersionResource{configMaps, nodes}
-	m := controller.NewMetadata(client, resources, nil)
+	m := controller.NewMetadata(client, resources, Indexers())
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)

@@ -57,12 +57,24 @@ func (c *Controller) enqueueDependents(obj *metav1.PartialObjectMetadata) {
 func (c *Controller) enqueueWaiting(obj *metav1.PartialObjectMetadata, ref metav1.OwnerReference) {
 	key := controller.UIDKey(logicalcluster.From(obj), ref.UID)
 	for gvr, informer := range c.Metadata.All() {
-		for _, o := range informer.ByIndex(controller.UIDIndex, key) {
-			if deletesDependents(o) {
-				c.enqueue(gvr, o)
-			}
+		for _, o := range informer.ByIndex(waitingIndex, key) {
+			c.enqueue(gvr, o)
 		}
 	}
+}
+
+// waitingIndex finds an object that waits for its dependents under
+// UIDKey(cluster, UID).
+const waitingIndex = "atoll.waiting"
+
+// Indexers are those that the Metadata must have.
+func Indexers() map[string]func(*metav1.PartialObjectMetadata) []string {
+	return map[string]func(*metav1.PartialObjectMetadata) []string{waitingIndex: func(o *metav1.PartialObjectMetadata) []string {
+		if !deletesDependents(o) {
+			return nil
+		}
+		return []string{controller.UIDKey(logicalcluster.From(o), o.UID)}
+	}}
 }
 
 // starts says whether obj is being deleted with a finalizer while old was not.

@@ -49,10 +49,9 @@ func (c *Controller) obvious(key item, refs []metav1.OwnerReference, mapper meta
 			return false
 		}
 		found := false
-		for _, o := range informer.ByIndex(controller.UIDIndex, controller.UIDKey(key.Cluster, ref.UID)) {
-			if o.Name == ref.Name && (o.Namespace == "" || o.Namespace == key.Namespace) && !deletesDependents(o) {
-				found = true
-			}
+		for _, namespace := range []string{"", key.Namespace} {
+			o, ok := informer.Get(controller.Request{Cluster: key.Cluster, Namespace: namespace, Name: ref.Name})
+			found = found || ok && o.UID == ref.UID && !deletesDependents(o)
 		}
 		if !found {
 			return false

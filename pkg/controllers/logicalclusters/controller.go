@@ -111,7 +111,7 @@ func requestFor(name logicalcluster.Name) controller.Request {
 // resource has left it.
 func (c *Controller) gone(informer *controller.Informer[*metav1.PartialObjectMetadata], name logicalcluster.Name) {
 	lc, ok := c.Clusters.Get(requestFor(name))
-	if ok && lc.DeletionTimestamp != nil && informer.CountCluster(name) == 0 {
+	if ok && lc.DeletionTimestamp != nil && !informer.HasCluster(name) {
 		c.queue.EnqueueAfter(requestFor(name), batchDelay)
 	}
 }

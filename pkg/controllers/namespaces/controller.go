@@ -127,7 +127,7 @@ func New(config Config) *Controller {
 // so that it can go. In between, a pass would change nothing.
 func (c *Controller) gone(gvr schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata], obj *metav1.PartialObjectMetadata) {
 	key, ok := c.terminating(obj)
-	if ok && informer.CountNamespace(key.Cluster, key.Name) == 0 && (gvr == pods || c.left(key) == 0) {
+	if ok && !informer.HasNamespace(key.Cluster, key.Name) && (gvr == pods || c.empty(key)) {
 		c.queue.EnqueueAfter(key, batchDelay)
 	}
 }

@@ -25,22 +25,22 @@ func (c *Controller) vacant(key controller.Request, resources map[schema.GroupVe
 	out := map[schema.GroupVersionResource]bool{}
 	for gvr := range resources {
 		informer := c.Metadata.ForResource(gvr.GroupResource())
-		if gvr != pods && informer != nil && informer.HasSynced() && informer.CountNamespace(key.Cluster, key.Name) == 0 {
+		if gvr != pods && informer != nil && informer.HasSynced() && !informer.HasNamespace(key.Cluster, key.Name) {
 			out[gvr] = true
 		}
 	}
 	return out
 }
 
-// left is how many objects informers know in a namespace, without the records of
+// empty says that informers know no object in a namespace, without the records of
 // placement, which outlive it.
-func (c *Controller) left(key controller.Request) (n int) {
+func (c *Controller) empty(key controller.Request) bool {
 	for gvr, informer := range c.Metadata.All() {
-		if !isRecord(gvr.GroupResource()) {
-			n += informer.CountNamespace(key.Cluster, key.Name)
+		if !isRecord(gvr.GroupResource()) && informer.HasNamespace(key.Cluster, key.Name) {
+			return false
 		}
 	}
-	return n
+	return true
 }
 
 // verify fails with errFound if a namespace has an object of one of the resources:

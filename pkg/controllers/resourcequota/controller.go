@@ -101,7 +101,7 @@ func (c *Controller) follow(gvr schema.GroupVersionResource, informer *controlle
 			return // as many as before
 		}
 		key := controller.RequestFor(obj)
-		if key.Namespace == "" || c.Quotas.CountNamespace(key.Cluster, key.Namespace) == 0 {
+		if key.Namespace == "" || !c.Quotas.HasNamespace(key.Cluster, key.Namespace) {
 			return
 		}
 		for _, quota := range c.Quotas.ListNamespace(key.Cluster, key.Namespace) {
