@@ -80,7 +80,7 @@ kubectl_suite() {
   local groups; mapfile -t groups < <(sed -nE 's/^ *record_command (run_\w+).*/\1/p' "$copy/test/cmd/legacy-script.sh" | awk '!seen[$0]++')
   for group in "${groups[@]}"; do
     [[ $group =~ ${ONLY:-.} ]] || continue
-    local name; name=kubectl-$(tr _ - <<<"${group#run_}")
+    local name; name=kubectl-$(tr _A-Z -a-z <<<"${group#run_}") # a label of DNS
     fresh "$name"
     for side in stock ours; do
       local config=$lab/stock/admin.kubeconfig token=$stock_token
