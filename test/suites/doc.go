@@ -10,6 +10,7 @@
 //	stock   ours          on the list  judged
 //	PASS    PASS          no           as stock
 //	PASS    PASS          yes          an error: take it off the list
+//	PASS    PASS          "sometimes"  as stock
 //	PASS    FAIL, absent  yes          differs by design
 //	PASS    FAIL, absent  no           an error
 //	other   any           no           nothing: the suite is not made for such a cluster
