@@ -43,7 +43,7 @@ func New(kube kubernetes.Interface, quotas *controller.Informer[*corev1.Resource
 		kube:       kube,
 		quotas:     quotas,
 		evaluators: generic.NewRegistry(evaluators),
-		charged:    newCharged(),
+		written:    controller.NewWritten[controller.Request, *corev1.ResourceQuota](),
 		seed:       maphash.MakeSeed(),
 	}, nil
 }
@@ -57,7 +57,9 @@ type plugin struct {
 	kube       kubernetes.Interface
 	quotas     *controller.Informer[*corev1.ResourceQuota]
 	evaluators quotav1.Registry
-	charged    *charged
+	// written are quotas that were charged lately: requests that follow each other
+	// closely see each other's charges.
+	written *controller.Written[controller.Request, *corev1.ResourceQuota]
 
 	// locks are shared by the namespaces whose hash is equal.
 	locks [64]sync.Mutex
@@ -130,7 +132,7 @@ func (p *plugin) current(ctx context.Context, c logicalcluster.Name, namespace s
 	var quotas []corev1.ResourceQuota
 	var uncounted []string
 	for _, q := range p.quotas.ListNamespace(c, namespace) {
-		q = p.charged.newer(q)
+		q, _ = p.written.Newest(controller.RequestFor(q), q, true)
 		if !quotav1.Equals(q.Spec.Hard, q.Status.Hard) {
 			uncounted = append(uncounted, q.Name)
 			continue
@@ -156,7 +158,7 @@ func (p *plugin) write(ctx context.Context, c logicalcluster.Name, before, after
 		q, err := p.kube.CoreV1().ResourceQuotas(after[i].Namespace).UpdateStatus(at(ctx, c), &after[i], metav1.UpdateOptions{})
 		switch {
 		case err == nil:
-			p.charged.note(q)
+			p.written.Put(controller.RequestFor(q), q)
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			stale = append(stale, after[i].Name)
 		default:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -39,14 +38,13 @@ type Lifecycle struct {
 	client      clientset.Interface
 	definitions *Definitions
 
-	mu sync.Mutex
 	// written is what was written and the informer does not have yet.
-	written map[controller.Request]*apiextensionsv1.CustomResourceDefinition
+	written *controller.Written[controller.Request, *apiextensionsv1.CustomResourceDefinition]
 }
 
 // NewLifecycle makes the controller; client is scoped by context.
 func NewLifecycle(client clientset.Interface, definitions *Definitions) *Lifecycle {
-	l := &Lifecycle{client: client, definitions: definitions, written: map[controller.Request]*apiextensionsv1.CustomResourceDefinition{}}
+	l := &Lifecycle{client: client, definitions: definitions, written: controller.NewWritten[controller.Request, *apiextensionsv1.CustomResourceDefinition]()}
 	l.Controller = controller.New("customresourcedefinitions", lifecycleWorkers, l.reconcile)
 	definitions.Handle(func(old, now *Definition) {
 		d := now
@@ -57,7 +55,11 @@ func NewLifecycle(client clientset.Interface, definitions *Definitions) *Lifecyc
 			!equality.Semantic.DeepEqual(old.Status, now.Status) || !equality.Semantic.DeepEqual(old.Annotations, now.Annotations) {
 			l.Enqueue(group{cluster: logicalcluster.From(d), name: d.Spec.Group})
 		}
-		l.seen(controller.RequestFor(d), now)
+		if now == nil {
+			l.written.Forget(controller.RequestFor(d), d.UID)
+		} else {
+			l.written.Arrived(controller.RequestFor(d), d)
+		}
 	})
 	return l
 }
@@ -80,7 +82,7 @@ func (l *Lifecycle) reconcile(ctx context.Context, g group) (controller.Result, 
 		if err != nil {
 			return controller.Result{}, fmt.Errorf("writing the status of CustomResourceDefinition %s: %w", crd.Name, err)
 		}
-		l.note(updated)
+		l.written.Put(controller.RequestFor(updated), updated)
 		all[i] = updated
 	}
 	return controller.Result{}, nil
@@ -89,14 +91,9 @@ func (l *Lifecycle) reconcile(ctx context.Context, g group) (controller.Result, 
 // group returns the newest that is known of each definition, oldest first.
 func (l *Lifecycle) group(g group) []*apiextensionsv1.CustomResourceDefinition {
 	definitions := l.definitions.InGroup(g.cluster, g.name)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var all []*apiextensionsv1.CustomResourceDefinition
 	for _, d := range definitions {
-		crd := d.CustomResourceDefinition
-		if w := l.written[controller.RequestFor(d)]; w != nil && w.UID == crd.UID && version(w.ResourceVersion) > version(crd.ResourceVersion) {
-			crd = w
-		}
+		crd, _ := l.written.Newest(controller.RequestFor(d), d.CustomResourceDefinition, true)
 		all = append(all, crd)
 	}
 	slices.SortFunc(all, func(a, b *apiextensionsv1.CustomResourceDefinition) int {
@@ -106,23 +103,4 @@ func (l *Lifecycle) group(g group) []*apiextensionsv1.CustomResourceDefinition {
 		return cmp.Compare(a.Name, b.Name)
 	})
 	return all
-}
-
-func (l *Lifecycle) note(crd *apiextensionsv1.CustomResourceDefinition) {
-	r := controller.RequestFor(crd)
-	l.mu.Lock()
-	l.written[r] = crd
-	l.mu.Unlock()
-	now, _ := l.definitions.Get(r) // it may have been deleted meanwhile
-	l.seen(r, now)
-}
-
-// seen drops what the informer has caught up with.
-func (l *Lifecycle) seen(r controller.Request, now *Definition) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w := l.written[r]
-	if w != nil && (now == nil || now.UID != w.UID || version(now.ResourceVersion) >= version(w.ResourceVersion)) {
-		delete(l.written, r)
-	}
 }

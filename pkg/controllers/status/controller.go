@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -50,12 +51,14 @@ type Controller struct {
 	Config
 	queue *controller.Controller[key]
 	now   func() time.Time
-	// written has the outcome of the last look at an object, by key.
-	written *lru.Cache
+	// written has what was written and has not come back.
+	written *controller.Written[key, *metav1.ObjectMeta]
+	// outcomes has the outcome of the last look at an object, by key.
+	outcomes *lru.Cache
 }
 
-// remembered is how many own writes are told from those of others when they come
-// back; one that is not is read once more.
+// remembered is how many outcomes are remembered; an object of which it is not is
+// read once more.
 const remembered = 4096
 
 // New makes a Controller.
@@ -63,7 +66,7 @@ func New(c Config) *Controller {
 	if c.Summarize == nil {
 		c.Summarize = syncer.Summarize
 	}
-	s := &Controller{Config: c, now: time.Now, written: lru.New(remembered)}
+	s := &Controller{Config: c, now: time.Now, written: controller.NewWritten[key, *metav1.ObjectMeta](), outcomes: lru.New(remembered)}
 	s.queue = controller.New("status", workers, s.reconcile)
 	return s
 }
@@ -90,11 +93,12 @@ func (s *Controller) Run(ctx context.Context) {
 			continue
 		}
 		informer.Handle(func(old, new *metav1.PartialObjectMetadata) {
-			if new == nil || targetsOf(old) == targetsOf(new) && !onlyStatus(old, new) {
+			if new == nil {
 				return
 			}
 			k := key{Resource: kind.GroupResource(), Object: controller.RequestFor(new)}
-			if targetsOf(old) == targetsOf(new) && s.wrote(k, new.ResourceVersion) {
+			own := s.written.Arrived(k, new)
+			if targetsOf(old) == targetsOf(new) && (own || !onlyStatus(old, new)) {
 				return
 			}
 			if old == nil && replayed.Load() && len(copyindex.Of(s.Copies, k)) == 0 {
@@ -106,12 +110,6 @@ func (s *Controller) Run(ctx context.Context) {
 	replayed.Store(true)
 	s.followRevisions()
 	s.queue.Run(ctx)
-}
-
-// wrote reports whether an object is as this controller left it.
-func (s *Controller) wrote(k key, version string) bool {
-	last, ok := s.written.Get(k)
-	return ok && last.(outcome).version == version
 }
 
 // saysMore tells news of a Copy from what does not concern the status: a Copy that
@@ -207,14 +205,15 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 		}
 		obj = updated
-		s.written.Add(k, outcome{version: obj.GetResourceVersion()})
+		s.written.Put(k, &metav1.ObjectMeta{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion()})
+		s.outcomes.Remove(k)
 	}
 	if left > 0 {
 		return controller.Result{RequeueAfter: left}, nil
 	}
 	result, err := s.expire(ctx, kind, client, obj)
 	if err == nil && result.RequeueAfter == 0 {
-		s.written.Add(k, outcome{version: obj.GetResourceVersion(), basis: basis})
+		s.outcomes.Add(k, outcome{version: obj.GetResourceVersion(), basis: basis})
 	}
 	return result, err
 }
@@ -224,10 +223,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 // precondition, and they make us look again. Our own writes do not, so the object is
 // not older than the last of them.
 func (s *Controller) read(ctx context.Context, client dynamic.ResourceInterface, k key) (*unstructured.Unstructured, error) {
-	notOlderThan := "0"
-	if last, ok := s.written.Get(k); ok {
-		notOlderThan = last.(outcome).version
-	}
+	notOlderThan := cmp.Or(s.written.Version(k), "0")
 	obj, err := client.Get(ctx, k.Object.Name, metav1.GetOptions{ResourceVersion: notOlderThan})
 	if apierrors.IsNotFound(err) {
 		return client.Get(ctx, k.Object.Name, metav1.GetOptions{})

@@ -15,7 +15,7 @@ import (
 type outcome struct {
 	// version is the resource version that it left.
 	version string
-	// basis is what it rested on; empty if there is more to do at some time.
+	// basis is what it rested on.
 	basis string
 }
 
@@ -33,8 +33,8 @@ func (s *Controller) basis(k key, uid types.UID, copies []*placementv1alpha1.Cop
 // settled says that everything is as the last look at an object left it: most often it
 // is the own write that comes back before the reply to it. The object is not read then.
 func (s *Controller) settled(k key, kind workload.Kind) bool {
-	last, ok := s.written.Get(k)
-	if !ok || last.(outcome).basis == "" || s.Metadata == nil {
+	last, ok := s.outcomes.Get(k)
+	if !ok || s.Metadata == nil {
 		return false
 	}
 	informer := s.Metadata.For(kind.GroupVersionResource())

@@ -42,11 +42,11 @@ func TestWhatIsAsTheLastLookLeftItIsNotReadAgain(t *testing.T) {
 	look("at first", "get deployments", "update deployments/status") // the fake server leaves the version as it is
 	look("when the own write comes back")
 
-	last, _ := s.written.Get(k)
-	s.written.Add(k, outcome{version: "6", basis: last.(outcome).basis})
+	last, _ := s.outcomes.Get(k)
+	s.outcomes.Add(k, outcome{version: "6", basis: last.(outcome).basis})
 	look("when somebody else wrote", "get deployments")
-	s.written.Add(k, outcome{version: "7", basis: "another@1 newest "})
+	s.outcomes.Add(k, outcome{version: "7", basis: "another@1 newest "})
 	look("when a Copy is another", "get deployments")
-	s.written.Add(k, outcome{version: "7"})
+	s.outcomes.Remove(k)
 	look("when there is more to do at some time", "get deployments")
 }

@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/lru"
+)
+
+const (
+	// missingTTL is how long a write is believed against an informer that does not
+	// have the object: either the informer is late, or the object is gone again.
+	missingTTL = 5 * time.Second
+	// olderTTL is how long it is believed against one that has an older version: a
+	// server that went back may never give it a newer one.
+	olderTTL = 30 * time.Second
+	// maxWritten bounds the writes that are remembered at a time; an informer lags by
+	// hundreds of them at the most. To forget one costs a conflict and a retry.
+	maxWritten = 4096
+)
+
+// Written remembers the answers to own writes until an informer has them, so that a
+// decision never rests on less than is known: read your own writes. What is known of
+// an object is
+//
+//	informer         written              then
+//	any              nothing              what the informer has
+//	not older        any version          what the informer has, and the write is forgotten
+//	no like version  any version          what the informer has, and the write is forgotten
+//	older            less than 30 s ago   what was written
+//	nothing          less than 5 s ago    what was written
+//	older, nothing   before               what the informer has, and the write is forgotten
+//
+// Versions are alike if they are those of one resource on one server, and numbers: the
+// caller sees to the first by having one Written for each informer and dropping it when
+// the server goes back in time. It is a cache of one process: to lose it costs a request
+// that meets a conflict, never a wrong decision.
+type Written[K comparable, T metav1.Object] struct {
+	// OnPut, if not nil, is called with each answer.
+	OnPut func(T)
+
+	mu      sync.Mutex
+	answers *lru.Cache // of answer[T] by K
+}
+
+// answer is what a server said to a write.
+type answer[T metav1.Object] struct {
+	obj T
+	at  time.Time
+}
+
+// NewWritten makes a memory of own writes.
+func NewWritten[K comparable, T metav1.Object]() *Written[K, T] {
+	return &Written[K, T]{answers: lru.New(maxWritten)}
+}
+
+// Put remembers the answer to a write.
+func (w *Written[K, T]) Put(key K, obj T) {
+	if w.OnPut != nil {
+		w.OnPut(obj)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers.Add(key, answer[T]{obj: obj, at: time.Now()})
+}
+
+// Newest is the newer of what the informer has and what was written.
+func (w *Written[K, T]) Newest(key K, informed T, found bool) (T, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a, ok := w.get(key)
+	if !ok {
+		return informed, found
+	}
+	age := time.Since(a.at)
+	if found && (asNew(informed, a.obj) || age > olderTTL) || !found && age > missingTTL {
+		w.answers.Remove(key)
+		return informed, found
+	}
+	return a.obj, true
+}
+
+// Arrived notes that the informer has obj, and says whether that is an own write that
+// comes back.
+func (w *Written[K, T]) Arrived(key K, obj metav1.Object) (own bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a, ok := w.get(key)
+	if !ok {
+		return false
+	}
+	if asNew(obj, a.obj) {
+		w.answers.Remove(key)
+	}
+	return a.obj.GetResourceVersion() == obj.GetResourceVersion()
+}
+
+// Version is that of the last write that has not come back; empty if there is none, or
+// if it should have come back long ago.
+func (w *Written[K, T]) Version(key K) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a, ok := w.get(key); ok && time.Since(a.at) <= olderTTL {
+		return a.obj.GetResourceVersion()
+	}
+	return ""
+}
+
+// Outstanding says how long to wait before key is looked at again: an informer whose
+// watch was cut may never show an own write that was undone meanwhile, and then nothing
+// else would make anybody look. Zero if all own writes have come back.
+func (w *Written[K, T]) Outstanding(key K) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.get(key); !ok {
+		return 0
+	}
+	return missingTTL + time.Second
+}
+
+// Forget drops what was written under key if it is the object with uid.
+func (w *Written[K, T]) Forget(key K, uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a, ok := w.get(key); ok && a.obj.GetUID() == uid {
+		w.answers.Remove(key)
+	}
+}
+
+// Len is the number of writes that are remembered.
+func (w *Written[K, T]) Len() int { return w.answers.Len() }
+
+// get finds an answer; the lock is held.
+func (w *Written[K, T]) get(key K) (answer[T], bool) {
+	found, ok := w.answers.Get(key)
+	if !ok {
+		return answer[T]{}, false
+	}
+	return found.(answer[T]), true
+}
+
+// asNew says that what an informer has is as new as what was written. Versions that
+// are not alike are no reason to doubt the informer.
+func asNew(informed, written metav1.Object) bool {
+	c, err := resourceversion.CompareResourceVersion(informed.GetResourceVersion(), written.GetResourceVersion())
+	return err != nil || c >= 0
+}
