@@ -12,7 +12,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
 
-func versioned(version string) *corev1.ConfigMap {
+func ofVersion(version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: version}}
 }
 
@@ -20,7 +20,7 @@ func versioned(version string) *corev1.ConfigMap {
 func newest(w *controller.Written[string, *corev1.ConfigMap], informed string) string {
 	var obj *corev1.ConfigMap
 	if informed != "" {
-		obj = versioned(informed)
+		obj = ofVersion(informed)
 	}
 	got, ok := w.Newest("k", obj, obj != nil)
 	if !ok {
@@ -45,7 +45,7 @@ func TestTheNewerOfWhatWasWrittenAndWhatAnInformerHasCounts(t *testing.T) {
 		"the informer has what others wrote later":     {"10", "11", 0, "11", false},
 		"a longer number is newer, not a greater text": {"10", "100", 0, "100", false},
 		"the server went back and caught up":           {"10", "9", 31 * time.Second, "9", false},
-		"it is gone again, and no watch told so":       {"10", "", 6 * time.Second, "nothing", false},
+		"it is gone again, and no watch passed so":     {"10", "", 6 * time.Second, "nothing", false},
 		"a version of the informer that is no number":  {"10", "v9", 0, "v9", false},
 		"a version of the answer that is no number":    {"v10", "9", 0, "9", false},
 	} {
@@ -53,7 +53,7 @@ func TestTheNewerOfWhatWasWrittenAndWhatAnInformerHasCounts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := controller.NewWritten[string, *corev1.ConfigMap]()
 				if c.written != "" {
-					w.Put("k", versioned(c.written))
+					w.Put("k", ofVersion(c.written))
 				}
 				time.Sleep(c.age) // of the bubble
 				if got := newest(w, c.informed); got != c.want {
@@ -67,7 +67,7 @@ func TestTheNewerOfWhatWasWrittenAndWhatAnInformerHasCounts(t *testing.T) {
 	}
 }
 
-func TestAnOwnWriteThatComesBackIsToldFromThoseOfOthers(t *testing.T) {
+func TestAnOwnWriteThatComesBackIsNotTakenForThatOfAnother(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		arrives string
@@ -82,11 +82,11 @@ func TestAnOwnWriteThatComesBackIsToldFromThoseOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := controller.NewWritten[string, *corev1.ConfigMap]()
-			if w.Arrived("k", versioned(c.arrives)) {
+			if w.Arrived("k", ofVersion(c.arrives)) {
 				t.Error("nothing was written, but it is taken for an own write")
 			}
-			w.Put("k", versioned("10"))
-			if got := w.Arrived("k", versioned(c.arrives)); got != c.own {
+			w.Put("k", ofVersion("10"))
+			if got := w.Arrived("k", ofVersion(c.arrives)); got != c.own {
 				t.Errorf("own: %v", got)
 			}
 			if got := w.Version("k"); got != c.left {
@@ -102,7 +102,7 @@ func TestAnOwnWriteThatComesBackIsToldFromThoseOfOthers(t *testing.T) {
 func TestADeletionForgetsTheWriteToTheObjectOfItsUIDOnly(t *testing.T) {
 	t.Parallel()
 	w := controller.NewWritten[string, *corev1.ConfigMap]()
-	w.Put("k", versioned("10"))
+	w.Put("k", ofVersion("10"))
 	w.Forget("k", "another")
 	if got := newest(w, ""); got != "10" {
 		t.Errorf("the deletion of another object was held against it: %s", got)
@@ -117,11 +117,11 @@ func TestADeletionForgetsTheWriteToTheObjectOfItsUIDOnly(t *testing.T) {
 func TestOwnWritesAreRememberedWithinABound(t *testing.T) {
 	t.Parallel()
 	w := controller.NewWritten[int, *corev1.ConfigMap]()
-	told := 0
-	w.OnPut = func(*corev1.ConfigMap) { told++ }
+	passed := 0
+	w.OnPut = func(*corev1.ConfigMap) { passed++ }
 	const many = 10000
 	for n := range many {
-		w.Put(n, versioned(strconv.Itoa(n+1)))
+		w.Put(n, ofVersion(strconv.Itoa(n+1)))
 	}
 	if w.Len() > many/2 {
 		t.Errorf("%d are remembered", w.Len())
@@ -129,7 +129,7 @@ func TestOwnWritesAreRememberedWithinABound(t *testing.T) {
 	if got := w.Version(many - 1); got != strconv.Itoa(many) {
 		t.Errorf("the last one is forgotten: %q", got)
 	}
-	if told != many {
-		t.Errorf("%d answers were passed on", told)
+	if passed != many {
+		t.Errorf("%d answers were passed on", passed)
 	}
 }

@@ -54,6 +54,14 @@ func (r Reverts) Again(now time.Time) Reverts {
 	return Reverts{Count: r.At(now).Count + 1, Last: now}
 }
 
+// After is what is remembered after an apply: who applies something new starts anew.
+func (r Reverts) After(a Action, now time.Time) Reverts {
+	if !a.Drift {
+		return Reverts{}
+	}
+	return r.Again(now)
+}
+
 // Delay is how long the next change is left as it is.
 func (r Reverts) Delay(now time.Time) time.Duration {
 	r = r.At(now)

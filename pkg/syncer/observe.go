@@ -22,6 +22,11 @@ type Owner struct {
 	Gates []string
 }
 
+// OwnerOf is a logical object as the owner of something below.
+func OwnerOf(obj *unstructured.Unstructured) Owner {
+	return Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil, Gates: TemplateGates(obj)}
+}
+
 // Observation is one object that controllers of the target made.
 type Observation struct {
 	Kind workload.Kind

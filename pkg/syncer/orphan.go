@@ -183,7 +183,7 @@ func (in OrphanInput) adopt() OrphanAction {
 	exists := apimeta.FindStatusCondition(in.Orphan.Status.Conditions, fleetv1alpha1.ConditionObjectExists)
 	elsewhere := exists != nil && (exists.Status == metav1.ConditionTrue || exists.Reason == fleetv1alpha1.ReasonOtherUID)
 	switch {
-	case entry == logicalLive && in.Namespace != "" && in.Namespace != physicalNamespace(in.Physical): // 13
+	case entry == logicalLive && in.Namespace != "" && in.Namespace != PhysicalNamespaceOf(in.Physical): // 13
 		return in.say(fleetv1alpha1.OrphanRefused, "OtherNamespace", what+" goes to the namespace "+in.Namespace+" of the physical cluster, and nothing is ever moved")
 	case entry == logicalLive: // 14
 		if in.Copy != nil && in.Copy.Status.State == placementv1alpha1.CopyFailed {
@@ -205,8 +205,9 @@ func (in OrphanInput) say(state fleetv1alpha1.OrphanState, reason, message strin
 	return OrphanAction{Verb: OrphanKeep, Status: status}
 }
 
-// physicalNamespace of an object, which of a namespace is itself.
-func physicalNamespace(obj *unstructured.Unstructured) string {
+// PhysicalNamespaceOf is the physical namespace that an object is in; a namespace is in
+// itself.
+func PhysicalNamespaceOf(obj *unstructured.Unstructured) string {
 	if obj.GetNamespace() != "" {
 		return obj.GetNamespace()
 	}

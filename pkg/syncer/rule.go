@@ -20,8 +20,9 @@ type Rule struct {
 	Copy *placementv1alpha1.Copy
 	// Physical is the copy; nil if it has not been seen.
 	Physical *unstructured.Unstructured
-	// Waited is how long something has waited for a quota to be counted.
-	Waited time.Duration
+	// Uncounted is since when something waits for a quota to be counted, as far as is
+	// remembered; Now is the time.
+	Uncounted, Now time.Time
 }
 
 // Standing is how far a Rule has come on a target.
@@ -40,7 +41,8 @@ const (
 // whose quota controller does not run never does.
 const counting = 10 * time.Second
 
-// Standing says how far the rule has come on a target.
+// Standing says how far the rule has come on a target, and since when something waits
+// for it to be counted, to be remembered: zero if nothing does.
 //
 //	Logical                           Copy     Physical                  then
 //	not to stay here, or going        any      any                       Holds
@@ -48,19 +50,26 @@ const counting = 10 * time.Second
 //	to stay here                      Synced   a quota, not counted yet  Counts, for a while; then Holds
 //	to stay here                      Synced   else                      Holds
 //	to stay here                      else     any                       Comes
-func (r Rule) Standing(target string) Standing {
+func (r Rule) Standing(target string) (standing Standing, uncounted time.Time) {
 	entry, ok := stamp.TargetsOf(r.Logical.GetAnnotations())[target]
 	switch {
 	case !ok || entry.State != placementv1alpha1.TargetSync || r.Logical.GetDeletionTimestamp() != nil:
-		return RuleHolds
+		return RuleHolds, time.Time{}
 	case r.Copy != nil && r.Copy.Status.State == placementv1alpha1.CopyFailed:
-		return RuleHolds
+		return RuleHolds, time.Time{}
 	case r.Copy == nil || r.Copy.Status.State != placementv1alpha1.CopySynced:
-		return RuleComes
-	case r.Kind.InSum && !enforced(r.Physical) && r.Waited <= counting:
-		return RuleCounts
+		return RuleComes, r.Uncounted
+	case !r.Kind.InSum || enforced(r.Physical):
+		return RuleHolds, time.Time{}
 	}
-	return RuleHolds
+	uncounted = r.Uncounted
+	if uncounted.IsZero() {
+		uncounted = r.Now
+	}
+	if r.Now.Sub(uncounted) > counting {
+		return RuleHolds, uncounted
+	}
+	return RuleCounts, uncounted
 }
 
 // enforced says whether a ResourceQuota of a physical cluster limits anything yet.

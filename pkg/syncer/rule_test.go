@@ -33,27 +33,31 @@ func TestWhatIsRuledWaitsUntilTheRuleHolds(t *testing.T) {
 		}
 		return u
 	}
+	began := time.Unix(1000, 0)
 	synced, here := in(placementv1alpha1.CopySynced), object(`{"east":{}}`, false)
 	for _, c := range []struct {
 		name string
 		rule Rule
 		want Standing
+		// uncounted is what is to be remembered.
+		uncounted time.Time
 	}{
-		{"not for this target", Rule{Kind: quotas, Logical: object(`{"west":{}}`, false)}, RuleHolds},
-		{"leaves this target", Rule{Kind: quotas, Logical: object(`{"east":{"state":"Removing"}}`, false), Copy: synced}, RuleHolds},
-		{"is being deleted", Rule{Kind: quotas, Logical: object(`{"east":{}}`, true)}, RuleHolds},
-		{"no record yet", Rule{Kind: limits, Logical: here}, RuleComes},
-		{"is on its way", Rule{Kind: limits, Logical: here, Copy: in(placementv1alpha1.CopyPending)}, RuleComes},
-		{"is being made again", Rule{Kind: limits, Logical: here, Copy: in(placementv1alpha1.CopyRemoving)}, RuleComes},
-		{"was refused", Rule{Kind: quotas, Logical: here, Copy: in(placementv1alpha1.CopyFailed)}, RuleHolds},
-		{"limits that are there", Rule{Kind: limits, Logical: here, Copy: synced}, RuleHolds},
-		{"a quota that is not seen yet", Rule{Kind: quotas, Logical: here, Copy: synced}, RuleCounts},
-		{"a quota that is not counted", Rule{Kind: quotas, Logical: here, Copy: synced, Physical: quota(false), Waited: counting}, RuleCounts},
-		{"a quota that nobody counts", Rule{Kind: quotas, Logical: here, Copy: synced, Physical: quota(false), Waited: counting + 1}, RuleHolds},
-		{"a quota that is counted", Rule{Kind: quotas, Logical: here, Copy: synced, Physical: quota(true)}, RuleHolds},
+		{"not for this target", Rule{Kind: quotas, Logical: object(`{"west":{}}`, false)}, RuleHolds, time.Time{}},
+		{"leaves this target", Rule{Kind: quotas, Logical: object(`{"east":{"state":"Removing"}}`, false), Copy: synced}, RuleHolds, time.Time{}},
+		{"is being deleted", Rule{Kind: quotas, Logical: object(`{"east":{}}`, true)}, RuleHolds, time.Time{}},
+		{"no record yet", Rule{Kind: limits, Logical: here}, RuleComes, time.Time{}},
+		{"is on its way", Rule{Kind: limits, Logical: here, Copy: in(placementv1alpha1.CopyPending)}, RuleComes, time.Time{}},
+		{"is being made again", Rule{Kind: limits, Logical: here, Copy: in(placementv1alpha1.CopyRemoving)}, RuleComes, time.Time{}},
+		{"was refused", Rule{Kind: quotas, Logical: here, Copy: in(placementv1alpha1.CopyFailed)}, RuleHolds, time.Time{}},
+		{"limits that are there", Rule{Kind: limits, Logical: here, Copy: synced}, RuleHolds, time.Time{}},
+		{"a quota that is not seen yet", Rule{Kind: quotas, Logical: here, Copy: synced, Now: began}, RuleCounts, began},
+		{"a quota that is not counted", Rule{Kind: quotas, Logical: here, Copy: synced, Physical: quota(false), Uncounted: began, Now: began.Add(counting)}, RuleCounts, began},
+		{"a quota that nobody counts", Rule{Kind: quotas, Logical: here, Copy: synced, Physical: quota(false), Uncounted: began, Now: began.Add(counting + 1)}, RuleHolds, began},
+		{"a quota that is counted", Rule{Kind: quotas, Logical: here, Copy: synced, Physical: quota(true), Uncounted: began, Now: began}, RuleHolds, time.Time{}},
 	} {
-		if got := c.rule.Standing("east"); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		got, uncounted := c.rule.Standing("east")
+		if got != c.want || !uncounted.Equal(c.uncounted) {
+			t.Errorf("%s: %s, uncounted since %s, want %s, %s", c.name, got, uncounted, c.want, c.uncounted)
 		}
 	}
 }

@@ -10,18 +10,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
-	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/election"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/report"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -54,45 +52,26 @@ type Config struct {
 func (c *Config) complete() {
 	c.Resync = cmp.Or(c.Resync, reportInterval)
 	if c.Identify == nil {
-		c.Identify = identify
-	}
-	if c.Plan == nil {
-		c.Plan = syncer.Plan
-	}
-	if c.Observe == nil {
-		c.Observe = syncer.Observe
+		c.Identify = election.Identify
 	}
 }
+
+const (
+	// reportInterval is how often the status is compared with what there is, by default.
+	reportInterval = 10 * time.Second
+	// registrationDelay is when a control plane is asked again that does not know the
+	// physical cluster yet.
+	registrationDelay = 500 * time.Millisecond
+)
 
 // Agent keeps the copies of one physical cluster.
 type Agent struct {
 	Config
-	target string
-	terms  terms
-	// leases renews the Lease, over a connection and at a priority of its own.
-	leases coordinationclient.CoordinationV1Interface
-	fence  fence
-	gate   *gate
-	up     upstream
-	down   physical
-	report *reporter
-}
-
-// upstream are the clients of the control plane; every context names a scope.
-type upstream struct {
-	dynamic  dynamic.Interface
-	metadata metadata.Interface
-	atoll    versioned.Interface
-	kube     kubernetes.Interface
-	server   *controller.Server
-}
-
-// physical are the clients of the physical cluster.
-type physical struct {
-	dynamic  dynamic.Interface
-	metadata metadata.Interface
-	kube     kubernetes.Interface
-	server   *controller.Server
+	election election.Election
+	gate     *connection.Gate
+	up       connection.ControlPlane
+	down     connection.Physical
+	report   *report.Reporter
 }
 
 // New makes an Agent. It does not connect: Run does, for as long as it takes.
@@ -107,28 +86,34 @@ func New(c Config) (*Agent, error) {
 		return nil, errors.New("an agent needs the kinds that there are")
 	}
 	c.complete()
-	a := &Agent{Config: c, target: c.PhysicalCluster, terms: defaultTerms()}
-	if err := a.connect(c); err != nil {
+	fence := &election.Fence{}
+	leases, err := connection.NewLeases(c.Upstream)
+	if err != nil {
 		return nil, err
 	}
-	a.up.server = controller.NewServer("control plane", c.Watching)
-	a.down.server = controller.NewServer("physical cluster", c.Watching)
+	a := &Agent{Config: c, election: election.Election{Target: c.PhysicalCluster, Leases: leases, Fence: fence, Terms: election.DefaultTerms()}}
+	if a.up, err = connection.NewControlPlane(c.Upstream, fence.Guard, c.Watching); err != nil {
+		return nil, err
+	}
+	if a.down, a.gate, err = connection.NewPhysical(c.Physical, fence.Guard, c.Watching); err != nil {
+		return nil, err
+	}
 	return a, nil
 }
 
 // Run works until ctx is done; it returns when everything that it started has
 // ended. Whatever cannot be reached is tried again for ever.
 func (a *Agent) Run(ctx context.Context) error {
-	logger := klog.FromContext(ctx).WithValues("target", a.target)
-	ctx = scope.WithTarget(klog.NewContext(ctx, logger), a.target)
+	logger := klog.FromContext(ctx).WithValues("target", a.PhysicalCluster)
+	ctx = scope.WithTarget(klog.NewContext(ctx, logger), a.PhysicalCluster)
 	for ctx.Err() == nil {
 		controlPlane, ok := a.registered(ctx)
 		if !ok {
 			break
 		}
-		me := named(a.Identify(controlPlane, a.target))
-		err := a.lead(ctx, me, a.work)
-		me.free()
+		me := election.Named(a.Identify(controlPlane, a.PhysicalCluster))
+		err := a.election.Lead(ctx, me, a.work)
+		me.Free()
 		if err != nil {
 			return err
 		}
@@ -150,32 +135,34 @@ func (a *Agent) registered(ctx context.Context) (controlPlane string, ok bool) {
 			said = err.Error()
 			klog.FromContext(ctx).Info("The control plane does not show the PhysicalCluster, will ask until it does", "err", err)
 		}
-		sleep(ctx, 5*shortDelay)
+		connection.Sleep(ctx, registrationDelay)
 	}
 	return "", false
 }
 
 func (a *Agent) readRegistration(ctx context.Context) (*fleetv1alpha1.PhysicalCluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connection.QuestionTimeout)
 	defer cancel()
-	return a.up.atoll.FleetV1alpha1().PhysicalClusters().Get(ctx, a.target, metav1.GetOptions{})
+	return a.up.Atoll.FleetV1alpha1().PhysicalClusters().Get(ctx, a.PhysicalCluster, metav1.GetOptions{})
 }
 
 // work reports and syncs until ctx is done or the physical cluster is not
 // registered any more.
 func (a *Agent) work(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	a.gate.admit("", "", false) // who it was when we last held the Lease says nothing
-	a.report = newReporter(a.target, a.Resync, a.up, a.down, a.gate)
+	a.gate.Admit("", "", false) // who it was when we last held the Lease says nothing
+	a.report = report.New(report.Config{
+		Target: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate,
+	})
 	var reports sync.WaitGroup
 	defer reports.Wait()
 	defer cancel()
 	reports.Go(func() {
 		defer cancel()
-		a.report.run(ctx)
+		a.report.Run(ctx)
 	})
-	reports.Go(func() { a.up.server.Run(ctx) })
-	reports.Go(func() { a.down.server.Run(ctx) })
+	reports.Go(func() { a.up.Server.Run(ctx) })
+	reports.Go(func() { a.down.Server.Run(ctx) })
 
 	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 7, Cap: 15 * time.Second}
 	retry := backoff
@@ -187,14 +174,14 @@ func (a *Agent) work(ctx context.Context) {
 		if time.Since(started) > time.Minute {
 			retry = backoff
 		}
-		sleep(ctx, retry.Step())
+		connection.Sleep(ctx, retry.Step())
 	}
 }
 
 // session learns who the control plane is and what the physical cluster serves,
 // and syncs until one of them changes.
 func (a *Agent) session(ctx context.Context) error {
-	world, err := a.report.await(ctx)
+	world, err := a.report.Await(ctx)
 	if err != nil {
 		return err
 	}
@@ -202,17 +189,8 @@ func (a *Agent) session(ctx context.Context) error {
 	defer cancel()
 	s := newSession(a, world)
 	go func() { // ends with ctx, which ends with the session
-		a.report.changed(ctx, s.kinds, world)
+		a.report.Changed(ctx, s.view.Kinds, world)
 		cancel()
 	}()
 	return s.run(ctx)
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

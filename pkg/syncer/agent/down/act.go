@@ -1,0 +1,173 @@
+package down
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// act does one action and puts what it learned into the input of the next plan.
+func (p *pass) act(ctx context.Context, a syncer.Action) error {
+	switch a.Verb {
+	case syncer.WriteCopy:
+		return p.writeCopy(ctx, a.Copy)
+	case syncer.Look:
+		return p.look(ctx)
+	case syncer.CreateNamespace:
+		return p.createNamespace(ctx)
+	case syncer.Apply:
+		return p.apply(ctx, a)
+	case syncer.Delete:
+		return p.delete(ctx, a)
+	case syncer.AskServer:
+		return p.ask(ctx, a.UID)
+	case syncer.Report:
+		var err error
+		p.after, err = p.Orphans.Found(ctx, p.kind, p.key)
+		return err
+	}
+	return fmt.Errorf("unknown verb %q", a.Verb)
+}
+
+// createNamespace reconciles the Namespace of the object here and now, so that
+// the first object in it does not wait for a queue.
+func (p *pass) createNamespace(ctx context.Context) error {
+	key := view.KeyOfNamespace(p.key.Request.Cluster, p.key.Request.Namespace)
+	if _, err := p.Reconcile(ctx, key); err != nil {
+		return fmt.Errorf("making the physical namespace: %w", err)
+	}
+	p.in.Namespace = p.namespace()
+	if p.in.Namespace.State != syncer.NamespaceAbsent {
+		return nil
+	}
+	if c, ok := p.View.Copy(key); ok {
+		if p.in.Failure = syncer.NamespaceFailed(c); p.in.Failure != nil {
+			return nil
+		}
+	}
+	return errAgain
+}
+
+// neverVersion is a resource version that no object has: etcd begins to count at 1
+// with its own first entry.
+const neverVersion = "1"
+
+// apply sends the object under our field manager. An existing one is named by
+// UID. A new one must not exist: it is sent with a resource version that none
+// has, which a create ignores, while whatever appeared since we looked answers
+// with a conflict, and we look again. Without it the apply would merge into the
+// object of somebody else.
+func (p *pass) apply(ctx context.Context, a syncer.Action) error {
+	exists := a.Object.GetUID() != ""
+	if !exists && workload.Ruled(p.kind) {
+		if ruled, err := p.ruled(ctx); err != nil || !ruled {
+			return cmp.Or(err, errAgain)
+		}
+	}
+	if !exists {
+		a.Object.SetResourceVersion(neverVersion)
+	}
+	body, err := json.Marshal(a.Object.Object)
+	if err != nil {
+		return fmt.Errorf("encoding: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	obj, err := p.physicalClient().Patch(ctx, a.Object.GetName(), types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: syncer.FieldManager, Force: ptr.To(exists)})
+	if err != nil {
+		return p.refusal(ctx, err)
+	}
+	p.View.WrittenBelow.Put(p.key, obj)
+	p.in.Physical, p.in.Unseen, p.in.Applied, p.in.Settled = obj, false, true, syncer.Fingerprint(obj)
+	p.in.Reverts = p.in.Reverts.After(a, p.in.Now)
+	p.memory.change(p.key, func(r *remembered) { r.settled, r.reverts = p.in.Settled, p.in.Reverts })
+	if a.Drift {
+		p.in.Reverted++
+		klog.FromContext(ctx).Info("Reverted a change on the physical cluster")
+	}
+	return nil
+}
+
+// refusal turns the answer of the physical cluster into input for the next plan;
+// silence is returned as the error that it is.
+func (p *pass) refusal(ctx context.Context, err error) error {
+	if apierrors.IsConflict(err) {
+		if err := p.look(ctx); err != nil {
+			return err
+		}
+		p.View.WrittenBelow.Forget(p.key, uidOf(p.in.Physical))
+		return nil // plan again with what is really there
+	}
+	if syncer.IsNamespaceGone(err) && !p.in.Ref.IsNamespace() {
+		if err := p.namespaceGone(ctx); err != nil {
+			return err
+		}
+		return errAgain
+	}
+	failure, refused := syncer.RefusalOf(err, p.kind.Kind)
+	if !refused {
+		return fmt.Errorf("writing to the physical cluster: %w", err)
+	}
+	p.in.Failure = &failure
+	return nil
+}
+
+// delete removes the object with the UID, and looks whether it is gone at once.
+func (p *pass) delete(ctx context.Context, a syncer.Action) error {
+	name := p.in.Physical.GetName()
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	err := p.physicalClient().Delete(ctx, name, metav1.DeleteOptions{
+		Preconditions:      &metav1.Preconditions{UID: &a.UID},
+		PropagationPolicy:  &a.Propagation,
+		GracePeriodSeconds: a.Grace,
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return p.refusal(ctx, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Deleted on the physical cluster", "uid", a.UID, "why", a.Why)
+	p.View.WrittenBelow.Forget(p.key, a.UID)
+	p.memory.change(p.key, func(r *remembered) { r.settled = "" })
+	p.in.Settled, p.in.Applied, p.in.Failure = "", false, nil
+	if err := p.look(ctx); err != nil {
+		return err
+	}
+	if p.in.Physical != nil {
+		p.View.WrittenBelow.Put(p.key, p.in.Physical)
+	}
+	return nil
+}
+
+// carryGates gives the copy of a pod of a user the conditions that somebody set above.
+func (p *pass) carryGates(ctx context.Context) error {
+	if !p.kind.IsPod() || p.after > 0 || p.in.Failure != nil {
+		return nil
+	}
+	patch := syncer.CopiedGatesBelow(p.in.Logical, p.in.Physical)
+	if patch == nil {
+		return nil
+	}
+	_, err := connection.PatchStatus(ctx, p.physicalClient(), p.in.Physical.GetName(), patch)
+	return err
+}
+
+func uidOf(obj *unstructured.Unstructured) types.UID {
+	if obj == nil {
+		return ""
+	}
+	return obj.GetUID()
+}

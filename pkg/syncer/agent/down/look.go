@@ -1,0 +1,110 @@
+package down
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+)
+
+// look asks the physical cluster itself.
+func (p *pass) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	r := p.physicalRequest()
+	informed, _ := p.View.Physical(p.key.Resource, r)
+	obj, err := p.physicalClient().Get(ctx, r.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		p.View.Gone(p.key.Resource, informed)
+		p.in.Physical = nil
+	case err != nil:
+		return fmt.Errorf("looking for the copy: %w", err)
+	default:
+		p.in.Physical = obj
+	}
+	p.in.Unseen, p.stray = false, p.in.Physical != nil
+	return nil
+}
+
+// physicalRequest names the copy.
+func (p *pass) physicalRequest() controller.Request {
+	if p.in.Ref.IsNamespace() {
+		return controller.Request{Name: p.in.Namespace.Name}
+	}
+	return controller.Request{Namespace: p.in.Namespace.Name, Name: p.key.Request.Name}
+}
+
+func (p *pass) physicalClient() dynamic.ResourceInterface {
+	c := p.Down.Dynamic.Resource(p.key.Resource)
+	if p.in.Ref.IsNamespace() {
+		return c
+	}
+	return c.Namespace(p.in.Namespace.Name)
+}
+
+// logicalClient reads what the target sees of the control plane.
+func (p *pass) logicalClient() dynamic.ResourceInterface {
+	c := p.Up.Dynamic.Resource(p.key.Resource)
+	if p.in.Ref.IsNamespace() {
+		return c
+	}
+	return c.Namespace(p.key.Request.Namespace)
+}
+
+// ask finds out whether the object with uid still exists, from a server that
+// still knows of its Copy: a server that has forgotten both, one that is another
+// one, or one without the logical cluster has no say.
+func (p *pass) ask(ctx context.Context, uid types.UID) error {
+	c, err := p.Up.Atoll.PlacementV1alpha1().Copies(p.in.Copy.Namespace).Get(ctx, p.in.Copy.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		p.View.WrittenCopies.Forget(p.key, p.in.Copy.UID)
+		return errAgain
+	case err != nil:
+		return fmt.Errorf("asking the server for the copy: %w", err)
+	case c.UID != p.in.Copy.UID || c.Spec.Object.UID != uid:
+		p.View.WrittenCopies.Put(p.key, c)
+		return errAgain
+	}
+	obj, err := p.logicalClient().Get(ctx, p.key.Request.Name, metav1.GetOptions{})
+	switch {
+	case syncer.IsGone(err, p.key.Resource.GroupResource(), p.key.Request.Name):
+		p.in.Gone = uid
+		return nil
+	case err != nil:
+		return fmt.Errorf("asking the server for the object: %w", err)
+	case obj.GetUID() != uid:
+		p.in.Gone = uid
+		return nil
+	}
+	return errAgain // it is there: our view of it will come
+}
+
+// namespaceGone: an object was refused because its namespace does not exist. If the
+// namespace itself does not either, it is made again.
+func (p *pass) namespaceGone(ctx context.Context) error {
+	name := p.in.Namespace.Name
+	key := view.KeyOfNamespace(p.key.Request.Cluster, p.key.Request.Namespace)
+	obj, known := p.View.CopyBelow(key, controller.Request{Name: name})
+	_, err := p.Down.Dynamic.Resource(view.Namespaces).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return nil // made meanwhile
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("looking for the physical namespace: %w", err)
+	}
+	if known {
+		p.View.WrittenBelow.Forget(key, obj.GetUID())
+		p.View.Gone(view.Namespaces, obj)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package down
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+)
+
+// read gathers the input from the view. If that does not have the copy, that says
+// little: one without our label, or somebody else's object, may be in its place.
+func (p *pass) read() {
+	known := p.memory.get(p.key)
+	p.in = syncer.Input{
+		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds,
+		Settled: known.settled, Reverts: known.reverts, Now: time.Now(),
+		Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
+	}
+	if obj, ok := p.View.Object(p.key); ok {
+		p.in.Logical = obj
+	}
+	if c, ok := p.View.Copy(p.key); ok {
+		p.in.Copy = c
+	}
+	if p.in.Copy != nil && p.in.Copy.Status.State == placementv1alpha1.CopyRemoved {
+		return // nothing is done until the server took note
+	}
+	p.in.Namespace = p.namespace()
+	if len(p.kind.Replicas) > 0 && p.in.Logical != nil {
+		p.in.Scaled = syncer.Scaled(p.View.Target, p.View.Scalers(p.key))
+	}
+	if p.in.Ref.IsNamespace() {
+		p.in.Contents = p.contents()
+	}
+	p.readPhysical()
+}
+
+func (p *pass) readPhysical() {
+	if !p.View.Served(p.key.Resource) {
+		if p.in.Logical != nil {
+			p.in.Failure = syncer.NotServed(p.key.Resource)
+		}
+		return
+	}
+	marked := view.First(p.View.Marked(p.key))
+	if p.in.Namespace.Name == "" {
+		// No record says where; what carries the mark of the object does.
+		if marked != nil {
+			p.in.Physical = marked
+			p.in.Namespace = syncer.Namespace{Name: syncer.PhysicalNamespaceOf(marked), State: syncer.NamespaceReady}
+		}
+		return
+	}
+	if obj, ok := p.View.CopyBelow(p.key, p.physicalRequest()); ok {
+		p.in.Physical = obj
+		return
+	}
+	if p.in.Logical == nil && p.in.Copy == nil {
+		p.in.Physical = marked
+		return
+	}
+	p.in.Unseen = true
+}
+
+// namespace finds where the copy goes, and what is known of that without asking.
+func (p *pass) namespace() syncer.Namespace {
+	logical, _ := p.View.Namespace(p.key.Request.Cluster, p.in.Ref.LogicalNamespace())
+	place := syncer.PlaceOf(p.in, logical)
+	if place.Name == "" || p.in.Ref.IsNamespace() {
+		return syncer.Namespace{Name: place.Name, State: syncer.NamespaceReady}
+	}
+	key := view.KeyOfNamespace(p.key.Request.Cluster, p.key.Request.Namespace)
+	below, _ := p.View.CopyBelow(key, controller.Request{Name: place.Name})
+	return place.In(below)
+}
+
+// contents counts what keeps a physical namespace: Copies in it whose objects
+// may still be there.
+func (p *pass) contents() int {
+	n := 0
+	for key, c := range p.View.CopiesIn(p.key.Request.Cluster, p.key.Request.Name) {
+		if key != p.key && c.Status.State != placementv1alpha1.CopyRemoved {
+			n++
+		}
+	}
+	return n
+}
+
+var runtimeClasses = nodev1.SchemeGroupVersion.WithResource("runtimeclasses")
+
+// readRuntimeClasses asks for what the physical cluster offers, for an object whose
+// pods need a runtime of their own: few do.
+func (p *pass) readRuntimeClasses(ctx context.Context) error {
+	if p.in.Logical == nil || syncer.RuntimeHandler(p.in.Logical) == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	list, err := p.Down.Dynamic.Resource(runtimeClasses).List(ctx, metav1.ListOptions{})
+	switch {
+	case syncer.IsSilence(err):
+		return fmt.Errorf("listing runtime classes: %w", err)
+	case err != nil: // who may not see them is offered none
+		klog.FromContext(ctx).V(2).Info("Listing runtime classes failed", "err", err)
+		return nil
+	}
+	p.in.RuntimeClasses = syncer.ByHandler(list.Items)
+	return nil
+}

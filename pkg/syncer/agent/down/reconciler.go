@@ -1,0 +1,155 @@
+package down
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// maxSteps bounds one pass over an object; the longest legitimate one (a Job
+// made again in a new namespace) takes seven.
+const maxSteps = 12
+
+// errAgain ends a pass: what was read is outdated.
+var errAgain = errors.New("read again")
+
+// Config is what a Reconciler works with.
+type Config struct {
+	View *view.View
+	Up   connection.ControlPlane
+	Down connection.Physical
+	// Plan decides; default syncer.Plan.
+	Plan func(syncer.Input) []syncer.Action
+	// Confirm returns an error unless who answers below is the cluster that is meant:
+	// it is asked before something is acknowledged that cannot be taken back.
+	Confirm func(context.Context) error
+	// Forbidden is called when the control plane refuses a Copy.
+	Forbidden func()
+	// Orphans takes note of what is below without an object or a record above.
+	Orphans Orphans
+}
+
+// Orphans lists what belongs to nothing.
+type Orphans interface {
+	// Found: what carries the mark of the object has neither that nor a Copy. It
+	// returns when to look again.
+	Found(ctx context.Context, kind workload.Kind, key view.ObjectKey) (time.Duration, error)
+	// Settled: there is nothing wrong with the object.
+	Settled(key view.ObjectKey)
+}
+
+// Reconciler keeps copies.
+type Reconciler struct {
+	Config
+	memory memory
+	making keyedMutex
+	// refused and silent are how long to wait for what was refused, or not answered.
+	refused, silent workqueue.TypedRateLimiter[view.ObjectKey]
+}
+
+// New makes a Reconciler.
+func New(c Config) *Reconciler {
+	if c.Plan == nil {
+		c.Plan = syncer.Plan
+	}
+	return &Reconciler{
+		Config:  c,
+		refused: workqueue.NewTypedItemExponentialFailureRateLimiter[view.ObjectKey](time.Second, 2*time.Minute),
+		silent:  workqueue.NewTypedItemExponentialFailureRateLimiter[view.ObjectKey](50*time.Millisecond, 15*time.Second),
+	}
+}
+
+// Reconcile brings one object and its copy together: read, plan, act, until
+// there is nothing to do.
+func (r *Reconciler) Reconcile(ctx context.Context, key view.ObjectKey) (controller.Result, error) {
+	kind, ok := r.View.PlacedKind(key.Resource)
+	if !ok {
+		return controller.Result{}, nil
+	}
+	if kind.Role == workload.Container {
+		// What is put into a namespace makes it, beside the queue.
+		defer r.making.lock(key)()
+	}
+	pass := &pass{Reconciler: r, key: key, kind: kind}
+	err := pass.run(ctx)
+	switch {
+	case errors.Is(err, errAgain):
+		return controller.Result{RequeueAfter: r.silent.When(key)}, nil
+	case syncer.IsSilence(err):
+		klog.FromContext(ctx).V(2).Info("No answer, will try again", "err", err)
+		return controller.Result{RequeueAfter: r.silent.When(key)}, nil
+	case err != nil:
+		return controller.Result{}, err
+	}
+	r.silent.Forget(key)
+	return controller.Result{RequeueAfter: pass.after}, nil
+}
+
+// pass is one run over one object.
+type pass struct {
+	*Reconciler
+	key  view.ObjectKey
+	kind workload.Kind
+	in   syncer.Input
+	// after is when to look again, if nothing changes.
+	after time.Duration
+	// stray: the physical cluster has something in the place of the copy that the
+	// informer lacks, as after a list that came back short. It will say nothing
+	// when that changes or goes.
+	stray bool
+}
+
+func (p *pass) run(ctx context.Context) error {
+	p.read()
+	if err := p.readRuntimeClasses(ctx); err != nil {
+		return err
+	}
+	for range maxSteps {
+		actions := p.Plan(p.in)
+		if len(actions) == 0 {
+			p.done()
+			return p.carryGates(ctx)
+		}
+		for _, action := range actions {
+			if err := p.act(ctx, action); err != nil {
+				return err
+			}
+			if p.in.Failure != nil && action.Verb != syncer.WriteCopy {
+				break // plan again with the failure
+			}
+		}
+		if p.after > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("no end after %d steps: %w", maxSteps, errAgain)
+}
+
+// done forgets what was only of interest while something was wrong.
+func (p *pass) done() {
+	p.Orphans.Settled(p.key)
+	outcome := syncer.OutcomeOf(p.in)
+	if outcome.Retry {
+		p.after = p.refused.When(p.key)
+		return
+	}
+	p.refused.Forget(p.key)
+	p.after = max(p.View.WrittenCopies.Outstanding(p.key), p.View.WrittenBelow.Outstanding(p.key))
+	if p.stray {
+		p.after = cmp.Or(p.after, syncer.UnwatchedInterval)
+	}
+	if outcome.Forget {
+		p.memory.forget(p.key)
+	}
+}

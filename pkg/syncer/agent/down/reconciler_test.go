@@ -1,0 +1,259 @@
+package down
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view/viewtest"
+)
+
+// appliesAsServers makes applies of the fake server below answer as a server does: with
+// the object, a UID, and a version that grows; what it is given is noted.
+func (f *fixture) appliesAsServers(t *testing.T) *[]string {
+	t.Helper()
+	var applied []string
+	version := 100
+	f.Below.PrependReactor("patch", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		p := a.(clienttesting.PatchAction)
+		if p.GetPatchType() != types.ApplyPatchType {
+			return false, nil, nil
+		}
+		obj := &unstructured.Unstructured{}
+		if err := json.Unmarshal(p.GetPatch(), &obj.Object); err != nil {
+			t.Error(err)
+		}
+		existing, err := f.Below.Tracker().Get(p.GetResource(), p.GetNamespace(), p.GetName())
+		switch {
+		case err == nil && obj.GetUID() == "":
+			return true, nil, apierrors.NewConflict(p.GetResource().GroupResource(), p.GetName(), errors.New("it is there")) // see neverVersion
+		case err == nil:
+			obj.SetUID(existing.(*unstructured.Unstructured).GetUID())
+		default:
+			obj.SetUID(types.UID("below-" + p.GetName()))
+		}
+		version++
+		obj.SetResourceVersion(strconv.Itoa(version))
+		obj.SetNamespace(p.GetNamespace())
+		applied = append(applied, p.GetResource().Resource+" "+p.GetName())
+		if err == nil {
+			return true, obj, f.Below.Tracker().Update(p.GetResource(), obj, p.GetNamespace())
+		}
+		return true, obj, f.Below.Tracker().Create(p.GetResource(), obj, p.GetNamespace())
+	})
+	return &applied
+}
+
+func TestAnObjectBecomesACopyInItsNamespaceAndIsRecorded(t *testing.T) {
+	namespace, config := viewtest.Namespace(), viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`)
+	f := newFixture(t, []runtime.Object{namespace, config}, nil)
+	applied := f.appliesAsServers(t)
+	f.Watch(t)
+	key := viewtest.KeyOf("ConfigMap", "web", "conf")
+	for f.Record(t, key) == nil || f.Record(t, key).Status.State != placementv1alpha1.CopySynced {
+		if after := f.reconcile(t, key); after > 10*time.Second {
+			t.Fatalf("it is looked at again only after %s", after)
+		}
+		time.Sleep(time.Millisecond) // the pace of reports
+	}
+	if diff := cmp.Diff([]string{"namespaces " + viewtest.PhysicalSpace, "configmaps conf"}, *applied); diff != "" {
+		t.Errorf("applied (-want +got)\n%s", diff)
+	}
+	got := f.Record(t, key)
+	if got.Status.PhysicalUID != "below-conf" || got.Status.PhysicalNamespace != viewtest.PhysicalSpace || got.Spec.Object.UID != "c" {
+		t.Errorf("recorded: %+v %+v", got.Spec, got.Status)
+	}
+	if n := viewtest.Count(f.Below, "get"); n != 0 {
+		t.Errorf("the physical cluster was asked %d times for what nobody has made yet", n)
+	}
+}
+
+func TestACopyThatTheWatchDoesNotKnowIsLookedAtAgain(t *testing.T) {
+	namespace, config := viewtest.Namespace(), viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`)
+	physicalConfig := viewtest.CopyOf(config, "below-c")
+	f := newFixture(t, []runtime.Object{namespace, config}, []runtime.Object{viewtest.CopyOf(namespace, "below-n"), physicalConfig})
+	key := viewtest.KeyOf("ConfigMap", "web", "conf")
+	f.memory.change(key, func(r *remembered) { r.settled = syncer.Fingerprint(physicalConfig) })
+	f.Below.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		short := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMapList"}}
+		short.SetResourceVersion("1000")
+		return true, short, nil
+	})
+	f.Below.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "conf", errors.New("it is there")) // see neverVersion
+	})
+	f.Watch(t)
+	if after := f.reconcile(t, key); after > 10*time.Second {
+		t.Errorf("while the Copy has not come back, it is looked at again after %s", after)
+	}
+	if state := f.Record(t, key).Status.State; state != placementv1alpha1.CopySynced {
+		t.Fatalf("the Copy is %s", state)
+	}
+	f.World.WrittenCopies.Forget(key, f.Record(t, key).UID) // it came back
+	viewtest.Eventually(t, "the watch has the Copy", func() bool {
+		c, ok := f.World.Copy(key)
+		return ok && c.Status.State == placementv1alpha1.CopySynced
+	})
+	if after := f.reconcile(t, key); after != syncer.UnwatchedInterval {
+		t.Errorf("looked at again after %s, not %s", after, syncer.UnwatchedInterval)
+	}
+}
+
+func TestANamespaceThatVanishesMeanwhileIsNoError(t *testing.T) {
+	namespace, config := viewtest.Namespace(), viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`)
+	f := newFixture(t, []runtime.Object{namespace, config}, nil)
+	f.Records.PrependReactor("create", "copies", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "web")
+	})
+	f.Watch(t)
+	for _, key := range []view.ObjectKey{viewtest.KeyOf("Namespace", "", "web"), viewtest.KeyOf("ConfigMap", "web", "conf")} {
+		if result, err := f.Reconcile(f.Ctx, key); err != nil || result.RequeueAfter == 0 {
+			t.Errorf("%s: %v %v", key, result, err)
+		}
+	}
+}
+
+// A physical cluster that was restored from a backup lacks namespaces that its watch
+// never reported as gone.
+func TestAPhysicalNamespaceThatIsNotFoundIsMadeAgainThoughTheWatchHasIt(t *testing.T) {
+	namespace, config := viewtest.Namespace(), viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`)
+	space := viewtest.CopyOf(namespace, "below-n")
+	space.SetAnnotations(map[string]string{placementv1alpha1.UIDAnnotation: string(namespace.GetUID())})
+	f := newFixture(t, []runtime.Object{namespace, config}, []runtime.Object{space})
+	absent := func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, viewtest.PhysicalSpace)
+	}
+	f.Below.PrependReactor("patch", "configmaps", absent)
+	f.Below.PrependReactor("get", "namespaces", absent)
+	f.Watch(t)
+	key := viewtest.KeyOf("ConfigMap", "web", "conf")
+	if after := f.reconcile(t, key); after == 0 {
+		t.Error("it is not tried again")
+	}
+	if _, ok := f.World.Physical(view.Namespaces, controller.Request{Name: viewtest.PhysicalSpace}); ok {
+		t.Error("the watch is believed over the answer")
+	}
+	f.reconcile(t, key)
+	for _, a := range f.Below.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok && a.GetResource() == view.Namespaces && p.GetName() == viewtest.PhysicalSpace {
+			return
+		}
+	}
+	t.Error("the namespace was not made again")
+}
+
+func TestARemovalIsNotAcknowledgedOnTheWordOfAnotherCluster(t *testing.T) {
+	config := viewtest.Deleting(viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`))
+	recorded := viewtest.Copy(config, placementv1alpha1.CopyStatus{
+		State: placementv1alpha1.CopySynced, PhysicalNamespace: viewtest.PhysicalSpace, PhysicalUID: "below-c",
+	})
+	f := newFixture(t, []runtime.Object{viewtest.Namespace(), config}, nil, recorded)
+	f.Watch(t)
+	key := viewtest.KeyOf("ConfigMap", "web", "conf")
+	f.confirmed = errors.New("another cluster answers")
+	f.reconcile(t, key)
+	if got := f.Record(t, key).Status.State; got != placementv1alpha1.CopySynced {
+		t.Errorf("the Copy is %s", got)
+	}
+	f.confirmed = nil
+	f.reconcile(t, key)
+	if got := f.Record(t, key).Status.State; got != placementv1alpha1.CopyRemoved {
+		t.Errorf("the Copy is %s", got)
+	}
+}
+
+// A quota without a status lets everything in: what a controller below would make at
+// once waits until the physical cluster has counted.
+func TestWhatAQuotaRulesWaitsUntilItIsCounted(t *testing.T) {
+	quota := viewtest.Logical("ResourceQuota", "web", "small", "up-quota", `{"east":{}}`)
+	app := viewtest.Logical("Deployment", "web", "app", "up-app", `{"east":{}}`)
+	space := viewtest.Object("Namespace", "", viewtest.PhysicalSpace, "down-space")
+	space.SetAnnotations(map[string]string{placementv1alpha1.UIDAnnotation: string(viewtest.Namespace().GetUID())})
+	below := viewtest.CopyOf(quota, "down-quota")
+	hard := map[string]any{"hard": map[string]any{"pods": "2"}}
+	below.Object["spec"] = hard
+	record := viewtest.Copy(quota, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced})
+	f := newFixture(t, []runtime.Object{viewtest.Namespace(), quota, app}, []runtime.Object{space, below}, record)
+	f.Watch(t)
+	p := &pass{Reconciler: f.Reconciler, key: viewtest.KeyOf("Deployment", "web", "app"), kind: viewtest.Kind("Deployment")}
+	p.read()
+	ruled := func() bool {
+		is, err := p.ruled(f.Ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		return is
+	}
+	if ruled() {
+		t.Fatal("nothing has been counted, but the Deployment does not wait")
+	}
+	counted := below.DeepCopy()
+	counted.Object["status"] = hard
+	gvr := viewtest.Kind("ResourceQuota").GroupVersionResource()
+	if _, err := f.Below.Resource(gvr).Namespace(viewtest.PhysicalSpace).Update(f.Ctx, counted, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	viewtest.Eventually(t, "the quota is counted, and the Deployment goes on", ruled)
+}
+
+func TestWhatNothingAboveKnowsIsReportedAndLeftAlone(t *testing.T) {
+	stray := viewtest.CopyOf(viewtest.Logical("ConfigMap", "web", "conf", "gone", `{"east":{}}`), "below-c")
+	f := newFixture(t, nil, []runtime.Object{stray})
+	f.Watch(t)
+	key := viewtest.KeyOf("ConfigMap", "web", "conf")
+	if after := f.reconcile(t, key); after != time.Hour {
+		t.Errorf("looked at again after %s, not when the list of orphans says", after)
+	}
+	if diff := cmp.Diff([]view.ObjectKey{key}, f.found); diff != "" {
+		t.Errorf("reported (-want +got)\n%s", diff)
+	}
+	if n := viewtest.Count(f.Below, "delete") + viewtest.Count(f.Below, "patch"); n != 0 {
+		t.Errorf("%d writes to the physical cluster", n)
+	}
+}
+
+func TestAnOrphanInTheWayOfANewObjectIsNotReplaced(t *testing.T) {
+	namespace, config := viewtest.Namespace(), viewtest.Logical("ConfigMap", "web", "conf", "new", `{"east":{}}`)
+	stray := viewtest.CopyOf(viewtest.Logical("ConfigMap", "web", "conf", "gone", `{"east":{}}`), "below-c")
+	o, _ := syncer.NewOrphan(viewtest.Target, viewtest.ControlPlane, viewtest.Kind("ConfigMap"), stray)
+	f := newFixture(t, []runtime.Object{namespace, config}, []runtime.Object{viewtest.CopyOf(namespace, "below-n"), stray}, o)
+	f.Watch(t)
+	key := viewtest.KeyOf("ConfigMap", "web", "conf")
+	f.reconcile(t, key)
+	if got := f.Record(t, key).Status.Reason; got != syncer.ReasonOrphanInTheWay {
+		t.Errorf("the Copy says %s", got)
+	}
+	if n := viewtest.Count(f.Below, "delete"); n != 0 {
+		t.Errorf("%d deletions on the physical cluster", n)
+	}
+}
+
+func TestAControlPlaneThatForbidsARecordIsReportedOn(t *testing.T) {
+	namespace, config := viewtest.Namespace(), viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`)
+	f := newFixture(t, []runtime.Object{namespace, config}, nil)
+	f.Records.PrependReactor("create", "copies", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "copies"}, "conf", errors.New("given up"))
+	})
+	f.Watch(t)
+	if _, err := f.Reconcile(f.Ctx, viewtest.KeyOf("ConfigMap", "web", "conf")); err == nil {
+		t.Error("no error")
+	}
+	if f.forbidden != 1 || viewtest.Count(f.Below, "patch") != 0 {
+		t.Errorf("reported %d times, and %d applies without a record", f.forbidden, viewtest.Count(f.Below, "patch"))
+	}
+}

@@ -1,0 +1,291 @@
+package orphans
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	// interval is how often an orphan is looked at without an event, and removalInterval
+	// one that is being removed.
+	interval        = 10 * time.Minute
+	removalInterval = 5 * time.Second
+)
+
+// Config is what a Reconciler works with.
+type Config struct {
+	View *view.View
+	Up   connection.ControlPlane
+	Down connection.Physical
+	// Counted is called with how many orphans there are.
+	Counted func(fleetv1alpha1.OrphanCounts)
+}
+
+// Reconciler lists orphans and carries out the orders for them.
+type Reconciler struct {
+	Config
+	mu sync.Mutex
+	// unlisted are the objects of which the list has no room for what is below.
+	unlisted map[view.ObjectKey]bool
+}
+
+// New makes a Reconciler.
+func New(c Config) *Reconciler { return &Reconciler{Config: c, unlisted: map[view.ObjectKey]bool{}} }
+
+// Count reports how many orphans there are, listed or not.
+func (r *Reconciler) Count() {
+	r.mu.Lock()
+	unlisted := int32(len(r.unlisted))
+	r.mu.Unlock()
+	counts := fleetv1alpha1.OrphanCounts{Found: unlisted, Undecided: unlisted}
+	for _, o := range r.View.Orphans() {
+		counts.Found++
+		if o.Spec.Order == "" {
+			counts.Undecided++
+		}
+	}
+	r.Counted(counts)
+}
+
+// remember notes whether the list has no room for what is below of an object.
+func (r *Reconciler) remember(key view.ObjectKey, unlisted bool) {
+	r.mu.Lock()
+	changed := r.unlisted[key] != unlisted
+	if unlisted {
+		r.unlisted[key] = true
+	} else {
+		delete(r.unlisted, key)
+	}
+	r.mu.Unlock()
+	if changed {
+		r.Count()
+	}
+}
+
+// Settled says that there is nothing wrong with an object.
+func (r *Reconciler) Settled(key view.ObjectKey) { r.remember(key, false) }
+
+// Found lists everything that carries the mark of an object that has neither an object
+// nor a Copy above, and says when to look again.
+func (r *Reconciler) Found(ctx context.Context, kind workload.Kind, key view.ObjectKey) (time.Duration, error) {
+	for _, obj := range r.View.Marked(key) {
+		if r.View.IsMirrored(key.Resource, obj.GetUID()) || len(r.View.OrphansByUID(obj.GetUID())) > 0 {
+			continue
+		}
+		if len(r.View.Orphans()) >= fleetv1alpha1.MaxOrphans {
+			r.remember(key, true)
+			return interval, nil
+		}
+		if err := r.list(ctx, kind, obj); err != nil {
+			return 0, err
+		}
+	}
+	r.remember(key, false)
+	return interval, nil
+}
+
+func (r *Reconciler) list(ctx context.Context, kind workload.Kind, obj *unstructured.Unstructured) error {
+	o, ok := syncer.NewOrphan(r.View.Target, r.View.ControlPlane, kind, obj)
+	if !ok {
+		return nil
+	}
+	_, err := r.Up.Atoll.FleetV1alpha1().Orphans().Create(scope.WithCluster(ctx, scope.Root), o, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("listing an orphan: %w", err)
+	}
+	klog.FromContext(ctx).Info("Found an object of ours without an object or a record in the control plane, leaving it until there is an order",
+		"uid", obj.GetUID(), "orphan", o.Name)
+	return nil
+}
+
+// Reconcile brings one Orphan up to date: whether it is one, and what becomes of its
+// order.
+func (r *Reconciler) Reconcile(ctx context.Context, name string) (controller.Result, error) {
+	o, ok := r.View.Orphan(controller.Request{Cluster: scope.Root, Name: name})
+	if !ok || o.DeletionTimestamp != nil {
+		return controller.Result{}, nil
+	}
+	kind, ok := r.View.KindOfOrphan(o)
+	if !ok || !r.View.Served(kind.GroupVersionResource()) {
+		return controller.Result{RequeueAfter: interval}, nil // nothing can be said about it
+	}
+	err := r.settle(ctx, kind, o)
+	switch {
+	case apierrors.IsConflict(err), syncer.IsSilence(err):
+		return controller.Result{RequeueAfter: removalInterval}, nil
+	case err != nil:
+		return controller.Result{}, err
+	case o.Spec.Order == fleetv1alpha1.OrphanRemove:
+		return controller.Result{RequeueAfter: removalInterval}, nil
+	}
+	return controller.Result{RequeueAfter: interval}, nil
+}
+
+func (r *Reconciler) settle(ctx context.Context, kind workload.Kind, o *fleetv1alpha1.Orphan) error {
+	in, err := r.read(ctx, kind, o)
+	if err != nil {
+		return err
+	}
+	a := syncer.PlanOrphan(in)
+	if a.Verb == syncer.OrphanDelete {
+		// The last word is that of the server about what is placed here, now.
+		if in.Logical, err = r.claimed(ctx, kind, o); err != nil {
+			return err
+		}
+		a = syncer.PlanOrphan(in)
+	}
+	if a.Verb == syncer.OrphanDelete {
+		if in.Failure, err = r.delete(ctx, in); err != nil {
+			return err
+		}
+		a = syncer.PlanOrphan(in)
+	}
+	ctx = scope.WithCluster(ctx, scope.Root)
+	client := r.Up.Atoll.FleetV1alpha1().Orphans()
+	if a.Verb == syncer.OrphanDrop {
+		err := client.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.UID))})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing an Orphan: %w", err)
+		}
+		return nil
+	}
+	if equality.Semantic.DeepEqual(o.Status, a.Status) {
+		return nil
+	}
+	written := o.DeepCopy()
+	written.Status = a.Status
+	if _, err := client.UpdateStatus(ctx, written, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status of an Orphan: %w", err)
+	}
+	return nil
+}
+
+// read gathers what is known; that the physical cluster does not have it any
+// more says the physical cluster itself.
+func (r *Reconciler) read(ctx context.Context, kind workload.Kind, o *fleetv1alpha1.Orphan) (in syncer.OrphanInput, err error) {
+	gvr := kind.GroupVersionResource()
+	in = syncer.OrphanInput{Target: r.View.Target, ControlPlane: r.View.ControlPlane, Kind: kind, Orphan: o}
+	in.Physical = r.View.PhysicalByUID(gvr, o.Spec.Object.UID)
+	if in.Physical == nil {
+		if in.Physical, err = r.look(ctx, kind, o); err != nil || in.Physical == nil {
+			return in, err
+		}
+	}
+	in.Mirrored = r.View.IsMirrored(gvr, o.Spec.Object.UID)
+	key, _ := r.View.KeyOfClaim(o)
+	if c, ok := r.View.Copy(key); ok {
+		in.Copy = c
+	}
+	in.Logical, _ = r.View.Object(key)
+	if namespace, ok := r.View.Namespace(key.Request.Cluster, o.Spec.Claim.Namespace); ok {
+		in.Namespace = syncer.PhysicalName(namespace)
+	}
+	if kind.Role == workload.Container {
+		in.Contents = r.contents(in.Physical.GetName())
+	}
+	return in, nil
+}
+
+// contents counts the copies, and what was copies, in a physical namespace.
+func (r *Reconciler) contents(namespace string) int {
+	n := 0
+	for _, kind := range r.View.Kinds.Kinds() {
+		if kind.Role == workload.Container {
+			continue
+		}
+		gvr := kind.GroupVersionResource()
+		for _, obj := range r.View.PhysicalIn(gvr, namespace) {
+			if _, ok := syncer.MarkOf(gvr.GroupResource(), obj); ok {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// look asks the physical cluster; nil if it is gone, or another one has
+// its name.
+func (r *Reconciler) look(ctx context.Context, kind workload.Kind, o *fleetv1alpha1.Orphan) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	obj, err := r.client(kind, o).Get(ctx, o.Spec.Object.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && obj.GetUID() != o.Spec.Object.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("looking for an orphan: %w", err)
+	}
+	return obj, nil
+}
+
+func (r *Reconciler) client(kind workload.Kind, o *fleetv1alpha1.Orphan) dynamic.ResourceInterface {
+	c := r.Down.Dynamic.Resource(kind.GroupVersionResource())
+	if o.Spec.Object.Namespace == "" {
+		return c
+	}
+	return c.Namespace(o.Spec.Object.Namespace)
+}
+
+// claimed asks the server for the object that an orphan claims, as far as it is
+// placed here.
+func (r *Reconciler) claimed(ctx context.Context, kind workload.Kind, o *fleetv1alpha1.Orphan) (*unstructured.Unstructured, error) {
+	c := apimeta.FindStatusCondition(o.Status.Conditions, fleetv1alpha1.ConditionObjectExists)
+	if c != nil && c.Reason == fleetv1alpha1.ReasonNoLogicalCluster {
+		return nil, nil // there is nobody to ask
+	}
+	ref := syncer.ClaimOf(kind, o)
+	get := r.Up.Dynamic.Resource(kind.GroupVersionResource()).Get
+	if ref.Namespace != "" {
+		get = r.Up.Dynamic.Resource(kind.GroupVersionResource()).Namespace(ref.Namespace).Get
+	}
+	obj, err := get(scope.WithCluster(ctx, logicalcluster.Name(o.Spec.Claim.LogicalCluster)), ref.Name, metav1.GetOptions{})
+	key, _ := r.View.KeyOfClaim(o)
+	switch {
+	case syncer.IsGone(err, key.Resource.GroupResource(), key.Request.Name), syncer.IsNamespaceGone(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("asking for the object that an orphan claims: %w", err)
+	}
+	return obj, nil
+}
+
+// delete removes it, by UID. What the physical cluster says against it comes
+// back as a failure.
+func (r *Reconciler) delete(ctx context.Context, in syncer.OrphanInput) (*syncer.Failure, error) {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	uid, background := in.Physical.GetUID(), metav1.DeletePropagationBackground
+	err := r.client(in.Kind, in.Orphan).Delete(ctx, in.Physical.GetName(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
+	})
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		klog.FromContext(ctx).Info("Deleted an orphan on the physical cluster, as ordered", "uid", uid, "orphan", in.Orphan.Name)
+		return nil, nil
+	}
+	if failure, refused := syncer.RefusalOf(err, in.Kind.Kind); refused {
+		return &failure, nil
+	}
+	return nil, fmt.Errorf("deleting an orphan: %w", err)
+}

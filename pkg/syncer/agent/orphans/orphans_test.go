@@ -1,0 +1,204 @@
+package orphans
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view/viewtest"
+)
+
+// fixture is a Reconciler between two servers in memory.
+type fixture struct {
+	*viewtest.World
+	*Reconciler
+	counts fleetv1alpha1.OrphanCounts
+}
+
+func newFixture(t *testing.T, above, below []runtime.Object, records ...runtime.Object) *fixture {
+	t.Helper()
+	f := &fixture{World: viewtest.New(t, above, below, records...)}
+	f.Reconciler = New(Config{
+		View: f.World.View, Up: f.World.Up(), Down: f.World.Down(),
+		Counted: func(n fleetv1alpha1.OrphanCounts) { f.counts = n },
+	})
+	return f
+}
+
+// strayConfig is what is below of a ConfigMap that nothing above knows.
+func strayConfig(name string, uid types.UID) *unstructured.Unstructured {
+	return viewtest.CopyOf(viewtest.Logical("ConfigMap", "web", name, "gone-"+uid, `{"east":{}}`), uid)
+}
+
+// listedOrphan is the Orphan of an object below, with an order about which the
+// server was asked.
+func listedOrphan(obj *unstructured.Unstructured, order fleetv1alpha1.OrphanOrder, exists metav1.ConditionStatus) *fleetv1alpha1.Orphan {
+	o, _ := syncer.NewOrphan(viewtest.Target, viewtest.ControlPlane, viewtest.Kind(obj.GetKind()), obj)
+	o.UID, o.Generation, o.Spec.Order = "o", 2, order
+	o.Annotations = map[string]string{logicalcluster.AnnotationKey: "root"}
+	if exists != "" {
+		o.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionObjectExists, Status: exists, ObservedGeneration: 2, Reason: "Asked"}}
+	}
+	return o
+}
+
+func TestWhatNothingAboveKnowsIsListedOnceAndLeftAlone(t *testing.T) {
+	stray := strayConfig("conf", "below-c")
+	f := newFixture(t, nil, []runtime.Object{stray})
+	f.Watch(t)
+	for range 2 {
+		after, err := f.Found(f.Ctx, viewtest.Kind("ConfigMap"), viewtest.KeyOf("ConfigMap", "web", "conf"))
+		if err != nil || after == 0 {
+			t.Fatalf("looked at again after %s, %v", after, err)
+		}
+	}
+	listed := f.Listed(t)
+	if len(listed) != 1 {
+		t.Fatalf("%d Orphans", len(listed))
+	}
+	want := fleetv1alpha1.OrphanSpec{
+		PhysicalCluster: "east",
+		Object: fleetv1alpha1.PhysicalObject{
+			Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: viewtest.PhysicalSpace, Name: "conf", UID: "below-c",
+		},
+		Claim: fleetv1alpha1.ClaimedObject{LogicalCluster: "shop", Namespace: "web", Name: "conf", UID: "gone-below-c"},
+	}
+	if diff := cmp.Diff(want, listed[0].Spec); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if n := viewtest.Count(f.Below, "delete"); n != 0 {
+		t.Errorf("%d deletions on the physical cluster", n)
+	}
+	viewtest.Eventually(t, "it is counted", func() bool {
+		f.Count()
+		return f.counts == fleetv1alpha1.OrphanCounts{Found: 1, Undecided: 1}
+	})
+}
+
+func TestWhatTheListHasNoRoomForIsCountedUntilItIsSettled(t *testing.T) {
+	records := make([]runtime.Object, fleetv1alpha1.MaxOrphans)
+	for i := range records {
+		name := fmt.Sprint("other-", i)
+		o := listedOrphan(strayConfig(name, types.UID(name)), fleetv1alpha1.OrphanLeave, "")
+		records[i] = o
+	}
+	f := newFixture(t, nil, []runtime.Object{strayConfig("conf", "below-c")}, records...)
+	f.Watch(t)
+	key := viewtest.KeyOf("ConfigMap", "web", "conf")
+	if _, err := f.Found(f.Ctx, viewtest.Kind("ConfigMap"), key); err != nil {
+		t.Fatal(err)
+	}
+	if want := (fleetv1alpha1.OrphanCounts{Found: fleetv1alpha1.MaxOrphans + 1, Undecided: 1}); f.counts != want {
+		t.Errorf("it counts %+v, not %+v", f.counts, want)
+	}
+	if n := len(f.Listed(t)); n != fleetv1alpha1.MaxOrphans {
+		t.Errorf("%d are listed", n)
+	}
+	f.Settled(key)
+	if want := (fleetv1alpha1.OrphanCounts{Found: fleetv1alpha1.MaxOrphans}); f.counts != want {
+		t.Errorf("settled, it counts %+v, not %+v", f.counts, want)
+	}
+}
+
+func TestADeletionThatThePhysicalClusterRefusesIsSaidOnTheOrphan(t *testing.T) {
+	stray := strayConfig("conf", "below-c")
+	o := listedOrphan(stray, fleetv1alpha1.OrphanRemove, metav1.ConditionFalse)
+	f := newFixture(t, nil, []runtime.Object{stray}, o)
+	f.Watch(t)
+	f.Below.PrependReactor("delete", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "conf", errors.New("no"))
+	})
+	if _, err := f.Reconcile(f.Ctx, o.Name); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Listed(t)[0].Status; got.State != fleetv1alpha1.OrphanRemoving || got.Reason != "Forbidden" {
+		t.Errorf("it says %s, %s: %s", got.State, got.Reason, got.Message)
+	}
+}
+
+func TestOrdersForOrphans(t *testing.T) {
+	const remove = fleetv1alpha1.OrphanRemove
+	for name, c := range map[string]struct {
+		order  fleetv1alpha1.OrphanOrder
+		exists metav1.ConditionStatus
+		// logical is what the server has of the claimed object, placed here.
+		logical types.UID
+		deleted int
+		want    string
+	}{
+		"none":                                {"", "", "", 0, "Found"},
+		"leave":                               {fleetv1alpha1.OrphanLeave, metav1.ConditionFalse, "", 0, "Left"},
+		"remove, before the server was asked": {remove, "", "", 0, "Removing"},
+		"remove what exists":                  {remove, metav1.ConditionTrue, "", 0, "Refused"},
+		"remove what is gone":                 {remove, metav1.ConditionFalse, "", 1, "Removing"},
+		"remove what is back meanwhile":       {remove, metav1.ConditionFalse, "gone-below-c", 0, "Refused"},
+		"remove what another one has made":    {remove, metav1.ConditionFalse, "new", 1, "Removing"},
+		"adopt without an object":             {fleetv1alpha1.OrphanAdopt, metav1.ConditionFalse, "", 0, "Refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stray := strayConfig("conf", "below-c")
+			o := listedOrphan(stray, c.order, c.exists)
+			f := newFixture(t, nil, []runtime.Object{stray}, o)
+			f.Watch(t)
+			if c.logical != "" { // not in the informer: the server is asked
+				f.Above.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, viewtest.Logical("ConfigMap", "web", "conf", c.logical, `{"east":{}}`), nil
+				})
+			}
+			var as []string
+			f.Below.PrependReactor("delete", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				d := a.(clienttesting.DeleteActionImpl)
+				as = append(as, fmt.Sprint(*d.DeleteOptions.Preconditions.UID))
+				return true, nil, nil
+			})
+			if _, err := f.Reconcile(f.Ctx, o.Name); err != nil {
+				t.Fatal(err)
+			}
+			if len(as) != c.deleted || c.deleted > 0 && as[0] != "below-c" {
+				t.Errorf("deleted by UID: %v", as)
+			}
+			if got := f.Listed(t)[0].Status.State; string(got) != c.want {
+				t.Errorf("it is %s, not %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAnOrphanIsOneUntilThePhysicalClusterSaysThatItIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		below []runtime.Object
+		want  int
+	}{
+		"it is there, and the watch lacks it": {[]runtime.Object{strayConfig("conf", "below-c")}, 1},
+		"it is gone":                          {nil, 0},
+		"another one has its name":            {[]runtime.Object{strayConfig("conf", "below-d")}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := listedOrphan(strayConfig("conf", "below-c"), "", "")
+			f := newFixture(t, nil, c.below, o)
+			f.Below.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+				short := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMapList"}}
+				short.SetResourceVersion("1000")
+				return true, short, nil
+			})
+			f.Watch(t)
+			if _, err := f.Reconcile(f.Ctx, o.Name); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(f.Listed(t)); n != c.want {
+				t.Errorf("%d Orphans are left, not %d", n, c.want)
+			}
+		})
+	}
+}

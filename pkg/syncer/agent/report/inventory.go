@@ -1,0 +1,292 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+)
+
+// inventory knows what the physical cluster has. Nodes, storage classes and the
+// requests of pods are watched; the version and the served resources are asked
+// for.
+type inventory struct {
+	down    connection.Physical
+	nodes   *controller.Informer[*corev1.Node]
+	pods    *controller.Informer[*corev1.Pod]
+	classes *controller.Informer[*storagev1.StorageClass]
+	synced  atomic.Bool
+
+	// What was served when it was last asked for, by look only.
+	served   []string
+	servedAt time.Time
+}
+
+// apisTTL is how long the list of served resources is believed.
+const apisTTL = 30 * time.Second
+
+// survey is one look at the physical cluster.
+type survey struct {
+	version             string
+	apis                []string
+	watched             bool // the fields below are known
+	nodes               int32
+	capacity            corev1.ResourceList
+	allocatable         corev1.ResourceList
+	requested           corev1.ResourceList
+	storageClasses      []string
+	defaultStorageClass string
+}
+
+func newInventory(down connection.Physical) *inventory {
+	return &inventory{
+		down: down,
+		nodes: controller.NewInformer("nodes", &corev1.Node{}, controller.Lists(down.Kube.CoreV1().Nodes()),
+			controller.InformerOptions[*corev1.Node]{
+				Unscoped: true, Server: down.Server, Metadata: connection.ListMetadata(down.Metadata, corev1.SchemeGroupVersion.WithResource("nodes")),
+			}),
+		pods: controller.NewInformer("pods", &corev1.Pod{}, controller.Lists(down.Kube.CoreV1().Pods(metav1.NamespaceAll)),
+			controller.InformerOptions[*corev1.Pod]{
+				Unscoped: true, Server: down.Server, Metadata: connection.ListMetadata(down.Metadata, corev1.SchemeGroupVersion.WithResource("pods")),
+				Transform: requestsOnly,
+			}),
+		classes: controller.NewInformer("storage classes", &storagev1.StorageClass{}, controller.Lists(down.Kube.StorageV1().StorageClasses()),
+			controller.InformerOptions[*storagev1.StorageClass]{
+				Unscoped: true, Server: down.Server, Metadata: connection.ListMetadata(down.Metadata, storagev1.SchemeGroupVersion.WithResource("storageclasses")),
+			}),
+	}
+}
+
+// run keeps the watches until ctx is done; changed is called when something that
+// is reported changed.
+func (i *inventory) run(ctx context.Context, changed func()) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { i.nodes.Run(ctx) })
+	running.Go(func() { i.pods.Run(ctx) })
+	running.Go(func() { i.classes.Run(ctx) })
+	for _, wait := range []func(context.Context) error{i.nodes.WaitForSync, i.pods.WaitForSync, i.classes.WaitForSync} {
+		if wait(ctx) != nil {
+			return
+		}
+	}
+	i.synced.Store(true)
+	i.nodes.Handle(func(old, new *corev1.Node) {
+		if old == nil || new == nil || usable(old) != usable(new) || !sameResources(old.Status.Allocatable, new.Status.Allocatable) {
+			changed()
+		}
+	})
+	i.classes.Handle(func(_, _ *storagev1.StorageClass) { changed() })
+	i.pods.Handle(func(old, new *corev1.Pod) {
+		if old == nil || new == nil || counts(old) != counts(new) {
+			changed()
+		}
+	})
+}
+
+// survey takes the inventory of the cluster that is meant. Until the watches begin,
+// what is served is known, and no more.
+func (r *Reporter) survey(ctx context.Context) (survey, *syncer.Failure) {
+	r.mu.Lock()
+	inv := r.inv
+	r.mu.Unlock()
+	if inv == nil {
+		inv = newInventory(r.down)
+	}
+	return inv.look(ctx)
+}
+
+// look asks the physical cluster whether it is there.
+func (i *inventory) look(ctx context.Context) (survey, *syncer.Failure) {
+	ctx, cancel := context.WithTimeout(ctx, connection.QuestionTimeout)
+	defer cancel()
+	answer, err := i.down.Kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return survey{}, failureOf(err)
+	}
+	var v version.Info
+	if err := decodeVersion(answer, &v); err != nil {
+		return survey{}, &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: "the address does not belong to a Kubernetes API server"}
+	}
+	s := survey{version: v.GitVersion}
+	if time.Since(i.servedAt) > apisTTL {
+		if i.served, err = i.apis(); err != nil {
+			return survey{}, failureOf(err)
+		}
+		i.servedAt = time.Now()
+	}
+	s.apis = i.served
+	if i.synced.Load() {
+		i.count(&s)
+	}
+	return s, nil
+}
+
+// apis are the served resources, sorted. A group whose extension server is down
+// is left out, as nothing of it can be made.
+func (i *inventory) apis() ([]string, error) {
+	_, lists, err := i.down.Kube.Discovery().ServerGroupsAndResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, err
+	}
+	var apis []string
+	for _, l := range lists {
+		gv := l.GroupVersion
+		if !strings.Contains(gv, "/") {
+			gv = "/" + gv
+		}
+		for _, r := range l.APIResources {
+			if !strings.Contains(r.Name, "/") {
+				apis = append(apis, gv+"/"+r.Name)
+			}
+		}
+	}
+	slices.Sort(apis)
+	return slices.Compact(apis), nil
+}
+
+func (i *inventory) count(s *survey) {
+	s.watched = true
+	s.capacity, s.allocatable, s.requested = corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
+	for _, n := range i.nodes.List() {
+		add(s.capacity, n.Status.Capacity)
+		if usable(n) {
+			s.nodes++
+			add(s.allocatable, n.Status.Allocatable)
+		}
+	}
+	for _, p := range i.pods.List() {
+		if counts(p) {
+			add(s.requested, resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
+		}
+	}
+	for _, c := range i.classes.List() {
+		s.storageClasses = append(s.storageClasses, c.Name)
+		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (s.defaultStorageClass == "" || c.Name < s.defaultStorageClass) {
+			s.defaultStorageClass = c.Name
+		}
+	}
+	slices.SortFunc(s.storageClasses, func(a, b string) int {
+		if (a == s.defaultStorageClass) != (b == s.defaultStorageClass) {
+			if a == s.defaultStorageClass {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// fill writes what was seen into a status; quantities that are equal stay as
+// they are written.
+func (s survey) fill(status *fleetv1alpha1.PhysicalClusterStatus) {
+	status.Version, status.APIs = s.version, s.apis
+	if !s.watched {
+		return
+	}
+	status.Nodes, status.StorageClasses, status.DefaultStorageClass = s.nodes, s.storageClasses, s.defaultStorageClass
+	for _, l := range []struct {
+		to   *corev1.ResourceList
+		from corev1.ResourceList
+	}{{&status.Capacity, s.capacity}, {&status.Allocatable, s.allocatable}, {&status.Requested, s.requested}} {
+		if !sameResources(*l.to, l.from) {
+			*l.to = l.from
+		}
+	}
+}
+
+// usable: new pods can run on the node.
+func usable(n *corev1.Node) bool {
+	if n.Spec.Unschedulable || n.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// counts: the pod has a claim on a node.
+func counts(p *corev1.Pod) bool {
+	return p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
+
+// requestsOnly keeps of a pod what it requests and where.
+func requestsOnly(obj runtime.Object) (*corev1.Pod, error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("unexpected %T", obj)
+	}
+	kept := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion},
+		Spec:       corev1.PodSpec{NodeName: p.Spec.NodeName, Overhead: p.Spec.Overhead, Resources: p.Spec.Resources},
+		Status:     corev1.PodStatus{Phase: p.Status.Phase},
+	}
+	for _, c := range p.Spec.InitContainers {
+		kept.Spec.InitContainers = append(kept.Spec.InitContainers, corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy})
+	}
+	for _, c := range p.Spec.Containers {
+		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name, Resources: c.Resources})
+	}
+	return kept, nil
+}
+
+func add(sum, more corev1.ResourceList) {
+	for name, q := range more {
+		total := sum[name]
+		total.Add(q)
+		sum[name] = total
+	}
+}
+
+func sameResources(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, q := range a {
+		other, ok := b[name]
+		if !ok || q.Cmp(other) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// failureOf says in a sentence why the physical cluster cannot be worked with,
+// without anything secret of the kubeconfig.
+func failureOf(err error) *syncer.Failure {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return &syncer.Failure{Reason: fleetv1alpha1.ReasonForbidden, Message: "the physical cluster does not accept the credentials"}
+	case apierrors.IsForbidden(err):
+		return &syncer.Failure{Reason: fleetv1alpha1.ReasonForbidden, Message: "the credentials do not permit what a syncer does"}
+	case errors.As(err, &status):
+		return &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: fmt.Sprintf("the physical cluster answers with %d %s", status.Status().Code, status.Status().Reason)}
+	}
+	text := err.Error()
+	if _, cause, ok := strings.Cut(text, "\": "); ok { // Get "https://...": cause
+		text = cause
+	}
+	return &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: "the physical cluster cannot be reached: " + text}
+}

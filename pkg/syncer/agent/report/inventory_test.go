@@ -1,0 +1,126 @@
+package report
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+)
+
+func cpu(amount string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
+}
+
+func node(name string, ready corev1.ConditionStatus, cordoned bool) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	n.Spec.Unschedulable = cordoned
+	n.Status.Capacity, n.Status.Allocatable = cpu("4"), cpu("3")
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	return n
+}
+
+func pod(name, onNode string, phase corev1.PodPhase) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, UID: types.UID(name)}}
+	p.Spec.NodeName, p.Status.Phase = onNode, phase
+	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "secret/image", Resources: corev1.ResourceRequirements{Requests: cpu("500m")}}}
+	return p
+}
+
+func class(name, isDefault string) *storagev1.StorageClass {
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID(name), Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": isDefault},
+	}}
+}
+
+// watched is an inventory that holds its watches.
+func watched(t *testing.T, objects ...runtime.Object) *inventory {
+	t.Helper()
+	i := newInventory(connection.Physical{Kube: kubefake.NewClientset(objects...)})
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	running.Go(func() { i.run(t.Context(), func() {}) })
+	for deadline := time.Now().Add(10 * time.Second); !i.synced.Load(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the watches do not begin")
+		}
+	}
+	return i
+}
+
+func TestWhatThePhysicalClusterHasIsCounted(t *testing.T) {
+	i := watched(t,
+		node("a", corev1.ConditionTrue, false), node("b", corev1.ConditionTrue, true), node("c", corev1.ConditionFalse, false),
+		pod("runs", "a", corev1.PodRunning), pod("done", "a", corev1.PodSucceeded), pod("waits", "", corev1.PodPending),
+		class("slow", ""), class("fast", "true"), class("also", "true"))
+	var s survey
+	i.count(&s)
+	got := &fleetv1alpha1.PhysicalClusterStatus{}
+	s.fill(got)
+	want := &fleetv1alpha1.PhysicalClusterStatus{
+		Nodes: 1, Capacity: cpu("12"), Allocatable: cpu("3"), Requested: cpu("500m"),
+		StorageClasses: []string{"also", "fast", "slow"}, DefaultStorageClass: "also",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestEqualQuantitiesAreLeftAsTheyAreWritten(t *testing.T) {
+	status := &fleetv1alpha1.PhysicalClusterStatus{Capacity: cpu("4000m")}
+	(survey{watched: true, capacity: cpu("4")}).fill(status)
+	if got := status.Capacity[corev1.ResourceCPU]; got.String() != resource.NewMilliQuantity(4000, resource.DecimalSI).String() {
+		t.Errorf("it is written anew: %s", got.String())
+	}
+	before := status.DeepCopy()
+	(survey{}).fill(status)
+	before.Version, before.APIs = "", nil
+	if diff := cmp.Diff(before, status); diff != "" {
+		t.Errorf("before the watches begin, something is said of what they show (-want +got)\n%s", diff)
+	}
+}
+
+func TestOfAPodOnlyWhatItRequestsIsKept(t *testing.T) {
+	kept, err := requestsOnly(pod("runs", "a", corev1.PodRunning))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept.Spec.Containers[0].Image != "" || kept.Spec.NodeName != "a" || !sameResources(kept.Spec.Containers[0].Resources.Requests, cpu("500m")) {
+		t.Errorf("%+v", kept.Spec)
+	}
+	if _, err := requestsOnly(&corev1.Node{}); err == nil {
+		t.Error("a Node is taken for a Pod")
+	}
+}
+
+func TestAPhysicalClusterThatCannotBeWorkedWithIsExplainedWithoutSecrets(t *testing.T) {
+	nodes := corev1.Resource("nodes")
+	for name, c := range map[string]struct {
+		err             error
+		reason, message string
+	}{
+		"credentials": {apierrors.NewUnauthorized("token abc"), fleetv1alpha1.ReasonForbidden, "does not accept the credentials"},
+		"permissions": {apierrors.NewForbidden(nodes, "", errors.New("no")), fleetv1alpha1.ReasonForbidden, "do not permit"},
+		"an answer":   {apierrors.NewServiceUnavailable("x"), fleetv1alpha1.ReasonUnreachable, "answers with 503"},
+		"no answer":   {&url.Error{Op: "Get", URL: "https://user:secret@east", Err: errors.New("connection refused")}, fleetv1alpha1.ReasonUnreachable, "cannot be reached: connection refused"},
+	} {
+		got := failureOf(c.err)
+		if got.Reason != c.reason || !strings.Contains(got.Message, c.message) || strings.Contains(got.Message, "secret") || strings.Contains(got.Message, "abc") {
+			t.Errorf("%s: %s: %s", name, got.Reason, got.Message)
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	// settle bounds how often a change below is reported.
+	settle = time.Second
+)
+
+// World is what a session depends on.
+type World struct {
+	ControlPlane string
+	apis         []string // sorted
+	// Identity is that of the physical cluster if it is the one that is meant; else
+	// it is empty.
+	Identity types.UID
+	// Forgotten: an admin gave the physical cluster up. Its copies count as gone,
+	// and nothing that is said about it is heard.
+	Forgotten bool
+}
+
+// Serves says whether the physical cluster serves a kind.
+func (w World) Serves(k workload.Kind) bool {
+	_, ok := slices.BinarySearch(w.apis, k.API())
+	return ok
+}
+
+// Reporter reports to the control plane how and who the physical cluster is, and learns
+// from it which control plane it is. Of the agent it is the only one
+// that writes the status of the PhysicalCluster, save for what the server
+// concludes.
+type Reporter struct {
+	target string
+	resync time.Duration
+	up     connection.ControlPlane
+	down   connection.Physical
+	gate   *connection.Gate
+
+	wake chan struct{}
+	// reporting is held for one report.
+	reporting connection.RequestLock
+
+	mu        sync.Mutex
+	inv       *inventory // nil while nothing is to be seen
+	world     World
+	known     chan struct{} // closed and replaced when world changes
+	isSyncing bool
+	strays    fleetv1alpha1.OrphanCounts
+	failure   *syncer.Failure
+}
+
+// Config is what a Reporter works with.
+type Config struct {
+	// Target is the name of the PhysicalCluster.
+	Target string
+	// Interval is how often the status is compared with what there is, when nothing is
+	// seen to change.
+	Interval time.Duration
+	Up       connection.ControlPlane
+	Down     connection.Physical
+	// Gate is opened for the cluster that is meant.
+	Gate *connection.Gate
+}
+
+// New makes a Reporter, which is called by the gate from now on.
+func New(c Config) *Reporter {
+	r := &Reporter{
+		target: c.Target, resync: c.Interval, up: c.Up, down: c.Down, gate: c.Gate,
+		wake: make(chan struct{}, 1), known: make(chan struct{}),
+	}
+	c.Gate.OnAlarm(r.Notify)
+	return r
+}
+
+// errUnregistered: there is no PhysicalCluster any more.
+var errUnregistered = errors.New("the physical cluster is not registered")
+
+// Run reports until ctx is done, or there is nothing to report on.
+func (r *Reporter) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(scope.WithCluster(ctx, scope.Root))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { r.watchInventory(ctx) })
+
+	logger := klog.FromContext(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-r.wake:
+			connection.Sleep(ctx, settle)
+		}
+		next := r.resync
+		if done, err := r.once(ctx); errors.Is(err, errUnregistered) {
+			logger.Info("The physical cluster is not registered any more, what is on it is left alone")
+			return
+		} else if err != nil {
+			logger.V(2).Info("Reporting failed, will try again", "err", err)
+			next = 2 * time.Second
+		} else if !done {
+			next = time.Second
+		}
+		timer.Reset(next)
+	}
+}
+
+// Notify asks for a report soon.
+func (r *Reporter) Notify() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Syncing notes that a session holds all its watches, or has ended.
+func (r *Reporter) Syncing(is bool) {
+	r.mu.Lock()
+	r.isSyncing = is
+	r.mu.Unlock()
+	r.Notify()
+}
+
+// Orphans notes how many objects of ours belong to nothing in the control plane.
+func (r *Reporter) Orphans(n fleetv1alpha1.OrphanCounts) {
+	r.mu.Lock()
+	changed := r.strays != n
+	r.strays = n
+	r.mu.Unlock()
+	if changed {
+		r.Notify()
+	}
+}
+
+func (r *Reporter) orphanCounts() fleetv1alpha1.OrphanCounts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.strays
+}
+
+// Await returns the world as soon as it is known and there is something to do.
+func (r *Reporter) Await(ctx context.Context) (World, error) {
+	return r.until(ctx, func(w World) bool {
+		return w.ControlPlane != "" && len(w.apis) > 0 && w.Identity != "" && !w.Forgotten
+	})
+}
+
+// Changed returns when the world is not as it was.
+func (r *Reporter) Changed(ctx context.Context, kinds workload.Catalog, before World) {
+	_, _ = r.until(ctx, func(w World) bool {
+		return w.ControlPlane != before.ControlPlane || w.Forgotten != before.Forgotten || w.Identity != before.Identity || !sameKinds(kinds, w, before)
+	})
+}
+
+// until waits for a world; the error is that ctx ended before.
+func (r *Reporter) until(ctx context.Context, is func(World) bool) (World, error) {
+	for {
+		r.mu.Lock()
+		w, known := r.world, r.known
+		r.mu.Unlock()
+		if is(w) {
+			return w, nil
+		}
+		select {
+		case <-ctx.Done():
+			return World{}, ctx.Err()
+		case <-known:
+		}
+	}
+}
+
+// watchInventory keeps an inventory of the cluster that is meant, for as long as it
+// is that one.
+func (r *Reporter) watchInventory(ctx context.Context) {
+	for ctx.Err() == nil {
+		of, err := r.until(ctx, func(w World) bool { return w.Identity != "" })
+		if err != nil {
+			return
+		}
+		inv := newInventory(r.down)
+		r.setInventory(inv)
+		running, cancel := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		done.Go(func() { inv.run(running, r.Notify) })
+		_, _ = r.until(ctx, func(w World) bool { return w.Identity != of.Identity })
+		r.setInventory(nil)
+		cancel()
+		done.Wait()
+	}
+}
+
+func (r *Reporter) setInventory(i *inventory) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inv = i
+}
+
+// sameKinds compares what a session cares for: a new custom resource does not
+// end it.
+func sameKinds(kinds workload.Catalog, a, b World) bool {
+	for _, k := range kinds.Kinds() {
+		if a.Serves(k) != b.Serves(k) {
+			return false
+		}
+	}
+	return true
+}
+
+// learn keeps what is known, wakes who waits for it and reports whether it is news.
+func (r *Reporter) learn(w World, failure *syncer.Failure) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failure = failure
+	if len(w.apis) == 0 {
+		w.apis = r.world.apis // silence changes nothing
+	}
+	if w.ControlPlane == r.world.ControlPlane && w.Forgotten == r.world.Forgotten && w.Identity == r.world.Identity && slices.Equal(w.apis, r.world.apis) {
+		return false
+	}
+	r.world = w
+	close(r.known)
+	r.known = make(chan struct{})
+	return true
+}
+
+// once looks at the physical cluster and writes the status of the PhysicalCluster
+// if it differs. done is false as long as it has not been given the control plane's
+// id, or the physical cluster cannot be worked with.
+func (r *Reporter) once(ctx context.Context) (done bool, err error) {
+	unlock, err := r.reporting.Lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	client := r.up.Atoll.FleetV1alpha1().PhysicalClusters()
+	pc, err := client.Get(ctx, r.target, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, errUnregistered
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
+	}
+	who, failure := r.identify(ctx, pc)
+	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget}
+	var seen survey
+	switch {
+	case failure != nil:
+	case w.Identity == "":
+		failure = &syncer.Failure{Reason: fleetv1alpha1.ReasonIdentifying, Message: "that the physical cluster is the one that is meant is about to be recorded"}
+	default:
+		seen, failure = r.survey(ctx)
+	}
+	w.apis = seen.apis
+	news := r.learn(w, failure)
+	if news && pc.Spec.Forget {
+		klog.FromContext(ctx).Info("The physical cluster was given up (spec.forget is set): nothing is synced, and its copies stay as they are")
+	}
+
+	wanted := pc.DeepCopy()
+	wanted.Status.Identity = who.Record
+	if failure == nil {
+		seen.fill(&wanted.Status)
+	}
+	wanted.Status.Orphans = r.orphanCounts()
+	for _, c := range r.conditions(pc.Generation) {
+		apimeta.SetStatusCondition(&wanted.Status.Conditions, c)
+	}
+	if !equality.Semantic.DeepEqual(pc.Status, wanted.Status) {
+		if _, err := client.UpdateStatus(ctx, wanted, metav1.UpdateOptions{}); err != nil {
+			return false, fmt.Errorf("writing the status of the PhysicalCluster: %w", err)
+		}
+	}
+	return pc.Status.ControlPlane != "" && failure == nil, nil
+}
+
+func (r *Reporter) conditions(generation int64) []metav1.Condition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ready := metav1.Condition{
+		Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: generation,
+		Reason: fleetv1alpha1.ReasonHeartbeat, Message: "the physical cluster answers",
+	}
+	if r.failure != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, r.failure.Reason, r.failure.Message
+	}
+	if r.world.Forgotten {
+		return []metav1.Condition{ready} // the server says that nothing is synced
+	}
+	syncing := metav1.Condition{
+		Type: fleetv1alpha1.ConditionSyncing, Status: metav1.ConditionFalse, ObservedGeneration: generation,
+		Reason: "Starting", Message: "the watches are not complete yet",
+	}
+	if r.world.Identity == "" {
+		syncing.Reason, syncing.Message = fleetv1alpha1.ReasonIdentifying, "nothing is synced before the physical cluster is known to be the one that is meant"
+	} else if r.isSyncing {
+		syncing.Status, syncing.Reason, syncing.Message = metav1.ConditionTrue, "Watching", "all watches are held"
+	}
+	if n := r.strays.Undecided; n > 0 {
+		syncing.Message += fmt.Sprintf("; %d objects there have neither an object nor a record here and wait for an order, see kubectl get orphans", n)
+	}
+	return []metav1.Condition{ready, syncing}
+}

@@ -1,0 +1,105 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+func newReporter() *Reporter {
+	kube := kubefake.NewClientset()
+	return New(Config{
+		Target: "east", Interval: time.Second, Down: connection.Physical{Kube: kube},
+		Gate: connection.NewGate(kube, func() {}),
+	})
+}
+
+func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
+	r := newReporter()
+	known := World{ControlPlane: "cp-1", apis: []string{"/v1/pods"}, Identity: "down"}
+	forgotten := known
+	forgotten.Forgotten = true
+
+	if !r.learn(known, nil) || r.learn(known, nil) {
+		t.Error("what is learnt is news once")
+	}
+	before, err := r.Await(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		r.Changed(t.Context(), workload.Builtin(), before)
+		close(ended)
+	}()
+	r.learn(forgotten, nil)
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the session goes on")
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := r.Await(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("another session begins: %v", err)
+	}
+	for _, c := range r.conditions(1) {
+		if c.Type != "Ready" {
+			t.Errorf("it says of itself: %s %s %s", c.Type, c.Status, c.Reason)
+		}
+	}
+	r.learn(known, nil)
+	after, err := r.Await(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(known, after, cmp.AllowUnexported(World{})); diff != "" {
+		t.Errorf("taken back, it goes on (-want +got)\n%s", diff)
+	}
+}
+
+func TestANewCustomResourceEndsNoSessionAndAKindOfOursDoes(t *testing.T) {
+	before := World{ControlPlane: "cp-1", Identity: "down", apis: []string{"/v1/pods"}}
+	for name, c := range map[string]struct {
+		apis []string
+		ends bool
+	}{
+		"a custom resource": {[]string{"/v1/pods", "example.com/v1/things"}, false},
+		"another kind":      {[]string{"/v1/pods", "/v1/services"}, true},
+		"a kind less":       {[]string{"/v1/secrets"}, true},
+	} {
+		r := newReporter()
+		r.learn(before, nil)
+		after := before
+		after.apis = c.apis
+		r.learn(after, nil)
+		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		r.Changed(short, workload.Builtin(), before)
+		if ended := short.Err() == nil; ended != c.ends {
+			t.Errorf("%s: the session ends: %v", name, ended)
+		}
+		cancel()
+	}
+}
+
+func TestSilenceChangesNothingOfWhatIsServed(t *testing.T) {
+	r := newReporter()
+	known := World{ControlPlane: "cp-1", Identity: "down", apis: []string{"/v1/pods"}}
+	r.learn(known, nil)
+	silent := known
+	silent.apis = nil
+	if r.learn(silent, nil) {
+		t.Error("silence is news")
+	}
+	w, err := r.Await(t.Context())
+	if diff := cmp.Diff(known, w, cmp.AllowUnexported(World{})); diff != "" || err != nil {
+		t.Errorf("(-want +got) %v\n%s", err, diff)
+	}
+}

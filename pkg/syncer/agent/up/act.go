@@ -1,0 +1,96 @@
+package up
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+)
+
+// act does what syncer.Observe says.
+func (r *Reconciler) act(ctx context.Context, v *viewed, a syncer.MirrorAction) (time.Duration, error) {
+	switch a.Verb {
+	case syncer.CreateUp:
+		return r.createUp(ctx, v, a.Object)
+	case syncer.BindUp:
+		return shortDelay, r.bindUp(ctx, v, a.Object)
+	case syncer.UpdateUp:
+		return 0, r.updateUp(ctx, v, a)
+	case syncer.DeleteUp:
+		return 0, r.deleteUp(ctx, v, a.Grace)
+	case syncer.Release:
+		return 0, r.release(ctx, v, a.Object)
+	case syncer.DeleteBelow:
+		return r.deleteBelow(ctx, v, a)
+	case syncer.PatchBelow:
+		return r.patchBelow(ctx, v, a.Object)
+	case syncer.PatchStatusBelow:
+		return r.patchStatusBelow(ctx, v, a.Object)
+	}
+	return 0, nil
+}
+
+// patchBelow carries out what somebody changed in the logical cluster; what the
+// physical cluster refuses is put back.
+func (r *Reconciler) patchBelow(ctx context.Context, v *viewed, patch *unstructured.Unstructured) (time.Duration, error) {
+	data, err := json.Marshal(patch.Object)
+	if err != nil {
+		return 0, fmt.Errorf("encoding a patch: %w", err)
+	}
+	_, err = r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).
+		Patch(ctx, v.Physical.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: connection.WantedManager})
+	if apierrors.IsNotFound(err) {
+		r.View.Gone(v.key.Resource, v.Physical)
+	}
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return shortDelay, nil // the watch is about to say so
+	case syncer.IsSilence(err):
+		return 0, err
+	}
+	klog.FromContext(ctx).Info("Changing what was mirrored failed", "kind", v.Kind.Kind, "cluster", v.cluster, "namespace", v.Namespace,
+		"name", v.Physical.GetName(), "err", err)
+	return r.act(ctx, v, syncer.Decline(v.Observation))
+}
+
+// patchStatusBelow gives a pod that controllers below made the conditions that
+// somebody set above.
+func (r *Reconciler) patchStatusBelow(ctx context.Context, v *viewed, patch *unstructured.Unstructured) (time.Duration, error) {
+	client := r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace())
+	done, err := connection.PatchStatus(ctx, client, v.Physical.GetName(), patch)
+	switch {
+	case err != nil:
+		return 0, err
+	case done:
+		return shortDelay, nil // the watch is about to say so
+	}
+	return r.act(ctx, v, syncer.Decline(v.Observation))
+}
+
+// deleteBelow carries out what somebody did in the logical cluster.
+func (r *Reconciler) deleteBelow(ctx context.Context, v *viewed, a syncer.MirrorAction) (time.Duration, error) {
+	o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Physical.GetUID()))}
+	if a.Grace >= 0 {
+		o.GracePeriodSeconds = &a.Grace
+	}
+	if a.Propagation != "" {
+		o.PropagationPolicy = &a.Propagation
+	}
+	err := r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).Delete(ctx, v.Physical.GetName(), o)
+	if apierrors.IsNotFound(err) {
+		r.View.Gone(v.key.Resource, v.Physical)
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return shortDelay, nil // the watch is about to say so
+	}
+	return 0, err
+}

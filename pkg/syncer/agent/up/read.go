@@ -1,0 +1,123 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+)
+
+// viewed is an observed object and where it belongs.
+type viewed struct {
+	syncer.Observation
+	key     view.MirrorKey
+	cluster logicalcluster.Name
+	client  dynamic.ResourceInterface
+	// unwatched: the informer lacks what is below, as if its label was taken off.
+	unwatched bool
+}
+
+// read gathers what is known of an object; nil if there is nothing to do, or not before
+// some time.
+func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, time.Duration, error) {
+	kind, ok := r.View.ObservedKind(key.Resource)
+	if !ok {
+		return nil, 0, nil
+	}
+	v := &viewed{key: key, Observation: syncer.Observation{Kind: kind, Owner: r.View.Owner, Refers: r.View.UIDAbove}}
+	v.Physical = r.View.PhysicalByUID(key.Resource, key.UID)
+	v.Logical, _ = r.View.Mirror(key)
+	if v.Physical != nil {
+		if v.Logical == nil && r.View.IsCopy(key.Resource, v.Physical) {
+			return nil, 0, nil
+		}
+		if after := syncer.BindingDelay(v.Physical, time.Now()); after > 0 && v.Logical == nil {
+			return nil, after, nil
+		}
+		namespace := r.View.NamespaceOf(v.Physical.GetNamespace())
+		switch {
+		case v.Logical == nil && (namespace == nil || namespace.GetDeletionTimestamp() != nil):
+			return nil, 0, nil // a namespace that is not, or no more, there takes nothing up
+		case namespace != nil:
+			v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
+		}
+	}
+	if v.Logical != nil {
+		v.cluster, v.Namespace = logicalcluster.From(v.Logical), v.Logical.GetNamespace()
+	}
+	if v.cluster.Empty() {
+		return nil, 0, nil
+	}
+	v.client = r.Up.Dynamic.Resource(key.Resource).Namespace(v.Namespace)
+	if v.Physical == nil && v.Logical != nil {
+		if err := r.lookBelow(ctx, v); err != nil {
+			return nil, 0, err
+		}
+	}
+	return v, 0, nil
+}
+
+// lookBelow asks for what the watch lacks: an informer that lost an object, or its label,
+// is no witness.
+func (r *Reconciler) lookBelow(ctx context.Context, v *viewed) error {
+	physical, err := r.findBelow(ctx, v)
+	if err != nil {
+		return err
+	}
+	if physical == nil {
+		if err := r.Confirm(ctx); err != nil {
+			return fmt.Errorf("making sure of whom an object is gone: %w", err)
+		}
+	}
+	v.Physical, v.unwatched = physical, physical != nil
+	return nil
+}
+
+// findBelow asks the physical cluster for the UID; nil is gone.
+func (r *Reconciler) findBelow(ctx context.Context, v *viewed) (*unstructured.Unstructured, error) {
+	names := syncer.NamesBelow(v.Logical.GetName(), r.View.Target)
+	namespace, ok := r.View.Namespace(v.cluster, v.Namespace)
+	if !ok || syncer.PhysicalName(namespace) == "" {
+		return r.findEverywhere(ctx, v, names)
+	}
+	client := r.Down.Dynamic.Resource(v.key.Resource).Namespace(syncer.PhysicalName(namespace))
+	for _, name := range names {
+		obj, err := client.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("looking for %s: %w", name, err)
+		case obj.GetUID() == v.key.UID:
+			return obj, nil
+		}
+	}
+	return nil, nil
+}
+
+// findEverywhere asks for the names in all namespaces of the physical cluster:
+// nothing that we see says in which one the object was.
+func (r *Reconciler) findEverywhere(ctx context.Context, v *viewed, names []string) (*unstructured.Unstructured, error) {
+	for _, name := range names {
+		list, err := r.Down.Dynamic.Resource(v.key.Resource).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("looking everywhere for %s: %w", name, err)
+		}
+		for i := range list.Items {
+			if list.Items[i].GetUID() == v.key.UID {
+				return &list.Items[i], nil
+			}
+		}
+	}
+	return nil, nil
+}

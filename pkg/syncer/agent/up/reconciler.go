@@ -1,0 +1,75 @@
+package up
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+)
+
+const (
+	// shortDelay is when something is looked at again that no event announces.
+	shortDelay = 100 * time.Millisecond
+	// silenceDelay is when a server is asked again that did not answer, and how often what
+	// is below is looked at that the watch lacks.
+	silenceDelay = 5 * time.Second
+)
+
+// Config is what a Reconciler works with.
+type Config struct {
+	View *view.View
+	Up   connection.ControlPlane
+	Down connection.Physical
+	// Observe decides; default syncer.Observe.
+	Observe func(syncer.Observation) syncer.MirrorAction
+	// Confirm returns an error unless who answers below is the cluster that is meant:
+	// it is asked before something is taken to be gone.
+	Confirm func(context.Context) error
+	// Mirrored is called when the mirror of an object below was made: what that owns may
+	// have waited for it.
+	Mirrored func(view.MirrorKey)
+}
+
+// Reconciler keeps mirrors.
+type Reconciler struct {
+	Config
+	started time.Time
+}
+
+// New makes a Reconciler.
+func New(c Config) *Reconciler {
+	if c.Observe == nil {
+		c.Observe = syncer.Observe
+	}
+	return &Reconciler{Config: c, started: time.Now()}
+}
+
+// Reconcile brings one object that controllers below made up to date in its
+// logical cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, key view.MirrorKey) (controller.Result, error) {
+	v, after, err := r.read(ctx, key)
+	if err == nil && v != nil {
+		ctx = scope.WithCluster(ctx, v.cluster)
+		after, err = r.act(ctx, v, r.Observe(v.Observation))
+		if v.unwatched {
+			after = max(after, silenceDelay)
+		}
+	}
+	switch {
+	case syncer.IsSilence(err):
+		klog.FromContext(ctx).V(2).Info("No answer, will try again", "err", err)
+		return controller.Result{RequeueAfter: silenceDelay}, nil
+	case err != nil:
+		return controller.Result{}, err
+	}
+	if after == 0 {
+		after = r.View.WrittenMirrors.Outstanding(key)
+	}
+	return controller.Result{RequeueAfter: after}, nil
+}

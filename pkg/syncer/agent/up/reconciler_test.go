@@ -1,0 +1,274 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view/viewtest"
+)
+
+// fixture is a Reconciler between two servers in memory.
+type fixture struct {
+	*viewtest.World
+	*Reconciler
+	// confirmed is what comes of asking who answers below.
+	confirmed error
+	mirrored  []view.MirrorKey
+}
+
+func newFixture(t *testing.T, above, below []runtime.Object) *fixture {
+	t.Helper()
+	f := &fixture{World: viewtest.New(t, above, below)}
+	f.Reconciler = New(Config{
+		View: f.World.View, Up: f.World.Up(), Down: f.World.Down(),
+		Confirm:  func(context.Context) error { return f.confirmed },
+		Mirrored: func(key view.MirrorKey) { f.mirrored = append(f.mirrored, key) },
+	})
+	return f
+}
+
+func podKey(uid string) view.MirrorKey {
+	return view.MirrorKey{Resource: pods, UID: types.UID(uid)}
+}
+
+// runningPod is a pod with a node that a ReplicaSet below made, of which the logical
+// cluster has the object: that is copied.
+func runningPod() (above, below []runtime.Object, pod *unstructured.Unstructured) {
+	set := viewtest.Logical("ReplicaSet", "web", "app", "r", `{"east":{}}`)
+	pod = viewtest.Made("Pod", "app-1", "below-p", "below-r")
+	pod.Object["spec"] = map[string]any{"nodeName": "node-1", "containers": []any{}}
+	pod.Object["status"] = map[string]any{"phase": "Running"}
+	return []runtime.Object{viewtest.Namespace(), set}, []runtime.Object{viewtest.CopyOf(set, "below-r"), pod}, pod
+}
+
+func (f *fixture) pod(t *testing.T, name string) *unstructured.Unstructured {
+	t.Helper()
+	pod, err := f.Above.Resource(pods).Namespace("web").Get(f.Ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func TestWhatAControllerBelowMadeIsMirroredWithItsOwnerAndStatus(t *testing.T) {
+	above, below, _ := runningPod()
+	f := newFixture(t, above, below)
+	f.Watch(t)
+	if _, err := f.Reconcile(f.Ctx, podKey("below-p")); err != nil {
+		t.Fatal(err)
+	}
+	got := f.pod(t, "app-1")
+	if owners := got.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != "r" || owners[0].Name != "app" {
+		t.Errorf("its owners are %+v", owners)
+	}
+	if phase, _, _ := unstructured.NestedString(got.Object, "status", "phase"); phase != "Running" {
+		t.Errorf("its phase is %q", phase)
+	}
+	if diff := cmp.Diff([]view.MirrorKey{podKey("below-p")}, f.mirrored); diff != "" {
+		t.Errorf("who waits for it is not woken (-want +got)\n%s", diff)
+	}
+}
+
+func TestAPodWithoutANodeIsMirroredOnceItHasOneOrASecondLater(t *testing.T) {
+	above, below, pod := runningPod()
+	delete(pod.Object, "status")
+	pod.Object["spec"] = map[string]any{"containers": []any{}}
+	pod.SetCreationTimestamp(metav1.Now())
+	f := newFixture(t, above, below)
+	f.Watch(t)
+	result, err := f.Reconcile(f.Ctx, podKey("below-p"))
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > 2*time.Second {
+		t.Errorf("it is looked at again after %s, %v", result.RequeueAfter, err)
+	}
+	if n := viewtest.Count(f.Above, "create"); n != 0 {
+		t.Errorf("it is mirrored %d times", n)
+	}
+}
+
+func TestANameThatSomebodyElseHasIsFollowedByThatOfTheTarget(t *testing.T) {
+	above, below, _ := runningPod()
+	for name, c := range map[string]struct {
+		existing *unstructured.Unstructured
+		hidden   bool
+		want     string
+		again    bool
+	}{
+		"a mirror of a predecessor": {viewtest.Mirror("app-1", "x", "below-x"), false, "", true},
+		"somebody else's":           {viewtest.Object("Pod", "web", "app-1", "x"), true, "app-1.east", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, above, below)
+			f.Watch(t)
+			if err := f.Above.Tracker().Create(pods, c.existing, "web"); err != nil {
+				t.Fatal(err)
+			}
+			f.Above.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				return c.hidden, nil, apierrors.NewNotFound(pods.GroupResource(), "app-1") // not in the view of the target
+			})
+			result, err := f.Reconcile(f.Ctx, podKey("below-p"))
+			if err != nil || (result.RequeueAfter > 0 && result.RequeueAfter <= time.Second) != c.again {
+				t.Errorf("looked at again after %s, %v", result.RequeueAfter, err)
+			}
+			list, err := f.Above.Resource(pods).Namespace("web").List(f.Ctx, metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, p := range list.Items {
+				if p.GetUID() != "x" {
+					names = append(names, p.GetName())
+				}
+			}
+			if got := strings.Join(names, " "); got != c.want {
+				t.Errorf("mirrored as %q, not %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNothingIsTakenToBeGoneOnTheWordOfAnotherCluster(t *testing.T) {
+	f := newFixture(t, []runtime.Object{viewtest.Namespace(), viewtest.Mirror("app-1", "p", "below-p")}, nil)
+	f.Watch(t)
+	f.confirmed = errors.New("another cluster answers")
+	if result, err := f.Reconcile(f.Ctx, podKey("below-p")); err != nil || result.RequeueAfter == 0 {
+		t.Errorf("looked at again after %s, %v", result.RequeueAfter, err)
+	}
+	if n := viewtest.Count(f.Above, "delete"); n != 0 {
+		t.Errorf("%d deletions in the control plane", n)
+	}
+	f.confirmed = nil
+	if _, err := f.Reconcile(f.Ctx, podKey("below-p")); err != nil {
+		t.Fatal(err)
+	}
+	if n := viewtest.Count(f.Above, "delete"); n != 1 {
+		t.Errorf("%d deletions in the control plane once it is confirmed", n)
+	}
+}
+
+func TestAMirrorThatTheControlPlaneRefusesIsTriedAgainAtLeisure(t *testing.T) {
+	above, below, _ := runningPod()
+	for name, c := range map[string]struct {
+		err      error
+		min, max time.Duration
+	}{
+		"refused":           {apierrors.NewForbidden(pods.GroupResource(), "app-1", errors.New("quota")), 30 * time.Second, time.Hour},
+		"silence":           {apierrors.NewServiceUnavailable("not now"), time.Second, 10 * time.Second},
+		"no such namespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "web"), time.Millisecond, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, above, below)
+			f.Watch(t)
+			f.Above.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+			result, err := f.Reconcile(f.Ctx, podKey("below-p"))
+			if err != nil || result.RequeueAfter < c.min || result.RequeueAfter > c.max {
+				t.Errorf("looked at again after %s, %v", result.RequeueAfter, err)
+			}
+		})
+	}
+}
+
+func TestAMirrorThatIsBeingDeletedGoesThoughItsNamespaceIsNotSeen(t *testing.T) {
+	f := newFixture(t, []runtime.Object{viewtest.Deleting(viewtest.Mirror("app-1", "p", "below-p"))},
+		[]runtime.Object{viewtest.Made("Pod", "app-1", "below-p", "below-r")})
+	f.Watch(t)
+	key := view.MirrorKey{Resource: viewtest.Kind("Pod").GroupVersionResource(), UID: "below-p"}
+	if _, err := f.Reconcile(f.Ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if n := viewtest.Count(f.Above, "delete"); n != 1 {
+		t.Errorf("%d deletions in the control plane", n)
+	}
+	if n := viewtest.Count(f.Below, "delete"); n != 0 {
+		t.Errorf("%d deletions on the physical cluster", n)
+	}
+}
+
+func TestWithoutTheNameOfItsNamespaceAPodIsLookedForEverywhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		below []runtime.Object
+		want  int
+	}{
+		"it is gone":               {nil, 1},
+		"it runs, without a mark":  {[]runtime.Object{viewtest.Object("Pod", "somewhere", "app-1", "below-p")}, 0},
+		"another one has the name": {[]runtime.Object{viewtest.Object("Pod", "somewhere", "app-1", "below-q")}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, []runtime.Object{viewtest.Mirror("app-1", "p", "below-p")}, c.below)
+			f.Watch(t)
+			if _, err := f.Reconcile(f.Ctx, view.MirrorKey{Resource: viewtest.Kind("Pod").GroupVersionResource(), UID: "below-p"}); err != nil {
+				t.Fatal(err)
+			}
+			if n := viewtest.Count(f.Above, "delete"); n != c.want {
+				t.Errorf("%d deletions in the control plane, not %d", n, c.want)
+			}
+		})
+	}
+}
+
+func TestTheDeletionOfAClaimIsCarriedOutBelowAndThenLetGo(t *testing.T) {
+	claim := viewtest.Logical("PersistentVolumeClaim", "web", "data-db-0", "c", `{"east":{"state":"Observed","uid":"below-c"}}`)
+	claim.SetFinalizers([]string{"example.com/mine", placementv1alpha1.CopiesFinalizer})
+	now := metav1.Unix(1, 0)
+	claim.SetDeletionTimestamp(&now)
+	physicalClaim := viewtest.Object("PersistentVolumeClaim", viewtest.PhysicalSpace, "data-db-0", "below-c")
+	physicalClaim.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: viewtest.ControlPlane})
+	key := view.MirrorKey{Resource: viewtest.Kind("PersistentVolumeClaim").GroupVersionResource(), UID: "below-c"}
+
+	f := newFixture(t, []runtime.Object{viewtest.Namespace(), claim}, []runtime.Object{physicalClaim})
+	f.Watch(t)
+	if _, err := f.Reconcile(f.Ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if above, below := viewtest.Count(f.Above, "delete"), viewtest.Count(f.Below, "delete"); above != 0 || below != 1 {
+		t.Errorf("%d deletions in the control plane, %d on the physical cluster", above, below)
+	}
+
+	f = newFixture(t, []runtime.Object{viewtest.Namespace(), claim}, nil) // it is gone below
+	f.Watch(t)
+	if _, err := f.Reconcile(f.Ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	left, err := f.Above.Resource(key.Resource).Namespace("web").Get(f.Ctx, "data-db-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"example.com/mine"}, left.GetFinalizers()); diff != "" {
+		t.Errorf("finalizers (-want +got)\n%s", diff)
+	}
+}
+
+func TestWhatIsNotFoundBelowIsNoLongerHeld(t *testing.T) {
+	claim := viewtest.Logical("PersistentVolumeClaim", "web", "data", "c", `{"east":{"state":"Observed","uid":"below-c"}}`)
+	claim.SetFinalizers([]string{placementv1alpha1.CopiesFinalizer})
+	now := metav1.Unix(1, 0)
+	claim.SetDeletionTimestamp(&now)
+	physicalClaim := viewtest.Object("PersistentVolumeClaim", viewtest.PhysicalSpace, "data", "below-c")
+	physicalClaim.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: viewtest.ControlPlane})
+	f := newFixture(t, []runtime.Object{viewtest.Namespace(), claim}, []runtime.Object{physicalClaim})
+	f.Below.PrependReactor("delete", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "persistentvolumeclaims"}, "data")
+	})
+	f.Watch(t)
+	gvr := viewtest.Kind("PersistentVolumeClaim").GroupVersionResource()
+	if _, err := f.Reconcile(f.Ctx, view.MirrorKey{Resource: gvr, UID: "below-c"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := f.World.Physical(gvr, controller.RequestFor(physicalClaim)); ok {
+		t.Error("the watch is believed over the answer")
+	}
+}

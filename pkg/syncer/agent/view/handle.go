@@ -1,0 +1,102 @@
+package view
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Handlers are called for each change, one at a time for a resource, and must only
+// enqueue. What is there already is replayed as new.
+type Handlers struct {
+	// Above and Below are called for objects of the two sides.
+	Above, Below func(syncer.Change)
+	// Copy is called with the object of a Copy.
+	Copy func(key ObjectKey, c syncer.CopyChange)
+	// Orphan is called for the records of orphans.
+	Orphan func(old, new *fleetv1alpha1.Orphan)
+	// Event is called for an event of the physical cluster.
+	Event func(*unstructured.Unstructured)
+}
+
+// Handle has the handlers called from now on.
+func (v *View) Handle(h Handlers) {
+	for _, kind := range v.watched() {
+		gvr := kind.GroupVersionResource()
+		_, placed := v.placed[gvr]
+		_, observed := v.observed[gvr]
+		v.above[gvr].Handle(func(old, new *unstructured.Unstructured) {
+			h.Above(syncer.Change{
+				Target: v.Target, Kind: kind, Placed: placed, Observed: observed, Old: old, New: new, Own: v.arrivedAbove(kind, old, new),
+			})
+		})
+		if below := v.below[gvr]; below != nil {
+			below.Handle(func(old, new *unstructured.Unstructured) {
+				h.Below(syncer.Change{
+					Target: v.Target, Kind: kind, Placed: placed, Observed: observed, Old: old, New: new, Own: v.arrivedBelow(kind, old, new),
+				})
+			})
+		}
+	}
+	v.copies.Handle(func(old, new *placementv1alpha1.Copy) {
+		c := syncer.CopyChange{Old: old, New: new}
+		if key, ok := v.KeyOfCopy(c.Copy()); ok {
+			c.Own = v.arrivedCopy(key, old, new)
+			h.Copy(key, c)
+		}
+	})
+	v.orphans.Handle(h.Orphan)
+	v.events.Handle(func(_, new *unstructured.Unstructured) {
+		if new != nil {
+			h.Event(new)
+		}
+	})
+}
+
+// arrivedAbove notes what the watch says of a mirror, and whether that is an own write.
+func (v *View) arrivedAbove(kind workload.Kind, old, new *unstructured.Unstructured) (own bool) {
+	obj := new
+	if obj == nil {
+		obj = old
+	}
+	uid := syncer.MirroredUID(v.Target, obj)
+	if uid == "" {
+		return false
+	}
+	key := MirrorKey{Resource: kind.GroupVersionResource(), UID: uid}
+	if new == nil {
+		v.WrittenMirrors.Forget(key, obj.GetUID())
+		return false
+	}
+	return v.WrittenMirrors.Arrived(key, new)
+}
+
+// arrivedBelow does the same for a copy.
+func (v *View) arrivedBelow(kind workload.Kind, old, new *unstructured.Unstructured) (own bool) {
+	obj := new
+	if obj == nil {
+		obj = old
+	}
+	mark, marked := syncer.MarkOf(kind.GroupResource(), obj)
+	if !marked || !v.IsPlaced(kind.GroupVersionResource()) {
+		return false
+	}
+	key := KeyOfMark(kind, mark)
+	if new == nil {
+		v.WrittenBelow.Forget(key, obj.GetUID())
+		return false
+	}
+	return v.WrittenBelow.Arrived(key, new)
+}
+
+// arrivedCopy does the same for a Copy.
+func (v *View) arrivedCopy(key ObjectKey, old, new *placementv1alpha1.Copy) (own bool) {
+	if new == nil {
+		v.WrittenCopies.Forget(key, old.UID)
+		return false
+	}
+	return v.WrittenCopies.Arrived(key, new)
+}

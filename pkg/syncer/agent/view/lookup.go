@@ -1,0 +1,202 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// PlacedKind is the kind of a resource of which objects have copies.
+func (v *View) PlacedKind(gvr schema.GroupVersionResource) (workload.Kind, bool) {
+	kind, ok := v.placed[gvr]
+	return kind, ok
+}
+
+// IsPlaced says that objects of the resource have copies.
+func (v *View) IsPlaced(gvr schema.GroupVersionResource) bool {
+	_, ok := v.placed[gvr]
+	return ok
+}
+
+// ObservedKind is the kind of a resource of which objects are mirrored.
+func (v *View) ObservedKind(gvr schema.GroupVersionResource) (workload.Kind, bool) {
+	kind, ok := v.observed[gvr]
+	return kind, ok
+}
+
+// ObservedKinds are those of which objects are mirrored, owners first.
+func (v *View) ObservedKinds() []workload.Kind {
+	return slices.DeleteFunc(slices.Clone(v.Kinds.Observed()), func(k workload.Kind) bool {
+		_, ok := v.observed[k.GroupVersionResource()]
+		return !ok
+	})
+}
+
+// Served says that the resource is watched below.
+func (v *View) Served(gvr schema.GroupVersionResource) bool { return v.below[gvr] != nil }
+
+// KeyOfCopy is the object of a Copy; ok is false if no kind of ours is meant.
+func (v *View) KeyOfCopy(c *placementv1alpha1.Copy) (ObjectKey, bool) {
+	o := c.Spec.Object
+	kind, ok := v.Kinds.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
+	if !ok {
+		return ObjectKey{}, false
+	}
+	r := controller.Request{Cluster: logicalcluster.From(c), Namespace: c.Namespace, Name: o.Name}
+	if kind.Role == workload.Container {
+		r.Namespace = ""
+	}
+	return ObjectKey{Resource: kind.GroupVersionResource(), Request: r}, true
+}
+
+// CopyRequest names the Copy of an object.
+func (v *View) CopyRequest(key ObjectKey) controller.Request {
+	ref := key.Ref(v.placed[key.Resource])
+	return controller.Request{Cluster: key.Request.Cluster, Namespace: ref.LogicalNamespace(), Name: ref.CopyName(v.Target)}
+}
+
+// Object is an object of the control plane, as the target sees it.
+func (v *View) Object(key ObjectKey) (*unstructured.Unstructured, bool) {
+	if i := v.above[key.Resource]; i != nil {
+		return i.Get(key.Request)
+	}
+	return nil, false
+}
+
+// ObjectsIn are those of a namespace.
+func (v *View) ObjectsIn(gvr schema.GroupVersionResource, c logicalcluster.Name, namespace string) []*unstructured.Unstructured {
+	return v.above[gvr].ListNamespace(c, namespace)
+}
+
+// Namespace is a Namespace of the control plane.
+func (v *View) Namespace(c logicalcluster.Name, name string) (*unstructured.Unstructured, bool) {
+	return v.Object(KeyOfNamespace(c, name))
+}
+
+// NamespaceOf is the Namespace whose copy is the physical namespace; nil if there is
+// none.
+func (v *View) NamespaceOf(physical string) *unstructured.Unstructured {
+	return first(v.above[Namespaces].ByIndex(byPhysicalName, physical))
+}
+
+// DoubtNamespaces has the Namespaces compared with the server's: one of them is gone.
+func (v *View) DoubtNamespaces() { v.above[Namespaces].Doubt() }
+
+// Copy is the record of an object.
+func (v *View) Copy(key ObjectKey) (*placementv1alpha1.Copy, bool) {
+	informed, found := v.copies.Get(v.CopyRequest(key))
+	return v.WrittenCopies.Newest(key, informed, found)
+}
+
+// CopiesIn are the records of the objects in a namespace, and of itself.
+func (v *View) CopiesIn(c logicalcluster.Name, namespace string) map[ObjectKey]*placementv1alpha1.Copy {
+	all := map[ObjectKey]*placementv1alpha1.Copy{}
+	for _, informed := range v.copies.ListNamespace(c, namespace) {
+		if key, ok := v.KeyOfCopy(informed); ok {
+			all[key], _ = v.WrittenCopies.Newest(key, informed, true)
+		}
+	}
+	return all
+}
+
+// CountNamespaces counts those that should be on the physical cluster, by their Copies.
+func (v *View) CountNamespaces() int {
+	n := 0
+	for _, c := range v.copies.List() {
+		if syncer.HasNamespace(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// Scalers are the autoscalers of an object.
+func (v *View) Scalers(key ObjectKey) []*unstructured.Unstructured {
+	var scalers []*unstructured.Unstructured
+	for _, kind := range v.Kinds.Kinds() {
+		if i := v.above[kind.GroupVersionResource()]; len(kind.Scales) > 0 && i != nil {
+			scalers = append(scalers, i.ByIndex(byScaled, scaledValue(key.Request, v.placed[key.Resource].Kind, key.Request.Name))...)
+		}
+	}
+	return scalers
+}
+
+// Physical is an object of the physical cluster, as its watch has it.
+func (v *View) Physical(gvr schema.GroupVersionResource, r controller.Request) (*unstructured.Unstructured, bool) {
+	if i := v.below[gvr]; i != nil {
+		return i.Get(r)
+	}
+	return nil, false
+}
+
+// CopyBelow is what is below under the name of a copy, which is that of key or was.
+func (v *View) CopyBelow(key ObjectKey, r controller.Request) (*unstructured.Unstructured, bool) {
+	informed, found := v.Physical(key.Resource, r)
+	return v.WrittenBelow.Newest(key, informed, found)
+}
+
+// PhysicalByUID is the object of the physical cluster with a UID; nil if the watch has
+// none.
+func (v *View) PhysicalByUID(gvr schema.GroupVersionResource, uid types.UID) *unstructured.Unstructured {
+	if i := v.below[gvr]; i != nil {
+		return first(i.ByIndex(byUID, string(uid)))
+	}
+	return nil
+}
+
+// PhysicalIn are the objects of a physical namespace.
+func (v *View) PhysicalIn(gvr schema.GroupVersionResource, namespace string) []*unstructured.Unstructured {
+	if i := v.below[gvr]; i != nil {
+		return i.ListNamespace("", namespace)
+	}
+	return nil
+}
+
+// Marked is what is below with the mark of an object, in any incarnation.
+func (v *View) Marked(key ObjectKey) []*unstructured.Unstructured {
+	if i := v.below[key.Resource]; i != nil {
+		return i.ByIndex(byMark, key.Request.String())
+	}
+	return nil
+}
+
+// Owned are the objects of a resource that the one with a UID owns below.
+func (v *View) Owned(gvr schema.GroupVersionResource, owner types.UID) []*unstructured.Unstructured {
+	if i := v.below[gvr]; i != nil {
+		return i.ByIndex(byOwner, string(owner))
+	}
+	return nil
+}
+
+// Gone: the physical cluster was asked, and answered that obj does not exist. That is
+// believed over its watch.
+func (v *View) Gone(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) {
+	if i := v.below[gvr]; i != nil && obj != nil {
+		i.Gone(controller.RequestFor(obj), obj.GetUID())
+	}
+}
+
+// Event is an event of the physical cluster about something in one of our namespaces.
+func (v *View) Event(r controller.Request) (*unstructured.Unstructured, bool) { return v.events.Get(r) }
+
+// First is the one with the smallest name: of several, everybody means the same. Nil if
+// there is none.
+func First(objs []*unstructured.Unstructured) *unstructured.Unstructured { return first(objs) }
+
+func first(objs []*unstructured.Unstructured) *unstructured.Unstructured {
+	if len(objs) == 0 {
+		return nil
+	}
+	return slices.MinFunc(objs, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+}

@@ -1,0 +1,161 @@
+// Package viewtest has two servers in memory, a view of them, and objects to fill them
+// with, for tests of what works on a view.
+package viewtest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	// Target is the physical cluster, ControlPlane the id of the control plane.
+	Target, ControlPlane = "east", "cp-1"
+	// Cluster is the logical cluster, and PhysicalSpace the physical namespace of its
+	// namespace web.
+	Cluster       = logicalcluster.Name("shop")
+	PhysicalSpace = "shop-web-1234"
+)
+
+// World is two servers that are stores of objects, and a view of them.
+type World struct {
+	*view.View
+	// Above and Below have the objects of the two sides, Records the Copies and Orphans.
+	Above, Below *dynamicfake.FakeDynamicClient
+	Records      *atollfake.Clientset
+	Kube         *kubefake.Clientset
+	// Ctx is in the scope of the logical cluster, as the target sees it.
+	Ctx context.Context
+}
+
+// New makes a World. What is on the servers is in the view after Watch.
+func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object) *World {
+	t.Helper()
+	lists := map[schema.GroupVersionResource]string{{Version: "v1", Resource: "events"}: "EventList"}
+	for _, k := range workload.Builtin().All() {
+		lists[k.GroupVersionResource()] = k.Kind + "List"
+	}
+	w := &World{
+		Above:   dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, above...),
+		Below:   dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, below...),
+		Records: atollfake.NewSimpleClientset(records...),
+		Kube:    kubefake.NewClientset(),
+		Ctx:     scope.With(t.Context(), scope.Scope{Target: Target, Cluster: Cluster}),
+	}
+	for resource, cluster := range map[string]logicalcluster.Name{"copies": Cluster, "orphans": scope.Root} {
+		w.Records.PrependReactor("create", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
+			created := a.(clienttesting.CreateAction).GetObject().(metav1.Object)
+			created.SetAnnotations(map[string]string{logicalcluster.AnnotationKey: cluster.String()}) // as the server does
+			return false, nil, nil
+		})
+	}
+	w.View = view.New(view.Config{
+		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
+		Kinds: workload.Builtin(), Serves: func(workload.Kind) bool { return true },
+	})
+	return w
+}
+
+// Up are the clients of the control plane.
+func (w *World) Up() connection.ControlPlane {
+	return connection.ControlPlane{Dynamic: w.Above, Atoll: w.Records, Kube: w.Kube}
+}
+
+// Down are the clients of the physical cluster.
+func (w *World) Down() connection.Physical {
+	return connection.Physical{Dynamic: w.Below, Kube: w.Kube}
+}
+
+// Watch fills the view, and keeps it current until the test ends.
+func (w *World) Watch(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(w.Ctx)
+	var running sync.WaitGroup
+	t.Cleanup(func() { cancel(); running.Wait() })
+	soon, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	synced := make(chan error, 1)
+	go func() { synced <- w.Start(ctx, &running) }()
+	select {
+	case err := <-synced:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-soon.Done():
+		cancel()
+		t.Fatalf("the view is not filled: %v", <-synced)
+	}
+	w.StartEvents(ctx, &running)
+}
+
+// Record is the Copy of an object; nil if there is none.
+func (w *World) Record(t *testing.T, key view.ObjectKey) *placementv1alpha1.Copy {
+	t.Helper()
+	r := w.CopyRequest(key)
+	list, err := w.Records.PlacementV1alpha1().Copies(r.Namespace).List(w.Ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if list.Items[i].Name == r.Name {
+			return &list.Items[i]
+		}
+	}
+	return nil
+}
+
+// Listed are the Orphans.
+func (w *World) Listed(t *testing.T) []fleetv1alpha1.Orphan {
+	t.Helper()
+	list, err := w.Records.FleetV1alpha1().Orphans().List(w.Ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// Eventually waits until the view says something.
+func Eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return is(), nil })
+	if err != nil {
+		t.Errorf("it does not come to pass: %s", what)
+	}
+}
+
+// Count is how many requests of a verb a server got.
+func Count(c *dynamicfake.FakeDynamicClient, verb string) int {
+	n := 0
+	for _, a := range c.Actions() {
+		if a.GetVerb() == verb {
+			n++
+		}
+	}
+	return n
+}
+
+// KeyOf names an object of the logical cluster.
+func KeyOf(kind, namespace, name string) view.ObjectKey {
+	return view.ObjectKey{
+		Resource: Kind(kind).GroupVersionResource(), Request: controller.Request{Cluster: Cluster, Namespace: namespace, Name: name},
+	}
+}

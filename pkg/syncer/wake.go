@@ -1,0 +1,297 @@
+package syncer
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Wake names what has to be looked at after a change, by its relation to what changed.
+// Whoever holds the caches knows which keys these are.
+type Wake string
+
+const (
+	// WakeObject is the object that changed above, or that a mark or a Copy names.
+	WakeObject Wake = "Object"
+	// WakeClaims are the Orphans that claim to be the copy of the object.
+	WakeClaims Wake = "Claims"
+	// WakeOrphans are those that list the object that changed below.
+	WakeOrphans Wake = "Orphans"
+	// WakeCopiesOwn is what the copies of the object own below.
+	WakeCopiesOwn Wake = "CopiesOwn"
+	// WakeContents is all that is in the Namespace, above and below.
+	WakeContents Wake = "Contents"
+	// WakeScaled is what the autoscaler scales.
+	WakeScaled Wake = "Scaled"
+	// WakeMirror is what is mirrored of the physical object with the UID.
+	WakeMirror Wake = "Mirror"
+	// WakeOwned is what the physical object with the UID owns.
+	WakeOwned Wake = "Owned"
+	// WakeMarked is what carries the mark of the object below: it may be mirrored now.
+	WakeMarked Wake = "Marked"
+	// WakeNamespace is the Namespace that the object is in.
+	WakeNamespace Wake = "Namespace"
+)
+
+// Woken is one thing that a change wakes.
+type Woken struct {
+	Wake Wake
+	// UID is that of a physical object (WakeOrphans, WakeMirror, WakeOwned).
+	UID types.UID
+	// Mark names the object (WakeObject, of a change below).
+	Mark Mark
+}
+
+// Change is what a watch reports of one object; Old is nil if it is new, New if it is
+// gone.
+type Change struct {
+	Target string
+	Kind   workload.Kind
+	// Placed and Observed say whether objects of the kind have copies, and whether they
+	// are mirrored.
+	Placed, Observed bool
+	Old, New         *unstructured.Unstructured
+	// Own says that New is what the syncer itself wrote.
+	Own bool
+}
+
+// came says that an object is new to us, or back to life after a backup was restored.
+func (c Change) came() bool {
+	return c.New != nil && (c.Old == nil || c.Old.GetDeletionTimestamp() != nil && c.New.GetDeletionTimestamp() == nil)
+}
+
+// latest is what is known of the object last.
+func (c Change) latest() *unstructured.Unstructured {
+	if c.New != nil {
+		return c.New
+	}
+	return c.Old
+}
+
+// WakeAbove says what a change of an object in the control plane wakes.
+//
+//	the object                           the change                  wakes
+//	has a copy here, or is to, or was    nothing that goes down      nothing
+//	                                     any other                   Object, Claims
+//	                                     it came                     CopiesOwn, too: they may wait for it
+//	                                     a Namespace came, or got    Contents, too: it waits for the name
+//	                                     its name below
+//	                                     of an autoscaler            Scaled, too
+//	mirrors what controllers below made  an own update that came     nothing
+//	                                     back
+//	                                     any other                   Mirror
+//	                                     it came, or is gone         Owned, too: its dependents name it
+func WakeAbove(c Change) []Woken {
+	var woken []Woken
+	if c.Placed && !wasMirrored(c.Target, c.latest()) && c.goesDown() {
+		woken = append(woken, Woken{Wake: WakeObject}, Woken{Wake: WakeClaims})
+		if c.came() {
+			woken = append(woken, Woken{Wake: WakeCopiesOwn})
+		}
+		if c.Kind.Role == workload.Container && (c.came() || c.New != nil && PhysicalName(c.Old) == "" && PhysicalName(c.New) != "") {
+			woken = append(woken, Woken{Wake: WakeContents})
+		}
+		if len(c.Kind.Scales) > 0 {
+			woken = append(woken, Woken{Wake: WakeScaled})
+		}
+	}
+	for _, uid := range c.mirrored() {
+		woken = append(woken, Woken{Wake: WakeMirror, UID: uid})
+		if c.Old == nil || c.New == nil {
+			woken = append(woken, Woken{Wake: WakeOwned, UID: uid})
+		}
+	}
+	return woken
+}
+
+// wasMirrored says that an object never had a copy here.
+func wasMirrored(target string, obj *unstructured.Unstructured) bool {
+	entry := stamp.TargetsOf(obj.GetAnnotations())[target]
+	return entry.State == placementv1alpha1.TargetObserved && !entry.Adopted
+}
+
+// goesDown says that something changed which goes down. Kinds without a generation are
+// looked at each time; conditions of readiness gates are the one status that goes down.
+func (c Change) goesDown() bool {
+	old, new := c.Old, c.New
+	if old == nil || new == nil {
+		return true
+	}
+	onlyStatus := new.GetGeneration() > 0 && old.GetGeneration() == new.GetGeneration() && old.GetUID() == new.GetUID() &&
+		(old.GetDeletionTimestamp() == nil) == (new.GetDeletionTimestamp() == nil) &&
+		maps.Equal(old.GetLabels(), new.GetLabels()) && maps.Equal(old.GetAnnotations(), new.GetAnnotations()) &&
+		slices.Equal(old.GetFinalizers(), new.GetFinalizers())
+	return !onlyStatus || CopiedGatesBelow(new, old) != nil
+}
+
+// mirrored are the physical UIDs of which the object is, or was, the mirror.
+func (c Change) mirrored() []types.UID {
+	var uids []types.UID
+	for _, obj := range []*unstructured.Unstructured{c.Old, c.New} {
+		if obj == nil {
+			continue
+		}
+		if uid := MirroredUID(c.Target, obj); uid != "" && !slices.Contains(uids, uid) {
+			uids = append(uids, uid)
+		}
+	}
+	if c.Own && c.Old != nil && c.New != nil { // the other one, if it mirrored another before
+		own := MirroredUID(c.Target, c.New)
+		uids = slices.DeleteFunc(uids, func(uid types.UID) bool { return uid == own })
+	}
+	return uids
+}
+
+// WakeBelow says what a change of an object of the physical cluster wakes; isCopy says
+// that it is the copy of one above, and is not to be mirrored.
+//
+//	the object                    the change                   wakes
+//	carries a mark                an own write that came back  nothing of this row
+//	                              any other                    Object of the mark, Orphans
+//	carried another mark before   any                          Object of that one, Orphans
+//	of a kind that is mirrored,   any                          Mirror
+//	and no copy
+//	any                           it came                      Owned: its dependents may wait for it
+func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
+	var woken []Woken
+	obj := c.latest()
+	for _, mark := range c.marks() {
+		woken = append(woken, Woken{Wake: WakeObject, Mark: mark})
+	}
+	if len(woken) > 0 {
+		woken = append(woken, Woken{Wake: WakeOrphans, UID: obj.GetUID()})
+	}
+	if c.Observed && !isCopy(obj) {
+		woken = append(woken, Woken{Wake: WakeMirror, UID: obj.GetUID()})
+	}
+	if c.Old == nil {
+		woken = append(woken, Woken{Wake: WakeOwned, UID: obj.GetUID()})
+	}
+	return woken
+}
+
+// marks are those that the object carries, or carried before, each object once; but for
+// that of an own write.
+func (c Change) marks() []Mark {
+	if !c.Placed {
+		return nil
+	}
+	var marks []Mark
+	now, marked := Mark{}, false
+	if c.New != nil {
+		if now, marked = MarkOf(c.Kind.GroupResource(), c.New); marked && !c.Own {
+			marks = append(marks, now)
+		}
+	}
+	if c.Old != nil {
+		if before, ok := MarkOf(c.Kind.GroupResource(), c.Old); ok && !(marked && before.sameObject(now)) {
+			marks = append(marks, before)
+		}
+	}
+	return marks
+}
+
+// CopyChange is what the watch reports of one Copy.
+type CopyChange struct {
+	Old, New *placementv1alpha1.Copy
+	// Own says that New is what the syncer itself wrote.
+	Own bool
+}
+
+// Copy is what is known of it last.
+func (c CopyChange) Copy() *placementv1alpha1.Copy {
+	if c.New != nil {
+		return c.New
+	}
+	return c.Old
+}
+
+// WakeCopy says what a change of a Copy wakes.
+//
+//	the change                                wakes
+//	any                                       Claims
+//	it is gone                                Marked: nobody's copy any more; Object
+//	an own write that came back, but for one  nothing more
+//	that is new and says more than Pending
+//	any other                                 Object
+//	it is gone, or says Removed               Namespace: it goes after everything in it
+func WakeCopy(c CopyChange) []Woken {
+	woken := []Woken{{Wake: WakeClaims}}
+	if c.New == nil {
+		woken = append(woken, Woken{Wake: WakeMarked})
+	}
+	if c.New == nil || !c.Own || c.Old == nil && c.New.Status.State != placementv1alpha1.CopyPending {
+		woken = append(woken, Woken{Wake: WakeObject})
+	}
+	if c.New == nil || c.New.Status.State == placementv1alpha1.CopyRemoved {
+		woken = append(woken, Woken{Wake: WakeNamespace})
+	}
+	return woken
+}
+
+// MirroredUID is the physical UID of what a logical object mirrors; empty if it mirrors
+// nothing of the target.
+func MirroredUID(target string, obj *unstructured.Unstructured) types.UID {
+	entry, ok := stamp.TargetsOf(obj.GetAnnotations())[target]
+	if !ok || entry.State != placementv1alpha1.TargetObserved {
+		return ""
+	}
+	return entry.UID
+}
+
+// PhysicalName is the name of the physical namespace of a Namespace; empty as long as
+// none is recorded.
+func PhysicalName(namespace *unstructured.Unstructured) string {
+	return namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation]
+}
+
+// Scales names what an autoscaler scales; the kind is empty if that cannot be read.
+func Scales(of workload.Kind, scaler *unstructured.Unstructured) (kind schema.GroupKind, name string) {
+	ref := descend(scaler.Object, of.Scales)
+	version, _ := ref["apiVersion"].(string)
+	gv, err := schema.ParseGroupVersion(version)
+	if err != nil {
+		return schema.GroupKind{}, ""
+	}
+	kind.Group = gv.Group
+	kind.Kind, _ = ref["kind"].(string)
+	name, _ = ref["name"].(string)
+	return kind, name
+}
+
+// Marked is what is known of a physical object that carries a mark.
+type Marked struct {
+	Mark   Mark
+	Target string
+	// Mirrored says that an object above mirrors it.
+	Mirrored bool
+	// Recorded says that the object that the mark names has a Copy.
+	Recorded bool
+	// Logical is what is above under the name of the mark; nil if there is nothing.
+	Logical *unstructured.Unstructured
+}
+
+// IsCopy says that what carries a mark is the copy of an object above. It was made as
+// one, but a controller may have adopted it, or nothing above knows of it any more.
+//
+//	above it is  the Copy  the object of the mark     then
+//	mirrored     any       any                        no
+//	             there     any                        yes
+//	             none      there, and mirrors nothing yes: its Copy is about to come
+//	             none      else                       no
+func IsCopy(m Marked) bool {
+	switch {
+	case m.Mirrored:
+		return false
+	case m.Recorded:
+		return true
+	}
+	return m.Logical != nil && m.Logical.GetUID() == m.Mark.UID && MirroredUID(m.Target, m.Logical) == ""
+}
