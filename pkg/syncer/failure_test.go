@@ -1,0 +1,40 @@
+package syncer
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+func TestAFailureIsOneEventForEachThingThatIsSaid(t *testing.T) {
+	failed := func(reason string) *placementv1alpha1.Copy {
+		c := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Namespace: "web", UID: "c"}}
+		c.Spec.PhysicalCluster = "east"
+		c.Spec.Object = placementv1alpha1.ObjectReference{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Name: strings.Repeat("a", 250), UID: "u"}
+		c.Status = placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyFailed, Reason: reason, Message: "no"}
+		return c
+	}
+	at := metav1.Unix(1, 0)
+	event := FailureEvent(nil, failed("Forbidden"), at)
+	if event == nil || event.Message != "east: no" || event.InvolvedObject.APIVersion != "apps/v1" || event.InvolvedObject.UID != "u" || len(event.Name) > 253 {
+		t.Fatalf("%+v", event)
+	}
+	if again := FailureEvent(failed("Forbidden"), failed("Forbidden"), at); again != nil {
+		t.Errorf("the same is said again: %s", again.Message)
+	}
+	if other := FailureEvent(failed("Forbidden"), failed("Invalid"), at); other == nil || other.Name == event.Name {
+		t.Errorf("another failure: %+v", other)
+	}
+	synced := failed("")
+	synced.Status.State = placementv1alpha1.CopySynced
+	namespace := failed("Forbidden")
+	namespace.Spec.Object = placementv1alpha1.ObjectReference{Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: "web"}
+	for name, c := range map[string]*placementv1alpha1.Copy{"no failure": synced, "a Namespace, whose objects have events": namespace} {
+		if e := FailureEvent(nil, c, at); e != nil {
+			t.Errorf("%s: %s", name, e.Message)
+		}
+	}
+}
