@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"encoding/json"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,9 @@ import (
 //
 //	condition                     above  below     mirrored  goes down
 //	of Kubernetes itself          any    any       below's   nothing
-//	that no gate names            any    any       below's   nothing
+//	that no gate names            any    set       below's   nothing
+//	that no gate names; who set   set    none      above's   nothing
+//	it above still owns it
 //	of a gate that was added      any    any       below's   nothing
 //	below (not in the template)
 //	of a gate of the template     none   any       nothing   nothing
@@ -58,6 +61,45 @@ func gatesBy(physical *unstructured.Unstructured, ownerOf func(types.UID) (Owner
 		return owner.Gates
 	}
 	return nil
+}
+
+// setAbove are the conditions of a user's pod that no gate names, that somebody else
+// than the server has set and owns, and that the copy does not have.
+func setAbove(logical *unstructured.Unstructured, status map[string]any) []string {
+	below := map[string]bool{}
+	for _, c := range list(status, "conditions") {
+		name, _ := c["type"].(string)
+		below[name] = true
+	}
+	var out []string
+	for _, c := range list(field(logical.Object, "status"), "conditions") {
+		name, _ := c["type"].(string)
+		if !below[name] && !slices.Contains(kubernetesConditions, corev1.PodConditionType(name)) && ownedByOthers(logical, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// ownedByOthers says that somebody else than the server owns a condition.
+func ownedByOthers(logical *unstructured.Unstructured, name string) bool {
+	key, err := json.Marshal(map[string]string{"type": name})
+	if err != nil {
+		return false
+	}
+	for _, e := range logical.GetManagedFields() {
+		if e.Subresource != "status" || e.Manager == FieldManager || e.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		if _, owns := field(field(fields, "f:status"), "f:conditions")["k:"+string(key)]; owns {
+			return true
+		}
+	}
+	return false
 }
 
 // keepGates leaves in a mirrored status the conditions of gates as they are

@@ -191,6 +191,46 @@ func TestAPodOfAUserCarriesItsGatesDownAndKeepsThemAbove(t *testing.T) {
 	}
 }
 
+func TestAConditionThatSomebodySetAboveStaysUntilTheCopyHasIt(t *testing.T) {
+	t.Parallel()
+	const own = "example.io/Foo"
+	kind, _ := workload.Builtin().ByResource(schema.GroupResource{Resource: "pods"})
+	for name, c := range map[string]struct {
+		manager, subresource string
+		above, below, want   map[string]string
+	}{
+		"set above":                {"me", "status", map[string]string{own: "True"}, nil, map[string]string{own: "True"}},
+		"below has it too":         {"me", "status", map[string]string{own: "True"}, map[string]string{own: "False"}, map[string]string{own: "False"}},
+		"it was mirrored":          {FieldManager, "status", map[string]string{own: "True"}, nil, map[string]string{}},
+		"owned, but not in status": {"me", "", map[string]string{own: "True"}, nil, map[string]string{}},
+		"Kubernetes' own":          {"me", "status", map[string]string{"Ready": "True"}, nil, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := func(all map[string]string) (out []any) {
+				for name, status := range all {
+					out = append(out, condition(name, status))
+				}
+				return out
+			}
+			logical := gatedPod("shop", "u", nil, list(c.above)...)
+			logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`})
+			owns := metav1.NewFieldsV1(`{"f:status":{"f:conditions":{"k:{\"type\":\"example.io/Foo\"}":{".":{},"f:status":{}},"k:{\"type\":\"Ready\"}":{".":{}}}}}`)
+			logical.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: c.manager, Operation: "Apply", Subresource: c.subresource, FieldsType: "FieldsV1", FieldsV1: owns}})
+			observed := &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}
+			observed.Spec.Object.UID = "u"
+			raw, err := json.Marshal(map[string]any{"phase": "Running", "conditions": list(c.below)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			observed.Status.Observed = &runtime.RawExtension{Raw: raw}
+			status, _ := Summarize(kind, logical, []*placementv1alpha1.Copy{observed})
+			if diff := cmp.Diff(c.want, conditionsOf(&unstructured.Unstructured{Object: map[string]any{"status": status}})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Whatever both sides set and in whatever order, they come to rest, at once, and
 // nothing of Kubernetes' own was changed below.
 func TestGatesComeToRest(t *testing.T) {

@@ -56,7 +56,7 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 		setObservedGeneration(status, observedByAll(logical, current, views))
 	}
 	if kind.IsPod() {
-		keepGates(status, current, gatesOf(field(logical.Object, "spec")))
+		keepGates(status, current, append(gatesOf(field(logical.Object, "spec")), setAbove(logical, status)...))
 	}
 	status = valid(kind, logical, status, current)
 	return status, !equality.Semantic.DeepEqual(withoutZeros(status), withoutZeros(current))

@@ -194,7 +194,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			obj.Object["status"] = status
 		}
 		obj.SetManagedFields(nil) // the server keeps its own
-		updated, err := client.UpdateStatus(ctx, obj, metav1.UpdateOptions{})
+		updated, err := client.UpdateStatus(ctx, obj, metav1.UpdateOptions{FieldManager: syncer.FieldManager})
 		if apierrors.IsNotFound(err) {
 			return controller.Result{}, nil
 		}
