@@ -39,7 +39,7 @@ type Config struct {
 	// Identify names this agent in the election, as no other is named; free is called
 	// when the name is not used any more. A name may begin with a place, up to an "@",
 	// that one living agent has: a holder whose name began with it is dead.
-	Identify func(controlPlane, target string) (me string, free func())
+	Identify func(controlPlane, physicalCluster string) (me string, free func())
 	// Watching says how it is noticed that one of the two servers went back in time.
 	Watching controller.ServerOptions
 	// Plan and Observe decide; default: those of pkg/syncer. The simulation plants
@@ -91,7 +91,7 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{Config: c, election: election.Election{Target: c.PhysicalCluster, Leases: leases, Fence: fence, Terms: election.DefaultTerms()}}
+	a := &Agent{Config: c, election: election.Election{PhysicalCluster: c.PhysicalCluster, Leases: leases, Fence: fence, Terms: election.DefaultTerms()}}
 	if a.up, err = connection.NewControlPlane(c.Upstream, fence.Guard, c.Watching); err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (a *Agent) work(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.gate.Admit("", "", false) // who it was when we last held the Lease says nothing
 	a.report = report.New(report.Config{
-		Target: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate,
+		PhysicalCluster: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate,
 	})
 	var reports sync.WaitGroup
 	defer reports.Wait()

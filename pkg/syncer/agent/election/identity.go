@@ -38,7 +38,7 @@ func Named(name string, free func()) Identity {
 }
 
 // Identify names this agent.
-func Identify(controlPlane, target string) (me string, free func()) {
+func Identify(controlPlane, physicalCluster string) (me string, free func()) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -59,7 +59,7 @@ func Identify(controlPlane, target string) (me string, free func()) {
 	if err != nil {
 		return none, func() {}
 	}
-	sum := sha256.Sum256([]byte(controlPlane + "/" + target))
+	sum := sha256.Sum256([]byte(controlPlane + "/" + physicalCluster))
 	socket, err := net.Listen("unix", "@atoll-syncer-"+hex.EncodeToString(sum[:]))
 	if err != nil {
 		return none, func() {}

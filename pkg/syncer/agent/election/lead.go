@@ -42,8 +42,8 @@ const namespaceDelay = 100 * time.Millisecond
 
 // Election is that of the syncer that serves a physical cluster.
 type Election struct {
-	// Target is the name of the physical cluster.
-	Target string
+	// PhysicalCluster is its name.
+	PhysicalCluster string
 	// Leases renews the Lease, over a connection and at a priority of its own.
 	Leases coordinationclient.LeasesGetter
 	// Fence is open while the Lease is held.
@@ -67,7 +67,7 @@ func (e *Election) Lead(ctx context.Context, me Identity, work func(context.Cont
 	// Whoever puts something into began first decides: work has begun, or never will.
 	began, ended := make(chan struct{}, 1), make(chan struct{})
 	config := leaderelection.LeaderElectionConfig{
-		Name: e.Target, Lock: lock,
+		Name: e.PhysicalCluster, Lock: lock,
 		LeaseDuration: e.Terms.Duration, RenewDeadline: e.Terms.Renewal, RetryPeriod: e.Terms.Retry,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
@@ -111,10 +111,10 @@ func (e *Election) Lead(ctx context.Context, me Identity, work func(context.Cont
 
 func (e *Election) lock(me Identity, lost func()) *fencedLock {
 	return &fencedLock{
-		scope: scope.Scope{Cluster: scope.Root, Target: e.Target},
+		scope: scope.Scope{Cluster: scope.Root, Target: e.PhysicalCluster},
 		me:    me, fence: e.Fence, renewal: e.Terms.Renewal, lost: lost,
 		LeaseLock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: fleetv1alpha1.LeaseNamespace, Name: e.Target},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: fleetv1alpha1.LeaseNamespace, Name: e.PhysicalCluster},
 			Client:     e.Leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: me.Name},
 		},

@@ -23,7 +23,7 @@ import (
 
 // candidate is an agent that would serve east.
 func candidate(server *kubefake.Clientset, t Terms) *Election {
-	return &Election{Target: "east", Terms: t, Leases: server.CoordinationV1(), Fence: &Fence{}}
+	return &Election{PhysicalCluster: "east", Terms: t, Leases: server.CoordinationV1(), Fence: &Fence{}}
 }
 
 // leading runs work in the lead of an agent until the test or stop ends it.

@@ -45,7 +45,7 @@ func register(t *testing.T, server *connectiontest.ClusterServer) *registration 
 	pc.Status.ControlPlane = "cp-1"
 	r.down = down
 	r.reporter = New(Config{
-		Target: "east", Interval: time.Second, Up: connection.ControlPlane{Atoll: atollfake.NewSimpleClientset(pc)}, Down: down, Gate: gate,
+		PhysicalCluster: "east", Interval: time.Second, Up: connection.ControlPlane{Atoll: atollfake.NewSimpleClientset(pc)}, Down: down, Gate: gate,
 	})
 	return r
 }

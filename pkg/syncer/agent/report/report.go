@@ -50,11 +50,11 @@ func (w World) Serves(k workload.Kind) bool {
 // that writes the status of the PhysicalCluster, save for what the server
 // concludes.
 type Reporter struct {
-	target string
-	resync time.Duration
-	up     connection.ControlPlane
-	down   connection.Physical
-	gate   *connection.Gate
+	physicalCluster string
+	resync          time.Duration
+	up              connection.ControlPlane
+	down            connection.Physical
+	gate            *connection.Gate
 
 	wake chan struct{}
 	// reporting is held for one report.
@@ -71,8 +71,8 @@ type Reporter struct {
 
 // Config is what a Reporter works with.
 type Config struct {
-	// Target is the name of the PhysicalCluster.
-	Target string
+	// PhysicalCluster is its name.
+	PhysicalCluster string
 	// Interval is how often the status is compared with what there is, when nothing is
 	// seen to change.
 	Interval time.Duration
@@ -85,7 +85,7 @@ type Config struct {
 // New makes a Reporter, which is called by the gate from now on.
 func New(c Config) *Reporter {
 	r := &Reporter{
-		target: c.Target, resync: c.Interval, up: c.Up, down: c.Down, gate: c.Gate,
+		physicalCluster: c.PhysicalCluster, resync: c.Interval, up: c.Up, down: c.Down, gate: c.Gate,
 		wake: make(chan struct{}, 1), known: make(chan struct{}),
 	}
 	c.Gate.OnAlarm(r.Notify)
@@ -256,7 +256,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	}
 	defer unlock()
 	client := r.up.Atoll.FleetV1alpha1().PhysicalClusters()
-	pc, err := client.Get(ctx, r.target, metav1.GetOptions{})
+	pc, err := client.Get(ctx, r.physicalCluster, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, errUnregistered
 	}

@@ -16,7 +16,7 @@ import (
 func newReporter() *Reporter {
 	kube := kubefake.NewClientset()
 	return New(Config{
-		Target: "east", Interval: time.Second, Down: connection.Physical{Kube: kube},
+		PhysicalCluster: "east", Interval: time.Second, Down: connection.Physical{Kube: kube},
 		Gate: connection.NewGate(kube, func() {}),
 	})
 }
