@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // IsSilence says that err is no answer about an object: the server was not
@@ -32,7 +34,7 @@ func IsSilence(err error) bool {
 
 // RefusalOf turns an answer of the physical cluster into the failure of a Copy.
 // ok is false if it is none: silence, or something that heals by itself.
-func RefusalOf(err error, kind string) (f Failure, ok bool) {
+func RefusalOf(err error, kind workload.Kind) (f Failure, ok bool) {
 	if IsSilence(err) {
 		return f, false
 	}
@@ -49,7 +51,7 @@ func RefusalOf(err error, kind string) (f Failure, ok bool) {
 		f.Reason = "Refused"
 	}
 	f.Immutable = isImmutable(status)
-	f.Message = "the physical cluster refused it: " + readable(status, kind)
+	f.Message = "the physical cluster refused it: " + readable(status, kind.Confidential)
 	return f, true
 }
 
@@ -90,8 +92,8 @@ func isImmutable(status metav1.Status) bool {
 
 // readable says what was refused without repeating values: an error about a
 // field quotes it, and a value may be a secret.
-func readable(status metav1.Status, kind string) string {
-	if kind == "Secret" {
+func readable(status metav1.Status, confidential bool) string {
+	if confidential {
 		return string(status.Reason)
 	}
 	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil || len(status.Details.Causes) == 0 {

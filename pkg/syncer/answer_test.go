@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/atoll-dev/atoll/pkg/workload"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,7 +44,7 @@ func TestOnlyAnAnswerIsARefusal(t *testing.T) {
 			if got := IsSilence(c.err); got != c.silence {
 				t.Errorf("silence: %v", got)
 			}
-			if _, got := RefusalOf(c.err, "Deployment"); got != c.refusal {
+			if _, got := RefusalOf(c.err, workload.Kind{}); got != c.refusal {
 				t.Errorf("refusal: %v", got)
 			}
 		})
@@ -54,20 +55,20 @@ func TestARefusalSaysWhatIsWrongAndRepeatsNoValue(t *testing.T) {
 	const secret = "hunter2"
 	path := validation.NewPath("spec")
 	for name, c := range map[string]struct {
-		kind string
+		kind schema.GroupKind
 		err  error
 		want string
 	}{
-		"a string":      {"Deployment", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.Invalid(path.Child("x"), secret, "must be short")}), "spec.x: Invalid value: must be short"},
-		"a structure":   {"Deployment", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.Invalid(path, map[string]string{"a": secret}, "field is immutable")}), "spec: Invalid value: field is immutable"},
-		"a list":        {"Deployment", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.Invalid(path, []string{"a", secret}, "too many")}), "too many"},
-		"a number":      {"Deployment", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.Invalid(path.Child("n"), 70000, "must be between 1 and 65535")}), "spec.n: Invalid value: must be between 1 and 65535"},
-		"a choice":      {"Deployment", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.NotSupported(path.Child("p"), secret, []string{"TCP", "UDP"})}), `supported values: "TCP", "UDP"`},
-		"a free text":   {"Deployment", apierrors.NewBadRequest(`admission webhook denied: Invalid value: "` + secret + `": no`), "admission webhook denied: Invalid value: no"},
-		"about Secrets": {"Secret", apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "s", validation.ErrorList{validation.Invalid(path, secret, secret)}), "Invalid"},
+		"a string":      {schema.GroupKind{Group: "apps", Kind: "Deployment"}, apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.Invalid(path.Child("x"), secret, "must be short")}), "spec.x: Invalid value: must be short"},
+		"a structure":   {schema.GroupKind{Group: "apps", Kind: "Deployment"}, apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.Invalid(path, map[string]string{"a": secret}, "field is immutable")}), "spec: Invalid value: field is immutable"},
+		"a list":        {schema.GroupKind{Group: "apps", Kind: "Deployment"}, apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.Invalid(path, []string{"a", secret}, "too many")}), "too many"},
+		"a number":      {schema.GroupKind{Group: "apps", Kind: "Deployment"}, apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.Invalid(path.Child("n"), 70000, "must be between 1 and 65535")}), "spec.n: Invalid value: must be between 1 and 65535"},
+		"a choice":      {schema.GroupKind{Group: "apps", Kind: "Deployment"}, apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", validation.ErrorList{validation.NotSupported(path.Child("p"), secret, []string{"TCP", "UDP"})}), `supported values: "TCP", "UDP"`},
+		"a free text":   {schema.GroupKind{Group: "apps", Kind: "Deployment"}, apierrors.NewBadRequest(`admission webhook denied: Invalid value: "` + secret + `": no`), "admission webhook denied: Invalid value: no"},
+		"about Secrets": {schema.GroupKind{Kind: "Secret"}, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "s", validation.ErrorList{validation.Invalid(path, secret, secret)}), "Invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, ok := RefusalOf(c.err, c.kind)
+			f, ok := RefusalOf(c.err, kindNamed(t, c.kind))
 			if !ok || !strings.Contains(f.Message, c.want) || strings.Contains(f.Message, secret) {
 				t.Errorf("%v %q", ok, f.Message)
 			}
@@ -84,7 +85,7 @@ func TestImmutableFieldsAreRecognized(t *testing.T) {
 		"pod updates may not change fields other than `spec.containers[*].image`": true,
 		"must be no more than 63 characters":                                      false,
 	} {
-		if f, _ := RefusalOf(invalid(message), "Job"); f.Immutable != want {
+		if f, _ := RefusalOf(invalid(message), workload.Kind{}); f.Immutable != want {
 			t.Errorf("%q: %v", message, f.Immutable)
 		}
 	}

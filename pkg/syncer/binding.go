@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // bindingTimeout is how long a new pod may wait for its node before it is mirrored
@@ -18,8 +20,8 @@ const bindingTimeout = 2 * time.Second
 //	a pod of which the scheduler has said why   none
 //	it has no node
 //	another pod                                 until it is bindingTimeout old
-func BindingDelay(obj *unstructured.Unstructured, now time.Time) time.Duration {
-	if obj.GetKind() != "Pod" {
+func BindingDelay(kind workload.Kind, obj *unstructured.Unstructured, now time.Time) time.Duration {
+	if !kind.IsPod() {
 		return 0
 	}
 	if node, _ := field(obj.Object, "spec")["nodeName"].(string); node != "" {

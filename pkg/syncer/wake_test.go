@@ -246,7 +246,7 @@ func TestAPodWaitsForItsNodeForAMomentBeforeItIsMirrored(t *testing.T) {
 		"the scheduler says why it has none": {pod(0, map[string]any{"status": scheduled}), 0},
 		"no pod":                             {job, 0},
 	} {
-		if got := BindingDelay(c.obj, now); got != c.want {
+		if got := BindingDelay(kindOf(t, c.obj), c.obj, now); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -189,7 +189,7 @@ func (a *Agent) session(ctx context.Context) error {
 	defer cancel()
 	s := newSession(a, world)
 	go func() { // ends with ctx, which ends with the session
-		a.report.Changed(ctx, s.view.Kinds, world)
+		a.report.Changed(ctx, world)
 		cancel()
 	}()
 	return s.run(ctx)

@@ -15,6 +15,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/report"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/up"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Workers of the queues. They mostly wait for one of the two servers.
@@ -31,6 +32,7 @@ type session struct {
 	view     *view.View
 	dispatch *dispatch.Dispatcher
 	report   *report.Reporter
+	kinds    workload.Source
 	gate     *connection.Gate
 
 	objects *controller.Controller[view.ObjectKey]
@@ -40,11 +42,10 @@ type session struct {
 }
 
 func newSession(a *Agent, w report.World) *session {
-	s := &session{report: a.report, gate: a.gate}
+	s := &session{report: a.report, gate: a.gate, kinds: a.Kinds}
 	s.view = view.New(view.Config{
 		Target: a.PhysicalCluster, ControlPlane: w.ControlPlane, Up: a.up, Down: a.down,
-		Kinds: a.Kinds.Current(), Serves: w.Serves,
-	})
+	}, a.Kinds.Current(), w.Serves)
 	unplaced := orphans.New(orphans.Config{
 		View: s.view, Up: a.up, Down: a.down,
 		Counted: func(n fleetv1alpha1.OrphanCounts) { s.report.Orphans(n) },
@@ -97,9 +98,25 @@ func (s *session) run(ctx context.Context) error {
 	for _, q := range queues {
 		running.Go(func() { q.Run(ctx) })
 	}
+	running.Go(func() { s.follow(ctx, &running) })
 	s.report.Syncing(true)
 	defer s.report.Syncing(false)
 	klog.FromContext(ctx).Info("Syncing", "controlPlane", s.view.ControlPlane)
 	<-ctx.Done()
 	return nil
+}
+
+// follow has the view show the kinds that there are, as far as the physical cluster
+// serves them, until ctx is done.
+func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
+	for ctx.Err() == nil {
+		kinds := s.kinds.Current()
+		world, changed := s.report.World()
+		s.view.Follow(ctx, running, kinds, world.Serves)
+		select {
+		case <-ctx.Done():
+		case <-s.kinds.Changed(kinds):
+		case <-changed:
+		}
+	}
 }

@@ -135,7 +135,7 @@ func (d *Dispatcher) contents(c logicalcluster.Name, name string) {
 			}
 		}
 	}
-	for _, kind := range d.view.Kinds.Kinds() {
+	for _, kind := range d.view.Kinds().Kinds() {
 		if kind.Role == workload.Container {
 			continue
 		}
@@ -147,7 +147,7 @@ func (d *Dispatcher) contents(c logicalcluster.Name, name string) {
 
 func (d *Dispatcher) scaledBy(kind workload.Kind, scaler *unstructured.Unstructured) {
 	scaled, name := syncer.Scales(kind, scaler)
-	if kind, ok := d.view.Kinds.ByKind(scaled); ok {
+	if kind, ok := d.view.Kinds().ByKind(scaled); ok {
 		r := controller.RequestFor(scaler)
 		r.Name = name
 		d.queues.Objects(view.ObjectKey{Resource: kind.GroupVersionResource(), Request: r})

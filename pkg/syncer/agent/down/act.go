@@ -118,7 +118,7 @@ func (p *pass) refusal(ctx context.Context, err error) error {
 		}
 		return errAgain
 	}
-	failure, refused := syncer.RefusalOf(err, p.kind.Kind)
+	failure, refused := syncer.RefusalOf(err, p.kind)
 	if !refused {
 		return fmt.Errorf("writing to the physical cluster: %w", err)
 	}

@@ -21,7 +21,7 @@ import (
 func (p *pass) read() {
 	known := p.memory.get(p.key)
 	p.in = syncer.Input{
-		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds,
+		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds(),
 		Settled: known.settled, Reverts: known.reverts, Now: time.Now(),
 		Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}

@@ -25,7 +25,7 @@ func (p *pass) ruled(ctx context.Context) (bool, error) {
 	logical, _ := p.View.Object(namespace)
 	uid := uidOf(logical)
 	asked := uid != "" && p.memory.get(namespace).asked == uid
-	for _, kind := range p.View.Kinds.Kinds() { // in an order, for who repeats a run
+	for _, kind := range p.View.Kinds().Kinds() { // in an order, for who repeats a run
 		gvr := kind.GroupVersionResource()
 		if kind.Role != workload.Ruling || !p.View.Served(gvr) {
 			continue

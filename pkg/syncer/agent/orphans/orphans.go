@@ -211,7 +211,7 @@ func (r *Reconciler) read(ctx context.Context, kind workload.Kind, o *fleetv1alp
 // contents counts the copies, and what was copies, in a physical namespace.
 func (r *Reconciler) contents(namespace string) int {
 	n := 0
-	for _, kind := range r.View.Kinds.Kinds() {
+	for _, kind := range r.View.Kinds().Kinds() {
 		if kind.Role == workload.Container {
 			continue
 		}
@@ -284,7 +284,7 @@ func (r *Reconciler) delete(ctx context.Context, in syncer.OrphanInput) (*syncer
 		klog.FromContext(ctx).Info("Deleted an orphan on the physical cluster, as ordered", "uid", uid, "orphan", in.Orphan.Name)
 		return nil, nil
 	}
-	if failure, refused := syncer.RefusalOf(err, in.Kind.Kind); refused {
+	if failure, refused := syncer.RefusalOf(err, in.Kind); refused {
 		return &failure, nil
 	}
 	return nil, fmt.Errorf("deleting an orphan: %w", err)

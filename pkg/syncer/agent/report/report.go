@@ -168,11 +168,19 @@ func (r *Reporter) Await(ctx context.Context) (World, error) {
 	})
 }
 
-// Changed returns when the world is not as it was.
-func (r *Reporter) Changed(ctx context.Context, kinds workload.Catalog, before World) {
+// Changed returns when it is another control plane or physical cluster, or one that was
+// given up. What the physical cluster serves is no such change, see View.Follow.
+func (r *Reporter) Changed(ctx context.Context, before World) {
 	_, _ = r.until(ctx, func(w World) bool {
-		return w.ControlPlane != before.ControlPlane || w.Forgotten != before.Forgotten || w.Identity != before.Identity || !sameKinds(kinds, w, before)
+		return w.ControlPlane != before.ControlPlane || w.Forgotten != before.Forgotten || w.Identity != before.Identity
 	})
+}
+
+// World returns what is known, and a channel that is closed once that is something else.
+func (r *Reporter) World() (w World, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.world, r.known
 }
 
 // until waits for a world; the error is that ctx ended before.
@@ -216,17 +224,6 @@ func (r *Reporter) setInventory(i *inventory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inv = i
-}
-
-// sameKinds compares what a session cares for: a new custom resource does not
-// end it.
-func sameKinds(kinds workload.Catalog, a, b World) bool {
-	for _, k := range kinds.Kinds() {
-		if a.Serves(k) != b.Serves(k) {
-			return false
-		}
-	}
-	return true
 }
 
 // learn keeps what is known, wakes who waits for it and reports whether it is news.

@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
-	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func newReporter() *Reporter {
@@ -36,7 +36,7 @@ func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		r.Changed(t.Context(), workload.Builtin(), before)
+		r.Changed(t.Context(), before)
 		close(ended)
 	}()
 	r.learn(forgotten, nil)
@@ -65,25 +65,33 @@ func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestANewCustomResourceEndsNoSessionAndAKindOfOursDoes(t *testing.T) {
+func TestWhatThePhysicalClusterServesEndsNoSessionButIsNotified(t *testing.T) {
 	before := World{ControlPlane: "cp-1", Identity: "down", apis: []string{"/v1/pods"}}
 	for name, c := range map[string]struct {
 		apis []string
-		ends bool
 	}{
-		"a custom resource": {[]string{"/v1/pods", "example.com/v1/things"}, false},
-		"another kind":      {[]string{"/v1/pods", "/v1/services"}, true},
-		"a kind less":       {[]string{"/v1/secrets"}, true},
+		"a custom resource": {[]string{"/v1/pods", "example.com/v1/things"}},
+		"another kind":      {[]string{"/v1/pods", "/v1/services"}},
+		"a kind less":       {[]string{"/v1/secrets"}},
 	} {
 		r := newReporter()
 		r.learn(before, nil)
+		_, changed := r.World()
 		after := before
 		after.apis = c.apis
 		r.learn(after, nil)
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		r.Changed(short, workload.Builtin(), before)
-		if ended := short.Err() == nil; ended != c.ends {
-			t.Errorf("%s: the session ends: %v", name, ended)
+		r.Changed(short, before)
+		if short.Err() == nil {
+			t.Errorf("%s: the session ends", name)
+		}
+		select {
+		case <-changed:
+		default:
+			t.Errorf("%s: it is not notified of what is served", name)
+		}
+		if now, _ := r.World(); !slices.Equal(now.apis, c.apis) {
+			t.Errorf("%s: it is notified of %v", name, now.apis)
 		}
 		cancel()
 	}

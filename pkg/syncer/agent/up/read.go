@@ -40,7 +40,7 @@ func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, tim
 		if v.Logical == nil && r.View.IsCopy(key.Resource, v.Physical) {
 			return nil, 0, nil
 		}
-		if after := syncer.BindingDelay(v.Physical, time.Now()); after > 0 && v.Logical == nil {
+		if after := syncer.BindingDelay(v.Kind, v.Physical, time.Now()); after > 0 && v.Logical == nil {
 			return nil, after, nil
 		}
 		namespace := r.View.NamespaceOf(v.Physical.GetNamespace())

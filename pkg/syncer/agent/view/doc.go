@@ -6,6 +6,8 @@
 // It decides nothing and writes nothing. What it says is the newest that is known, which
 // may be old: that something is absent is no reason to delete anything.
 //
+// The kinds that it shows come and go while it runs, each with its watches; see Follow.
+//
 // Invariant: a reader never sees less than what the syncer wrote itself.
 //
 // What it remembers: as much as the watches hold, and each own write until a watch has

@@ -9,8 +9,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// Handlers are called for each change, one at a time for a resource, and must only
-// enqueue. What is there already is replayed as new.
+// Handlers are called for each change, and must only enqueue. What is there already is
+// replayed as new, and once more if it becomes another question whether the physical
+// cluster serves its kind.
 type Handlers struct {
 	// Above and Below are called for objects of the two sides.
 	Above, Below func(syncer.Change)
@@ -22,25 +23,14 @@ type Handlers struct {
 	Event func(*unstructured.Unstructured)
 }
 
-// Handle has the handlers called from now on.
+// Handle has the handlers called from now on, also for kinds that come later.
 func (v *View) Handle(h Handlers) {
-	for _, kind := range v.watched() {
-		gvr := kind.GroupVersionResource()
-		_, placed := v.placed[gvr]
-		_, observed := v.observed[gvr]
-		v.above[gvr].Handle(func(old, new *unstructured.Unstructured) {
-			h.Above(syncer.Change{
-				Target: v.Target, Kind: kind, Placed: placed, Observed: observed, Old: old, New: new, Own: v.arrivedAbove(kind, old, new),
-			})
-		})
-		if below := v.below[gvr]; below != nil {
-			below.Handle(func(old, new *unstructured.Unstructured) {
-				h.Below(syncer.Change{
-					Target: v.Target, Kind: kind, Placed: placed, Observed: observed, Old: old, New: new, Own: v.arrivedBelow(kind, old, new),
-				})
-			})
-		}
+	v.mu.Lock()
+	v.handlers = &h
+	for _, e := range v.now.Load().inOrder() {
+		v.handle(e)
 	}
+	v.mu.Unlock()
 	v.copies.Handle(func(old, new *placementv1alpha1.Copy) {
 		c := syncer.CopyChange{Old: old, New: new}
 		if key, ok := v.KeyOfCopy(c.Copy()); ok {
@@ -54,6 +44,26 @@ func (v *View) Handle(h Handlers) {
 			h.Event(new)
 		}
 	})
+}
+
+// handle has changes of one kind handled; the lock is held.
+func (v *View) handle(e *entry) {
+	h, kind := v.handlers, e.kind
+	if h == nil {
+		return
+	}
+	if !e.above.handled {
+		e.above.handled = true
+		e.above.Handle(func(old, new *unstructured.Unstructured) {
+			h.Above(v.change(kind, old, new, v.arrivedAbove(kind, old, new)))
+		})
+	}
+	if e.below != nil && !e.below.handled {
+		e.below.handled = true
+		e.below.Handle(func(old, new *unstructured.Unstructured) {
+			h.Below(v.change(kind, old, new, v.arrivedBelow(kind, old, new)))
+		})
+	}
 }
 
 // arrivedAbove notes what the watch says of a mirror, and whether that is an own write.

@@ -17,37 +17,39 @@ import (
 
 // PlacedKind is the kind of a resource of which objects have copies.
 func (v *View) PlacedKind(gvr schema.GroupVersionResource) (workload.Kind, bool) {
-	kind, ok := v.placed[gvr]
-	return kind, ok
+	return v.now.Load().placed(gvr)
 }
 
 // IsPlaced says that objects of the resource have copies.
 func (v *View) IsPlaced(gvr schema.GroupVersionResource) bool {
-	_, ok := v.placed[gvr]
+	_, ok := v.now.Load().placed(gvr)
 	return ok
 }
 
 // ObservedKind is the kind of a resource of which objects are mirrored.
 func (v *View) ObservedKind(gvr schema.GroupVersionResource) (workload.Kind, bool) {
-	kind, ok := v.observed[gvr]
-	return kind, ok
+	return v.now.Load().observed(gvr)
 }
 
 // ObservedKinds are those of which objects are mirrored, owners first.
 func (v *View) ObservedKinds() []workload.Kind {
-	return slices.DeleteFunc(slices.Clone(v.Kinds.Observed()), func(k workload.Kind) bool {
-		_, ok := v.observed[k.GroupVersionResource()]
+	now := v.now.Load()
+	return slices.DeleteFunc(slices.Clone(now.kinds.Observed()), func(k workload.Kind) bool {
+		_, ok := now.observed(k.GroupVersionResource())
 		return !ok
 	})
 }
 
+// Kinds are those of now, shown already or not.
+func (v *View) Kinds() workload.Catalog { return v.now.Load().kinds }
+
 // Served says that the resource is watched below.
-func (v *View) Served(gvr schema.GroupVersionResource) bool { return v.below[gvr] != nil }
+func (v *View) Served(gvr schema.GroupVersionResource) bool { return v.now.Load().below(gvr) != nil }
 
 // KeyOfCopy is the object of a Copy; ok is false if no kind of ours is meant.
 func (v *View) KeyOfCopy(c *placementv1alpha1.Copy) (ObjectKey, bool) {
 	o := c.Spec.Object
-	kind, ok := v.Kinds.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
+	kind, ok := v.Kinds().ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
 	if !ok {
 		return ObjectKey{}, false
 	}
@@ -60,13 +62,15 @@ func (v *View) KeyOfCopy(c *placementv1alpha1.Copy) (ObjectKey, bool) {
 
 // CopyRequest names the Copy of an object.
 func (v *View) CopyRequest(key ObjectKey) controller.Request {
-	ref := key.Ref(v.placed[key.Resource])
-	return controller.Request{Cluster: key.Request.Cluster, Namespace: ref.LogicalNamespace(), Name: ref.CopyName(v.Target)}
+	return controller.Request{
+		Cluster: key.Request.Cluster, Namespace: cmp.Or(key.Request.Namespace, key.Request.Name), // a Namespace is in itself
+		Name: syncer.CopyName(key.Resource.GroupResource(), key.Request.Name, v.Target),
+	}
 }
 
 // Object is an object of the control plane, as the target sees it.
 func (v *View) Object(key ObjectKey) (*unstructured.Unstructured, bool) {
-	if i := v.above[key.Resource]; i != nil {
+	if i := v.now.Load().above(key.Resource); i != nil {
 		return i.Get(key.Request)
 	}
 	return nil, false
@@ -74,7 +78,10 @@ func (v *View) Object(key ObjectKey) (*unstructured.Unstructured, bool) {
 
 // ObjectsIn are those of a namespace.
 func (v *View) ObjectsIn(gvr schema.GroupVersionResource, c logicalcluster.Name, namespace string) []*unstructured.Unstructured {
-	return v.above[gvr].ListNamespace(c, namespace)
+	if i := v.now.Load().above(gvr); i != nil {
+		return i.ListNamespace(c, namespace)
+	}
+	return nil
 }
 
 // Namespace is a Namespace of the control plane.
@@ -85,11 +92,11 @@ func (v *View) Namespace(c logicalcluster.Name, name string) (*unstructured.Unst
 // NamespaceOf is the Namespace whose copy is the physical namespace; nil if there is
 // none.
 func (v *View) NamespaceOf(physical string) *unstructured.Unstructured {
-	return first(v.above[Namespaces].ByIndex(byPhysicalName, physical))
+	return first(v.now.Load().above(Namespaces).ByIndex(byPhysicalName, physical))
 }
 
 // DoubtNamespaces has the Namespaces compared with the server's: one of them is gone.
-func (v *View) DoubtNamespaces() { v.above[Namespaces].Doubt() }
+func (v *View) DoubtNamespaces() { v.now.Load().above(Namespaces).Doubt() }
 
 // Copy is the record of an object.
 func (v *View) Copy(key ObjectKey) (*placementv1alpha1.Copy, bool) {
@@ -101,9 +108,11 @@ func (v *View) Copy(key ObjectKey) (*placementv1alpha1.Copy, bool) {
 func (v *View) CopiesIn(c logicalcluster.Name, namespace string) map[ObjectKey]*placementv1alpha1.Copy {
 	all := map[ObjectKey]*placementv1alpha1.Copy{}
 	for _, informed := range v.copies.ListNamespace(c, namespace) {
-		if key, ok := v.KeyOfCopy(informed); ok {
-			all[key], _ = v.WrittenCopies.Newest(key, informed, true)
+		key, ok := v.KeyOfCopy(informed)
+		if !ok {
+			key = recordedKey(informed) // of a kind that is gone: it is there all the same
 		}
+		all[key], _ = v.WrittenCopies.Newest(key, informed, true)
 	}
 	return all
 }
@@ -122,9 +131,10 @@ func (v *View) CountNamespaces() int {
 // Scalers are the autoscalers of an object.
 func (v *View) Scalers(key ObjectKey) []*unstructured.Unstructured {
 	var scalers []*unstructured.Unstructured
-	for _, kind := range v.Kinds.Kinds() {
-		if i := v.above[kind.GroupVersionResource()]; len(kind.Scales) > 0 && i != nil {
-			scalers = append(scalers, i.ByIndex(byScaled, scaledValue(key.Request, v.placed[key.Resource].Kind, key.Request.Name))...)
+	scaled, _ := v.PlacedKind(key.Resource)
+	for _, kind := range v.Kinds().Kinds() {
+		if i := v.now.Load().above(kind.GroupVersionResource()); len(kind.Scales) > 0 && i != nil {
+			scalers = append(scalers, i.ByIndex(byScaled, scaledValue(key.Request, scaled.Kind, key.Request.Name))...)
 		}
 	}
 	return scalers
@@ -132,7 +142,7 @@ func (v *View) Scalers(key ObjectKey) []*unstructured.Unstructured {
 
 // Physical is an object of the physical cluster, as its watch has it.
 func (v *View) Physical(gvr schema.GroupVersionResource, r controller.Request) (*unstructured.Unstructured, bool) {
-	if i := v.below[gvr]; i != nil {
+	if i := v.now.Load().below(gvr); i != nil {
 		return i.Get(r)
 	}
 	return nil, false
@@ -147,7 +157,7 @@ func (v *View) CopyBelow(key ObjectKey, r controller.Request) (*unstructured.Uns
 // PhysicalByUID is the object of the physical cluster with a UID; nil if the watch has
 // none.
 func (v *View) PhysicalByUID(gvr schema.GroupVersionResource, uid types.UID) *unstructured.Unstructured {
-	if i := v.below[gvr]; i != nil {
+	if i := v.now.Load().below(gvr); i != nil {
 		return first(i.ByIndex(byUID, string(uid)))
 	}
 	return nil
@@ -155,7 +165,7 @@ func (v *View) PhysicalByUID(gvr schema.GroupVersionResource, uid types.UID) *un
 
 // PhysicalIn are the objects of a physical namespace.
 func (v *View) PhysicalIn(gvr schema.GroupVersionResource, namespace string) []*unstructured.Unstructured {
-	if i := v.below[gvr]; i != nil {
+	if i := v.now.Load().below(gvr); i != nil {
 		return i.ListNamespace("", namespace)
 	}
 	return nil
@@ -163,7 +173,7 @@ func (v *View) PhysicalIn(gvr schema.GroupVersionResource, namespace string) []*
 
 // Marked is what is below with the mark of an object, in any incarnation.
 func (v *View) Marked(key ObjectKey) []*unstructured.Unstructured {
-	if i := v.below[key.Resource]; i != nil {
+	if i := v.now.Load().below(key.Resource); i != nil {
 		return i.ByIndex(byMark, key.Request.String())
 	}
 	return nil
@@ -171,7 +181,7 @@ func (v *View) Marked(key ObjectKey) []*unstructured.Unstructured {
 
 // Owned are the objects of a resource that the one with a UID owns below.
 func (v *View) Owned(gvr schema.GroupVersionResource, owner types.UID) []*unstructured.Unstructured {
-	if i := v.below[gvr]; i != nil {
+	if i := v.now.Load().below(gvr); i != nil {
 		return i.ByIndex(byOwner, string(owner))
 	}
 	return nil
@@ -180,7 +190,7 @@ func (v *View) Owned(gvr schema.GroupVersionResource, owner types.UID) []*unstru
 // Gone: the physical cluster was asked, and answered that obj does not exist. That is
 // believed over its watch.
 func (v *View) Gone(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) {
-	if i := v.below[gvr]; i != nil && obj != nil {
+	if i := v.now.Load().below(gvr); i != nil && obj != nil {
 		i.Gone(controller.RequestFor(obj), obj.GetUID())
 	}
 }

@@ -19,7 +19,7 @@ func (v *View) Mirror(key MirrorKey) (*unstructured.Unstructured, bool) {
 
 // informedMirror is the same, as far as the watch has it.
 func (v *View) informedMirror(key MirrorKey) *unstructured.Unstructured {
-	if i := v.above[key.Resource]; i != nil {
+	if i := v.now.Load().above(key.Resource); i != nil {
 		return first(i.ByIndex(byEntryUID, string(key.UID)))
 	}
 	return nil
@@ -33,7 +33,7 @@ func (v *View) IsMirrored(gvr schema.GroupVersionResource, uid types.UID) bool {
 // MirrorOf finds what stands above for an object below, whatever its kind: the object
 // of a copy, or the mirror of what a controller made.
 func (v *View) MirrorOf(uid types.UID) (*unstructured.Unstructured, bool) {
-	for _, kind := range v.Kinds.Kinds() {
+	for _, kind := range v.Kinds().Kinds() {
 		gvr := kind.GroupVersionResource()
 		obj := v.PhysicalByUID(gvr, uid)
 		if obj == nil {
@@ -74,7 +74,7 @@ func (v *View) UIDAbove(uid types.UID) (types.UID, bool) {
 
 // IsCopy says that an object below is the copy of one above, and is not to be mirrored.
 func (v *View) IsCopy(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) bool {
-	kind, placed := v.placed[gvr]
+	kind, placed := v.PlacedKind(gvr)
 	mark, marked := syncer.MarkOf(gvr.GroupResource(), obj)
 	if !placed || !marked {
 		return false
@@ -91,7 +91,7 @@ func (v *View) IsCopy(gvr schema.GroupVersionResource, obj *unstructured.Unstruc
 // KindOfOrphan is the kind of the object that is listed; ok is false if it is none of
 // ours.
 func (v *View) KindOfOrphan(o *fleetv1alpha1.Orphan) (workload.Kind, bool) {
-	return v.Kinds.ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
+	return v.Kinds().ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
 }
 
 // KeyOfClaim is the object that an Orphan claims to be the copy of.

@@ -2,8 +2,8 @@ package view
 
 import (
 	"context"
-	"slices"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,22 +28,22 @@ type Config struct {
 	Target, ControlPlane string
 	Up                   connection.ControlPlane
 	Down                 connection.Physical
-	// Kinds are those that have copies, or are mirrored. All that have copies are watched
-	// above: an object of one that is not served below gets a Copy that says so.
-	Kinds workload.Catalog
-	// Serves says whether the physical cluster serves a kind.
-	Serves func(workload.Kind) bool
 }
 
 // View is what a syncer knows of both sides.
 type View struct {
 	Config
-	// placed and observed are the kinds; of observed those that are served.
-	placed, observed map[schema.GroupVersionResource]workload.Kind
-	above, below     map[schema.GroupVersionResource]*objects
-	copies           *copies
-	orphans          *orphans
-	events           *objects
+	copies  *copies
+	orphans *orphans
+	events  *objects
+
+	// now is what readers see of the kinds.
+	now atomic.Pointer[watched]
+	mu  sync.Mutex // orders changes of what follows, and of now
+	// kinds are those that are wanted, and begun what runs of them, shown or not yet.
+	kinds    workload.Catalog
+	begun    map[schema.GroupVersionResource]*entry
+	handlers *Handlers // nil before Handle
 
 	// What was written and has not come back yet: Copies and objects below by the
 	// object, mirrors by what they mirror.
@@ -52,31 +52,28 @@ type View struct {
 	WrittenMirrors *controller.Written[MirrorKey, *unstructured.Unstructured]
 }
 
-// New makes a View; Run fills it.
-func New(c Config) *View {
+// New makes a View of kinds; Start fills it. All kinds that have copies are watched
+// above: an object of one that is not served below gets a Copy that says so.
+func New(c Config, kinds workload.Catalog, serves func(workload.Kind) bool) *View {
 	v := &View{
-		Config: c,
-		placed: map[schema.GroupVersionResource]workload.Kind{}, observed: map[schema.GroupVersionResource]workload.Kind{},
-		above: map[schema.GroupVersionResource]*objects{}, below: map[schema.GroupVersionResource]*objects{},
+		Config: c, kinds: kinds, begun: map[schema.GroupVersionResource]*entry{},
 		WrittenCopies:  controller.NewWritten[ObjectKey, *placementv1alpha1.Copy](),
 		WrittenBelow:   controller.NewWritten[ObjectKey, *unstructured.Unstructured](),
 		WrittenMirrors: controller.NewWritten[MirrorKey, *unstructured.Unstructured](),
 	}
-	for _, kind := range c.Kinds.Kinds() {
-		v.placed[kind.GroupVersionResource()] = kind
-	}
-	for _, kind := range c.Kinds.Observed() {
-		if c.Serves(kind) {
-			v.observed[kind.GroupVersionResource()] = kind
+	now := &watched{kinds: kinds, entries: map[schema.GroupVersionResource]*entry{}, byKind: map[schema.GroupVersionKind]*entry{}}
+	for _, kind := range kinds.All() { // what an informer is compared with comes in the order in which they are made
+		if !kind.Copied() && !serves(kind) {
+			continue
 		}
-	}
-	for _, kind := range v.watched() { // what an informer is compared with comes in the order in which they are made
-		gvr := kind.GroupVersionResource()
-		v.above[gvr] = v.informerAbove(kind)
-		if c.Serves(kind) {
-			v.below[gvr] = v.informerBelow(kind)
+		e := &entry{kind: kind, above: &watch{objects: v.informerAbove(kind)}}
+		if serves(kind) {
+			e.below = &watch{objects: v.informerBelow(kind)}
 		}
+		v.begun[kind.GroupVersionResource()] = e
+		now = now.with(kinds, kind.GroupVersionResource(), e)
 	}
+	v.now.Store(now)
 	v.copies = controller.NewInformer("copies of "+v.Target, &placementv1alpha1.Copy{},
 		controller.Lists(v.Up.Atoll.PlacementV1alpha1().Copies(metav1.NamespaceAll)),
 		controller.InformerOptions[*placementv1alpha1.Copy]{
@@ -88,34 +85,18 @@ func New(c Config) *View {
 	return v
 }
 
-// watched are all that are placed or observed, each once, in order.
-func (v *View) watched() []workload.Kind {
-	all := slices.Clone(v.Kinds.Kinds())
-	for _, kind := range v.Kinds.Observed() {
-		if _, observed := v.observed[kind.GroupVersionResource()]; observed && !v.IsPlaced(kind.GroupVersionResource()) {
-			all = append(all, kind)
-		}
-	}
-	return all
-}
-
 // rememberVersions has the informers know which versions own writes were answered
 // with: a server that shows less has gone back in time.
 func (v *View) rememberVersions() {
 	v.WrittenCopies.OnPut = func(c *placementv1alpha1.Copy) { v.copies.Wrote(c.ResourceVersion) }
-	v.WrittenBelow.OnPut, v.WrittenMirrors.OnPut = v.wroteTo(v.below), v.wroteTo(v.above)
-}
-
-func (v *View) wroteTo(informers map[schema.GroupVersionResource]*objects) func(*unstructured.Unstructured) {
-	byKind := make(map[schema.GroupVersionKind]*objects, len(informers))
-	for _, kind := range v.watched() {
-		if informer := informers[kind.GroupVersionResource()]; informer != nil {
-			byKind[kind.GroupVersionKind] = informer
+	v.WrittenBelow.OnPut = func(obj *unstructured.Unstructured) {
+		if e := v.now.Load().byKind[obj.GroupVersionKind()]; e != nil && e.below != nil {
+			e.below.Wrote(obj.GetResourceVersion())
 		}
 	}
-	return func(obj *unstructured.Unstructured) {
-		if informer := byKind[obj.GroupVersionKind()]; informer != nil {
-			informer.Wrote(obj.GetResourceVersion())
+	v.WrittenMirrors.OnPut = func(obj *unstructured.Unstructured) {
+		if e := v.now.Load().byKind[obj.GroupVersionKind()]; e != nil {
+			e.above.Wrote(obj.GetResourceVersion())
 		}
 	}
 }
@@ -133,25 +114,24 @@ type informer interface {
 	WaitForSync(context.Context) error
 }
 
-// informers are all but the one of events.
-func (v *View) informers() []informer {
-	var all []informer
-	for _, side := range []map[schema.GroupVersionResource]*objects{v.above, v.below} {
-		for _, kind := range v.watched() {
-			if i := side[kind.GroupVersionResource()]; i != nil {
-				all = append(all, i)
-			}
-		}
-	}
-	return append(all, v.copies, v.orphans)
-}
-
 // Start runs the watches, until ctx is done, in goroutines of running, and returns when
 // all have their first list; that of events is not waited for.
 func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
-	all := v.informers()
-	for _, i := range all {
+	var all []informer
+	v.mu.Lock()
+	entries := v.now.Load().inOrder()
+	for _, side := range []func(*entry) *watch{func(e *entry) *watch { return e.above }, func(e *entry) *watch { return e.below }} {
+		for _, e := range entries {
+			if w := side(e); w != nil {
+				v.run(ctx, running, w)
+				all = append(all, w)
+			}
+		}
+	}
+	v.mu.Unlock()
+	for _, i := range []informer{v.copies, v.orphans} {
 		running.Go(func() { i.Run(ctx) })
+		all = append(all, i)
 	}
 	for _, i := range all {
 		if err := i.WaitForSync(ctx); err != nil {

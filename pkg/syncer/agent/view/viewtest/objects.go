@@ -4,6 +4,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -13,9 +14,15 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
+// Widgets are of a kind that the view does not have at the start; the servers do.
+var Widgets = workload.Kind{
+	GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"},
+	Resource:         "widgets", Role: workload.Placed,
+}
+
 // Kind finds a kind; it panics for one that is neither placed nor observed.
 func Kind(name string) workload.Kind {
-	for _, k := range workload.Builtin().All() {
+	for _, k := range append([]workload.Kind{Widgets}, workload.Builtin().All()...) {
 		if k.Kind == name {
 			return k
 		}

@@ -5,10 +5,12 @@ package viewtest
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,7 +53,7 @@ type World struct {
 func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object) *World {
 	t.Helper()
 	lists := map[schema.GroupVersionResource]string{{Version: "v1", Resource: "events"}: "EventList"}
-	for _, k := range workload.Builtin().All() {
+	for _, k := range append([]workload.Kind{Widgets}, workload.Builtin().All()...) {
 		lists[k.GroupVersionResource()] = k.Kind + "List"
 	}
 	w := &World{
@@ -70,8 +72,7 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 	}
 	w.View = view.New(view.Config{
 		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
-		Kinds: workload.Builtin(), Serves: func(workload.Kind) bool { return true },
-	})
+	}, workload.Builtin(), func(workload.Kind) bool { return true })
 	return w
 }
 
@@ -140,6 +141,15 @@ func Eventually(t *testing.T, what string, is func() bool) {
 	if err != nil {
 		t.Errorf("it does not come to pass: %s", what)
 	}
+}
+
+// Fail has a server answer lists of a resource with an error until heal is called.
+func Fail(c *dynamicfake.FakeDynamicClient, resource string) (heal func()) {
+	var healed atomic.Bool
+	c.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		return !healed.Load(), nil, apierrors.NewServiceUnavailable("not now")
+	})
+	return func() { healed.Store(true) }
 }
 
 // Count is how many requests of a verb a server got.
