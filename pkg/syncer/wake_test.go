@@ -228,12 +228,14 @@ func TestAPodWaitsForItsNodeForAMomentBeforeItIsMirrored(t *testing.T) {
 	now := time.Unix(1000, 0)
 	pod := func(age time.Duration, content map[string]any) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: content}
+		u.SetAPIVersion("v1")
 		u.SetKind("Pod")
 		u.SetCreationTimestamp(metav1.NewTime(now.Add(-age)))
 		return u
 	}
 	scheduled := map[string]any{"conditions": []any{map[string]any{"type": "PodScheduled", "status": "False"}}}
 	job := pod(0, map[string]any{})
+	job.SetAPIVersion("batch/v1")
 	job.SetKind("Job")
 	for name, c := range map[string]struct {
 		obj  *unstructured.Unstructured
