@@ -49,7 +49,7 @@ func pack(o *metav1.PartialObjectMetadata) packed {
 
 // plain says that o has nothing that packed has no place for.
 func plain(o *metav1.PartialObjectMetadata) bool {
-	return o.TypeMeta == (metav1.TypeMeta{}) && o.GenerateName == "" && o.SelfLink == "" &&
+	return o.TypeMeta == (metav1.TypeMeta{}) && o.GenerateName == "" && o.SelfLink == "" && //nolint:staticcheck // what has the deprecated field is kept whole
 		o.DeletionTimestamp == nil && o.DeletionGracePeriodSeconds == nil &&
 		len(o.OwnerReferences) == 0 && len(o.Finalizers) == 0 && len(o.ManagedFields) == 0
 }

@@ -27,6 +27,8 @@ func TestOnlyWhatStockPassesIsJudged(t *testing.T) {
 		"passes again":                 {results{"a": true}, results{"a": true}, map[string]string{"a": "why"}, "1 of 1 that stock passes, 0 differ by design", "a passes: take it off the list"},
 		"passes sometimes":             {results{"a": true}, results{"a": true}, map[string]string{"a": "sometimes: why"}, "1 of 1 that stock passes, 0 differ by design", ""},
 		"passes sometimes, not now":    {results{"a": true}, results{"a": false}, map[string]string{"a": "sometimes: why"}, "0 of 1 that stock passes, 1 differ by design", ""},
+		"named by a star":              {results{"a 1": true, "a 2": true, "b": true}, results{"a 1": true, "a 2": false, "b": true}, map[string]string{"a *": "why"}, "2 of 3 that stock passes, 1 differ by design", ""},
+		"a star that names nothing":    {results{"b": true}, results{"b": true}, map[string]string{"a *": "why"}, "1 of 1 that stock passes, 0 differ by design", "a * does not pass on a stock cluster"},
 		"fails on both":                {results{"a": false}, results{"a": false}, nil, "0 of 0 that stock passes, 0 differ by design", ""},
 		"listed, and fails on both":    {results{"a": false}, results{"a": false}, map[string]string{"a": "why"}, "0 of 0 that stock passes, 0 differ by design", "a does not pass on a stock cluster"},
 		"listed, and is there nowhere": {results{}, results{}, map[string]string{"a": "why"}, "0 of 0 that stock passes, 0 differ by design", "a does not pass on a stock cluster"},
