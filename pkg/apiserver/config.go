@@ -148,7 +148,7 @@ func (c Config) storage(g *genericapiserver.Config, etcd *storage.Clients, count
 	if err := o.ApplyWithStorageFactoryTo(factory, g); err != nil {
 		return fmt.Errorf("configuring the storage: %w", err)
 	}
-	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{Maps: c.Maps, Raw: etcd.Raw, Counts: counts})
+	g.RESTOptionsGetter = storage.NewRESTOptionsGetter(g.RESTOptionsGetter, storage.Options{Maps: c.Maps, Raw: etcd.Raw, Counts: counts, Lazy: etcd})
 	return nil
 }
 

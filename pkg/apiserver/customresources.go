@@ -58,7 +58,7 @@ func newCustomResources(c Config, g *genericapiserver.Config, etcd *storage.Clie
 	options.StorageConfig.Codec = crds.SharingCodec(apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion))
 	options.StorageConfig.EncodeVersioner = apiruntime.NewMultiGroupVersioner(apiextensionsv1.SchemeGroupVersion)
 	r.getter = storage.NewRESTOptionsGetter(
-		options.CreateRESTOptionsGetter(&genericoptions.SimpleStorageFactory{StorageConfig: options.StorageConfig}, g.ResourceTransformers), storage.Options{Maps: c.Maps, Raw: etcd.Raw})
+		options.CreateRESTOptionsGetter(&genericoptions.SimpleStorageFactory{StorageConfig: options.StorageConfig}, g.ResourceTransformers), storage.Options{Maps: c.Maps, Raw: etcd.Raw, Lazy: etcd})
 
 	r.storage = storage.NewCustom(crdoptions.NewCRDRESTOptionsGetter(*c.etcdOptions(g), g.ResourceTransformers, g.StorageObjectCountTracker), etcd.Client(), storage.Options{Maps: c.Maps, Raw: etcd.Raw})
 	return r, nil

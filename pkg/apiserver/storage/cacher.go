@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"fmt"
 	"sync"
 
 	"k8s.io/apiserver/pkg/storage"
@@ -12,11 +11,27 @@ import (
 )
 
 // newCachedStore makes the store of r behind one watch cache for all logical
-// clusters. It is upstream's StorageWithCacher with our keys, attributes,
-// trigger and index, and with noWatchList.
-func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, destroyRaw factory.DestroyFunc) (*store, factory.DestroyFunc, error) {
+// clusters, which begins when v ends, or at once if v is nil.
+func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, destroyRaw factory.DestroyFunc, v *vacancy) (*store, factory.DestroyFunc, error) {
 	raw = noWatchList{raw}
 	seen := &recentObjects{}
+	cached, err := newLazy(r, raw, v, func() (*watchCache, error) { return newWatchCache(config, r, indexers, raw, seen) })
+	if err != nil {
+		destroyRaw()
+		return nil, func() {}, err
+	}
+	h := newHub(r, cached, seen)
+	destroy := sync.OnceFunc(func() {
+		h.close()
+		cached.close()
+		destroyRaw()
+	})
+	return &store{Interface: cached, resource: r, hub: h}, destroy, nil
+}
+
+// newWatchCache is upstream's StorageWithCacher with our keys, attributes,
+// trigger and index.
+func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, seen *recentObjects) (*watchCache, error) {
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage:             raw,
 		Versioner:           storage.APIObjectVersioner{},
@@ -32,18 +47,13 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 		Codec:               config.Codec,
 	})
 	if err != nil {
-		destroyRaw()
-		return nil, func() {}, fmt.Errorf("creating the watch cache of %s: %w", r.gr, err)
+		return nil, err
 	}
 	cached := cacher.NewCacheDelegator(c, raw)
-	h := newHub(r, cached, seen)
-	destroy := sync.OnceFunc(func() {
-		h.close()
+	return &watchCache{CacheDelegator: cached, stop: func() {
 		cached.Stop()
 		c.Stop()
-		destroyRaw()
-	})
-	return &store{Interface: cached, resource: r, hub: h}, destroy, nil
+	}}, nil
 }
 
 // noWatchList is the storage below a watch cache. The reflector of the watch

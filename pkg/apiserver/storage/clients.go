@@ -46,6 +46,8 @@ type Clients struct {
 	// nothing else.
 	clients   []*kubernetes.Client
 	connected []*clientv3.Client
+	// vacancies has a stream of its own: no progress is asked for there.
+	vacancies *clientv3.Client
 	// compactor removes old revisions; the servers of one etcd take turns.
 	compactor interface {
 		etcd3.Compactor
@@ -80,6 +82,7 @@ func NewClients(c storagebackend.TransportConfig, compactEach time.Duration) (*C
 			s.clients = append(s.clients, withOwnStream(client))
 		}
 	}
+	s.vacancies = withOwnStream(s.connected[0]).Client
 	s.compactor = etcd3.NewCompactor(s.connected[0], compactEach, clock.RealClock{}, nil)
 	if err := s.await(); err != nil {
 		_ = s.Close()
@@ -110,6 +113,9 @@ func (s *Clients) Close() error {
 		s.compactor.Stop()
 	}
 	var errs []error
+	if s.vacancies != nil {
+		errs = append(errs, s.vacancies.Watcher.Close())
+	}
 	for _, client := range s.clients {
 		errs = append(errs, client.Watcher.Close())
 	}

@@ -179,7 +179,7 @@ func (g *Custom) newCache(config *storagebackend.ConfigForResource, prefix strin
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the storage of %s: %w", config.GroupResource, err)
 	}
-	s, destroy, err := newCachedStore(config, r, nil, raw, destroy)
+	s, destroy, err := newCachedStore(config, r, nil, raw, destroy, nil)
 	if err != nil {
 		return nil, nil, err
 	}

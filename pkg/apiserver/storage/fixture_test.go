@@ -53,6 +53,8 @@ type fixture struct {
 type setup struct {
 	resource schema.GroupResource
 	endpoint string
+	// registry is what keys in etcd begin with.
+	registry string
 	attrs    upstream.AttrFunc
 	options  storage.Options
 }
@@ -60,14 +62,14 @@ type setup struct {
 // newStore makes a store that ends with the test.
 func newStore(t testing.TB, change func(*setup)) *fixture {
 	t.Helper()
-	s := setup{resource: pods, attrs: upstream.DefaultNamespaceScopedAttr}
+	s := setup{resource: pods, registry: "/registry", attrs: upstream.DefaultNamespaceScopedAttr}
 	if change != nil {
 		change(&s)
 	}
 	if s.endpoint == "" {
 		s.endpoint = etcd.Start(t)
 	}
-	config := storagebackend.NewDefaultConfig("/registry", codecs.LegacyCodec(examplev1.SchemeGroupVersion))
+	config := storagebackend.NewDefaultConfig(s.registry, codecs.LegacyCodec(examplev1.SchemeGroupVersion))
 	config.Transport.ServerList = []string{s.endpoint}
 	config.CompactionInterval = 0
 	getter := storage.NewRESTOptionsGetter(generic.RESTOptions{StorageConfig: config.ForResource(s.resource)}, s.options)

@@ -168,6 +168,11 @@ func (h *hub) follow() error {
 
 // load reads everything that is visible to any target from the watch cache.
 func (h *hub) load() error {
+	if l, ok := h.source.(*lazy); ok {
+		if _, err := l.needed(h.ctx); err != nil { // its objects are to be those of the watch cache
+			return err
+		}
+	}
 	list := h.newListFunc()
 	err := h.source.GetList(h.ctx, h.keys.prefix, storage.ListOptions{
 		ResourceVersion: "0", // any state will do: lists of views come from the same cache, later

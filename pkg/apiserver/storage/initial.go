@@ -28,22 +28,7 @@ func wantsInitialEvents(o storage.ListOptions) bool {
 // bookmark after them; a watch has to go on from rv. The watch cache would walk
 // the whole resource for initial events; its lists walk what is below key.
 func (s *store) initialEvents(ctx context.Context, key string, o storage.ListOptions) (events []watch.Event, rv uint64, err error) {
-	list := s.newListFunc()
-	if err := s.Interface.GetList(ctx, key, initialList(o), list); err != nil {
-		return nil, 0, err
-	}
-	l, err := meta.ListAccessor(list)
-	if err != nil {
-		return nil, 0, err
-	}
-	if rv, err = s.Versioner().ParseResourceVersion(l.GetResourceVersion()); err != nil {
-		return nil, 0, err
-	}
-	events = make([]watch.Event, 0, meta.LenList(list)+1)
-	if err := meta.EachListItem(list, func(obj runtime.Object) error {
-		events = append(events, watch.Event{Type: watch.Added, Object: obj})
-		return nil
-	}); err != nil {
+	if events, rv, err = added(ctx, s.resource, s.Interface, key, initialList(o)); err != nil {
 		return nil, 0, err
 	}
 	if o.SendInitialEvents != nil && o.Predicate.AllowWatchBookmarks {
@@ -57,6 +42,27 @@ func (s *store) initialEvents(ctx context.Context, key string, o storage.ListOpt
 		events = append(events, watch.Event{Type: watch.Bookmark, Object: end})
 	}
 	return events, rv, nil
+}
+
+// added are the items of a list as events, and the resource version of the list.
+func added(ctx context.Context, r *resource, from storage.Interface, key string, o storage.ListOptions) (events []watch.Event, rv uint64, err error) {
+	list := r.newListFunc()
+	if err := from.GetList(ctx, key, o, list); err != nil {
+		return nil, 0, err
+	}
+	l, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, 0, err
+	}
+	if rv, err = from.Versioner().ParseResourceVersion(l.GetResourceVersion()); err != nil {
+		return nil, 0, err
+	}
+	events = make([]watch.Event, 0, meta.LenList(list)+1)
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		events = append(events, watch.Event{Type: watch.Added, Object: obj})
+		return nil
+	})
+	return events, rv, err
 }
 
 // listThenWatch is a watch of the logical cluster c that begins with its state.

@@ -1,6 +1,9 @@
 package storage
 
 import (
+	"fmt"
+	"path"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -26,6 +29,9 @@ type Options struct {
 	// Maps has the labels and annotations of what is in watch caches. Default: one
 	// of its own.
 	Maps *sharing.Maps
+	// Lazy is the etcd that is asked whether a resource has objects: its watch cache
+	// begins with the first. Default: watch caches begin at once.
+	Lazy *Clients
 	// Counts counts the objects. Default: each resource has a goroutine that does.
 	Counts *Counts
 
@@ -107,7 +113,15 @@ func (g *restOptionsGetter) decorate(
 	if uncached(config.GroupResource) {
 		return &store{Interface: raw, resource: r}, destroy, nil
 	}
-	s, destroy, err := newCachedStore(config, r, indexers, raw, destroy)
+	if err := runtime.CheckCodec(config.Codec, newFunc()); err != nil {
+		destroy()
+		return nil, func() {}, fmt.Errorf("the codec of %s does not match its type: %w", r.gr, err)
+	}
+	var v *vacancy
+	if g.options.Lazy != nil {
+		v = newVacancy(g.options.Lazy.vacancies, path.Join("/", config.Prefix, prefix)+"/")
+	}
+	s, destroy, err := newCachedStore(config, r, indexers, raw, destroy, v)
 	if err == nil && !g.options.StockLists {
 		s.raw = raw
 	}
