@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -146,6 +147,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		<-s.done
 		return nil, err
 	}
+	// What the start made and dropped would stay with the process for minutes.
+	debug.FreeOSMemory()
 	s.Kubeconfig, err = writeKubeconfig(keys, o.DataDir, s.URL, o.LogicalClusters)
 	if err != nil {
 		cancel(err)

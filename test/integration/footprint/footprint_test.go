@@ -14,8 +14,8 @@ import (
 
 // The bounds leave a tenth for what comes and goes; `make bench` has the figures.
 const (
-	mostGoroutines = 1700
-	mostHeap       = 60 << 20
+	mostGoroutines = 1000
+	mostHeap       = 50 << 20
 	// mostConnections are those of the storages and of what watches etcd's health.
 	mostConnections = 8
 )
