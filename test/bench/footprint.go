@@ -3,14 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
-
-	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 // footprintPart compares what this build holds in memory with what a previous one does,
@@ -21,7 +13,7 @@ func footprintPart(ctx context.Context, l *lab, o options) error {
 	if o.previous != "" {
 		builds = []build{{name: "previous", bin: o.previous}, builds[0]}
 	}
-	t := newTable("build", "empty: goroutines", "heap MiB", "RSS MiB", "of it anonymous", "objects of a logical cluster in use",
+	t := newTable("build", "empty: goroutines", "heap MiB", "RSS MiB", "of it anonymous",
 		fmt.Sprintf("KiB each, the first %d", o.tenants), "the next as many", "all, after a restart")
 	for _, b := range builds {
 		row, err := b.footprint(ctx, &lab{dir: l.dir, bin: b.bin}, o)
@@ -67,13 +59,6 @@ func (b build) footprint(ctx context.Context, l *lab, o options) ([]string, erro
 		if err := t.fill(ctx, (i+1)*o.tenants); err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			objects, err := t.objects(ctx)
-			if err != nil {
-				return nil, err
-			}
-			row = append(row, fmt.Sprint(objects))
-		}
 		if err := s.rest(ctx); err != nil {
 			return nil, err
 		}
@@ -98,41 +83,3 @@ func (b build) footprint(ctx context.Context, l *lab, o options) ([]string, erro
 }
 
 func kibEach(bytes int64, n int) string { return fmt.Sprintf("%.1f", float64(bytes)/float64(n)/1024) }
-
-// objects counts what a logical cluster in use has, its own LogicalCluster included.
-func (t *tenants) objects(ctx context.Context) (int, error) {
-	client, err := metadata.NewForConfig(scope.PinnedConfig(t.server.config, scope.Scope{Cluster: clusterName(0)}))
-	if err != nil {
-		return 0, fmt.Errorf("making a client: %w", err)
-	}
-	inside, err := t.server.in(clusterName(0))
-	if err != nil {
-		return 0, err
-	}
-	lists, err := inside.Discovery().ServerPreferredResources()
-	if err != nil {
-		return 0, fmt.Errorf("asking which resources there are: %w", err)
-	}
-	count := 1
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			return 0, fmt.Errorf("reading a group: %w", err)
-		}
-		for _, r := range list.APIResources {
-			if !slices.Contains(r.Verbs, "watch") {
-				continue
-			}
-			found, err := client.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return 0, fmt.Errorf("listing %s: %w", r.Name, err)
-			}
-			for i := range found.Items {
-				if !strings.HasPrefix(found.Items[i].Name, "system:") && gv.Group != "rbac.authorization.k8s.io" { // those that all share
-					count++
-				}
-			}
-		}
-	}
-	return count, nil
-}

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -24,6 +25,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
+
+// settleDelay is after which time the memory of the start is returned to the system.
+const settleDelay = 3 * time.Second
 
 // Server is a running server.
 type Server struct {
@@ -147,8 +151,9 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		<-s.done
 		return nil, err
 	}
-	// What the start made and dropped would stay with the process for minutes.
-	debug.FreeOSMemory()
+	// What the start made and dropped would stay with the process for minutes. What
+	// begins with it has settled by then.
+	time.AfterFunc(settleDelay, debug.FreeOSMemory)
 	s.Kubeconfig, err = writeKubeconfig(keys, o.DataDir, s.URL, o.LogicalClusters)
 	if err != nil {
 		cancel(err)
