@@ -49,6 +49,10 @@ test-unit-race: ## run unit tests and simulation with the race detector (needs a
 test-race: ## run the tests that link the API server with the race detector (compiles Kubernetes once more)
 	@hack/test.sh race-server
 
+.PHONY: worlds
+worlds: ## run seeded worlds of the simulation, each once (ARGS=20000, or ARGS="1000000 -budget 1h")
+	@hack/worlds.sh $(ARGS)
+
 .PHONY: conformance
 conformance: ## judge a logical cluster by upstream's conformance tests (ARGS="-tiers api -shards 3")
 	@hack/conformance.sh $(ARGS)

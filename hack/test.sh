@@ -35,6 +35,14 @@ run_race() {
   say "== passed in $(since "$began")"
 }
 
+# run_worlds SENTENCE FLAG...: worlds of the simulation. The first seed is printed.
+run_worlds() {
+  local sentence=$1 began=$SECONDS; shift
+  say "== $sentence"
+  go test -vet=off -count=1 -v -timeout 30m -run '^TestWorlds$' ./test/simulation "$@"
+  say "== passed in $(since "$began")"
+}
+
 # packages_with_tests links|leaves PATTERN...: the packages whose tests link the API
 # server, or those whose tests do not. What has no tests is neither.
 packages_with_tests() {
@@ -60,7 +68,10 @@ for level in "$@"; do
       run "unit tests of localcluster" test/localcluster ./...
       run "unit tests of the judge of conformance" test/conformance/e2e .
       ;;
-    integration) run "integration tests" . $(existing test/docs test/framework test/retry test/suites test/integration test/conformance test/simulation test/shells) ;;
+    integration)
+      run "integration tests" . $(existing test/docs test/framework test/retry test/suites test/integration test/conformance test/simulation)
+      run_worlds "worlds of the simulation that nobody has seen" -fresh -worlds 1000000 -budget 3m
+      ;;
     e2e)
       hack/build.sh
       # shellcheck disable=SC2046 # one argument for each package
@@ -69,7 +80,7 @@ for level in "$@"; do
     race)
       # shellcheck disable=SC2046 # one argument for each package
       run_race "unit tests with the race detector" $(packages_with_tests leaves $(existing pkg cmd))
-      run_race "simulation with the race detector" -run '^TestWorlds$' ./test/simulation
+      run_race "worlds of the simulation with the race detector" -run '^TestWorlds$' ./test/simulation -worlds 6
       ;;
     race-server)
       # shellcheck disable=SC2046 # one argument for each package

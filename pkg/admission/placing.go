@@ -109,7 +109,8 @@ func (p *placing) allowed(ctx context.Context, r *request) (bool, error) {
 	return protect.Equal(r.obj, stamped), nil
 }
 
-// known is the decision for the unit that the informers have.
+// known is the decision for the unit that the informers have, once the Namespace
+// has it.
 func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (placementv1alpha1.Targets, error) {
 	placement, ok := p.placements.Get(controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: placementv1alpha1.NamespaceUnit})
 	if !ok {
@@ -133,6 +134,11 @@ func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (pl
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
 	}
 	if !stamp.BelongsTo(placement, namespace.UID) {
+		return nil, nil
+	}
+	if !stamp.HasTargets(namespace) {
+		// Whoever decided has yet to stamp it, and may fail to: it may be deleted first.
+		// What had targets in it then could be neither copied nor end.
 		return nil, nil
 	}
 	return unit, nil

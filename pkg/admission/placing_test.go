@@ -153,6 +153,27 @@ func BenchmarkCreateInADecidedNamespace(b *testing.B) {
 	}
 }
 
+// Somebody else has decided, and not stamped the Namespace yet; before that it is
+// deleted.
+func TestNothingIsPlacedInADecidedNamespaceThatIsDeletedBeforeItIsStamped(t *testing.T) {
+	w := placedWorld()
+	delete(w.namespaces[0].Annotations, placementv1alpha1.TargetsAnnotation)
+	f := w.start(t)
+	leaving := w.namespaces[0].DeepCopy()
+	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"kubernetes"}
+	if err := f.kube.Tracker().Add(leaving); err != nil {
+		t.Fatal(err)
+	}
+	d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+	err := f.Admit(shop(), attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice), nil)
+	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		t.Errorf("creating: %v", err)
+	}
+	if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != "" {
+		t.Errorf("it was given the targets %s", got)
+	}
+}
+
 // A namespace that is deleted between the decision and its stamp takes no stamp any
 // more: what was to be placed in it could be neither copied nor ended.
 func TestNothingIsPlacedInANamespaceThatIsDeletedWhileItIsDecided(t *testing.T) {

@@ -6,6 +6,9 @@
 package copyindex
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -56,10 +59,12 @@ func (o Object) String() string { return o.Resource.String() + " " + o.Object.St
 // LogicalCluster makes the queue loop reconcile in the scope of the object.
 func (o Object) LogicalCluster() logicalcluster.Name { return o.Object.Cluster }
 
-// Of returns the Copies of an object, of all objects that ever had its name, in no
-// order.
+// Of returns the Copies of an object, of all objects that ever had its name, in the
+// order of their names: what is done about them is, too.
 func Of(copies *Informer, o Object) []*placementv1alpha1.Copy {
-	return copies.ByIndex(byObject, o.String())
+	list := copies.ByIndex(byObject, o.String())
+	slices.SortFunc(list, func(a, b *placementv1alpha1.Copy) int { return strings.Compare(a.Name, b.Name) })
+	return list
 }
 
 // On returns the Copies on a target, in no order.

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,17 +21,21 @@ type physical struct {
 	world *World
 	name  string
 	api   *kube.Server
-	work  *queue[kube.Key]
+	work  *queue
+	// front is its API server, behind what the syncers' credentials lead to.
+	front, behind *front
 
-	session *session
-	// crashes counts the syncers before this one.
-	crashes int
+	syncers []*syncerProcess
+	// started counts the syncers.
+	started int
 	// upCut and downCut are the links of the syncer to the control plane and to
 	// the physical cluster; dead says that the latter burnt down.
 	upCut, downCut, dead bool
-	registered           bool
-
-	actors []actor
+	// blank is how it was before there was anything of ours, backup a later state.
+	blank, backup *kube.Backup
+	// emptied says that all that is ours was lost while it was known to be there.
+	emptied    bool
+	registered bool
 }
 
 // Who writes below, besides the syncer.
@@ -42,13 +45,20 @@ const (
 )
 
 func newPhysical(w *World, name string) *physical {
-	p := &physical{world: w, name: name, api: kube.New(name, func() time.Time { return w.now })}
-	p.work = newQueue(w, name+" controllers", 1, p.reconcile)
+	p := &physical{world: w, name: name, api: kube.New(name, func() time.Time { return w.now() })}
+	p.work = newQueue(w, name+" controllers", p.reconcile)
+	p.front = newFront(w, name, p.api)
+	p.front.physical = p
+	p.behind = p.front
+	p.must(p.api.Create(controllers, schema.GroupResource{Resource: "nodes"}, readyNode(name)))
+	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespaceDefault} { // the UID of the first is who it is
+		p.must(p.api.Create(controllers, namespaces, newObject(namespaces, "", name)))
+	}
+	p.blank = p.api.Backup()
 	p.api.Audit = func(e kube.Event) {
 		w.ledger.below(p, e)
 		p.changed(e)
 	}
-	p.actors = []actor{{weight: 3, ready: p.work.ready, step: p.work.step}}
 	return p
 }
 
@@ -88,17 +98,32 @@ func (p *physical) register() {
 	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{
 		Name: p.name, Annotations: map[string]string{"kcp.io/cluster": "root"},
 	}}
-	pc.Status.ControlPlane = controlPlane
-	setReady(pc, metav1.ConditionTrue, p.world.now)
-	if _, err := p.world.api.Create("admin", physicalClusters, pc); err != nil {
+	if _, err := p.world.api.Create(admin, physicalClusters, pc); err != nil {
 		panic(err)
 	}
 }
 
-func setReady(pc *fleetv1alpha1.PhysicalCluster, status metav1.ConditionStatus, now time.Time) {
-	meta.SetStatusCondition(&pc.Status.Conditions, metav1.Condition{
-		Type: fleetv1alpha1.ConditionReady, Status: status, Reason: "Simulated", LastTransitionTime: metav1.NewTime(now),
-	})
+func (p *physical) must(_ object, err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func readyNode(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name + "-node"},
+		"status": map[string]any{
+			"allocatable": map[string]any{"cpu": "64", "memory": "256Gi", "pods": "1000"},
+			"capacity":    map[string]any{"cpu": "64", "memory": "256Gi", "pods": "1000"},
+			"conditions":  []any{map[string]any{"type": "Ready", "status": "True"}},
+		},
+	}}
+}
+
+// syncing says that a syncer holds all its watches.
+func (p *physical) syncing() bool {
+	pc, ok := p.world.api.Find(p.key()).(*fleetv1alpha1.PhysicalCluster)
+	return ok && meta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionSyncing)
 }
 
 func (p *physical) key() kube.Key {
@@ -123,22 +148,8 @@ func (p *physical) forgotten() bool {
 	return ok && pc.Spec.Forget
 }
 
-// silence makes the server call a physical cluster Unknown that does not report,
-// and Ready once it does again.
-func (p *physical) silence() {
-	p.world.after(40*time.Second, func() {
-		status := metav1.ConditionTrue
-		if p.upCut || p.dead {
-			status = metav1.ConditionUnknown
-		}
-		if p.world.control != nil {
-			p.edit(system, func(pc *fleetv1alpha1.PhysicalCluster) { setReady(pc, status, p.world.now) })
-		}
-	})
-}
-
 // reconcile is all controllers of the physical cluster at once.
-func (p *physical) reconcile(key kube.Key, _ func()) (time.Duration, error) {
+func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 	if p.dead || p.api.Collect(key) {
 		return 0, nil
 	}
@@ -380,7 +391,7 @@ func (p *physical) pod(key kube.Key, pod *unstructured.Unstructured) (time.Durat
 		return 0, err
 	case phase == "":
 		return time.Second, p.status(key, pod, map[string]any{"phase": "Running"})
-	case phase == "Running" && text(pod, "spec", "restartPolicy") == "Never" && p.world.now.Sub(pod.GetCreationTimestamp().Time) > 3*time.Second:
+	case phase == "Running" && text(pod, "spec", "restartPolicy") == "Never" && p.world.now().Sub(pod.GetCreationTimestamp().Time) > 3*time.Second:
 		return 0, p.status(key, pod, map[string]any{"phase": "Succeeded"})
 	case phase == "Running" && text(pod, "spec", "restartPolicy") == "Never":
 		return time.Second, nil
@@ -395,12 +406,12 @@ func (p *physical) job(key kube.Key, job *unstructured.Unstructured) (time.Durat
 	case job.GetDeletionTimestamp() != nil || part(job, "status")["conditions"] != nil:
 		return 0, nil
 	case started == "":
-		return 2 * time.Second, p.status(key, job, map[string]any{"startTime": p.world.now.Format(time.RFC3339), "active": int64(1)})
-	case p.world.now.Sub(job.GetCreationTimestamp().Time) < 2*time.Second:
+		return 2 * time.Second, p.status(key, job, map[string]any{"startTime": p.world.now().Format(time.RFC3339), "active": int64(1)})
+	case p.world.now().Sub(job.GetCreationTimestamp().Time) < 2*time.Second:
 		return time.Second, nil
 	}
 	return 0, p.status(key, job, map[string]any{
-		"startTime": started, "succeeded": int64(1), "completionTime": p.world.now.Format(time.RFC3339),
+		"startTime": started, "succeeded": int64(1), "completionTime": p.world.now().Format(time.RFC3339),
 		"conditions": []any{
 			map[string]any{"type": "SuccessCriteriaMet", "status": "True"},
 			map[string]any{"type": "Complete", "status": "True"},
@@ -421,12 +432,12 @@ func (p *physical) freeForeign() {
 	}
 }
 
-// names of what is in a list, for transcripts.
-func names(objs []kube.Object) []string {
-	var out []string
-	for _, o := range objs {
-		out = append(out, o.GetName())
+// classOf is the RuntimeClass with a handler; empty if it has none.
+func (p *physical) classOf(handler string) string {
+	for _, obj := range p.api.List(runtimeClasses) {
+		if text(obj, "handler") == handler {
+			return obj.GetName()
+		}
 	}
-	slices.Sort(out)
-	return out
+	return ""
 }

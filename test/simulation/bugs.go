@@ -1,9 +1,11 @@
 package simulation
 
 import (
+	"reflect"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	copiescontroller "github.com/atoll-dev/atoll/pkg/controllers/copies"
@@ -12,81 +14,88 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// Bugs replace parts of the code by wrong ones; nil is the real one.
+// Bugs are planted in the real shells: in the decisions that they ask for, and in
+// what they send, where a line alters it (nil for what is right).
 type Bugs struct {
-	plan         func(syncer.Input) []syncer.Action
-	observe      func(syncer.Observation) syncer.MirrorAction
-	summarize    func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
-	decide       func(placement.Snapshot, placement.Unit) placement.Decision
-	release      func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
-	precondition func(types.UID) types.UID
-	force        func(exists bool) bool
-	// forgetful: the server takes its cache for newer than what it wrote itself.
-	forgetful bool
-	// trusting syncers take a missing object for gone, hasty ones do not come
-	// back to what failed.
-	trusting, hasty bool
-	// adopts: a copy is made by an apply that may meet what somebody else has made
-	// a moment ago.
-	adopts bool
-	// redecides: a stored decision is no reason not to decide.
-	redecides bool
-	// recordsAnything: the server takes Copies of objects that it does not know.
-	recordsAnything bool
+	plan      func(syncer.Input) []syncer.Action
+	summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
+	decide    func(placement.Snapshot, placement.Unit) placement.Decision
+	release   func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
+	// alter changes a request of the shells before it arrives.
+	alter func(*call)
+	// answer changes what the shells get as the answer; f has not executed it yet if
+	// the second result is true.
+	answers func(*call) (answer, bool)
 }
 
-// Plan what to do about an object.
-func (b Bugs) Plan(in syncer.Input) []syncer.Action {
-	if b.plan != nil {
-		return b.plan(in)
+// purityInterval is of how many plans one is watched for whether it changes its input:
+// that costs more than the plan.
+const purityInterval = 8
+
+// Plan what to do about an object, without touching what others hold.
+func (b Bugs) Plan(w *World) func(syncer.Input) []syncer.Action {
+	plan := b.plan
+	if plan == nil {
+		plan = syncer.Plan
 	}
-	return syncer.Plan(in)
+	return func(in syncer.Input) []syncer.Action {
+		if w.plans.Add(1)%purityInterval != 0 {
+			return plan(in)
+		}
+		var held []object
+		for _, u := range []*unstructured.Unstructured{in.Logical, in.Physical} {
+			if u != nil {
+				held = append(held, u)
+			}
+		}
+		if in.Copy != nil {
+			held = append(held, in.Copy)
+		}
+		defer w.unchanged(held)()
+		return plan(in)
+	}
 }
 
-// Observe what controllers below made.
-func (b Bugs) Observe(s syncer.Observation) syncer.MirrorAction {
-	if b.observe != nil {
-		return b.observe(s)
+// unchanged checks that nobody changes what informers hold.
+func (w *World) unchanged(held []object) func() {
+	before := make([]runtime.Object, 0, len(held))
+	for _, obj := range held {
+		before = append(before, obj.DeepCopyObject())
 	}
-	return syncer.Observe(s)
+	return func() {
+		for i, obj := range held {
+			if !reflect.DeepEqual(before[i], obj.(runtime.Object)) {
+				w.fail(CoresArePure, "%s/%s was changed by who only may read it", obj.GetNamespace(), obj.GetName())
+			}
+		}
+	}
 }
 
 // Summarize the status of an object.
-func (b Bugs) Summarize(kind workload.Kind, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy) (map[string]any, bool) {
+func (b Bugs) Summarize() func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool) {
 	if b.summarize != nil {
-		return b.summarize(kind, obj, list)
+		return b.summarize
 	}
-	return syncer.Summarize(kind, obj, list)
+	return syncer.Summarize
 }
 
 // Decide where a namespace goes.
-func (b Bugs) Decide(s placement.Snapshot, u placement.Unit) placement.Decision {
-	if b.decide != nil {
-		return b.decide(s, u)
+func (b Bugs) Decide(w *World) func(placement.Snapshot, placement.Unit) placement.Decision {
+	decide := b.decide
+	if decide == nil {
+		decide = placement.Decide
 	}
-	return placement.Decide(s, u)
+	return func(s placement.Snapshot, u placement.Unit) placement.Decision {
+		d := decide(s, u)
+		w.ledger.decides(s, d)
+		return d
+	}
 }
 
 // Release what was acknowledged.
-func (b Bugs) Release(obj metav1.Object, list []*placementv1alpha1.Copy, gone func(string) bool) copiescontroller.Verdict {
+func (b Bugs) Release() func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict {
 	if b.release != nil {
-		return b.release(obj, list, gone)
+		return b.release
 	}
-	return copiescontroller.Decide(obj, list, gone)
-}
-
-// Precondition of a deletion below.
-func (b Bugs) Precondition(uid types.UID) types.UID {
-	if b.precondition != nil {
-		return b.precondition(uid)
-	}
-	return uid
-}
-
-// Force says whether an apply takes fields from others.
-func (b Bugs) Force(exists bool) bool {
-	if b.force != nil {
-		return b.force(exists)
-	}
-	return exists
+	return copiescontroller.Decide
 }

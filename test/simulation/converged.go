@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
@@ -15,7 +16,6 @@ import (
 // converged checks a world that came to rest.
 func (w *World) converged() {
 	w.say("--- at rest")
-	w.ledger.allUnchanged()
 	for _, gr := range copied {
 		for _, obj := range w.api.List(gr) {
 			w.objectConverged(w.api.KeyOf(gr, obj), cast(obj))
@@ -44,7 +44,7 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		w.fail(Converges, "%s is still being deleted: finalizers %v, targets %s", key, obj.GetFinalizers(), targetsText(obj))
 		return
 	case isObserved(obj):
-		w.mirrorsConverged(key, obj)
+		w.mirrorConverged(key, obj)
 		return
 	}
 	namespace := w.api.Find(namespaceOf(key))
@@ -99,8 +99,8 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 		}
 		return false
 	}
-	if c.Status.Reason == syncer.ReasonControlledByOther && w.controlledByOther(p, physical) {
-		return false // a person decides
+	if w.waitsForPeople(p, obj, physical, c) {
+		return false
 	}
 	if c.Status.State != placementv1alpha1.CopySynced || c.Status.AppliedGeneration != obj.GetGeneration() {
 		w.fail(Converges, "the Copy of %s (generation %d) on %s is %s: %s %s, generation %d", key, obj.GetGeneration(), p.name,
@@ -127,11 +127,25 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 	return true
 }
 
-// controlledByOther says that a copy has a controller that belongs to nothing above.
-func (w *World) controlledByOther(p *physical, physical *unstructured.Unstructured) bool {
-	if physical == nil {
+// waitsForPeople: an orphan has the place of the copy, the copy is controlled by what
+// nothing above knows of, or the physical cluster lacks what it needs. The Copy says so.
+func (w *World) waitsForPeople(p *physical, obj, physical *unstructured.Unstructured, c *placementv1alpha1.Copy) bool {
+	if c.Status.State != placementv1alpha1.CopyFailed {
 		return false
 	}
+	switch c.Status.Reason {
+	case syncer.ReasonOrphanInTheWay:
+		return physical != nil && w.orphan(p, physical.GetUID()) != nil
+	case syncer.ReasonControlledByOther:
+		return physical != nil && w.controlledByOther(p, physical)
+	case "NoRuntimeClass":
+		return p.classOf(syncer.RuntimeHandler(obj)) == ""
+	}
+	return false
+}
+
+// controlledByOther says that a copy has a controller that belongs to nothing above.
+func (w *World) controlledByOther(p *physical, physical *unstructured.Unstructured) bool {
 	ref := metav1.GetControllerOfNoCopy(physical)
 	if ref == nil {
 		return false
@@ -171,7 +185,7 @@ func contains(have, want any) bool {
 	return true
 }
 
-// AppliedAnnotation is compared by what it stands for.
+// AppliedAnnotation is compared by what it means.
 const AppliedAnnotation = syncer.AppliedAnnotation
 
 // statusConverged compares the status with what there is below, computed in
@@ -204,7 +218,8 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 		equal("replicas", sum("replicas"))
 		equal("readyReplicas", sum("readyReplicas"))
 	case jobs: // what was counted stays, also of copies that went
-		if have := number(obj, "status", "succeeded"); have < sum("succeeded") {
+		// A Job that has ended does not go on when it gets one more target.
+		if have := number(obj, "status", "succeeded"); have < sum("succeeded") && text(obj, "status", "completionTime") == "" {
 			w.fail(Converges, "%s has succeeded %d times, below %d times", key, have, sum("succeeded"))
 		}
 	case services:
@@ -215,8 +230,8 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 	}
 }
 
-// mirrorsConverged: what was mirrored still is below, and looks like this.
-func (w *World) mirrorsConverged(key kube.Key, obj *unstructured.Unstructured) {
+// mirrorConverged: what was mirrored still is below, and looks like this.
+func (w *World) mirrorConverged(key kube.Key, obj *unstructured.Unstructured) {
 	for name, t := range targetsOf(obj) {
 		p := w.cluster(name)
 		if p.dead {
@@ -225,7 +240,7 @@ func (w *World) mirrorsConverged(key kube.Key, obj *unstructured.Unstructured) {
 		_, physical := p.api.ByUID(t.UID)
 		switch {
 		case physical == nil:
-			w.fail(Converges, "%s stands for %s on %s, which is gone", key, t.UID, name)
+			w.fail(Converges, "%s mirrors %s on %s, which is gone", key, t.UID, name)
 		case key.Resource == pods && text(obj, "status", "phase") != text(physical, "status", "phase"),
 			key.Resource == replicaSets && number(obj, "status", "readyReplicas") != number(physical, "status", "readyReplicas"):
 			w.fail(Converges, "%s has the status %v, below it is %v", key, obj.Object["status"], physical.(*unstructured.Unstructured).Object["status"])
@@ -246,16 +261,19 @@ func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 }
 
 // belowConverged: what syncers made is the copy of something, and what runs of
-// ours was mirrored.
+// ours is mirrored.
 func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unstructured) {
+	if o := w.orphan(p, obj.GetUID()); o != nil {
+		w.orphanConverged(p, key, obj, o)
+		return
+	}
 	made, isMade := w.ledger.made[obj.GetUID()]
 	if m, ok := syncer.MarkOf(key.Resource, obj); ok && labelled(obj) {
 		_, logical := w.api.ByUID(m.UID)
-		reported := p.session.orphans[keyOfMark(key.Resource, m)] != ""
-		if reported && w.ledger.turnedBack > 0 {
+		if w.ledger.turnedBack > 0 && len(w.orphansOf(p)) > 0 {
 			return
 		}
-		if logical == nil && !reported && w.api.Find(keyOfMark(key.Resource, m)) == nil && !isClone(obj) {
+		if logical == nil && w.api.Find(keyOfMark(key.Resource, m)) == nil && !isClone(obj) {
 			w.fail(Converges, "%s %s on %s belongs to %s, which is gone, and nobody says so", key, obj.GetUID(), p.name, m.UID)
 		}
 	}
@@ -264,8 +282,11 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		if logical == nil && (w.ledger.lost[made.uid] || w.ledger.turnedBack > 0) {
 			return
 		}
+		if w.ledger.returned[obj.GetUID()] {
+			return // it was below when a backup was made, and is nobody's copy since
+		}
 		if _, anew := w.ledger.mirrorOf(p, obj.GetUID()); logical == nil && anew != nil {
-			return // a controller below keeps it, so it was mirrored
+			return // a controller below keeps it, so it is mirrored
 		}
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
@@ -277,8 +298,8 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 	if !slices.Contains(observed, key.Resource) || len(obj.GetOwnerReferences()) == 0 || isClone(obj) || !labelled(obj) || !w.runsOurs(p, obj) {
 		return
 	}
-	if _, mirrorOf := w.ledger.mirrorOf(p, obj.GetUID()); mirrorOf == nil {
-		w.fail(Converges, "%s %s runs on %s and was not mirrored", key, obj.GetUID(), p.name)
+	if _, mirror := w.ledger.mirrorOf(p, obj.GetUID()); mirror == nil {
+		w.fail(Converges, "%s %s runs on %s and is not mirrored", key, obj.GetUID(), p.name)
 	}
 }
 
@@ -316,4 +337,16 @@ func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
 		return here
 	}
 	return w.runsOurs(p, cast(owner))
+}
+
+// orphanConverged: what is listed as an orphan is there for as long as nobody has
+// ordered otherwise.
+func (w *World) orphanConverged(p *physical, key kube.Key, obj *unstructured.Unstructured, o *fleetv1alpha1.Orphan) {
+	state := o.Status.State
+	if o.Spec.Order == fleetv1alpha1.OrphanRemove && state != fleetv1alpha1.OrphanRefused && o.Status.Reason != "NotEmpty" {
+		w.fail(Converges, "%s %s on %s is an orphan that shall go: %s %s %s", key, obj.GetUID(), p.name, state, o.Status.Reason, o.Status.Message)
+	}
+	if _, logical := w.api.ByUID(o.Spec.Claim.UID); o.Spec.Order == fleetv1alpha1.OrphanRemove && state == fleetv1alpha1.OrphanRefused && logical == nil {
+		w.fail(Converges, "%s %s on %s is an orphan that shall go, and is refused although what it claims is gone: %s", key, obj.GetUID(), p.name, o.Status.Message)
+	}
 }

@@ -1,14 +1,9 @@
 package simulation
 
 import (
-	"errors"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
-	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
 // downtime is how long something stays away: mostly moments, at times minutes.
@@ -22,56 +17,69 @@ func downtime(n int) time.Duration {
 // crashSyncer kills a syncer between two requests; another one is started.
 func (w *World) crashSyncer(h Happening) {
 	p := w.cluster(h.Physical)
-	if p.session == nil {
+	if len(p.syncers) == 0 {
 		return
 	}
-	p.stopSyncer()
-	w.after(downtime(h.N), p.startSyncer)
+	p.syncers[h.N%len(p.syncers)].crash()
+	w.after(downtime(h.N), p.startSyncerIfNone)
 }
 
-// crashServer kills the server between two writes.
-func (w *World) crashServer(h Happening) {
-	if w.control == nil {
+// stopSyncer ends a syncer in the proper way.
+func (w *World) stopSyncer(h Happening) {
+	p := w.cluster(h.Physical)
+	if len(p.syncers) == 0 {
 		return
 	}
-	w.stopServer()
-	for _, p := range w.clusters {
-		p.loseUp()
+	s := p.syncers[h.N%len(p.syncers)]
+	s.stop()
+	w.after(5*time.Second, func() {
+		s.crash()
+		p.startSyncerIfNone()
+	})
+}
+
+// secondSyncer starts one beside the one that there is.
+func (w *World) secondSyncer(h Happening) {
+	if p := w.cluster(h.Physical); len(p.syncers) == 1 {
+		p.startSyncer()
 	}
+}
+
+func (p *physical) startSyncerIfNone() {
+	if len(p.syncers) == 0 {
+		p.startSyncer()
+	}
+}
+
+// crashServer kills a server between two requests to the database.
+func (w *World) crashServer(h Happening) {
+	if len(w.servers) == 0 {
+		return
+	}
+	w.stopServer(w.servers[h.N%len(w.servers)])
 	w.after(downtime(h.N), func() {
-		if w.control == nil {
-			w.startServer()
+		if len(w.servers) == 0 {
+			w.startAnotherServer()
 		}
 	})
 }
 
-func (p *physical) loseUp() {
-	if p.session != nil {
-		for _, gr := range copied {
-			p.session.logical[gr].Lose()
-		}
-		p.session.copies.Lose()
+// secondServer starts one beside the one that there is, over the same database.
+func (w *World) secondServer(Happening) {
+	if len(w.servers) == 1 {
+		w.startAnotherServer()
 	}
 }
 
-func (p *physical) loseDown() {
-	if p.session != nil {
-		for _, gr := range copied {
-			p.session.beneath[gr].Lose()
-		}
-	}
-}
-
-// cutUp parts a syncer from the control plane, cutDown from its physical cluster.
+// cutUp parts the syncers of a physical cluster from the control plane, cutDown
+// from their physical cluster.
 func (w *World) cutUp(h Happening) {
 	p := w.cluster(h.Physical)
 	if p.upCut {
 		return
 	}
-	p.upCut = true
-	p.loseUp()
-	p.silence()
-	w.after(downtime(h.N), func() { p.upCut = false; p.silence() })
+	p.cutLines(&p.upCut, true, func(s *syncerProcess) *line { return s.up })
+	w.after(downtime(h.N), func() { p.cutLines(&p.upCut, false, func(s *syncerProcess) *line { return s.up }) })
 }
 
 func (w *World) cutDown(h Happening) {
@@ -79,142 +87,120 @@ func (w *World) cutDown(h Happening) {
 	if p.downCut {
 		return
 	}
-	p.downCut = true
-	p.loseDown()
-	w.after(downtime(h.N), func() { p.downCut = false })
+	p.cutLines(&p.downCut, true, func(s *syncerProcess) *line { return s.down })
+	w.after(downtime(h.N), func() { p.cutLines(&p.downCut, false, func(s *syncerProcess) *line { return s.down }) })
+}
+
+func (p *physical) cutLines(cut *bool, to bool, which func(*syncerProcess) *line) {
+	*cut = to
+	for _, s := range p.syncers {
+		p.world.cutLine(which(s), to)
+	}
+}
+
+// loseLease lets the renewals of a syncer get lost for a while: it has to stop.
+func (w *World) loseLease(h Happening) {
+	p := w.cluster(h.Physical)
+	for _, s := range p.syncers {
+		s.up.leaseless = true
+		w.after(time.Duration(5+h.N%30)*time.Second, func() { s.up.leaseless = false })
+	}
+}
+
+// streamsOf are the watches of the syncers of a physical cluster.
+func (p *physical) streamsOf() (all []*stream) {
+	for _, t := range p.world.streams {
+		if t.line.syncer != nil && t.line.syncer.physical == p && !t.over() {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // breakWatch breaks one watch of a syncer: what happens until it lists again is
-// not told one by one.
+// not seen one by one.
 func (w *World) breakWatch(h Happening) {
-	if s := w.cluster(h.Physical).session; s != nil {
-		all := s.informers
-		all[h.N%len(all)].Lose()
+	if all := w.cluster(h.Physical).streamsOf(); len(all) > 0 {
+		all[h.N%len(all)].end(errUnreachable)
 	}
 }
 
-// shortList makes a list come back empty, or without some objects, as if it were
-// all there is. It is repaired when the watch breaks the next time.
+// shortList breaks a watch, and the list that follows comes back empty, or without
+// some objects, as if it were all there is. It is repaired when the watch breaks
+// the next time.
 func (w *World) shortList(h Happening) {
-	s := w.cluster(h.Physical).session
-	if s == nil {
-		return
-	}
-	all := s.informers
-	i := all[h.N%len(all)]
-	if !s.reaches(i) {
-		return
-	}
-	n := 0
-	i.List(func(kube.Object) bool {
-		n++
-		return h.N%3 != 0 && n%2 == 0
-	})
-	w.say("%s: list of %s came back short: %v", s.name, i.Resource().Resource, names(i.All()))
-	w.after(downtime(h.N), func() { i.Lose() })
-}
-
-func (w *World) cordon(h Happening) {
-	w.cluster(h.Physical).edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Unschedulable = !pc.Spec.Unschedulable })
-}
-
-func (w *World) registerLate(Happening) {
-	p := w.cluster("north")
-	p.register()
-	p.startSyncer()
-}
-
-// forget: an admin gives "north" up. Mostly it has burnt down, for good; else its
-// syncer works on until it hears of that.
-func (w *World) forget(h Happening) {
-	p := w.cluster("north")
-	if !p.registered || p.dead {
-		return
-	}
-	p.edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Forget = true })
-	gone := func() {
-		p.dead = true
-		p.stopSyncer()
-		p.work.stop()
-	}
-	if h.N%3 == 0 {
-		w.after(downtime(h.N), gone)
-		return
-	}
-	gone()
-}
-
-// mayWrite: what the syncer of a physical cluster that was given up says is not
-// heard.
-func (p *physical) mayWrite() error {
-	pc, ok := p.world.control.informers[physicalClusters].Get(p.key()).(*fleetv1alpha1.PhysicalCluster)
-	if ok && pc.Spec.Forget {
-		return apierrors.NewForbidden(copies, p.name, errors.New("the physical cluster was given up"))
-	}
-	return nil
-}
-
-// force: an admin loses patience with an object that is being deleted, and takes
-// our finalizer off behind the server's back.
-func (w *World) force(h Happening) {
-	for _, gr := range copied {
-		for _, obj := range w.api.List(gr) {
-			key := w.api.KeyOf(gr, obj)
-			if key.Cluster == h.Cluster && obj.GetDeletionTimestamp() != nil {
-				w.say("force %s %s", key, obj.GetUID())
-				w.api.RemoveFinalizer(impatient, key, placementv1alpha1.CopiesFinalizer)
-				return
+	p := w.cluster(h.Physical)
+	var all []*stream
+	for _, t := range p.streamsOf() {
+		for _, gr := range append(copied, copies) {
+			if t.res.GroupResource() == gr {
+				all = append(all, t)
 			}
 		}
 	}
-}
-
-// impatient admins and restored backups are not bound by the rules.
-const (
-	impatient = "impatient admin"
-	backup    = "backup"
-)
-
-func (w *World) backUp(Happening) { w.backup = w.api.Backup() }
-
-// restore brings the control plane back to an earlier state: what was made since
-// is unknown to it, what was deleted since is there again.
-func (w *World) restore(h Happening) {
-	if w.backup == nil {
+	if len(all) == 0 {
 		return
 	}
-	w.crashServer(h)
-	w.ledger.restored(w.backup)
-	w.api.Restore(backup, w.backup)
-	for _, p := range w.clusters {
-		switch {
-		case !p.registered:
-		case w.api.Find(p.key()) == nil:
-			p.registered = false
-			p.register()
-			fallthrough
-		case p.dead:
-			p.edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Forget = p.dead })
+	t := all[h.N%len(all)]
+	t.front.heard[t.res.GroupResource()] = len(t.front.store.Log(t.res.GroupResource()))
+	t.line.short, t.line.shortKeeps, t.line.shortFor = t.res.Resource, h.N%3 != 0, t.req.metadata
+	// A watch that is cut by 410 is listed anew.
+	t.push([]byte(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version"}}`))
+	line, resource := t.line, t.res.Resource
+	w.after(downtime(h.N)+time.Second, func() {
+		if line.short == resource {
+			line.short = ""
+		}
+		w.relist(line, resource)
+	})
+}
+
+// relist has what is watched over a line listed anew.
+func (w *World) relist(l *line, resource string) {
+	for _, t := range w.streams {
+		if t.line == l && t.res.Resource == resource && !t.over() {
+			t.push([]byte(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version"}}`))
+			w.wait()
 		}
 	}
+}
+
+// isShort says that a list leaves an object out, the n-th.
+func (w *World) isShort(c *call, n int) bool {
+	l := c.line
+	if l.short != c.req.res.Resource || c.req.metadata != l.shortFor || c.req.name != "" || c.req.query.Get("resourceVersion") == "" {
+		return false
+	}
+	return !l.shortKeeps || n%2 != 0
 }
 
 // repair ends all trouble.
 func (w *World) repair() {
 	w.troubled = false
-	if w.control == nil {
-		w.startServer()
+	if len(w.servers) == 0 {
+		w.startAnotherServer()
 	}
 	for _, p := range w.clusters {
-		p.upCut, p.downCut = false, false
+		up := func(s *syncerProcess) *line { return s.up }
+		down := func(s *syncerProcess) *line { return s.down }
+		p.cutLines(&p.upCut, false, up)
+		p.cutLines(&p.downCut, false, down)
 		if p.dead {
 			continue
 		}
-		p.edit("admin", func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Unschedulable = false })
-		p.silence()
-		p.startSyncer()
-		p.loseUp()
-		p.loseDown()
+		p.connect(p.front)
+		p.edit(admin, func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Unschedulable = false })
+		p.startSyncerIfNone()
+		for _, s := range p.syncers {
+			for _, l := range []*line{s.up, s.down} {
+				l.leaseless, l.short = false, ""
+				for _, gr := range append(copied, copies) {
+					w.relist(l, gr.Resource)
+				}
+			}
+		}
 		p.freeForeign()
 	}
+	w.orderAtLast()
+	w.administer()
 }

@@ -1,12 +1,16 @@
 package simulation
 
 import (
+	"net/http"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -14,9 +18,11 @@ import (
 // below sees every change of a physical cluster.
 func (l *ledger) below(p *physical, e kube.Event) {
 	l.last = p.name + ": " + e.By + ": " + e.Key.String()
-	l.sum(e)
 	if e.By == people && e.Old == nil {
-		l.born[e.New.GetUID()] = l.world.step
+		l.born[e.New.GetUID()] = l.world.step()
+	}
+	if !slices.Contains(copied, e.Key.Resource) {
+		return
 	}
 	if isSyncer(e.By) {
 		switch {
@@ -34,16 +40,25 @@ func (l *ledger) below(p *physical, e kube.Event) {
 		}
 		return
 	}
+	if m, ok := syncer.MarkOf(e.Key.Resource, e.New); ok && m.ControlPlane == controlPlane {
+		l.marked[e.New.GetUID()] = true
+	}
 	l.observes(p, e.New)
 }
 
-// ours says that a syncer made an object, or that the object says so in full.
-func (l *ledger) ours(key kube.Key, obj kube.Object) bool {
-	if _, ok := l.made[obj.GetUID()]; ok {
-		return true
+// rewound notes what a backup brings back to a physical cluster.
+func (l *ledger) rewound(p *physical, b *kube.Backup) {
+	for key, obj := range b.Objects {
+		if now := p.api.Find(key); now == nil || now.GetUID() != obj.GetUID() {
+			l.returned[obj.GetUID()] = true
+		}
 	}
-	m, ok := syncer.MarkOf(key.Resource, obj)
-	return ok && m.ControlPlane == controlPlane
+}
+
+// ours says that a syncer made an object, or that the object has said so in full.
+func (l *ledger) ours(key kube.Key, obj kube.Object) bool {
+	_, made := l.made[obj.GetUID()]
+	return made || l.marked[obj.GetUID()]
 }
 
 // recognizable says that a syncer can know an object to be the copy of a UID:
@@ -62,7 +77,7 @@ func (l *ledger) makes(p *physical, e kube.Event) {
 	object := keyOfMark(e.Key.Resource, m)
 	for _, obj := range p.api.List(e.Key.Resource) {
 		other, made := l.made[obj.GetUID()]
-		if made && other.uid == m.UID && !l.lost[m.UID] && obj.GetUID() != e.New.GetUID() {
+		if made && other.uid == m.UID && !l.lost[m.UID] && !l.returned[obj.GetUID()] && obj.GetUID() != e.New.GetUID() {
 			l.world.fail(OneOwner, "%s has a second copy on %s: %s", m.UID, p.name, e.Key)
 		}
 	}
@@ -84,6 +99,10 @@ func (l *ledger) changes(p *physical, e kube.Event) {
 	}
 	before, had := syncer.MarkOf(e.Key.Resource, e.Old)
 	now, has := syncer.MarkOf(e.Key.Resource, e.New)
+	if o := l.world.orphan(p, e.Old.GetUID()); has && o != nil && o.Spec.Order == fleetv1alpha1.OrphanAdopt {
+		l.made[e.Old.GetUID()] = origin{e.Key.Resource, now.UID, p.name}
+		return
+	}
 	if !has || had && before != now {
 		l.world.fail(OneOwner, "%s %s on %s was the copy of %v and is that of %v", e.Key, e.Old.GetUID(), p.name, before, now)
 	}
@@ -95,17 +114,28 @@ func (l *ledger) changes(p *physical, e kube.Event) {
 func (l *ledger) removes(p *physical, e kube.Event) {
 	uid := e.Old.GetUID()
 	if l.deletedUp[uid] {
-		return // somebody deleted what stands for it
+		return // somebody deleted its mirror
 	}
 	if !l.ours(e.Key, e.Old) {
 		if _, counterpart := l.mirrorOf(p, uid); counterpart != nil {
-			l.world.fail(AbsenceIsNoDelete, "%s %s on %s was deleted, and nobody deleted what stands for it", e.Key, uid, p.name)
+			l.world.fail(AbsenceIsNoDelete, "%s %s on %s was deleted, and nobody deleted its mirror", e.Key, uid, p.name)
 			return
 		}
 		l.world.fail(OnlyOurs, "%s %s on %s is not ours, and was deleted", e.Key, uid, p.name)
 		return
 	}
 	of := l.made[uid].uid
+	o := l.world.orphan(p, uid)
+	switch {
+	case o != nil && o.Spec.Order == fleetv1alpha1.OrphanRemove:
+		if _, live := l.world.api.ByUID(o.Spec.Claim.UID); live != nil && l.turnedBack == 0 {
+			l.world.fail(AbsenceIsNoDelete, "%s %s on %s was removed as an orphan, but %s exists", e.Key, uid, p.name, o.Spec.Claim.UID)
+		}
+		return
+	case l.unknownAbove(p, e):
+		l.world.fail(OrphansWait, "%s %s on %s was deleted, which nothing above knows of, and nobody has ordered that", e.Key, uid, p.name)
+		return
+	}
 	if m, ok := syncer.MarkOf(e.Key.Resource, e.Old); ok {
 		of = m.UID
 	}
@@ -115,6 +145,18 @@ func (l *ledger) removes(p *physical, e kube.Event) {
 	case e.Key.Resource == namespaces:
 		l.removesNamespace(p, e, of)
 	}
+}
+
+// unknownAbove says that an object below has a mark, and that there is neither a
+// record nor an object of that name.
+func (l *ledger) unknownAbove(p *physical, e kube.Event) bool {
+	m, ok := syncer.MarkOf(e.Key.Resource, e.Old)
+	if !ok || l.turnedBack > 0 || l.forced[m.UID] {
+		return false
+	}
+	object := keyOfMark(e.Key.Resource, m)
+	record := kube.Key{Resource: copies, Cluster: m.Cluster, Namespace: m.Namespace, Name: syncer.CopyName(e.Key.Resource, m.Name, p.name)}
+	return l.world.api.Find(object) == nil && l.world.api.Find(record) == nil
 }
 
 // remade: a Job whose template cannot be changed is made again.
@@ -146,7 +188,7 @@ func (l *ledger) removesNamespace(p *physical, e kube.Event, of types.UID) {
 	}
 }
 
-// mirrorOf is the logical object that stands for one below.
+// mirrorOf is the logical object that mirrors one below.
 func (l *ledger) mirrorOf(p *physical, uid types.UID) (kube.Key, kube.Object) {
 	for _, gr := range observed {
 		for _, obj := range l.world.api.List(gr) {
@@ -178,28 +220,80 @@ func (l *ledger) observes(p *physical, obj kube.Object) {
 	}
 }
 
-// applies and deletes see what a syncer is about to do.
-func (l *ledger) applies(p *pass, a syncer.Action) {
-	if m, ok := syncer.MarkOf(p.key.Resource, a.Object); !ok || m.ControlPlane != controlPlane {
-		l.world.fail(OnlyOurs, "%s is applied on %s without our mark", p.physicalKey(), p.name)
+// asks sees what a syncer is about to do on a physical cluster.
+func (l *ledger) asks(f *front, c *call) {
+	if c.line.syncer == nil {
+		return
 	}
-}
-
-func (l *ledger) deletes(p *pass, a syncer.Action) {
-	if l.world.bugs.Precondition(a.UID) == "" {
-		l.world.fail(OnlyOurs, "%s is deleted on %s by name only", p.physicalKey(), p.name)
+	r := c.req
+	if meant := c.line.syncer.physical; f.physical != meant {
+		l.world.fail(OnlyMeant, "%s writes %s to %s", c.line.syncer.name, r.key(), f.name)
+	}
+	l.holdsLease(c)
+	if p := f.physical; p.waitsEmpty() {
+		l.world.fail(EmptiedWaits, "%s is written to %s, which was emptied, and nobody has confirmed that", r.key(), p.name)
+	}
+	switch r.method {
+	case http.MethodDelete:
+		if o, err := deleteOptions(r.body); err != nil || o.UID == "" {
+			l.world.fail(OnlyOurs, "%s is deleted by name only: %v", r.key(), err)
+		}
+	case http.MethodPatch:
+		if types.PatchType(r.content) != types.ApplyPatchType {
+			return
+		}
+		obj, err := r.res.decode(r.body)
+		if err != nil {
+			return // it will be refused
+		}
+		if obj.GetUID() == "" && obj.GetResourceVersion() == "" {
+			l.world.fail(OnlyOurs, "%s is applied by name only, whatever is there", r.key())
+		}
+		if m, ok := syncer.MarkOf(r.res.GroupResource(), obj); !ok || m.ControlPlane != controlPlane {
+			l.world.fail(OnlyOurs, "%s is applied without our mark", r.key())
+		}
 	}
 }
 
 // deletesUp: what is taken off above is gone or going below, or has lost its
 // owner.
-func (l *ledger) deletesUp(v *viewed, key kube.Key) {
-	mirrorOf := l.world.api.Find(key)
-	if mirrorOf == nil || mirrorOf.GetUID() != v.Logical.GetUID() || mirrorOf.GetDeletionTimestamp() != nil {
+func (l *ledger) deletesUp(c *call, key kube.Key, mirror object) {
+	if c.line.target == "" || mirror.GetDeletionTimestamp() != nil {
 		return
 	}
-	_, obj := v.api.ByUID(v.key.UID)
+	p := l.world.cluster(c.line.target)
+	entry := targetsOf(mirror)[p.name]
+	o, _ := deleteOptions(c.req.body)
+	if o.UID != "" && o.UID != mirror.GetUID() || o.Version != "" && o.Version != mirror.GetResourceVersion() {
+		return // a conflict
+	}
+	_, obj := p.api.ByUID(entry.UID)
+	if obj != nil && text(obj, "spec", "nodeName") != "" && text(mirror, "spec", "nodeName") == "" {
+		return // a syncer may not bind a pod: it mirrors it anew, with its node
+	}
 	if obj != nil && obj.GetDeletionTimestamp() == nil {
-		l.world.fail(RunningIsUp, "%s is taken off, but %s runs on %s", key, v.key.UID, v.name)
+		l.world.fail(RunningIsUp, "%s is taken off, but %s runs on %s", key, entry.UID, p.name)
+	}
+}
+
+// holdsLease checks who writes below. What was sent by somebody who does not wait
+// for the answer any more was sent before.
+func (l *ledger) holdsLease(c *call) {
+	if c.abandoned() || l.turnedBack > 0 {
+		return
+	}
+	p := c.line.syncer.physical
+	lease := l.world.api.Find(kube.Key{Resource: leases, Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: p.name})
+	if lease == nil {
+		return
+	}
+	holder := text(lease, "spec", "holderIdentity")
+	renewed, err := time.Parse(time.RFC3339Nano, text(lease, "spec", "renewTime"))
+	if err != nil || holder == "" || holder == c.line.syncer.name {
+		return
+	}
+	valid := time.Duration(number(lease, "spec", "leaseDurationSeconds")) * time.Second
+	if l.world.now().Before(renewed.Add(valid)) {
+		l.world.fail(OneSyncer, "%s writes %s, while %s holds the Lease until %s", c.line.syncer.name, c.req.key(), holder, renewed.Add(valid))
 	}
 }

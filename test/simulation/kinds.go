@@ -1,14 +1,19 @@
 package simulation
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -26,6 +31,11 @@ var (
 	copies           = placementv1alpha1.Resource("copies")
 	placements       = placementv1alpha1.Resource("placements")
 	physicalClusters = fleetv1alpha1.Resource("physicalclusters")
+	policies         = placementv1alpha1.Resource("clusterplacementpolicies")
+	logicalClusters  = tenancyv1alpha1.Resource("logicalclusters")
+	orphans          = fleetv1alpha1.Resource("orphans")
+	runtimeClasses   = schema.GroupResource{Group: "node.k8s.io", Resource: "runtimeclasses"}
+	leases           = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 )
 
 // copied are the resources that have copies, observed those that are mirrored.
@@ -173,4 +183,70 @@ func resourceOf(u *unstructured.Unstructured) schema.GroupResource {
 	return k.GroupResource()
 }
 
-func clusterOf(u *unstructured.Unstructured) logicalcluster.Name { return logicalcluster.From(u) }
+// keyOfMark is the logical object that a mark names.
+func keyOfMark(gr schema.GroupResource, m syncer.Mark) kube.Key {
+	k := kube.Key{Resource: gr, Cluster: m.Cluster, Namespace: m.Namespace, Name: m.Name}
+	if gr == namespaces {
+		k.Namespace = ""
+	}
+	return k
+}
+
+// objectOf is the key of the object of a Copy.
+func objectOf(c *placementv1alpha1.Copy) kube.Key {
+	o := c.Spec.Object
+	k := kube.Key{
+		Resource: schema.GroupResource{Group: o.Group, Resource: o.Resource},
+		Cluster:  logicalcluster.From(c), Namespace: c.Namespace, Name: o.Name,
+	}
+	if k.Resource == namespaces {
+		k.Namespace = ""
+	}
+	return k
+}
+
+// namespaceOf is the key of the Namespace that an object is in, or is.
+func namespaceOf(k kube.Key) kube.Key {
+	name := k.Namespace
+	if k.Resource == namespaces {
+		name = k.Name
+	}
+	return kube.Key{Resource: namespaces, Cluster: k.Cluster, Name: name}
+}
+
+func targetsText(obj kube.Object) string {
+	if obj == nil {
+		return ""
+	}
+	return obj.GetAnnotations()[placementv1alpha1.TargetsAnnotation]
+}
+
+func targetsOf(obj metav1.Object) placementv1alpha1.Targets {
+	return stamp.TargetsOf(obj.GetAnnotations())
+}
+
+// labelled is the label selector of the watches below.
+func labelled(obj kube.Object) bool {
+	return obj.GetLabels()[placementv1alpha1.ManagedByLabel] == controlPlane
+}
+
+// describe is an object in transcripts.
+func describe(obj kube.Object) string {
+	if obj == nil {
+		return "gone"
+	}
+	line := string(obj.GetUID()) + " at " + obj.GetResourceVersion()
+	if c, ok := obj.(*placementv1alpha1.Copy); ok {
+		return line + " " + string(c.Status.State) + " " + c.Status.Reason + " of " + string(c.Spec.Object.UID)
+	}
+	if t := targetsText(obj); t != "" {
+		line += " " + t
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		line += " deleting"
+	}
+	if g := obj.GetGeneration(); g > 0 {
+		line += " generation " + strconv.FormatInt(g, 10)
+	}
+	return line
+}

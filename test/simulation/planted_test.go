@@ -1,10 +1,14 @@
 package simulation
 
 import (
+	"encoding/json"
+	"io"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,11 +32,11 @@ type plant struct {
 
 var planted = []plant{
 	{"a missing object is deleted without a question", Bugs{plan: absenceDeletes}, AbsenceIsNoDelete, 50, []string{"short list"}},
-	{"a missing object is taken for gone", Bugs{trusting: true}, AbsenceIsNoDelete, 50, []string{"short list"}},
-	{"the server vouches for what it does not know", Bugs{recordsAnything: true}, AbsenceIsNoDelete, 200, []string{"back up", "restore"}},
+	{"a missing object is taken for gone", Bugs{answers: trusts}, AbsenceIsNoDelete, 50, []string{"short list"}},
+	{"the server vouches for what it does not know", Bugs{answers: recordsAnything}, AbsenceIsNoDelete, 200, []string{"back up", "restore"}},
 	{"what is not ours is adopted", Bugs{plan: adopts}, OnlyOurs, 100, []string{"squat", "squat namespace"}},
-	{"what appeared a moment ago is taken over", Bugs{adopts: true}, OnlyOurs, 200, []string{"squat", "squat namespace"}},
-	{"copies are deleted by name", Bugs{precondition: func(types.UID) types.UID { return "" }}, OnlyOurs, 20, nil},
+	{"what appeared a moment ago is taken over", Bugs{alter: takesOver}, OnlyOurs, 200, []string{"squat", "squat namespace"}},
+	{"copies are deleted by name", Bugs{alter: deletesByName}, OnlyOurs, 20, nil},
 	{"the mark of another incarnation is written over", Bugs{plan: rebrands}, OneOwner, 100, []string{"resurrect below", "replace", "create"}},
 	{"a Copy is about another object than before", Bugs{plan: reuses}, OneOwner, 50, []string{"replace"}},
 	{"copies are made before they are recorded", Bugs{plan: appliesFirst}, RecordFirst, 20, nil},
@@ -41,26 +45,28 @@ var planted = []plant{
 	{"the observed generation is what was written", Bugs{summarize: boasts}, TrueGeneration, 20, nil},
 	{"the observed generation is that of the fastest target", Bugs{summarize: fastest}, TrueGeneration, 50, nil},
 	{"cordoned physical clusters are chosen", Bugs{decide: ignoresCordon}, DecisionsStand, 100, []string{"cordon"}},
-	{"the last to decide wins", Bugs{redecides: true}, DecisionsStand, 200, []string{"cordon", "create"}},
+	{"the last to decide wins", Bugs{alter: lastWins, answers: seesNoDecision}, DecisionsStand, 200, []string{"cordon", "create"}},
 	{"a syncer writes Copies of others", Bugs{plan: trespasses}, Permitted, 5, nil},
-	{"running pods are taken off", Bugs{observe: takesOff}, RunningIsUp, 20, nil},
-	{"failures are not tried again", Bugs{hasty: true}, Converges, 200, []string{"create", "delete namespace below"}},
+	{"running pods are taken off", Bugs{alter: takesOff}, RunningIsUp, 20, nil},
+	{"failures are not tried again", Bugs{plan: givesUp()}, Converges, 200, []string{"create", "delete namespace below"}},
 	{"drift is left", Bugs{plan: leavesDrift}, Converges, 100, []string{"edit below"}},
 	{"what controllers below adopt is put back", Bugs{plan: ignoresControllers}, Converges, 100, []string{"create"}},
 	{"the Copy of what was adopted is left", Bugs{release: keepsRecords}, Converges, 100, []string{"create"}},
-	{"the server forgets what it wrote", Bugs{forgetful: true}, Converges, 1000, []string{"flap below"}},
+	{"a Lease is given to everybody who asks", Bugs{answers: grantsLeases}, OneSyncer, 50, []string{"second syncer", "create"}},
+	{"a server that decides does not see what another one decided", Bugs{alter: lastWins, answers: seesNoDecision}, DecisionsStand, 200, []string{"second server", "create", "cordon"}},
+	{"the server forgets what it wrote", Bugs{answers: forgetsWrites}, Converges, 200, []string{"flap below"}},
 	{"changed objects are not applied", Bugs{plan: appliesOnce}, Converges, 50, nil},
-	{"copies are written all the time", Bugs{plan: restless()}, ComesToRest, 5, nil},
-	{"inputs are changed", Bugs{plan: changesInput}, CoresArePure, 5, nil},
+	{"an update below names no UID", Bugs{alter: updatesByName}, OnlyOurs, 20, []string{"edit"}},
+	{"every look is a write", Bugs{plan: restless()}, ComesToRest, 5, nil},
+	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
 
-func TestPlantedBugsAreFound(t *testing.T) {
+func TestWorldsFindPlantedBugs(t *testing.T) {
 	for _, p := range planted {
 		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
 			var others []string
 			for seed := uint64(1); seed <= p.within; seed++ {
-				o := Run(Options{Seed: seed, Script: Script(seed, p.provoked...), Bugs: p.bugs})
+				o := Run(t, Options{Seed: seed, Script: Script(seed, p.provoked...), Bugs: p.bugs})
 				switch {
 				case o.Broken == nil:
 				case o.Broken.Invariant == p.invariant:
@@ -78,7 +84,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 func TestEveryInvariantHasABugThatBreaksIt(t *testing.T) {
 	for _, invariant := range []string{
 		AbsenceIsNoDelete, OnlyOurs, OneOwner, RecordFirst, RemovedIsGone, FinalizersWait, TrueGeneration,
-		DecisionsStand, Permitted, RunningIsUp, ComesToRest, Converges, CoresArePure,
+		DecisionsStand, Permitted, OneSyncer, RunningIsUp, ComesToRest, Converges, CoresArePure,
 	} {
 		if !slices.ContainsFunc(planted, func(p plant) bool { return p.invariant == invariant }) {
 			t.Errorf("no planted bug breaks: %s", invariant)
@@ -202,12 +208,12 @@ func trespasses(in syncer.Input) []syncer.Action {
 	return actions
 }
 
-func takesOff(s syncer.Observation) syncer.MirrorAction {
-	r := syncer.Observe(s)
-	if r.Verb == syncer.UpdateUp && s.Kind.Kind == "Pod" && s.Physical.GetDeletionTimestamp() == nil {
-		return syncer.MirrorAction{Verb: syncer.DeleteUp}
+// takesOff deletes a mirror instead of writing its status.
+func takesOff(c *call) {
+	r := c.req
+	if c.line.target != "" && r.method == http.MethodPut && r.subresource == "status" && r.res.GroupResource() == pods {
+		r.method, r.subresource, r.body = http.MethodDelete, "", nil
 	}
-	return r
 }
 
 func leavesDrift(in syncer.Input) []syncer.Action {
@@ -272,4 +278,153 @@ func keepsRecords(obj metav1.Object, list []*placementv1alpha1.Copy, gone func(s
 		v.Delete = nil
 	}
 	return v
+}
+
+// trusts: a syncer that asks for an object hears that there is none.
+func trusts(c *call) (answer, bool) {
+	r := c.req
+	if c.line.target == "" || r.method != http.MethodGet || r.name == "" || !slices.Contains(copied, r.res.GroupResource()) {
+		return answer{}, false
+	}
+	return failure(apierrors.NewNotFound(r.res.GroupResource(), r.name)), true
+}
+
+// recordsAnything: a syncer may write the record of what the server does not know.
+func recordsAnything(c *call) (answer, bool) {
+	r := c.req
+	if c.line.target == "" || r.method != http.MethodPost || r.res.GroupResource() != copies {
+		return answer{}, false
+	}
+	obj, err := r.res.decode(r.body)
+	if err != nil {
+		return answer{}, false
+	}
+	obj.SetNamespace(r.namespace)
+	obj.SetAnnotations(map[string]string{"kcp.io/cluster": r.scope.Cluster.String()})
+	return c.line.to().result(r)(c.line.world.api.Create(c.line.by, copies, obj)), true
+}
+
+// takesOver: an apply may meet what somebody else has made a moment ago.
+func takesOver(c *call) {
+	r := c.req
+	if c.line.syncer == nil || types.PatchType(r.content) != types.ApplyPatchType {
+		return
+	}
+	obj, err := r.res.decode(r.body)
+	if err != nil {
+		return
+	}
+	obj.SetResourceVersion("")
+	r.body, _ = json.Marshal(obj)
+	r.query.Set("force", "true")
+}
+
+func deletesByName(c *call) {
+	if c.line.syncer != nil && c.line.target == "" && c.req.method == http.MethodDelete {
+		c.req.body = nil
+	}
+}
+
+// seesNoDecision: a server that decides does not see that somebody has.
+func seesNoDecision(c *call) (answer, bool) {
+	r := c.req
+	if c.line.by != system || r.method != http.MethodGet || r.name == "" || r.res.GroupResource() != placements {
+		return answer{}, false
+	}
+	a := c.line.to().get(c)
+	body, _ := io.ReadAll(a.response.Body)
+	obj, err := r.res.decode(body)
+	p, ok := obj.(*placementv1alpha1.Placement)
+	if err != nil || !ok || p.UID == "" {
+		return failure(apierrors.NewNotFound(placements, r.name)), true
+	}
+	p.Spec.Decision = nil
+	body, _ = json.Marshal(p)
+	return respond(http.StatusOK, body, "without its decision"), true
+}
+
+// lastWins: the decision is stored whatever is there.
+func lastWins(c *call) {
+	r := c.req
+	if c.line.by != system || r.res.GroupResource() != placements || r.method != http.MethodPut || r.subresource != "" {
+		return
+	}
+	if obj, err := r.res.decode(r.body); err == nil {
+		obj.SetResourceVersion("")
+		r.body, _ = json.Marshal(obj)
+	}
+}
+
+// forgetsWrites: the watch cache of a server says that it is as new as the last write
+// of the server itself, and has the status from before. (One that only is behind, and
+// is not asked for a version, does no lasting harm: the controller does not recognize
+// its write when that comes, and looks again.)
+func forgetsWrites(c *call) (answer, bool) {
+	r := c.req
+	if c.line.by != system || r.method != http.MethodGet || r.name == "" || r.res.GroupResource() != deployments || r.query.Get("resourceVersion") == "" {
+		return answer{}, false
+	}
+	f := c.line.to()
+	now := cast(f.store.Find(r.key()))
+	log := f.store.Log(deployments)
+	for i := len(log) - 1; i >= 0 && now != nil; i-- {
+		e := log[i]
+		if e.Key != r.key() || e.Old == nil || e.By != system || number(e.Old, "status", "readyReplicas") == number(now, "status", "readyReplicas") {
+			continue
+		}
+		old := changed(now)
+		old.Object["status"] = cast(e.Old).Object["status"]
+		body, _ := json.Marshal(old.Object)
+		return ok(body, "with the status of "+e.Old.GetResourceVersion()), true
+	}
+	return answer{}, false
+}
+
+// givesUp does nothing about an object of which it has once seen a failure.
+func givesUp() func(syncer.Input) []syncer.Action {
+	return func(in syncer.Input) []syncer.Action {
+		if in.Copy != nil && in.Copy.Status.State == placementv1alpha1.CopyFailed && in.Failure == nil && in.Logical != nil &&
+			in.Logical.GetUID() == in.Copy.Spec.Object.UID && in.Logical.GetDeletionTimestamp() == nil {
+			return nil
+		}
+		return syncer.Plan(in)
+	}
+}
+
+// grantsLeases says yes to whoever wants a Lease, and keeps what it has.
+func grantsLeases(c *call) (answer, bool) {
+	r := c.req
+	if c.line.target == "" || r.res == nil || r.res.GroupResource() != leases {
+		return answer{}, false
+	}
+	stored := c.line.world.api.Find(r.key())
+	if stored == nil || text(stored, "spec", "holderIdentity") == c.line.syncer.name {
+		return answer{}, false
+	}
+	switch r.method {
+	case http.MethodGet:
+		free := changed(stored)
+		_ = unstructured.SetNestedField(free.Object, "", "spec", "holderIdentity") // a path of maps
+		body, _ := json.Marshal(free.Object)
+		return ok(body, "free"), true
+	case http.MethodPut:
+		return ok(r.body, "granted"), true
+	}
+	return answer{}, false
+}
+
+// updatesByName: an apply to an object that is there names no UID and no version: one
+// that is late would make it again.
+func updatesByName(c *call) {
+	r := c.req
+	if c.line.syncer == nil || types.PatchType(r.content) != types.ApplyPatchType {
+		return
+	}
+	obj, err := r.res.decode(r.body)
+	if err != nil || obj.GetUID() == "" {
+		return
+	}
+	obj.SetUID("")
+	obj.SetResourceVersion("")
+	r.body, _ = json.Marshal(obj)
 }

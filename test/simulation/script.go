@@ -46,7 +46,7 @@ var verbs = []struct {
 	{"withdraw", 3, false, (*World).withdraw},
 	{"return", 3, false, (*World).giveBack},
 	{"split", 2, false, (*World).split},
-	{"delete what was mirrored", 4, false, (*World).deleteObserved},
+	{"delete a mirror", 4, false, (*World).deleteObserved},
 
 	{"edit below", 3, false, (*World).editBelow},
 	{"flap below", 3, false, (*World).flapBelow},
@@ -67,7 +67,11 @@ var verbs = []struct {
 	{"cut down", 3, false, (*World).cutDown},
 	{"break watch", 4, false, (*World).breakWatch},
 	{"short list", 4, false, (*World).shortList},
-	{"wait", 4, true, (*World).wait},
+	{"stop syncer", 2, false, (*World).stopSyncer},
+	{"second syncer", 2, false, (*World).secondSyncer},
+	{"second server", 2, false, (*World).secondServer},
+	{"lose lease", 2, false, (*World).loseLease},
+	{"wait", 4, true, (*World).pause},
 
 	{"cordon", 1, false, (*World).cordon},
 	{"register", 1, false, (*World).registerLate},
@@ -75,6 +79,7 @@ var verbs = []struct {
 	{"force", 2, false, (*World).force},
 	{"back up", 2, false, (*World).backUp},
 	{"restore", 1, false, (*World).restore},
+	{"order orphans", 2, false, (*World).orderOrphans},
 }
 
 // happenings in a world.
@@ -117,6 +122,7 @@ func Script(seed uint64, provoked ...string) []Happening {
 
 // happen does one thing.
 func (w *World) happen(h Happening) {
+	w.wait()
 	w.say("=== %s", h)
 	for _, v := range verbs {
 		if v.name == h.Verb {

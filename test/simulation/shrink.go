@@ -1,19 +1,22 @@
 package simulation
 
-import "slices"
+import (
+	"slices"
+	"testing"
+)
 
 // shrinkRuns bounds the worlds that are tried to shrink one.
-const shrinkRuns = 250
+const shrinkRuns = 150
 
 // Shrink finds a smaller script that breaks the same invariant, and returns its
 // outcome with a transcript.
-func Shrink(o Outcome) Outcome { return shrink(o, Bugs{}) }
+func Shrink(t *testing.T, o Outcome) Outcome { return shrink(t, o, Bugs{}) }
 
-func shrink(o Outcome, bugs Bugs) Outcome {
+func shrink(t *testing.T, o Outcome, bugs Bugs) Outcome {
 	runs := 0
 	breaks := func(script []Happening) bool {
 		runs++
-		r := Run(Options{Seed: o.Seed, Script: script, Bugs: bugs})
+		r := Run(t, Options{Seed: o.Seed, Script: script, Bugs: bugs})
 		return r.Broken != nil && r.Broken.Invariant == o.Broken.Invariant
 	}
 	script := slices.Clone(o.Script)
@@ -31,5 +34,5 @@ func shrink(o Outcome, bugs Bugs) Outcome {
 			break
 		}
 	}
-	return Run(Options{Seed: o.Seed, Script: script, Bugs: bugs, Record: true})
+	return Run(t, Options{Seed: o.Seed, Script: script, Bugs: bugs, Record: true})
 }

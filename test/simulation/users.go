@@ -1,27 +1,31 @@
 package simulation
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/atoll-dev/atoll/pkg/admission/protect"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
-const user = "user"
+const person = "user"
 
 // makeLogicalClusters makes the namespaces that are there from the beginning.
-func (w *World) makeLogicalClusters() {
+func (w *World) makeNamespaces() {
 	for _, cluster := range []logicalcluster.Name{"one", "two"} {
 		for _, name := range []string{"web", "db"} {
-			if _, err := w.api.Create(user, namespaces, in(cluster, newObject(namespaces, "", name))); err != nil {
+			if _, err := w.api.Create(person, namespaces, in(cluster, newObject(namespaces, "", name))); err != nil {
 				panic(err)
 			}
 		}
@@ -36,62 +40,91 @@ func (h Happening) namespace() kube.Key {
 	return kube.Key{Resource: namespaces, Cluster: h.Cluster, Name: h.Namespace}
 }
 
-// ask sends a request to the server, which may be down or go down.
-func (w *World) ask(do func(pause func()) error) {
-	if w.control == nil {
-		return
+// attempts is how often a user asks who does not get an answer.
+const attempts = 6
+
+// ask sends requests of a user to the server, which may be down or go down.
+func (w *World) ask(do func(ctx context.Context, c dynamic.Interface) error) { w.askOn(w.people, do) }
+
+func (w *World) askOn(l *line, do func(ctx context.Context, c dynamic.Interface) error) {
+	c := newClients(l).dynamic
+	go func() {
+		for try := range attempts {
+			err := do(w.ctx, c)
+			if err == nil {
+				return
+			}
+			w.say("answer: %v", err)
+			if !errors.Is(err, errUnreachable) || w.ctx.Err() != nil {
+				return
+			}
+			time.Sleep(time.Duration(try+1) * 100 * time.Millisecond)
+		}
+	}()
+}
+
+// at is the client of a place, in a logical cluster.
+func at(ctx context.Context, c dynamic.Interface, key kube.Key) (context.Context, dynamic.ResourceInterface) {
+	client := c.Resource(kindOf(key.Resource).GroupVersionResource())
+	ctx = scope.WithCluster(ctx, key.Cluster)
+	if key.Namespace == "" {
+		return ctx, client
 	}
-	w.timed++
-	w.control.requests.add(request{w.timed, &do})
+	return ctx, client.Namespace(key.Namespace)
+}
+
+func (w *World) create(key kube.Key, u *unstructured.Unstructured, failed func(error)) {
+	w.ask(func(ctx context.Context, c dynamic.Interface) error {
+		ctx, client := at(ctx, c, key)
+		_, err := client.Create(ctx, u, metav1.CreateOptions{})
+		if err != nil && failed != nil {
+			failed(err)
+		}
+		return err
+	})
 }
 
 func (w *World) createObject(h Happening) {
-	u := in(h.Cluster, example(h.Resource, h.Namespace, h.Name, h.N))
-	w.ask(func(pause func()) error { return w.control.create(user, u, pause) })
+	w.create(h.key(), example(h.Resource, h.Namespace, h.Name, h.N), nil)
 }
 
-// update is a patch of a user.
-func (w *World) update(key kube.Key, change func(*unstructured.Unstructured)) {
-	w.ask(func(pause func()) error {
-		pause()
-		old := cast(w.api.Find(key))
-		if old == nil || isObserved(old) {
-			return nil
-		}
-		u := old.DeepCopy()
-		change(u)
-		protect.Update(u, old)
-		if err := w.control.stampOn(u, false, pause); err != nil {
+// update reads, changes and writes an object.
+func (w *World) update(l *line, key kube.Key, change func(*unstructured.Unstructured) bool) {
+	w.askOn(l, func(ctx context.Context, c dynamic.Interface) error {
+		ctx, client := at(ctx, c, key)
+		u, err := client.Get(ctx, key.Name, metav1.GetOptions{})
+		if err != nil || isObserved(u) || !change(u) {
 			return err
 		}
-		_, err := w.api.Update(user, key.Resource, u)
+		_, err = client.Update(ctx, u, metav1.UpdateOptions{})
 		return err
 	})
 }
 
 func (w *World) editObject(h Happening) {
-	w.update(h.key(), func(u *unstructured.Unstructured) {
+	w.update(w.people, h.key(), func(u *unstructured.Unstructured) bool {
 		if h.N%5 == 0 {
 			annotations := u.GetAnnotations()
 			annotations["example.com/note"] = string(rune('a' + h.N%3))
 			u.SetAnnotations(annotations)
-			return
+			return true
 		}
 		if h.Resource == pods {
 			_ = unstructured.SetNestedField(u.Object, []any{map[string]any{"name": "main", "image": "edited"}}, "spec", "containers") // a path of maps
-			return
+			return true
 		}
 		clusterIP, had, _ := unstructured.NestedString(u.Object, "spec", "clusterIP")
 		vary(h.Resource, u, h.N)
 		if had {
 			_ = unstructured.SetNestedField(u.Object, clusterIP, "spec", "clusterIP") // a path of maps
 		}
+		return true
 	})
 }
 
 // forge tries to write what only the system writes.
 func (w *World) forge(h Happening) {
-	w.update(h.key(), func(u *unstructured.Unstructured) {
+	w.update(w.people, h.key(), func(u *unstructured.Unstructured) bool {
 		switch h.N % 3 {
 		case 0:
 			u.SetFinalizers(nil)
@@ -102,6 +135,7 @@ func (w *World) forge(h Happening) {
 				placementv1alpha1.TargetsAnnotation: `{"` + h.Physical + `":{"state":"Removing"}}`,
 			})
 		}
+		return true
 	})
 }
 
@@ -112,39 +146,35 @@ func (w *World) remove(key kube.Key, n int) {
 	propagation := []metav1.DeletionPropagation{
 		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, "",
 	}[n%4]
-	w.ask(func(pause func()) error {
-		if key.Resource == namespaces {
-			w.control.leaving[key] = w.now.Add(30 * time.Second)
+	w.ask(func(ctx context.Context, c dynamic.Interface) error {
+		ctx, client := at(ctx, c, key)
+		o := metav1.DeleteOptions{}
+		if propagation != "" {
+			o.PropagationPolicy = &propagation
 		}
-		pause()
-		return w.api.Delete(user, key, kube.DeleteOptions{Propagation: propagation})
+		return client.Delete(ctx, key.Name, o)
 	})
 }
 
-// replaceObject deletes an object and makes another one of the name as soon as
+// replaceObject deletes an object and makes another one of the name once
 // the name is free.
 func (w *World) replaceObject(h Happening) {
 	if w.api.Find(h.key()) == nil {
 		return
 	}
 	w.remove(h.key(), h.N)
-	w.createSoon(h, 200)
+	w.createLater(h, 200)
 }
 
-func (w *World) createSoon(h Happening, tries int) {
-	u := in(h.Cluster, example(h.Resource, h.Namespace, h.Name, h.N))
+func (w *World) createLater(h Happening, tries int) {
 	w.after(30*time.Millisecond, func() {
-		if w.api.Find(h.key()) == nil && w.control != nil {
-			w.ask(func(pause func()) error {
-				err := w.control.create(user, u, pause)
-				if apierrors.IsAlreadyExists(err) && tries > 0 {
-					w.createSoon(h, tries-1)
-				}
-				return err
-			})
-		} else if tries > 0 {
-			w.createSoon(h, tries-1)
+		if w.api.Find(h.key()) != nil {
+			if tries > 0 {
+				w.createLater(h, tries-1)
+			}
+			return
 		}
+		w.create(h.key(), example(h.Resource, h.Namespace, h.Name, h.N), nil)
 	})
 }
 
@@ -154,21 +184,17 @@ func (w *World) deleteNamespace(h Happening) { w.remove(h.namespace(), 3) }
 // it.
 func (w *World) replaceNamespace(h Happening) {
 	w.remove(h.namespace(), 3)
-	w.namespaceSoon(h, 400)
+	w.namespaceLater(h, 400)
 }
 
-func (w *World) namespaceSoon(h Happening, tries int) {
+func (w *World) namespaceLater(h Happening, tries int) {
 	w.after(50*time.Millisecond, func() {
 		switch {
-		case w.control != nil && w.api.Find(h.namespace()) == nil:
-			w.ask(func(pause func()) error {
-				pause()
-				_, err := w.api.Create(user, namespaces, in(h.Cluster, newObject(namespaces, "", h.Namespace)))
-				return err
-			})
-			w.createSoon(h, 50)
+		case w.api.Find(h.namespace()) == nil:
+			w.create(h.namespace(), newObject(namespaces, "", h.Namespace), nil)
+			w.createLater(h, 50)
 		case tries > 0:
-			w.namespaceSoon(h, tries-1)
+			w.namespaceLater(h, tries-1)
 		}
 	})
 }
@@ -221,25 +247,29 @@ func (w *World) entry(h Happening, change func(placementv1alpha1.Targets)) {
 	if h.Resource == configMaps {
 		return
 	}
-	w.ask(func(pause func()) error {
-		pause()
-		obj := cast(w.api.Find(h.key()))
-		if obj == nil || isObserved(obj) || obj.GetDeletionTimestamp() != nil || len(w.decisionOf(w.api.Find(h.namespace()))) == 0 {
-			return nil
+	w.update(w.movers, h.key(), func(u *unstructured.Unstructured) bool {
+		if u.GetDeletionTimestamp() != nil || len(w.decisionOf(w.api.Find(h.namespace()))) == 0 {
+			return false
 		}
-		targets := targetsOf(obj)
+		targets := targetsOf(u)
 		if targets == nil {
 			targets = placementv1alpha1.Targets{}
 		}
 		change(targets)
-		if targets.String() == targetsText(obj) || len(targets) == 0 {
-			return nil
+		if targets.String() == targetsText(u) || len(targets) == 0 {
+			return false
 		}
-		return w.control.retarget(changed(obj), targets)
+		annotations := u.GetAnnotations()
+		annotations[placementv1alpha1.TargetsAnnotation] = targets.String()
+		u.SetAnnotations(annotations)
+		if !slices.Contains(u.GetFinalizers(), placementv1alpha1.CopiesFinalizer) {
+			u.SetFinalizers(append(u.GetFinalizers(), placementv1alpha1.CopiesFinalizer))
+		}
+		return true
 	})
 }
 
-// deleteObserved deletes a pod or ReplicaSet that was mirrored.
+// deleteObserved deletes a pod or ReplicaSet that is a mirror.
 func (w *World) deleteObserved(h Happening) {
 	gr := []kube.Object{}
 	for _, r := range observed {
@@ -255,19 +285,33 @@ func (w *World) deleteObserved(h Happening) {
 	}
 }
 
-// wait lets time pass, up to minutes. That is more than the caches of the server,
-// which are in the process that they follow, are ever late.
-func (w *World) wait(h Happening) {
-	for range 1 + h.N%5 {
-		if w.control != nil {
-			w.control.catchUp()
-		}
-		w.pass(time.Duration(h.N*h.N*4) * time.Millisecond)
-		for range 10 {
-			w.advance()
-		}
+// pause lets time pass, up to minutes.
+func (w *World) pause(h Happening) {
+	until := w.now().Add(time.Duration(h.N*h.N*4) * time.Millisecond)
+	for !w.isBroken() && w.now().Before(until) {
+		w.advance(until.Sub(w.now()))
 	}
 }
 
 // isPlaced says that a kind may have copies because of itself.
 func isPlaced(key kube.Key) bool { return kindOf(key.Resource).Role == workload.Placed }
+
+func placementOf(namespace kube.Key) kube.Key {
+	return kube.Key{Resource: placements, Cluster: namespace.Cluster, Namespace: namespace.Name, Name: placementv1alpha1.NamespaceUnit}
+}
+
+func decided(p *placementv1alpha1.Placement) []string {
+	if p == nil || p.Spec.Decision == nil {
+		return nil
+	}
+	var clusters []string
+	for _, d := range p.Spec.Decision.PhysicalClusters {
+		clusters = append(clusters, d.Name)
+	}
+	return clusters
+}
+
+func belongsTo(p *placementv1alpha1.Placement, namespace types.UID) bool {
+	owner := metav1.GetControllerOfNoCopy(p)
+	return owner == nil || owner.UID == namespace
+}

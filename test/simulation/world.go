@@ -2,12 +2,21 @@ package simulation
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
@@ -18,7 +27,7 @@ type Options struct {
 	Script []Happening
 	// Bugs are planted.
 	Bugs Bugs
-	// Record keeps a transcript.
+	// Record keeps a transcript, and the digest of it.
 	Record bool
 }
 
@@ -33,137 +42,236 @@ type Outcome struct {
 	Steps      int
 	// Writes counts what changed in all API servers.
 	Writes int64
-	// Digest is equal for equal histories.
+	// Copies counts what syncers made on physical clusters.
+	Copies int
+	// Digest is equal for equal histories, if they are recorded.
 	Digest uint64
 }
 
 // Violation says which invariant did not hold.
 type Violation struct{ Invariant, Detail string }
 
-// World is one run.
+// World is one run, inside a bubble of testing/synctest.
 type World struct {
-	rng  *rand.Rand
-	now  time.Time
-	step int
-	bugs Bugs
+	ctx context.Context
+	rng *rand.Rand
+	// steps is also read where shells work, for the transcript.
+	steps atomic.Int64
+	// plans counts what syncers planned.
+	plans atomic.Uint64
+	bugs  Bugs
 
-	api      *kube.Server // of the control plane
-	control  *control     // nil while the server is down
+	api      *kube.Server // the database of the control plane
+	servers  []*server
+	started  int
 	clusters []*physical
 	ledger   *ledger
-	backup   kube.Backup
+	backup   *kube.Backup
+	// people is the line of users, movers that of what moves objects between targets.
+	people, movers *line
+
+	net     network
+	waiting []*call
+	replies []*call
+	streams []*stream
+	// possible is what options returned last.
+	possible []option
+
+	// progress is how far the script is: a process that starts asks for so much that
+	// a read counts less than anything else.
+	progress int
+
+	// probing: what does not hold yet is missing, and nothing more.
+	probing, missing bool
 
 	timers timers
 	timed  int
-	// slow is what the watches of lag behind; hurry, that nothing else happens.
-	slow  schema.GroupResource
-	hurry bool
+	// slow is what the watches of lag behind.
+	slow string
 	// troubled says that requests and replies get lost.
 	troubled bool
 
+	encodingsMu sync.Mutex
+	encodings   map[encoding][]byte
+
+	sayMu      sync.Mutex
 	record     bool
 	transcript []string
 	digest     uint64
-	broken     *Violation
+	broken     atomic.Pointer[Violation]
 }
 
-// controlPlane is the id of the control plane.
-const controlPlane = "cp-1"
+// controlPlane is the id of the control plane: the UID of the first object.
+const controlPlane = "up-1"
 
-// maxSettling bounds the steps that a world takes to come to rest, calm is how
-// long it has to be at rest: longer than anybody waits before looking again.
 const (
-	maxSettling   = 20000
-	quietInterval = 15 * time.Minute
+	// maxSettling bounds the steps that a world takes to come to rest.
+	maxSettling = 40000
+	// pause without anything to do brings the next happening.
+	pause = 500 * time.Millisecond
+	// readsPerStep is how many reads are as much as one other step of the script.
+	readsPerStep = 6
+	// restTime is how long it has to be at rest: longer than anybody waits before looking
+	// again.
+	restTime = 150 * time.Second
+	// shortRest is enough for most of those worlds that are as they should be by then.
+	shortRest = 40 * time.Second
 )
 
-// Run runs a world to its end.
-func Run(o Options) Outcome {
+// run lives through a world in the bubble of the caller.
+func run(o Options) Outcome {
 	if o.Script == nil {
 		o.Script = Script(o.Seed)
 	}
 	w := newWorld(o)
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	w.ctx = ctx
+	w.build()
 	w.live(o.Script)
-	if w.broken == nil {
+	if !w.isBroken() {
 		w.settle()
 	}
-	w.end()
+	w.end(cancel)
 	out := Outcome{
-		Seed: o.Seed, Script: o.Script, Broken: w.broken, Transcript: w.transcript,
-		Steps: w.step, Writes: w.api.Writes(), Digest: w.digest,
-	}
-	for _, p := range w.clusters {
-		out.Writes += p.api.Writes()
+		Seed: o.Seed, Script: o.Script, Broken: w.broken.Load(), Transcript: w.transcript,
+		Steps: w.step(), Writes: w.writes(), Copies: len(w.ledger.made), Digest: w.digest,
 	}
 	return out
 }
 
 func newWorld(o Options) *World {
 	w := &World{
-		rng: rand.New(rand.NewPCG(o.Seed, 1)), now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
-		bugs: o.Bugs, record: o.Record, troubled: true, digest: 14695981039346656037,
+		rng: rand.New(rand.NewPCG(o.Seed, 1)), bugs: o.Bugs, record: o.Record, troubled: true,
+		digest: 14695981039346656037, encodings: map[encoding][]byte{},
 	}
+	w.net.wake = make(chan struct{}, 1)
 	if w.rng.IntN(2) == 0 {
-		w.slow = content[w.rng.IntN(len(content))]
+		w.slow = content[w.rng.IntN(len(content))].Resource
 	}
-	w.api = kube.New("up", func() time.Time { return w.now })
-	w.api.Logical = true
-	w.api.MayEnter = func(by string) bool { return isSyncer(by) || by == system }
+	w.api = kube.New("up", w.now)
+	w.api.Logical, w.api.Unruled = true, true
 	w.ledger = newLedger(w)
 	w.api.Audit = w.audit
+	return w
+}
+
+func (w *World) now() time.Time { return time.Now() }
+
+func (w *World) step() int { return int(w.steps.Load()) }
+
+// build makes what is there from the beginning.
+func (w *World) build() {
+	for _, name := range []string{"root", "one", "two"} {
+		c := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"name": name}, Annotations: map[string]string{"kcp.io/cluster": "root"},
+		}}
+		w.must(w.api.Create(admin, logicalClusters, c))
+	}
+	// Namespaces of the logical cluster "two" run on two physical clusters.
+	two := int32(2)
+	policy := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "twice", Annotations: map[string]string{"kcp.io/cluster": "root"}}}
+	policy.Spec.LogicalClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"name": "two"}}
+	policy.Spec.Count = &two
+	w.must(w.api.Create(admin, policies, policy))
+	w.makeNamespaces()
 	for _, name := range []string{"east", "west", "north"} {
 		w.clusters = append(w.clusters, newPhysical(w, name))
 	}
-	w.makeLogicalClusters()
-	w.startServer()
+	w.people = newLine(w, "people", person, func() *front { return w.frontFor(w.step())() })
+	w.movers = newLine(w, "movers", system, func() *front { return w.frontFor(w.step())() })
+	w.startAnotherServer()
 	for _, p := range w.clusters[:2] {
 		p.register()
 		p.startSyncer()
 	}
-	return w
+	w.begin()
+}
+
+// begin lets everybody start without trouble, as far as the seed wants it.
+func (w *World) begin() {
+	w.troubled = false
+	for range 3000 {
+		if w.clusters[0].syncing() && w.clusters[1].syncing() {
+			break
+		}
+		w.advance(time.Second)
+	}
+	w.troubled = true
+}
+
+func (w *World) startAnotherServer() {
+	w.started++
+	w.startServer(fmt.Sprintf("server.%d", w.started))
+}
+
+func (w *World) must(_ object, err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// wait lets everybody do what can be done without an answer.
+func (w *World) wait() {
+	synctest.Wait()
 }
 
 // live lets the script happen while everybody works.
 func (w *World) live(script []Happening) {
-	for i := 0; w.broken == nil && i < len(script); {
-		if w.step >= script[i].At || !w.advance() {
-			w.step = max(w.step, script[i].At)
+	w.progress = 0
+	for i := 0; !w.isBroken() && i < len(script); {
+		if w.progress >= script[i].At*readsPerStep || w.advance(pause) == quiet {
+			w.progress = max(w.progress, script[i].At*readsPerStep)
 			w.happen(script[i])
 			i++
 		}
 	}
 	for range 50 {
-		if w.broken == nil {
-			w.advance()
+		if !w.isBroken() {
+			w.advance(100 * time.Millisecond)
 		}
 	}
 }
 
-// settle repairs everything, waits until nothing changes any more, and checks
-// what has become of the world.
+// settle repairs everything, waits until nothing changes any more, and checks what
+// has become of the world.
 func (w *World) settle() {
 	w.say("--- repairs")
 	w.repair()
-	writes, since := w.writes(), w.now
+	changes, since := w.changes(), w.now()
+	patient, probed := w.rng.IntN(4) == 0, int64(-1)
 	for range maxSettling {
-		if w.broken != nil {
+		if w.isBroken() {
 			return
 		}
-		if n := w.writes(); n != writes {
-			writes, since = n, w.now
+		if n := w.changes(); n != changes {
+			changes, since = n, w.now()
 		}
-		if w.advance() {
+		if w.advance(10*time.Second) == acted {
 			continue
 		}
-		if w.now.Sub(since) > quietInterval || len(w.timers) == 0 {
+		switch rest := w.now().Sub(since); {
+		case rest > restTime:
 			w.converged()
 			return
+		case rest > shortRest && !patient && probed != changes:
+			if probed = changes; w.hasConverged() {
+				return
+			}
 		}
-		w.pass(w.timers[0].at.Sub(w.now))
 	}
 	w.fail(ComesToRest, "there are writes after %d steps without any trouble; the last is %s", maxSettling, w.ledger.last)
 }
 
+// hasConverged says whether all is as it should be already.
+func (w *World) hasConverged() bool {
+	w.wait()
+	w.probing, w.missing = true, false
+	defer func() { w.probing = false }()
+	w.converged()
+	return !w.missing
+}
+
+// writes counts all changes, changes those that are no sign of life.
 func (w *World) writes() int64 {
 	n := w.api.Writes()
 	for _, p := range w.clusters {
@@ -172,103 +280,178 @@ func (w *World) writes() int64 {
 	return n
 }
 
-// advance lets somebody who has something to do take one step; false means that
-// nobody has.
-func (w *World) advance() bool {
-	ready, total := w.ready()
-	if total == 0 {
-		w.hurry = true
-		ready, total = w.ready()
-		w.hurry = false
+func (w *World) changes() int64 {
+	return w.writes() - int64(len(w.api.Log(leases)))
+}
+
+// advance lets one thing happen: a request arrives, an answer, a change is seen, a
+// controller of a physical cluster does something. If there is nothing, time passes
+// until there is, at most limit.
+func (w *World) advance(limit time.Duration) progress {
+	w.wait()
+	w.collect()
+	w.fire()
+	w.wait()
+	w.collect()
+	options := w.options(false)
+	if len(options) == 0 {
+		options = w.options(true)
 	}
-	if total == 0 {
-		return false
+	if len(options) == 0 {
+		return w.idle(limit)
 	}
-	w.step++
-	w.pass(time.Duration(1+w.rng.IntN(5)) * time.Millisecond)
-	n := w.rng.IntN(total)
-	for _, a := range ready {
-		if n -= a.weight; n < 0 {
-			a.step()
-			break
+	w.steps.Add(1)
+	o := options[w.rng.IntN(len(options))]
+	if c := o.waiting; c != nil && c.commit == nil && c.req.reads() {
+		w.progress++
+	} else {
+		w.progress += readsPerStep
+	}
+	w.take(o)
+	if w.rng.IntN(3) == 0 {
+		time.Sleep(time.Duration(1+w.rng.IntN(9)) * time.Millisecond)
+	}
+	return acted
+}
+
+// option is something that may happen next: a request arrives, an answer is delivered,
+// a watch tells of a change, a controller of a physical cluster takes a step.
+type option struct {
+	waiting, replied *call
+	stream           *stream
+	controllers      *queue
+}
+
+// progress is what advance did.
+type progress int
+
+const (
+	// acted: something happened. woken: nothing was to be done, then somebody woke.
+	// quiet: nobody did.
+	acted progress = iota
+	woken
+	quiet
+)
+
+// idle lets time pass until somebody asks for something, or a timer is due.
+func (w *World) idle(limit time.Duration) progress {
+	until, due := limit, len(w.timers) > 0
+	if due {
+		next := max(0, w.timers[0].at.Sub(w.now()))
+		until, due = min(until, next), next < limit
+	}
+	timer := time.NewTimer(until)
+	defer timer.Stop()
+	select {
+	case <-w.net.wake:
+		return woken
+	case <-timer.C:
+		if due {
+			return woken
+		}
+		return quiet
+	}
+}
+
+// options are in an order that depends on nothing but what happened. What is watched
+// slowly comes now and then, or when nothing else happens (hurry).
+func (w *World) options(hurry bool) []option {
+	all := w.possible[:0]
+	for _, c := range w.waiting {
+		all = append(all, option{waiting: c})
+	}
+	for _, c := range w.replies {
+		all = append(all, option{replied: c})
+	}
+	live := w.streams[:0]
+	for _, s := range w.streams {
+		if s.over() {
+			continue
+		}
+		live = append(live, s)
+		if !s.line.cut && s.pending() && (hurry || s.res.Resource != w.slow || w.rng.IntN(20) == 0) {
+			all = append(all, option{stream: s})
 		}
 	}
-	return true
-}
-
-// ready are the actors that have something to do, and the sum of their weights.
-func (w *World) ready() (ready []actor, total int) {
-	for _, a := range w.actors() {
-		if a.ready() {
-			ready = append(ready, a)
-			total += a.weight
-		}
-	}
-	return ready, total
-}
-
-// arrives says that a change may be delivered now: what is watched slowly comes when
-// nothing else happens, and now and then.
-func (w *World) arrives(i *kube.Informer) bool {
-	return i.Pending() && (i.Resource() != w.slow || w.hurry || w.rng.IntN(20) == 0)
-}
-
-// actor is somebody who may take a step.
-type actor struct {
-	weight int
-	ready  func() bool
-	step   func()
-}
-
-func (w *World) actors() []actor {
-	var all []actor
-	if w.control != nil {
-		all = append(all, w.control.actors...)
-	}
+	clear(w.streams[len(live):])
+	w.streams = live
 	for _, p := range w.clusters {
-		all = append(all, p.actors...)
-		if p.session != nil {
-			all = append(all, p.session.actors...)
+		if p.work.ready() {
+			all = append(all, option{controllers: p.work})
 		}
 	}
+	w.possible = all
 	return all
 }
 
-func (w *World) end() {
-	w.stopServer()
-	for _, p := range w.clusters {
-		p.stopSyncer()
-		p.work.stop()
+func (w *World) take(o option) {
+	is := func(c *call) func(*call) bool { return func(other *call) bool { return other == c } }
+	switch {
+	case o.waiting != nil:
+		w.waiting = slices.DeleteFunc(w.waiting, is(o.waiting))
+		w.arrive(o.waiting)
+	case o.replied != nil:
+		w.replies = slices.DeleteFunc(w.replies, is(o.replied))
+		w.finish(o.replied)
+	case o.stream != nil:
+		o.stream.step()
+	case o.controllers != nil:
+		o.controllers.step()
 	}
+}
+
+// end ends everybody.
+func (w *World) end(cancel context.CancelFunc) {
+	w.troubled = false
+	w.people.die()
+	w.movers.die()
+	for _, p := range w.clusters {
+		for _, s := range p.syncers {
+			s.up.die()
+			s.down.die()
+		}
+	}
+	for _, s := range w.servers {
+		s.line.die()
+	}
+	cancel()
+	for _, t := range w.streams {
+		t.end(errUnreachable)
+	}
+	time.Sleep(time.Minute)
+	w.wait()
 }
 
 // say adds a line to the transcript and to the digest.
 func (w *World) say(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
+	if !w.record {
+		return
+	}
+	w.sayMu.Lock()
+	defer w.sayMu.Unlock()
+	line := fmt.Sprintf("%5d %s ", w.step(), w.now().Format("15:04:05.000")) + fmt.Sprintf(format, args...)
 	for i := range len(line) {
 		w.digest = (w.digest ^ uint64(line[i])) * 1099511628211
 	}
-	if w.record {
-		w.transcript = append(w.transcript, fmt.Sprintf("%5d %s %s", w.step, w.now.Format("15:04:05.000"), line))
-	}
+	w.transcript = append(w.transcript, line)
 }
+
+func (w *World) isBroken() bool { return w.broken.Load() != nil }
 
 // fail notes that an invariant does not hold. The first one counts.
 func (w *World) fail(invariant, format string, args ...any) {
-	if w.broken == nil {
-		w.broken = &Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)}
-		w.say("BROKEN: %s: %s", invariant, w.broken.Detail)
+	if w.probing {
+		w.missing = true
+		return
+	}
+	v := &Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)}
+	if w.broken.CompareAndSwap(nil, v) {
+		w.say("BROKEN: %s: %s", v.Invariant, v.Detail)
 	}
 }
 
 // timers is a heap, the next first.
 type timers []timer
-
-type timer struct {
-	at  time.Time
-	seq int
-	f   func()
-}
 
 func (t timers) Len() int { return len(t) }
 func (t timers) Less(i, j int) bool {
@@ -282,16 +465,16 @@ func (t *timers) Pop() any {
 	return last
 }
 
-// after calls f when d has passed.
+// after calls f when d has passed, between two steps.
 func (w *World) after(d time.Duration, f func()) {
 	w.timed++
-	heap.Push(&w.timers, timer{at: w.now.Add(d), seq: w.timed, f: f})
+	heap.Push(&w.timers, timer{at: w.now().Add(d), seq: w.timed, f: f})
 }
 
-// pass lets time pass.
-func (w *World) pass(d time.Duration) {
-	w.now = w.now.Add(max(d, 0))
-	for len(w.timers) > 0 && !w.timers[0].at.After(w.now) {
+// fire calls what is due.
+func (w *World) fire() {
+	for len(w.timers) > 0 && !w.timers[0].at.After(w.now()) {
 		heap.Pop(&w.timers).(timer).f()
+		w.wait()
 	}
 }

@@ -8,5 +8,5 @@
 // lists in the order of their keys. What it hands out is shared and must not be
 // changed.
 //
-// Read next: Server, Informer.
+// Read next: Server.
 package kube

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // Object is anything that a Server stores.
@@ -59,6 +58,7 @@ type Event struct {
 	By       string
 	Key      Key
 	Revision int64
+	At       time.Time
 	Old, New Object
 }
 
@@ -73,27 +73,24 @@ type Server struct {
 	Unruled bool
 	// Now is the time.
 	Now func() time.Time
-	// MayEnter lets somebody create objects in a terminating namespace.
-	MayEnter func(by string) bool
 	// Audit sees every change after it was stored.
 	Audit func(e Event)
 
 	revision int64
+	writes   int64
 	uids     int64
 	objects  map[Key]Object
-	// heard is up to where somebody knows the changes of a resource.
-	heard  map[schema.GroupResource]int
-	keys   map[schema.GroupResource][]Key
-	logs   map[schema.GroupResource][]Event
-	byUID  map[types.UID]Key
-	fields fieldManagers
+	keys     map[schema.GroupResource][]Key
+	logs     map[schema.GroupResource][]Event
+	byUID    map[types.UID]Key
+	fields   fieldManagers
 }
 
 // New makes an empty server.
 func New(name string, now func() time.Time) *Server {
 	return &Server{
 		Name: name, Now: now, revision: 100, objects: map[Key]Object{}, keys: map[schema.GroupResource][]Key{},
-		logs: map[schema.GroupResource][]Event{}, heard: map[schema.GroupResource]int{}, byUID: map[types.UID]Key{}, fields: fieldManagers{},
+		logs: map[schema.GroupResource][]Event{}, byUID: map[types.UID]Key{}, fields: fieldManagers{},
 	}
 }
 
@@ -107,32 +104,10 @@ func (s *Server) KeyOf(gr schema.GroupResource, obj Object) Key {
 }
 
 // Writes counts the changes so far.
-func (s *Server) Writes() int64 { return s.revision - 100 }
+func (s *Server) Writes() int64 { return s.writes }
 
 // Find returns an object, nil if there is none.
 func (s *Server) Find(key Key) Object { return s.objects[key] }
-
-// Cached returns an object as the watch cache of the server has it, which may be
-// behind what is stored, but not behind what it told somebody. pick chooses one of n
-// states.
-func (s *Server) Cached(key Key, pick func(n int) int) Object {
-	log, heard := s.logs[key.Resource], s.heard[key.Resource]
-	for _, e := range log[heard+pick(len(log)-heard+1):] {
-		if e.Key == key {
-			return e.Old
-		}
-	}
-	return s.objects[key]
-}
-
-// Older says that a was stored before b; nothing is older than nothing.
-func Older(a, b Object) bool {
-	if b == nil {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
-	return err == nil && order < 0
-}
 
 // ByUID finds an object by its UID; nil if there is none.
 func (s *Server) ByUID(uid types.UID) (Key, Object) {
@@ -176,7 +151,7 @@ func (s *Server) Create(by string, gr schema.GroupResource, obj Object) (Object,
 	if s.objects[key] != nil {
 		return nil, apierrors.NewAlreadyExists(gr, key.Name)
 	}
-	if err := s.lifecycle(by, key); err != nil {
+	if err := s.lifecycle(key); err != nil {
 		return nil, err
 	}
 	obj = received(obj)
@@ -193,7 +168,7 @@ func (s *Server) Create(by string, gr schema.GroupResource, obj Object) (Object,
 }
 
 // lifecycle refuses creation where there is no namespace to live in.
-func (s *Server) lifecycle(by string, key Key) error {
+func (s *Server) lifecycle(key Key) error {
 	if key.Namespace == "" || s.Unruled {
 		return nil
 	}
@@ -201,7 +176,7 @@ func (s *Server) lifecycle(by string, key Key) error {
 	switch {
 	case namespace == nil:
 		return apierrors.NewNotFound(Namespaces, key.Namespace)
-	case namespace.GetDeletionTimestamp() != nil && (s.MayEnter == nil || !s.MayEnter(by)):
+	case namespace.GetDeletionTimestamp() != nil:
 		return apierrors.NewForbidden(key.Resource, key.Name,
 			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", key.Namespace))
 	}
@@ -282,47 +257,15 @@ func (s *Server) Revision() int64 { return s.revision }
 // Log has all changes of a resource, oldest first.
 func (s *Server) Log(gr schema.GroupResource) []Event { return s.logs[gr] }
 
-// Backup is all that is stored.
-type Backup map[Key]Object
-
-// Backup returns what a later Restore brings back.
-func (s *Server) Backup() Backup { return maps.Clone(s.objects) }
-
-// Restore makes everything as it was, with the same UIDs. As it should be done
-// with a real store, revisions go on from where they are.
-func (s *Server) Restore(by string, b Backup) {
-	keys := slices.SortedFunc(maps.Keys(s.objects), compare)
-	for _, k := range keys {
-		old := s.objects[k]
-		if then := b[k]; then == nil || then.GetUID() != old.GetUID() {
-			s.commit(Event{By: by, Key: k, Old: old})
-		}
-	}
-	for _, k := range slices.SortedFunc(maps.Keys(b), compare) {
-		if s.objects[k] != b[k] {
-			s.commit(Event{By: by, Key: k, Old: s.objects[k], New: b[k].DeepCopyObject().(Object)})
-		}
-	}
-}
-
 // commit stores a change and returns the object, the last one if it is gone.
 func (s *Server) commit(e Event) Object {
 	s.revision++
-	e.Revision = s.revision
-	keys := s.keys[e.Key.Resource]
-	i, found := slices.BinarySearchFunc(keys, e.Key, compare)
-	if e.New == nil {
-		delete(s.objects, e.Key)
-		delete(s.byUID, e.Old.GetUID())
-		s.keys[e.Key.Resource] = slices.Delete(keys, i, i+1)
-	} else {
+	s.writes++
+	e.Revision, e.At = s.revision, s.Now()
+	if e.New != nil {
 		e.New.SetResourceVersion(strconv.FormatInt(s.revision, 10))
-		s.objects[e.Key] = e.New
-		s.byUID[e.New.GetUID()] = e.Key
-		if !found {
-			s.keys[e.Key.Resource] = slices.Insert(keys, i, e.Key)
-		}
 	}
+	s.set(e)
 	s.logs[e.Key.Resource] = append(s.logs[e.Key.Resource], e)
 	if s.Audit != nil {
 		s.Audit(e)
@@ -331,4 +274,23 @@ func (s *Server) commit(e Event) Object {
 		return e.Old
 	}
 	return e.New
+}
+
+// set makes the state what it is after a change.
+func (s *Server) set(e Event) {
+	keys := s.keys[e.Key.Resource]
+	i, found := slices.BinarySearchFunc(keys, e.Key, compare)
+	if e.Old != nil {
+		delete(s.byUID, e.Old.GetUID())
+	}
+	if e.New == nil {
+		delete(s.objects, e.Key)
+		s.keys[e.Key.Resource] = slices.Delete(keys, i, i+1)
+		return
+	}
+	s.objects[e.Key] = e.New
+	s.byUID[e.New.GetUID()] = e.Key
+	if !found {
+		s.keys[e.Key.Resource] = slices.Insert(keys, i, e.Key)
+	}
 }

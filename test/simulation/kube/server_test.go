@@ -148,42 +148,6 @@ func TestAnEditTakesFieldsFromWhoAppliedThem(t *testing.T) {
 	}
 }
 
-func TestAnInformerIsLateAndMissesWhatHappensWithoutAWatch(t *testing.T) {
-	s := newServer(t)
-	i := NewInformer(s, configMaps, nil, nil)
-	i.List(nil)
-	var seen []string
-	i.Handle(func(old, new Object) {
-		switch {
-		case old == nil:
-			seen = append(seen, "came")
-		case new == nil:
-			seen = append(seen, "went")
-		default:
-			seen = append(seen, "changed")
-		}
-	})
-	u := create(t, s, configMaps, configMap(map[string]any{"a": "1"}))
-	key := s.KeyOf(configMaps, u)
-	if i.Get(key) != nil {
-		t.Error("it has what was not delivered")
-	}
-	i.Step()
-	i.Lose()
-	if err := s.Delete("test", key, DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	create(t, s, configMaps, configMap(map[string]any{"a": "2"}))
-	if i.Pending() {
-		t.Error("it is told of changes without a watch")
-	}
-	i.List(nil)
-	i.List(func(Object) bool { return false }) // a list that came back empty
-	if diff := cmp.Diff([]string{"came", "changed", "went"}, seen); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestABackupBringsBackUIDsAndRevisionsGoOn(t *testing.T) {
 	s := newServer(t)
 	kept := create(t, s, configMaps, configMap(map[string]any{"a": "1"}))
@@ -200,5 +164,32 @@ func TestABackupBringsBackUIDsAndRevisionsGoOn(t *testing.T) {
 	}
 	if _, obj := s.ByUID(other.GetUID()); obj != nil {
 		t.Error("what was made since is still there")
+	}
+}
+
+func TestARewoundServerHasTheRevisionsOfThen(t *testing.T) {
+	s := newServer(t)
+	kept := create(t, s, configMaps, configMap(map[string]any{"a": "1"}))
+	b, then := s.Backup(), s.Revision()
+	key := s.KeyOf(configMaps, kept)
+	if err := s.Delete("test", key, DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	other := create(t, s, configMaps, configMap(map[string]any{"a": "2"}))
+	var told []Event
+	s.Audit = func(e Event) { told = append(told, e) }
+	s.Rewind("test", b)
+	if s.Find(key) != Object(kept) || s.Revision() != then || len(s.Log(configMaps)) != 1 {
+		t.Errorf("%v at %d with %d changes", s.Find(key), s.Revision(), len(s.Log(configMaps)))
+	}
+	if _, obj := s.ByUID(other.GetUID()); obj != nil {
+		t.Error("what was made since is still there")
+	}
+	if len(told) != 2 {
+		t.Errorf("%d changes are told to who audits", len(told))
+	}
+	again := create(t, s, configMaps, object("v1", "ConfigMap", "web", "b", nil))
+	if again.GetUID() == other.GetUID() || s.Revision() != then+1 {
+		t.Errorf("UID %s, revision %d", again.GetUID(), s.Revision())
 	}
 }

@@ -1,4 +1,4 @@
-package shells
+package simulation
 
 import (
 	"context"
@@ -85,7 +85,6 @@ func (s *syncerProcess) end() {
 			t.end(errUnreachable)
 		}
 	}
-	p.world.ending = append(p.world.ending, s)
 }
 
 // cutLine stops, or resumes, what goes over a line. Watches end.

@@ -1,4 +1,4 @@
-package shells
+package simulation
 
 import (
 	"bytes"
@@ -75,6 +75,8 @@ type call struct {
 	// commit is set for a write to the database by a server: it is decided when it
 	// arrives there.
 	commit func() answer
+	// client is the call for which that is.
+	client *call
 	// due is when a silent line makes it fail, reply what to deliver once it was
 	// executed.
 	reply *answer
@@ -128,7 +130,6 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
 	}
 	c := &call{line: l, req: req, ctx: r.Context(), done: make(chan answer, 1)}
-	c.key = l.name + " " + req.String() + " " + string(body)
 	l.world.net.add(c)
 	return c.wait()
 }
@@ -168,7 +169,7 @@ func (w *World) collectOnce() (delivered bool) {
 	arrived, replied := w.net.arrived, w.net.replied
 	w.net.arrived, w.net.replied = nil, nil
 	w.net.mu.Unlock()
-	slices.SortStableFunc(arrived, func(a, b *call) int { return cmp.Compare(a.key, b.key) })
+	slices.SortStableFunc(arrived, func(a, b *call) int { return cmp.Compare(a.order(), b.order()) })
 	for _, c := range arrived {
 		w.net.seq++
 		c.seq = w.net.seq
@@ -194,19 +195,30 @@ func (w *World) finish(c *call) {
 		return
 	}
 	if w.troubled && c.commit == nil && c.line.by != system && w.rng.IntN(80) == 0 {
-		w.say("%s: the answer is lost", c.key1())
+		w.say("%s: the answer is lost", c)
 		c.deliver(answer{err: errUnreachable})
 		return
 	}
 	c.deliver(*c.reply)
 }
 
-// key1 is a call in a transcript.
-func (c *call) key1() string {
+// String is for transcripts.
+func (c *call) String() string {
 	if c.commit != nil {
-		return c.key
+		return c.line.name + " database " + c.client.line.name + " " + c.client.req.String()
 	}
 	return c.line.name + " " + c.req.String()
+}
+
+// order is what calls that came at once are sorted by.
+func (c *call) order() string {
+	if c.key == "" {
+		c.key = c.String()
+		if c.req != nil {
+			c.key += " " + string(c.req.body)
+		}
+	}
+	return c.key
 }
 
 // arrives lets a call get to its server.
@@ -217,13 +229,13 @@ func (w *World) arrive(c *call) {
 		if c.commit == nil && (c.req.reads() || w.rng.IntN(2) == 0) {
 			return
 		}
-		w.say("late: %s", c.key1())
+		w.say("late: %s", c)
 	case c.commit != nil:
 	case c.line.cut, c.line.to() == nil, c.line.leaseless && c.req.res != nil && c.req.res.Resource == "leases":
 		c.deliver(answer{err: errUnreachable})
 		return
 	case w.troubled && c.line.by != system && w.rng.IntN(80) == 0:
-		w.say("%s: lost", c.key1())
+		w.say("%s: lost", c)
 		c.deliver(answer{err: errUnreachable})
 		return
 	}
@@ -247,13 +259,13 @@ func (w *World) arrive(c *call) {
 	}
 	if f.server == nil || c.req.reads() {
 		a := f.execute(c)
-		w.say("%s -> %s", c.key1(), a)
+		w.say("%s -> %s", c, a)
 		w.reply(c, a)
 		return
 	}
 	f.server.running.Go(func() {
 		a := f.server.serve(c)
-		w.say("%s -> %s", c.key1(), a)
+		w.say("%s -> %s", c, a)
 		w.reply(c, a)
 	})
 }
@@ -280,12 +292,16 @@ func (a answer) String() string {
 
 // stream is the body of the answer to a watch.
 type stream struct {
-	front   *front
-	line    *line
-	res     *resource
-	req     *request
-	sees    func(object) bool
-	cursor  int
+	front  *front
+	line   *line
+	res    *resource
+	req    *request
+	sees   func(object) bool
+	cursor int
+	// since is the revision from which on the client wants to hear.
+	since int64
+	// told is the revision up to which there is nothing to tell.
+	told    int64
 	name    string
 	mu      sync.Mutex
 	buffer  bytes.Buffer

@@ -1,4 +1,4 @@
-package shells
+package simulation
 
 import (
 	"context"
@@ -32,6 +32,7 @@ import (
 	copiescontroller "github.com/atoll-dev/atoll/pkg/controllers/copies"
 	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
 	namespacescontroller "github.com/atoll-dev/atoll/pkg/controllers/namespaces"
+	orphanscontroller "github.com/atoll-dev/atoll/pkg/controllers/orphans"
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/status"
@@ -113,7 +114,6 @@ func (w *World) stopServer(s *server) {
 			w.wait()
 		}
 	}
-	w.dying = append(w.dying, &s.running)
 }
 
 // compose joins informers, admission and controllers, as cmd/atoll does.
@@ -158,6 +158,8 @@ func (s *server) compose(c clients) {
 			physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Kinds: kinds,
 				PhysicalClusters: informers.physicalClusters, Leases: informers.leases, Copies: informers.copies,
 				Placements: informers.placements, Objects: all, ControlPlane: id}),
+			orphanscontroller.New(orphanscontroller.Config{Client: c.atoll, Metadata: c.metadata, Kinds: kinds, Orphans: informers.orphans,
+				PhysicalClusters: informers.physicalClusters}),
 			status.New(status.Config{Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies, Metadata: all, Summarize: w.bugs.Summarize()}),
 			copiescontroller.New(copiescontroller.Config{Client: c.atoll, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies,
 				Metadata: all, PhysicalClusters: informers.physicalClusters, Decide: w.bugs.Release()}),
@@ -185,6 +187,7 @@ type informers struct {
 	placements       *controller.Informer[*placementv1alpha1.Placement]
 	policies         *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
 	copies           *controller.Informer[*placementv1alpha1.Copy]
+	orphans          *controller.Informer[*fleetv1alpha1.Orphan]
 	leases           *controller.Informer[*coordinationv1.Lease]
 	serviceAccounts  *controller.Informer[*corev1.ServiceAccount]
 }
@@ -203,6 +206,8 @@ func informersOf(c clients) informers {
 			controller.Lists(c.atoll.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{}),
 		copies: controller.NewInformer("copies", &placementv1alpha1.Copy{},
 			controller.Lists(c.atoll.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers()}),
+		orphans: controller.NewInformer("orphans", &fleetv1alpha1.Orphan{},
+			controller.Lists(c.atoll.FleetV1alpha1().Orphans()), controller.InformerOptions[*fleetv1alpha1.Orphan]{Indexers: orphanscontroller.Indexers()}),
 		leases: controller.NewInformer("leases", &coordinationv1.Lease{},
 			controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{}),
 		serviceAccounts: controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},

@@ -1,4 +1,4 @@
-package shells
+package simulation
 
 import (
 	"encoding/json"
@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
@@ -111,12 +113,15 @@ type front struct {
 	server *server
 	// physical is nil for the control plane.
 	physical *physical
+	// began is the revision that the server had when this process started: its watch
+	// cache was filled after that.
+	began int64
 	// heard is up to where somebody knows the changes of a resource.
 	heard map[schema.GroupResource]int
 }
 
 func newFront(w *World, name string, store *kube.Server) *front {
-	return &front{world: w, name: name, store: store, heard: map[schema.GroupResource]int{}}
+	return &front{world: w, name: name, store: store, began: store.Revision(), heard: map[schema.GroupResource]int{}}
 }
 
 // execute answers a read, or any request to a physical cluster.
@@ -136,7 +141,7 @@ func (f *front) execute(c *call) answer {
 	case r.method == http.MethodGet:
 		return f.list(c)
 	}
-	f.world.ledger.asks(c)
+	f.world.ledger.asks(f, c)
 	return f.write(c)
 }
 
@@ -144,19 +149,23 @@ func (f *front) execute(c *call) answer {
 // behind what anybody has heard, nor behind a version that is asked for.
 func (f *front) cached(gr schema.GroupResource, version string) int {
 	log := f.store.Log(gr)
-	least := max(f.heard[gr], len(log)-lag)
+	now := f.world.now()
+	old := len(log)
+	for old > 0 && now.Sub(log[old-1].At) < cacheDelay {
+		old--
+	}
+	least := max(f.heard[gr], old, after(log, f.began))
 	if n, err := strconv.ParseInt(version, 10, 64); err == nil && n > 0 {
 		least = max(least, after(log, n))
 	}
-	least = min(least, len(log))
-	if !f.world.troubled {
+	if least >= len(log) {
 		return len(log)
 	}
 	return least + f.world.rng.IntN(len(log)-least+1)
 }
 
-// lag is how many changes a watch cache is behind at most.
-const lag = 5
+// cacheDelay is how long a watch cache is behind at most.
+const cacheDelay = 300 * time.Millisecond
 
 // after is the place of the first change after a revision.
 func after(log []kube.Event, revision int64) int {
@@ -167,6 +176,9 @@ func after(log []kube.Event, revision int64) int {
 func (f *front) get(c *call) answer {
 	r := c.req
 	key := r.key()
+	if err := f.future(r); err != nil {
+		return failure(err)
+	}
 	obj := f.store.Find(key)
 	if version := r.query.Get("resourceVersion"); version != "" {
 		log := f.store.Log(key.Resource)
@@ -177,8 +189,8 @@ func (f *front) get(c *call) answer {
 			}
 		}
 	}
-	if c.line.syncer != nil && f.physical != nil {
-		f.world.ledger.looked[place{f.physical.name, key}] = f.world.step
+	if c.line.syncer != nil && f.physical == c.line.syncer.physical {
+		f.world.ledger.looked[place{f.physical.name, key}] = f.world.step()
 	}
 	if obj == nil || !sees(r.scope.Target, obj) {
 		return failure(apierrors.NewNotFound(key.Resource, key.Name))
@@ -190,6 +202,9 @@ func (f *front) list(c *call) answer {
 	r := c.req
 	match, err := f.selects(r)
 	if err != nil {
+		return failure(err)
+	}
+	if err := f.future(r); err != nil {
 		return failure(err)
 	}
 	gr := r.res.GroupResource()
@@ -213,6 +228,9 @@ func (f *front) list(c *call) answer {
 		if n++; f.world.isShort(c, n) {
 			continue
 		}
+		if len(out) == 1 && r.query.Get("limit") == "1" {
+			break // it is about whether there is any, or about the version
+		}
 		out = append(out, f.world.encode(obj, r.res, r.metadata))
 	}
 	kind, version := r.res.kind+"List", r.res.GroupVersion().String()
@@ -227,6 +245,20 @@ func (f *front) list(c *call) answer {
 		body = append(body, item...)
 	}
 	return ok(append(body, "]}"...), fmt.Sprintf("%d at %d", len(out), revision))
+}
+
+// version is the resource version that is asked for, or zero.
+func (r *request) version() int64 {
+	n, _ := strconv.ParseInt(r.query.Get("resourceVersion"), 10, 64)
+	return n
+}
+
+// future refuses to answer as of a revision that the server has not come to.
+func (f *front) future(r *request) error {
+	if n, current := r.version(), f.store.Revision(); n > current {
+		return storage.NewTooLargeResourceVersionError(uint64(n), uint64(current), 1)
+	}
+	return nil
 }
 
 // past are the objects of a resource at a place in its log.
@@ -280,12 +312,17 @@ func (f *front) watch(c *call) answer {
 		return failure(err)
 	}
 	log := f.store.Log(r.res.GroupResource())
-	cursor := len(log)
-	if n, err := strconv.ParseInt(r.query.Get("resourceVersion"), 10, 64); err == nil && n > 0 {
-		cursor = after(log, n)
+	cursor, since := len(log), r.version()
+	if since > 0 {
+		cursor = after(log, since)
+	}
+	if since > f.store.Revision() && f.physical == nil {
+		// As the views of syncers answer. A kube-apiserver says nothing, and drops
+		// every change up to that revision.
+		return failure(apierrors.NewResourceExpired("that resource version is from the future"))
 	}
 	s := &stream{
-		front: f, line: c.line, res: r.res, req: r, sees: match, cursor: cursor,
+		front: f, line: c.line, res: r.res, req: r, sees: match, cursor: cursor, since: since,
 		name: c.line.name + " " + r.String(), more: make(chan struct{}, 1),
 	}
 	f.world.streams = append(f.world.streams, s)
@@ -297,14 +334,22 @@ func (f *front) watch(c *call) answer {
 
 // pending says that there is something that the client has not heard.
 func (s *stream) pending() bool {
+	if s.told == s.front.store.Revision() {
+		return false
+	}
 	log := s.front.store.Log(s.res.GroupResource())
 	for s.cursor < len(log) {
 		e := log[s.cursor]
+		if e.Revision <= s.since {
+			s.cursor++
+			continue
+		}
 		if e.Old != nil && s.sees(e.Old) || e.New != nil && s.sees(e.New) {
 			return true
 		}
 		s.cursor++
 	}
+	s.told = s.front.store.Revision()
 	return false
 }
 

@@ -1,4 +1,4 @@
-package shells
+package simulation
 
 import (
 	"flag"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -18,20 +19,28 @@ import (
 )
 
 var (
-	seed      = flag.Uint64("seed", 0, "run the world of this seed only")
-	worlds    = flag.Uint64("worlds", 24, "how many worlds to run at most")
-	from      = flag.Uint64("from", 1, "the first seed")
-	fresh     = flag.Bool("fresh", false, "begin with a random seed")
-	budget    = flag.Duration("budget", 0, "run as many worlds as fit into this time; 0: all of them")
-	processes = flag.Int("processes", runtime.NumCPU(), "how many processes share the worlds")
+	seed       = flag.Uint64("seed", 0, "run the world of this seed only")
+	transcript = flag.Bool("transcript", false, "print what happens in the world of -seed")
+	worlds     = flag.Uint64("worlds", 24, "how many worlds to run at most")
+	from       = flag.Uint64("from", 1, "the first seed")
+	fresh      = flag.Bool("fresh", false, "begin with a random seed")
+	budget     = flag.Duration("budget", 0, "run as many worlds as fit into this time; 0: all of them")
+	processes  = flag.Int("processes", runtime.NumCPU(), "how many processes share the worlds")
 )
 
 // maxReports bounds the worlds that are shrunk and printed in one run.
 const maxReports = 3
 
+// reportEach is after how many worlds a long run says how far it is.
+const reportEach = 500
+
 func TestWorlds(t *testing.T) {
 	if *seed != 0 {
-		if o := Run(t, Options{Seed: *seed}); o.Broken != nil {
+		o := Run(t, Options{Seed: *seed, Record: *transcript})
+		if *transcript {
+			t.Logf("%d steps:\n%s", o.Steps, strings.Join(o.Transcript, "\n"))
+		}
+		if o.Broken != nil {
 			t.Error(explain(t, o))
 		}
 		return
@@ -39,19 +48,24 @@ func TestWorlds(t *testing.T) {
 	first := *from
 	if *fresh {
 		first = rand.Uint64() >> 32 << 16
+		t.Logf("from seed %d on", first)
 	}
 	if *processes > 1 && *worlds > 1 {
 		inProcesses(t, first)
 		return
 	}
 	began := time.Now()
-	steps, writes, lived := 0, int64(0), uint64(0)
+	steps, writes, copies, lived := 0, int64(0), 0, uint64(0)
 	var broken []Outcome
 	for ; lived < *worlds && (*budget == 0 || time.Since(began) < *budget); lived++ {
 		o := Run(t, Options{Seed: first + lived})
-		steps, writes = steps+o.Steps, writes+o.Writes
+		steps, writes, copies = steps+o.Steps, writes+o.Writes, copies+o.Copies
 		if o.Broken != nil {
 			broken = append(broken, o)
+			fmt.Fprintf(os.Stderr, "seed %d is broken: %s: %s\n", o.Seed, o.Broken.Invariant, o.Broken.Detail)
+		}
+		if (lived+1)%reportEach == 0 {
+			fmt.Fprintf(os.Stderr, "%d worlds from seed %d on, %d broken, in %s\n", lived+1, first, len(broken), time.Since(began).Round(time.Second))
 		}
 	}
 	for i, o := range broken {
@@ -62,8 +76,8 @@ func TestWorlds(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	t.Logf("%d worlds from seed %d on, %d broken, %d steps, %d writes in %s: %.1f worlds a second",
-		lived, first, len(broken), steps, writes, took.Round(time.Millisecond), float64(lived)/took.Seconds())
+	t.Logf("%d worlds from seed %d on, %d broken, %d steps, %d writes, %d copies in %s: %.1f worlds a second",
+		lived, first, len(broken), steps, writes, copies, took.Round(time.Millisecond), float64(lived)/took.Seconds())
 }
 
 // inProcesses shares the worlds out to processes of this test: in one, they run one
@@ -75,8 +89,10 @@ func inProcesses(t *testing.T, first uint64) {
 	var mu sync.Mutex
 	for i := range n {
 		running.Go(func() {
-			out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestWorlds$", "-test.v", "-test.timeout", "0", "-processes", "1",
-				"-from", fmt.Sprint(first+i*share), "-worlds", fmt.Sprint(share), "-budget", budget.String()).CombinedOutput()
+			c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestWorlds$", "-test.v", "-test.timeout", "0", "-processes", "1",
+				"-from", fmt.Sprint(first+i*share), "-worlds", fmt.Sprint(share), "-budget", budget.String())
+			c.Stderr = os.Stderr
+			out, err := c.Output()
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -108,7 +124,7 @@ func TestTheSameSeedIsTheSameWorld(t *testing.T) {
 func TestWorldsDiffer(t *testing.T) {
 	digests := map[uint64]bool{}
 	for seed := range uint64(10) {
-		digests[Run(t, Options{Seed: seed}).Digest] = true
+		digests[Run(t, Options{Seed: seed, Record: true}).Digest] = true
 	}
 	if len(digests) != 10 {
 		t.Errorf("10 seeds are %d worlds", len(digests))
@@ -156,7 +172,7 @@ func explain(t *testing.T, o Outcome) string {
 	small := Shrink(t, o)
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %s: %s\n", o.Seed, o.Broken.Invariant, o.Broken.Detail)
-	fmt.Fprintf(&b, "again: go test ./test/shells -run TestWorlds -seed %d\n", o.Seed)
+	fmt.Fprintf(&b, "again: go test ./test/simulation -run TestWorlds -seed %d\n", o.Seed)
 	fmt.Fprintf(&b, "it takes %d of %d happenings:\n", len(small.Script), len(o.Script))
 	for _, h := range small.Script {
 		fmt.Fprintf(&b, "  %s\n", h)
@@ -165,8 +181,11 @@ func explain(t *testing.T, o Outcome) string {
 	return b.String()
 }
 
-// TestMain: one thread is faster for goroutines that take turns.
+// TestMain: one thread is faster for goroutines that take turns, and what a world
+// leaves behind is better collected seldom.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(768 << 20)
 	os.Exit(m.Run())
 }

@@ -1,4 +1,4 @@
-package shells
+package simulation
 
 import (
 	"hash/fnv"

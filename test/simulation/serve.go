@@ -1,4 +1,4 @@
-package shells
+package simulation
 
 import (
 	"context"
@@ -50,8 +50,7 @@ func (s *server) serve(c *call) answer {
 // commit is a write to the database. Between the decision to write and the write
 // others may do things, the server may die, and the write may get there nevertheless.
 func (s *server) commit(c *call, do func() answer) answer {
-	w := &call{line: s.line, ctx: s.ctx, done: make(chan answer, 1), commit: do}
-	w.key = s.name + " database " + c.line.name + " " + c.req.String()
+	w := &call{line: s.line, ctx: s.ctx, done: make(chan answer, 1), commit: do, client: c}
 	s.world.net.add(w)
 	response, err := w.wait()
 	return answer{response, err}
@@ -231,7 +230,7 @@ func (s *server) updated(r *request, old object) (obj object, err error) {
 }
 
 // hasStatusOfItsOwn are the kinds of ours with a status subresource.
-var hasStatusOfItsOwn = map[string]bool{"PhysicalCluster": true, "Placement": true, "LogicalCluster": true}
+var hasStatusOfItsOwn = map[string]bool{"PhysicalCluster": true, "Placement": true, "LogicalCluster": true, "Orphan": true}
 
 // namesVersion says that a patch is for one version of the object only.
 func namesVersion(patch []byte) bool {
