@@ -300,8 +300,8 @@ type stream struct {
 	cursor int
 	// since is the revision from which on the client wants to hear.
 	since int64
-	// told is the revision up to which there is nothing to tell.
-	told    int64
+	// scanned is the revision up to which there is nothing to tell.
+	scanned int64
 	name    string
 	mu      sync.Mutex
 	buffer  bytes.Buffer

@@ -334,7 +334,7 @@ func (f *front) watch(c *call) answer {
 
 // pending says that there is something that the client has not heard.
 func (s *stream) pending() bool {
-	if s.told == s.front.store.Revision() {
+	if s.scanned == s.front.store.Revision() {
 		return false
 	}
 	log := s.front.store.Log(s.res.GroupResource())
@@ -349,7 +349,7 @@ func (s *stream) pending() bool {
 		}
 		s.cursor++
 	}
-	s.told = s.front.store.Revision()
+	s.scanned = s.front.store.Revision()
 	return false
 }
 

@@ -23,6 +23,12 @@ func (w *World) restore(h Happening) {
 	for len(w.servers) > 0 {
 		w.crashServer(h)
 	}
+	w.waiting = slices.DeleteFunc(w.waiting, func(c *call) bool { // they were on their way to a database that stopped
+		if c.commit != nil {
+			c.deliver(answer{err: errUnreachable})
+		}
+		return c.commit != nil
+	})
 	w.ledger.restored(w.backup)
 	if h.N%2 == 0 {
 		w.api.Rewind(backup, w.backup)

@@ -3,6 +3,7 @@ package copies
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -209,6 +210,9 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		return controller.Result{}, s.finish(ctx, k, obj)
 	}
 	if obj != nil && (v.Finalizer || v.Drop) {
+		if stand, err := s.acknowledgementsStand(ctx, obj, copies); err != nil || !stand {
+			return controller.Result{RequeueAfter: time.Second}, err
+		}
 		if err := s.write(ctx, k, obj, v); err != nil {
 			return controller.Result{}, err
 		}

@@ -14,6 +14,27 @@ import (
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
+// acknowledgementsStand says whether the server still has the acknowledgements of
+// removals that the informer has. One that another server has used up says nothing
+// about the copy that the same object was given since.
+func (s *Controller) acknowledgementsStand(ctx context.Context, obj *metav1.PartialObjectMetadata, copies []*placementv1alpha1.Copy) (bool, error) {
+	for _, c := range copies {
+		if !removed(c) || c.Spec.Object.UID != obj.UID {
+			continue
+		}
+		live, err := s.Client.PlacementV1alpha1().Copies(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return false, nil // our view of it will come
+		case err != nil:
+			return false, fmt.Errorf("reading an acknowledgement: %w", err)
+		case live.UID != c.UID:
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // write patches finalizers and targets of the object as it was read: a newer one
 // is a conflict and decided upon anew.
 func (s *Controller) write(ctx context.Context, k key, obj *metav1.PartialObjectMetadata, v Verdict) error {

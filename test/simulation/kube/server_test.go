@@ -176,8 +176,8 @@ func TestARewoundServerHasTheRevisionsOfThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := create(t, s, configMaps, configMap(map[string]any{"a": "2"}))
-	var told []Event
-	s.Audit = func(e Event) { told = append(told, e) }
+	var audited []Event
+	s.Audit = func(e Event) { audited = append(audited, e) }
 	s.Rewind("test", b)
 	if s.Find(key) != Object(kept) || s.Revision() != then || len(s.Log(configMaps)) != 1 {
 		t.Errorf("%v at %d with %d changes", s.Find(key), s.Revision(), len(s.Log(configMaps)))
@@ -185,8 +185,8 @@ func TestARewoundServerHasTheRevisionsOfThen(t *testing.T) {
 	if _, obj := s.ByUID(other.GetUID()); obj != nil {
 		t.Error("what was made since is still there")
 	}
-	if len(told) != 2 {
-		t.Errorf("%d changes are told to who audits", len(told))
+	if len(audited) != 2 {
+		t.Errorf("%d changes are shown to who audits", len(audited))
 	}
 	again := create(t, s, configMaps, object("v1", "ConfigMap", "web", "b", nil))
 	if again.GetUID() == other.GetUID() || s.Revision() != then+1 {
