@@ -120,8 +120,8 @@ func (v *vacancy) run(ctx context.Context) {
 // follow returns when there may be objects, with what end wants; over is false if etcd
 // did not answer.
 func (v *vacancy) follow(ctx context.Context) (first uint64, over bool) {
-	asking, cancel := context.WithTimeout(ctx, vacancyTimeout)
-	answer, err := v.client.Get(asking, v.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	bounded, cancel := context.WithTimeout(ctx, vacancyTimeout)
+	answer, err := v.client.Get(bounded, v.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	cancel()
 	switch {
 	case err != nil:
