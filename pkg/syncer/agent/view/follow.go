@@ -71,7 +71,7 @@ func (v *View) begin(ctx context.Context, running *sync.WaitGroup, kind workload
 		e := &entry{kind: kind, above: before.above}
 		v.begun[gvr] = e
 		before.below.end()
-		v.arrive(ctx, running, e)
+		v.arrive(running, e)
 		return
 	}
 	e := &entry{kind: kind}
@@ -86,20 +86,20 @@ func (v *View) begin(ctx context.Context, running *sync.WaitGroup, kind workload
 		v.run(ctx, running, e.below)
 	}
 	v.begun[gvr] = e
-	v.arrive(ctx, running, e)
+	v.arrive(running, e)
 }
 
 // run runs one informer until it is ended, or ctx is done.
 func (v *View) run(ctx context.Context, running *sync.WaitGroup, w *watch) {
-	ctx, w.stop = context.WithCancel(ctx)
-	running.Go(func() { w.Run(ctx) })
+	w.ctx, w.stop = context.WithCancel(ctx)
+	running.Go(func() { w.Run(w.ctx) })
 }
 
 // arrive shows a kind as soon as its informers have their lists, unless another change
 // comes first.
-func (v *View) arrive(ctx context.Context, running *sync.WaitGroup, e *entry) {
+func (v *View) arrive(running *sync.WaitGroup, e *entry) {
 	running.Go(func() {
-		if e.above.WaitForSync(ctx) != nil || e.below != nil && e.below.WaitForSync(ctx) != nil {
+		if !e.above.listed() || e.below != nil && !e.below.listed() {
 			return
 		}
 		v.mu.Lock()

@@ -174,6 +174,9 @@ func TestAKindThatComesAndGoesMakesNoOtherBeListedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	viewtest.Eventually(t, "other kinds are watched as before", func() bool { return f.dispatched(&f.above, "ConfigMap conf") })
+	if f.dispatched(&f.above, "Widget late") {
+		t.Error("a kind that is gone is still watched")
+	}
 	if got := more(w, before); len(got) > 0 {
 		t.Errorf("requests when a kind goes: %v", got)
 	}

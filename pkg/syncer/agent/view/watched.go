@@ -30,12 +30,17 @@ type entry struct {
 // watch is an informer, and what ends it.
 type watch struct {
 	*objects
-	stop context.CancelFunc // nil before it runs
+	// ctx is that of its run, which stop ends; nil before it.
+	ctx  context.Context
+	stop context.CancelFunc
 	// handled says that changes are handled; its View's lock is held.
 	handled bool
 }
 
-// end ends the watch; it may have to do so later.
+// listed waits for the first list; false says that the watch ended before.
+func (w *watch) listed() bool { return w.WaitForSync(w.ctx) == nil }
+
+// end ends the watch.
 func (w *watch) end() {
 	if w != nil && w.stop != nil {
 		w.stop()
