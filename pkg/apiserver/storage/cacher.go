@@ -1,8 +1,13 @@
 package storage
 
 import (
+	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -13,9 +18,10 @@ import (
 // newCachedStore makes the store of r behind one watch cache for all logical
 // clusters, which begins when v ends, or at once if v is nil.
 func newCachedStore(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, destroyRaw factory.DestroyFunc, v *vacancy) (*store, factory.DestroyFunc, error) {
-	raw = noWatchList{raw}
 	seen := &recentObjects{}
-	cached, err := newLazy(r, raw, v, func() (*watchCache, error) { return newWatchCache(config, r, indexers, raw, seen) })
+	cached, err := newLazy(r, raw, v, func(revision uint64) (*watchCache, error) {
+		return newWatchCache(config, r, indexers, raw, seen, revision)
+	})
 	if err != nil {
 		destroyRaw()
 		return nil, func() {}, err
@@ -30,10 +36,11 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 }
 
 // newWatchCache is upstream's StorageWithCacher with our keys, attributes,
-// trigger and index.
-func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, seen *recentObjects) (*watchCache, error) {
+// trigger and index. It begins with the state of a revision, if that is not zero and
+// etcd still has it, else with that of now.
+func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, seen *recentObjects, revision uint64) (*watchCache, error) {
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage:             raw,
+		Storage:             &beginning{Interface: raw, revision: revision},
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       config.GroupResource,
 		EventsHistoryWindow: config.EventsHistoryWindow,
@@ -56,11 +63,29 @@ func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexe
 	}}, nil
 }
 
-// noWatchList is the storage below a watch cache. The reflector of the watch
-// cache would stream its initial list, if it may, into a temporary store with
-// keys of namespace and name, and so keep one of all objects that have equal
-// names in different logical clusters. It asks the storage whether it may.
-type noWatchList struct{ storage.Interface }
+// beginning is the storage below a watch cache. The first list is answered with the
+// state of a revision: the watch that follows has all events since.
+type beginning struct {
+	storage.Interface
+	revision uint64
+	begun    atomic.Bool
+}
 
-// IsWatchListSemanticsUnSupported makes the reflector list, then watch.
-func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
+// IsWatchListSemanticsUnSupported makes the reflector of the watch cache list, then
+// watch. It would stream its initial list, if it may, into a temporary store with
+// keys of namespace and name, and so keep one of all objects that have equal
+// names in different logical clusters.
+func (b *beginning) IsWatchListSemanticsUnSupported() bool { return true }
+
+// GetList implements storage.Interface.
+func (b *beginning) GetList(ctx context.Context, key string, o storage.ListOptions, list runtime.Object) error {
+	if b.revision != 0 && b.begun.CompareAndSwap(false, true) {
+		past := o
+		past.ResourceVersion, past.ResourceVersionMatch = fmt.Sprint(b.revision), metav1.ResourceVersionMatchExact
+		if err := b.Interface.GetList(ctx, key, past, list); err == nil {
+			return nil
+		}
+		// Compacted, most likely. Who waits from before is told that it is too late.
+	}
+	return b.Interface.GetList(ctx, key, o, list)
+}

@@ -11,7 +11,7 @@
 // closed here and guarded by a test:
 //
 //   - its reflector drops all but one of equally named objects if it may stream
-//     its initial list (cacher.go: noWatchList);
+//     its initial list (cacher.go: beginning);
 //   - every watch evaluates every event, unless watchers are bucketed by a
 //     trigger (attrs.go: clusterField);
 //   - initial events of a watch walk the whole resource (initial.go).

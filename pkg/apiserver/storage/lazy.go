@@ -1,10 +1,8 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,16 +28,18 @@ type watchCache struct {
 //
 //	get, list                     etcd answers: one range, which is empty
 //	create, update, delete        as with a watch cache that does not know the object
-//	watch since the vacancy       waits for its end, then begins as a watch with
-//	                              initial events does: all that there is, is new
+//	watch since the vacancy       waits for its end, and sees everything since
 //	any other watch, views        the watch cache begins
 //
-// A watch cache that has begun answers nothing before it has listed.
+// A watch cache that begins with the first object lists what there was before it, which is
+// nothing, so that it has the events of all objects. It answers nothing before it has
+// listed.
 type lazy struct {
 	storage.Interface // etcd
 	*resource
 	vacancy *vacancy // nil: the watch cache begins at once
-	make    func() (*watchCache, error)
+	// make begins with the state of a revision; zero for that of now.
+	make func(revision uint64) (*watchCache, error)
 
 	mu     sync.Mutex
 	closed bool
@@ -49,7 +49,7 @@ type lazy struct {
 }
 
 // newLazy makes the watch cache at once if v is nil.
-func newLazy(r *resource, raw storage.Interface, v *vacancy, make func() (*watchCache, error)) (*lazy, error) {
+func newLazy(r *resource, raw storage.Interface, v *vacancy, make func(revision uint64) (*watchCache, error)) (*lazy, error) {
 	l := &lazy{Interface: raw, resource: r, vacancy: v, make: make}
 	if v == nil {
 		_, err := l.begin()
@@ -91,7 +91,11 @@ func (l *lazy) begin() (*watchCache, error) {
 	if l.closed {
 		return nil, apierrors.NewServiceUnavailable("the storage has been closed")
 	}
-	c, err := l.make()
+	var revision uint64
+	if l.vacancy != nil {
+		revision = l.vacancy.last()
+	}
+	c, err := l.make(revision)
 	if err != nil {
 		return nil, fmt.Errorf("creating the watch cache of %s: %w", l.gr, err)
 	}
@@ -199,18 +203,30 @@ func (w *awaiting) Stop() {
 
 func (w *awaiting) run() {
 	defer close(w.events)
-	initial, rest, err := w.open()
-	if err != nil {
-		w.send(w.ctx, watch.Event{Type: watch.Error, Object: statusOf(err)})
-		return
+	cached, err := w.lazy.needed(w.ctx)
+	if err == nil {
+		var rest watch.Interface
+		if rest, err = cached.Watch(w.ctx, w.key, w.since()); err == nil {
+			defer rest.Stop()
+			w.copy(rest)
+			return
+		}
 	}
-	defer rest.Stop()
-	if !w.sendInitial(w.ctx, initial) {
-		return
-	}
+	w.send(w.ctx, watch.Event{Type: watch.Error, Object: statusOf(err)})
+}
+
+// since are the options of the watch, from when it was asked for or, as nothing
+// happened between, from where the watch cache began.
+func (w *awaiting) since() storage.ListOptions {
+	o := w.options
+	o.ResourceVersion = fmt.Sprint(max(w.from, w.lazy.vacancy.last()))
+	return o
+}
+
+func (w *awaiting) copy(from watch.Interface) {
 	for {
 		select {
-		case e, ok := <-rest.ResultChan():
+		case e, ok := <-from.ResultChan():
 			if !ok || !w.send(w.ctx, e) {
 				return
 			}
@@ -218,34 +234,4 @@ func (w *awaiting) run() {
 			return
 		}
 	}
-}
-
-// open lists what there is now, in the order in which it was written, and watches from
-// there; or watches from where it was asked to, if there were objects already: who asked
-// has listed them.
-func (w *awaiting) open() ([]watch.Event, watch.Interface, error) {
-	cached, err := w.lazy.needed(w.ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !w.lazy.vacancy.hadNone(w.from) {
-		rest, err := cached.Watch(w.ctx, w.key, w.options)
-		return nil, rest, err
-	}
-	list := storage.ListOptions{ResourceVersion: "0", Recursive: w.options.Recursive, Predicate: w.options.Predicate}
-	list.Predicate.Limit, list.Predicate.Continue, list.Predicate.IndexFields = 0, "", nil
-	events, rv, err := added(w.ctx, w.lazy.resource, cached, w.key, list)
-	if err != nil {
-		return nil, nil, err
-	}
-	slices.SortFunc(events, func(a, b watch.Event) int {
-		versioner := w.lazy.Versioner()
-		first, _ := versioner.ObjectResourceVersion(a.Object)
-		second, _ := versioner.ObjectResourceVersion(b.Object)
-		return cmp.Compare(first, second)
-	})
-	o := w.options
-	o.ResourceVersion, o.ResourceVersionMatch = fmt.Sprint(rv), ""
-	rest, err := cached.Watch(w.ctx, w.key, o)
-	return events, rest, err
 }

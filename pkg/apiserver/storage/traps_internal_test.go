@@ -8,7 +8,7 @@ import (
 
 func TestTheReflectorOfAWatchCacheMayNotStreamItsList(t *testing.T) {
 	t.Parallel()
-	if !watchlist.DoesClientNotSupportWatchListSemantics(noWatchList{}) {
-		t.Error("client-go no longer asks the storage the way that noWatchList answers")
+	if !watchlist.DoesClientNotSupportWatchListSemantics(&beginning{}) {
+		t.Error("client-go no longer asks the storage the way that beginning answers")
 	}
 }

@@ -37,8 +37,9 @@ type vacancy struct {
 	mu sync.Mutex
 	// since is the revision; zero says that there may be objects.
 	since uint64
-	// first is, when it is over, up to which revision there were none, plus one.
-	first uint64
+	// until is, when it is over, a revision at which there were none, and the last one
+	// that is known.
+	until uint64
 	// waiting are called when it is over.
 	waiting map[*func()]struct{}
 }
@@ -59,11 +60,12 @@ func (v *vacancy) close() {
 	v.end(0)
 }
 
-// hadNone says of a vacancy that is over whether there were no objects at a revision.
-func (v *vacancy) hadNone(at uint64) bool {
+// last returns a revision at which there were no objects, the last one that is known
+// as long as they are waited for, and later that before the first; zero if none is.
+func (v *vacancy) last() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return at < v.first
+	return max(v.since, v.until)
 }
 
 // of returns since when the resource has no objects, or zero. The first call waits
@@ -106,8 +108,8 @@ func (v *vacancy) run(ctx context.Context) {
 	timeout := time.AfterFunc(vacancyTimeout, v.know)
 	defer timeout.Stop()
 	for ctx.Err() == nil {
-		if first, over := v.follow(ctx); over {
-			v.end(first)
+		if until, over := v.follow(ctx); over {
+			v.end(until)
 			return
 		}
 		select {
@@ -119,7 +121,7 @@ func (v *vacancy) run(ctx context.Context) {
 
 // follow returns when there may be objects, with what end wants; over is false if etcd
 // did not answer.
-func (v *vacancy) follow(ctx context.Context) (first uint64, over bool) {
+func (v *vacancy) follow(ctx context.Context) (until uint64, over bool) {
 	bounded, cancel := context.WithTimeout(ctx, vacancyTimeout)
 	answer, err := v.client.Get(bounded, v.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	cancel()
@@ -139,22 +141,22 @@ func (v *vacancy) follow(ctx context.Context) (first uint64, over bool) {
 	v.know()
 	for e := range events {
 		if len(e.Events) > 0 {
-			return uint64(e.Events[0].Kv.ModRevision), true
+			return uint64(e.Events[0].Kv.ModRevision) - 1, true
 		}
 		if e.Err() != nil {
 			break
 		}
 	}
-	return since + 1, ctx.Err() == nil
+	return since, ctx.Err() == nil
 }
 
 func (v *vacancy) know() { v.knownOnce.Do(func() { close(v.known) }) }
 
-// end says that there may be objects, written at the revision first or later.
-func (v *vacancy) end(first uint64) {
+// end says that there may be objects, written after the revision until.
+func (v *vacancy) end(until uint64) {
 	v.mu.Lock()
 	v.since = 0
-	v.first = max(v.first, first)
+	v.until = max(v.until, until)
 	waiting := v.waiting
 	v.waiting = nil
 	v.mu.Unlock()
