@@ -5,8 +5,9 @@
 #   $lab/atoll            data directory of the server
 #   $lab/run              process numbers, logs and the server's port
 #   $lab/demo.kubeconfig  the way into the logical cluster "demo"
-# The server listens at 127.0.0.1, or at $lab_host.
+# The server listens at 127.0.0.1, or at $lab_host, and has the flags of $server_flags.
 physical_clusters=(east west)
+server_flags=()
 export KUBECACHEDIR=$lab/run/cache # kubectl leaves nothing in the home directory
 command -v ps >/dev/null || fail "ps is needed (Debian package procps)"
 
@@ -96,7 +97,7 @@ lab_start() {
   for name in "${physical_clusters[@]}"; do
     start "$name" "$root/bin/localcluster" up --name "$name" --data-dir "$lab/$name" --nodes 5 # some applications spread over four
   done
-  start atoll "$root/bin/atoll" start --data-dir "$lab/atoll" --listen "${lab_host:-127.0.0.1}:$port" --logical-cluster demo
+  start atoll "$root/bin/atoll" start --data-dir "$lab/atoll" --listen "${lab_host:-127.0.0.1}:$port" --logical-cluster demo "${server_flags[@]}"
   for name in "${physical_clusters[@]}"; do
     await "$name" 120 grep -q ' is ready ' "$lab/run/$name.log"
   done

@@ -13,6 +13,7 @@ lab=$(mktemp -d)
 physical_clusters=(east)
 source hack/lab.sh
 physical_clusters=(east)
+server_flags=(--tenant-egress-allow 127.0.0.0/8) # where the suites have their webhooks
 trap 'exit 130' INT TERM
 trap 'lab_stop; stop stock; chmod -R u+w "$lab"; rm -rf "$lab"' EXIT
 out=$root/.suites
