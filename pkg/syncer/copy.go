@@ -3,6 +3,7 @@ package syncer
 import (
 	"encoding/json"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -108,6 +109,9 @@ func (p planner) write(status placementv1alpha1.CopyStatus, uid types.UID) []Act
 		}
 		c := p.Copy.DeepCopy()
 		c.Status = status
+		if left := p.reportedAgain(c); left > 0 {
+			return wait(left, "Reported")
+		}
 		return []Action{{Verb: WriteCopy, Copy: c, Why: string(status.State)}}
 	}
 	return []Action{{Verb: WriteCopy, Why: string(status.State), Copy: &placementv1alpha1.Copy{
@@ -121,6 +125,15 @@ func (p planner) write(status placementv1alpha1.CopyStatus, uid types.UID) []Act
 		},
 		Status: status,
 	}}}
+}
+
+// reportedAgain is how long to wait before the Copy is written again: more is likely to
+// be said in a moment.
+func (p planner) reportedAgain(c *placementv1alpha1.Copy) time.Duration {
+	if p.Reported.IsZero() {
+		return 0
+	}
+	return max(0, reportDelay(p.Copy, c)-p.Now.Sub(p.Reported))
 }
 
 func equalStatus(a, b placementv1alpha1.CopyStatus) bool {

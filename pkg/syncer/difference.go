@@ -13,18 +13,18 @@ import (
 // difference compares what is in the logical cluster with what shall be, and
 // returns the whole object to write. Server defaults that only the logical one
 // has are no difference.
-func (s Observation) difference(desired *unstructured.Unstructured) MirrorAction {
+func (s Observation) difference(desired *unstructured.Unstructured) []Action {
 	if s.isPod() {
 		node, _ := field(desired.Object, "spec")["nodeName"].(string)
 		have, _ := field(s.Logical.Object, "spec")["nodeName"].(string)
 		if have == "" && node != "" {
-			return MirrorAction{Verb: BindUp, Object: desired}
+			return []Action{{Verb: BindUp, Object: desired}}
 		}
 	}
 	merged := &unstructured.Unstructured{Object: deepCopy(s.Logical.Object).(map[string]any)}
-	r := MirrorAction{Verb: Rest, Object: merged}
+	a := Action{Verb: UpdateUp, Object: merged}
 	if s.mergeMetadata(merged, desired) {
-		r.Spec = true
+		a.Spec = true
 	}
 	for name, value := range desired.Object {
 		switch name {
@@ -33,23 +33,23 @@ func (s Observation) difference(desired *unstructured.Unstructured) MirrorAction
 		}
 		if s.isPod() {
 			if name == "spec" && mergeImages(merged, desired) {
-				r.Spec = true
+				a.Spec = true
 			}
 			continue // nothing else of a Pod can be changed by an update
 		}
 		if !contains(merged.Object[name], value) {
 			merged.Object[name] = merge(merged.Object[name], value)
-			r.Spec = true
+			a.Spec = true
 		}
 	}
 	if status, differs := s.statusUp(merged); differs {
 		merged.Object["status"] = status
-		r.Status = true
+		a.Status = true
 	}
-	if r.Spec || r.Status {
-		r.Verb = UpdateUp
+	if !a.Spec && !a.Status {
+		return nil
 	}
-	return r
+	return []Action{a}
 }
 
 // mergeMetadata sets labels, annotations and owners; keys of the system stay.

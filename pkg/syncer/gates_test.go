@@ -73,13 +73,15 @@ func conditionsOf(obj *unstructured.Unstructured) map[string]string {
 // not end.
 func settle(t interface{ Fatalf(string, ...any) }, s *observedPod) (writes int) {
 	for range 6 {
-		r := Observe(*s)
-		switch do := r.Verb; do {
-		case Rest:
+		actions := Observe(*s)
+		if len(actions) == 0 {
 			return writes
+		}
+		r := actions[0]
+		switch do := r.Verb; do {
 		case UpdateUp:
 			s.Logical = r.Object
-		case PatchStatusBelow:
+		case PatchStatus:
 			if r.Object.GetUID() != s.Physical.GetUID() {
 				t.Fatalf("the patch names %q", r.Object.GetUID())
 			}

@@ -3,10 +3,12 @@ package syncer
 import (
 	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -38,99 +40,70 @@ type Observation struct {
 	Namespace string
 	// Owner finds what mirrors the owner with a physical UID.
 	Owner func(types.UID) (Owner, bool)
+	// Now is the time at which it is asked.
+	Now time.Time
 	// Refers finds the logical UID of an object with a physical UID that this one
 	// only mentions.
 	Refers func(types.UID) (types.UID, bool)
 }
 
-// MirrorVerb is what to do about it.
-type MirrorVerb string
-
-const (
-	// Rest: nothing to do.
-	Rest MirrorVerb = "Rest"
-	// Await: the owner is not there yet; it will enqueue what it owns.
-	Await MirrorVerb = "Await"
-	// CreateUp makes Object, and then writes its status, in the control plane.
-	CreateUp MirrorVerb = "CreateUp"
-	// UpdateUp writes Object, or only its status.
-	UpdateUp MirrorVerb = "UpdateUp"
-	// BindUp gives the Pod its node, which an update cannot do.
-	BindUp MirrorVerb = "BindUp"
-	// DeleteUp removes Logical at once, or within Grace.
-	DeleteUp MirrorVerb = "DeleteUp"
-	// Release writes Object, which is Logical, being deleted, without our finalizer.
-	Release MirrorVerb = "Release"
-	// DeleteBelow passes on the deletion by a user.
-	DeleteBelow MirrorVerb = "DeleteBelow"
-	// PatchBelow passes on what a user changed: Object is a merge patch.
-	PatchBelow MirrorVerb = "PatchBelow"
-	// PatchStatusBelow passes on conditions that somebody set above: Object is a
-	// strategic merge patch of the status.
-	PatchStatusBelow MirrorVerb = "PatchStatusBelow"
-)
-
-// MirrorAction is the answer of Observe.
-type MirrorAction struct {
-	Verb   MirrorVerb
-	Object *unstructured.Unstructured
-	// Spec and Status say which parts of Object differ.
-	Spec, Status bool
-	// Grace and Propagation are how to delete; a negative Grace is that of the object.
-	Grace       int64
-	Propagation metav1.DeletionPropagation
-}
-
-// Observe says what to do next about an object that controllers below made.
+// Observe says what to do next about an object that controllers below made. No action
+// means that nothing is to be done until something changes.
 //
 //	Physical  Logical   otherwise                              do
-//	gone      none                                             Rest
+//	gone      none                                             nothing
 //	gone      deleting  has our finalizer                      Release
 //	gone      any                                              DeleteUp
-//	deleting  none                                             Rest
-//	live      none      its controller has no living mirror    Await
+//	deleting  none                                             nothing
+//	live      none      a new pod that may get its node        Wait, see BindingDelay
+//	live      none      its controller has no living mirror    nothing: who mirrors that wakes it
 //	live      none                                             CreateUp
-//	live      deleting  a Pod, or it has our finalizer; the    DeleteBelow
+//	live      deleting  a Pod, or it has our finalizer; the    Delete
 //	                    owners agree, or it is the copy of
 //	                    Logical and nobody controls it
 //	live      deleting  has our finalizer                      Release: it is mirrored anew
 //	live      deleting  else                                   DeleteUp: it is mirrored anew
-//	deleting  deleting                                         Rest
+//	deleting  deleting                                         nothing
 //	deleting  live      a Pod                                  DeleteUp with the grace it has
-//	live      live      a user wants other labels              PatchBelow
-//	live      live      a readiness gate was set above         PatchStatusBelow
+//	live      live      a user wants other labels              Patch
+//	live      live      a readiness gate was set above         PatchStatus
 //	any       live      differs                                BindUp, UpdateUp
-func Observe(s Observation) MirrorAction {
-	switch {
-	case s.Physical == nil && s.Logical == nil:
-		return MirrorAction{Verb: Rest}
-	case s.Physical == nil:
+func Observe(s Observation) []Action {
+	if s.Physical == nil {
+		if s.Logical == nil {
+			return nil
+		}
 		return s.takeOff()
 	}
 	deletingBelow := s.Physical.GetDeletionTimestamp() != nil
-	if s.Logical == nil && deletingBelow {
-		return MirrorAction{Verb: Rest}
+	switch {
+	case s.Logical == nil && deletingBelow:
+		return nil
+	case s.Logical == nil:
+		if after := BindingDelay(s.Kind, s.Physical, s.Now); after > 0 {
+			return wait(after, "Binding")
+		}
 	}
 	owners, controlled, settled := s.owners()
 	desired := s.desired(owners)
 	if s.Logical == nil {
 		if !settled {
-			return MirrorAction{Verb: Await}
+			return nil
 		}
 		setNested(desired.Object, string(s.Physical.GetUID()), "metadata", "annotations", placementv1alpha1.UIDAnnotation)
-		return MirrorAction{Verb: CreateUp, Object: desired, Spec: true, Status: true}
+		return []Action{{Verb: CreateUp, Object: desired, Spec: true, Status: true}}
 	}
 	if s.Logical.GetDeletionTimestamp() != nil {
 		return s.deletedAbove(deletingBelow, controlled && !settled, owners)
 	}
 	if grace := s.Physical.GetDeletionGracePeriodSeconds(); s.isPod() && deletingBelow && grace != nil && *grace > 0 {
-		return MirrorAction{Verb: DeleteUp, Grace: *grace}
+		return []Action{{Verb: DeleteUp, Grace: grace}}
 	}
 	if patch := s.wanted(); patch != nil && !deletingBelow {
-		return MirrorAction{Verb: PatchBelow, Object: patch}
+		return []Action{{Verb: Patch, Object: patch}}
 	}
 	if patch := GatesBelow(s.Logical, s.Physical, s.gates()); patch != nil && !deletingBelow {
-		return MirrorAction{Verb: PatchStatusBelow, Object: patch}
+		return []Action{{Verb: PatchStatus, Object: patch}}
 	}
 	return s.difference(desired)
 }
@@ -155,13 +128,13 @@ func (s Observation) held() bool {
 }
 
 // takeOff removes the mirror.
-func (s Observation) takeOff() MirrorAction {
+func (s Observation) takeOff() []Action {
 	if s.Logical.GetDeletionTimestamp() == nil || !s.held() {
-		return MirrorAction{Verb: DeleteUp}
+		return []Action{{Verb: DeleteUp, Grace: ptr.To[int64](0)}}
 	}
 	released := s.Logical.DeepCopy()
 	released.SetFinalizers(slices.DeleteFunc(released.GetFinalizers(), func(f string) bool { return f == placementv1alpha1.CopiesFinalizer }))
-	return MirrorAction{Verb: Release, Object: released}
+	return []Action{{Verb: Release, Object: released}}
 }
 
 // deletedAbove passes a deletion on, unless it is the garbage collector's for want
@@ -170,21 +143,21 @@ func (s Observation) takeOff() MirrorAction {
 //
 // What a user made and a controller adopted and let go again is nobody else's: its
 // deletion means what is below.
-func (s Observation) deletedAbove(deletingBelow, unsettled bool, owners []metav1.OwnerReference) MirrorAction {
+func (s Observation) deletedAbove(deletingBelow, unsettled bool, owners []metav1.OwnerReference) []Action {
 	released := s.isCopy() && metav1.GetControllerOfNoCopy(s.Physical) == nil
 	switch {
 	case deletingBelow:
-		return MirrorAction{Verb: Rest}
+		return nil
 	case !s.isPod() && !s.held(), !released && (unsettled || !sameOwners(owners, s.Logical.GetOwnerReferences())):
 		return s.takeOff()
 	}
-	r := MirrorAction{Verb: DeleteBelow, Grace: -1}
-	if !s.isPod() {
-		r.Propagation = propagation(s.Logical)
-	} else if grace := s.Logical.GetDeletionGracePeriodSeconds(); grace != nil {
-		r.Grace = *grace
+	a := Action{Verb: Delete, UID: s.Physical.GetUID(), Why: "Mirror"}
+	if s.isPod() {
+		a.Grace = s.Logical.GetDeletionGracePeriodSeconds()
+	} else {
+		a.Propagation = propagation(s.Logical)
 	}
-	return r
+	return []Action{a}
 }
 
 // isCopy says that what is below was made as the copy of Logical.

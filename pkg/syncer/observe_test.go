@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,12 +27,20 @@ func observedKind(t testing.TB, obj *unstructured.Unstructured) workload.Kind {
 	return workload.Kind{}
 }
 
+// only is the one action, or none: the zero Action.
+func only(actions []Action) Action {
+	if len(actions) == 0 {
+		return Action{}
+	}
+	return actions[0]
+}
+
 // observationOf stands in a world in which the physical owner p-owner has the
 // logical mirror l-owner.
 func observationOf(t testing.TB, physical, logical string) Observation {
 	t.Helper()
 	s := Observation{
-		Namespace: "web",
+		Namespace: "web", Now: time.Unix(1<<40, 0),
 		Owner: func(uid types.UID) (Owner, bool) {
 			return Owner{Name: "owner", UID: "l-owner"}, uid == "p-owner"
 		},
@@ -53,7 +62,7 @@ func observationOf(t testing.TB, physical, logical string) Observation {
 func TestWhatComesUp(t *testing.T) {
 	transcripts(t, "observe", func(t *testing.T, files map[string]string) {
 		s := observationOf(t, files["below"], "")
-		r := Observe(s)
+		r := only(Observe(s))
 		if r.Verb != CreateUp {
 			t.Fatalf("Observe says %s", r.Verb)
 		}
@@ -73,8 +82,8 @@ func TestWhatComesUp(t *testing.T) {
 			created = withStatus
 		}
 		s.Logical = created
-		if again := Observe(s); again.Verb != Rest {
-			t.Errorf("a second look says %s, spec %v, status %v", again.Verb, again.Spec, again.Status)
+		if again := Observe(s); again != nil {
+			t.Errorf("a second look says %+v", again)
 		}
 	})
 }
@@ -98,23 +107,26 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		name              string
 		physical, logical string
 		edit              func(*Observation)
-		action            MirrorVerb
-		grace             int64
+		action            Verb
+		grace             *int64
 		propagation       metav1.DeletionPropagation
 	}{
-		{name: "gone on both sides", action: Rest},
-		{name: "gone below", logical: bound, action: DeleteUp},
+		{name: "gone on both sides"},
+		{name: "gone below", logical: bound, action: DeleteUp, grace: ptr.To[int64](0)},
 		{name: "new", physical: pod, action: CreateUp},
-		{name: "new, and going already", physical: pod, edit: func(s *Observation) { deleting(s.Physical, 30) }, action: Rest},
+		{name: "new, and going already", physical: pod, edit: func(s *Observation) { deleting(s.Physical, 30) }},
 		{name: "the mirror of its owner is not there", physical: pod, edit: func(s *Observation) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
-		}, action: Await},
+		}},
 		{name: "the mirror of its owner is going", physical: pod, edit: func(s *Observation) {
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
-		}, action: Await},
-		{name: "nobody's", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }, action: Await},
+		}},
+		{name: "new, and without a node yet", physical: strings.Replace(pod, "nodeName: n1, ", "", 1), edit: func(s *Observation) {
+			s.Now = s.Physical.GetCreationTimestamp().Time
+		}, action: Wait},
+		{name: "nobody's", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }},
 		{name: "a claim, which outlives its set", physical: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: n, uid: p1}\n", action: CreateUp},
-		{name: "as it shall be", physical: pod, logical: bound, action: Rest},
+		{name: "as it shall be", physical: pod, logical: bound},
 		{name: "bound meanwhile", physical: pod, logical: unbound, action: BindUp},
 		{name: "another image", physical: pod, logical: bound, edit: func(s *Observation) {
 			list(field(s.Physical.Object, "spec"), "containers")[0]["image"] = "j"
@@ -122,40 +134,40 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		{name: "another status", physical: pod, logical: bound, edit: func(s *Observation) {
 			s.Physical.Object["status"] = map[string]any{"phase": "Running"}
 		}, action: UpdateUp},
-		{name: "going below", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Physical, 30) }, action: DeleteUp, grace: 30},
-		{name: "deleted by a user", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Logical, 5) }, action: DeleteBelow, grace: 5},
+		{name: "going below", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Physical, 30) }, action: DeleteUp, grace: ptr.To[int64](30)},
+		{name: "deleted by a user", physical: pod, logical: bound, edit: func(s *Observation) { deleting(s.Logical, 5) }, action: Delete, grace: ptr.To[int64](5)},
 		{name: "deleted for want of an owner that we had wrong", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "another"}, true }
-		}, action: DeleteUp},
+		}, action: DeleteUp, grace: ptr.To[int64](0)},
 		{name: "deleted with its owner", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
-		}, action: DeleteUp},
+		}, action: DeleteUp, grace: ptr.To[int64](0)},
 		{name: "going on both sides", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Physical, 5)
 			deleting(s.Logical, 5)
-		}, action: Rest},
-		{name: "what is made again at once, deleted by a user", physical: strings.ReplaceAll(set, "ReplicaSet", "ControllerRevision"), logical: revision, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: DeleteUp},
-		{name: "a ReplicaSet deleted by a user", physical: set, logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
+		}},
+		{name: "what is made again at once, deleted by a user", physical: strings.ReplaceAll(set, "ReplicaSet", "ControllerRevision"), logical: revision, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: DeleteUp, grace: ptr.To[int64](0)},
+		{name: "a ReplicaSet deleted by a user", physical: set, logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: Delete, propagation: metav1.DeletePropagationBackground},
 		{name: "a ReplicaSet deleted without its pods", physical: set, logical: held, edit: func(s *Observation) {
 			deleting(s.Logical, 0)
 			s.Logical.SetFinalizers(append(s.Logical.GetFinalizers(), metav1.FinalizerOrphanDependents))
-		}, action: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationOrphan},
-		{name: "a claim deleted by a user", physical: claim, logical: heldClaim, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: DeleteBelow, grace: -1, propagation: metav1.DeletePropagationBackground},
+		}, action: Delete, propagation: metav1.DeletePropagationOrphan},
+		{name: "a claim deleted by a user", physical: claim, logical: heldClaim, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: Delete, propagation: metav1.DeletePropagationBackground},
 		{name: "a claim that is still in use", physical: claim, logical: heldClaim, edit: func(s *Observation) {
 			deleting(s.Physical, 0)
 			deleting(s.Logical, 0)
-		}, action: Rest},
+		}},
 		{name: "a pod that was released, deleted by a user", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
 			s.Logical.SetOwnerReferences(nil)
-		}, action: DeleteBelow, grace: 5},
+		}, action: Delete, grace: ptr.To[int64](5)},
 		{name: "a pod that was released, deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
-		}, action: DeleteUp},
+		}, action: DeleteUp, grace: ptr.To[int64](0)},
 		{name: "a pod of a user that was adopted, released, and deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
@@ -164,9 +176,9 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 				placementv1alpha1.LogicalClusterAnnotation: "shop", placementv1alpha1.NamespaceAnnotation: "web",
 				placementv1alpha1.UIDAnnotation: "l1", ObjectAnnotation: "pods/a",
 			})
-		}, action: DeleteBelow, grace: 5},
+		}, action: Delete, grace: ptr.To[int64](5)},
 		{name: "a ReplicaSet that is gone, as its user wished", logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: Release},
-		{name: "a ReplicaSet that is gone", logical: held, action: DeleteUp},
+		{name: "a ReplicaSet that is gone", logical: held, action: DeleteUp, grace: ptr.To[int64](0)},
 		{name: "a ReplicaSet deleted with its owner", physical: set, logical: held, edit: func(s *Observation) {
 			deleting(s.Logical, 0)
 			s.Owner = func(types.UID) (Owner, bool) { return Owner{}, false }
@@ -181,9 +193,9 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 			if c.edit != nil {
 				c.edit(&s)
 			}
-			got := Observe(s)
-			if got.Verb != c.action || got.Grace != c.grace || got.Propagation != c.propagation {
-				t.Errorf("got %s with grace %d %s, want %s with %d %s", got.Verb, got.Grace, got.Propagation, c.action, c.grace, c.propagation)
+			got := only(Observe(s))
+			if got.Verb != c.action || !ptr.Equal(got.Grace, c.grace) || got.Propagation != c.propagation {
+				t.Errorf("got %s with grace %v %s, want %s with %v %s", got.Verb, ptr.Deref(got.Grace, -1), got.Propagation, c.action, ptr.Deref(c.grace, -1), c.propagation)
 			}
 			if got.Verb == Release && slices.Contains(got.Object.GetFinalizers(), placementv1alpha1.CopiesFinalizer) {
 				t.Error("what is let go is kept")

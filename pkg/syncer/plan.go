@@ -50,6 +50,10 @@ type Input struct {
 	Reverted int64
 	Reverts  Reverts
 	Now      time.Time
+	// Reported is when the Copy was written last; zero if that is not remembered.
+	Reported time.Time
+	// Ruled says that what rules the namespace is known to be on the target.
+	Ruled bool
 	// Failure is why the last action failed; nil if none did.
 	Failure *Failure
 	// RuntimeClasses are those of the target by handler: the name of one.
@@ -80,48 +84,6 @@ const (
 	NamespaceTerminating NamespaceState = "Terminating"
 	NamespaceNotOurs     NamespaceState = "NotOurs"
 )
-
-// Verb says what an Action does.
-type Verb string
-
-const (
-	// WriteCopy creates or updates the Copy in the control plane.
-	WriteCopy Verb = "WriteCopy"
-	// Look asks the physical cluster what is there.
-	Look Verb = "Look"
-	// CreateNamespace makes the physical namespace, which has a Copy of its own.
-	CreateNamespace Verb = "CreateNamespace"
-	// Apply writes Object to the physical cluster.
-	Apply Verb = "Apply"
-	// Delete removes the object with UID, and no other, from the physical cluster.
-	Delete Verb = "Delete"
-	// AskServer finds out whether the object with UID still exists in the control
-	// plane; the answer is Input.Gone.
-	AskServer Verb = "AskServer"
-	// Report tells people about a physical object that nothing mirrors.
-	Report Verb = "Report"
-)
-
-// Action is one thing to do. Actions are done in order; the first that fails ends
-// the pass.
-type Action struct {
-	Verb Verb
-	// Copy is the whole wanted Copy (WriteCopy).
-	Copy *placementv1alpha1.Copy
-	// Object is what is applied (Apply). Its UID is set if the object must exist
-	// already; if it is not, the object must be new: no other manager's field may
-	// be taken.
-	Object *unstructured.Unstructured
-	// Drift says that the apply reverts what somebody changed (Apply).
-	Drift bool
-	// UID is what is deleted or asked for.
-	UID types.UID
-	// Propagation and Grace are how to delete.
-	Propagation metav1.DeletionPropagation
-	Grace       *int64
-	// Why is a CamelCase word for logs and tests.
-	Why string
-}
 
 // Plan says what to do next. No action means that nothing is to be done until
 // something changes. The caller acts and asks again with what it learned, until
@@ -155,7 +117,8 @@ type Action struct {
 //	live    stale           other         4 WriteCopy Removed
 //	live    current         foreign       5 WriteCopy Failed, NotOurs or OrphanInTheWay
 //	live    current         old           6 Delete it: its UID cannot exist any more
-//	live    current         none          7 CreateNamespace if need be, Apply; a finished Job or Pod stays gone
+//	live    current         none          7 CreateNamespace if need be, LookAtRules if it makes pods, Apply; a
+//	                                        finished Job or Pod stays gone
 //	live    current, names  none          7a WriteCopy Pending without it: if the server has made L
 //	        a controller                     observed, there is no Copy any more
 //	live    current         ours          8 Apply if something differs, else WriteCopy if that differs; see contest
@@ -174,6 +137,9 @@ type Action struct {
 //	                        not what L
 //	                        mirrors
 //	observed any other      any           15 nothing: see Observe; the server deletes the Copy
+//
+// In place of a WriteCopy that says no more than what controllers below have done there
+// is a Wait for a moment, see reportDelay: more is likely to come.
 func Plan(in Input) []Action {
 	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
 	switch {
@@ -316,6 +282,10 @@ func (p planner) keep() []Action {
 func (p planner) apply() []Action {
 	if handler := RuntimeHandler(p.Logical); handler != "" && p.RuntimeClasses[handler] == "" {
 		return p.fail(Failure{Reason: "NoRuntimeClass", Message: "the physical cluster has no RuntimeClass with the handler " + handler})
+	}
+	if p.physical == physicalNone && workload.Ruled(p.Ref.Kind) && !p.Ruled {
+		// Its controller below would make pods at once.
+		return []Action{{Verb: LookAtRules, Why: "First"}}
 	}
 	desired := Transform(p.Logical, p.placing())
 	if p.physical == physicalNone {

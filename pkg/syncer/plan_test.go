@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +51,7 @@ func (s situation) input() Input {
 	in := Input{
 		Kinds: workload.Builtin(),
 		Ref:   Ref{Kind: kinds[kind], Cluster: "shop", Namespace: "web", Name: "thing"}, Target: target, ControlPlane: controlPlane,
-		Gone: s.gone, Contents: s.contents, Failure: s.failure,
+		Gone: s.gone, Contents: s.contents, Failure: s.failure, Ruled: true,
 		Namespace: Namespace{Name: "shop-web-1", State: s.namespace},
 	}
 	if in.Namespace.State == "" {
@@ -183,6 +184,19 @@ func describe(actions []Action) string {
 
 func unseen(in *Input) { in.Unseen = true }
 
+func unruled(in *Input) { in.Ruled = false }
+
+// reportedAgo: the Copy was written a moment ago, and there is another status since.
+func reportedAgo(ago time.Duration) func(*Input) {
+	return func(in *Input) {
+		in.Now = time.Unix(1000, 0)
+		in.Reported = in.Now.Add(-ago)
+		in.Copy.Status.AppliedGeneration, in.Copy.Status.ObservedGeneration = 3, 3
+		in.Physical.Object["status"] = map[string]any{"phase": "New"}
+		in.Copy.Status.PhysicalGeneration = in.Physical.GetGeneration()
+	}
+}
+
 // unapplied is the state between the first record and the first apply.
 func unapplied(in *Input) {
 	in.Unseen = true
@@ -209,6 +223,11 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"5 a foreign object is left alone", situation{logical: "live", copy: "Pending", physical: "foreign"}, "WriteCopy Failed/NotOurs"},
 		{"6 an incarnation without a record", situation{logical: "live", copy: "Pending", physical: "new"}, "Delete p1 OtherIncarnation"},
 		{"7 the namespace comes before the first object", situation{logical: "live", copy: "Pending", namespace: NamespaceAbsent}, "CreateNamespace"},
+		{"7 what makes pods waits for what rules them", situation{kind: "Deployment", logical: "live", copy: "Pending", edit: unruled}, "LookAtRules"},
+		{"7 which is no reason to leave what is there", situation{kind: "Deployment", logical: "live", copy: "Synced", physical: "old~", edit: unruled}, "Apply Drifted to p1"},
+		{"7 and nothing else waits for it", situation{logical: "live", copy: "Pending", edit: unruled}, "Apply Absent"},
+		{"8 news that come at once are gathered", situation{logical: "live", copy: "Synced", physical: "old", edit: reportedAgo(reportInterval / 2)}, "Wait"},
+		{"8 and then said", situation{logical: "live", copy: "Synced", physical: "old", edit: reportedAgo(reportInterval)}, "WriteCopy Synced"},
 		{"7 the first apply", situation{logical: "live", copy: "Pending"}, "Apply Absent"},
 		{"7 gone below is made again", situation{logical: "live", copy: "Synced"}, "Apply Absent"},
 		{"7 a finished Job stays gone", situation{kind: "Job", logical: "live", copy: "Pending", observed: `{"conditions":[{"type":"Complete","status":"True"}]}`}, "WriteCopy Synced/Finished"},

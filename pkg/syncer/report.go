@@ -11,25 +11,25 @@ const (
 	// only in what controllers below say: they write a status in several steps, and
 	// each report costs the server several requests.
 	reportInterval = 30 * time.Millisecond
-	// firstReportDelay is how long the news that something was applied waits for what
+	// firstreportDelay is how long the news that something was applied waits for what
 	// the controllers below say about it: they do so within milliseconds, and then
 	// both are one write of the Copy instead of two.
-	firstReportDelay = 100 * time.Millisecond
+	firstreportDelay = 100 * time.Millisecond
 )
 
-// ReportDelay is how long after the write before this one may wait for more news; zero
+// reportDelay is how long after the write before this one may wait for more news; zero
 // if it must not.
 //
 //	the Copy was, and would become                                       delay
 //	Synced, with another status from below                               reportInterval
-//	any, Synced with what was applied, which nobody below has acted on   firstReportDelay
+//	any, Synced with what was applied, which nobody below has acted on   firstreportDelay
 //	else                                                                 none
-func ReportDelay(before, now *placementv1alpha1.Copy) time.Duration {
+func reportDelay(before, now *placementv1alpha1.Copy) time.Duration {
 	switch {
 	case onlyReports(before, now):
 		return reportInterval
 	case onlyApplied(before, now):
-		return firstReportDelay
+		return firstreportDelay
 	}
 	return 0
 }

@@ -63,18 +63,18 @@ func TestWhatWasAppliedIsReportedWithWhatControllersBelowSayOfIt(t *testing.T) {
 		want   time.Duration
 	}{
 		"the record itself":                    {nil, nothing, 0},
-		"a generation that nobody has seen":    {older, nothing, firstReportDelay},
+		"a generation that nobody has seen":    {older, nothing, firstreportDelay},
 		"a generation that is seen already":    {older, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 2 }, 0},
 		"the first apply, which is seen":       {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 2 }, 0},
 		"the first apply, with a drift":        {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration, s.Drifts = 0, 1 }, 0},
-		"the first apply":                      {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 0 }, firstReportDelay},
+		"the first apply":                      {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 0 }, firstreportDelay},
 		"the first apply, in a new namespace":  {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration, s.PhysicalNamespace = 0, "m" }, 0},
 		"a copy that was made again":           {older, func(s *placementv1alpha1.CopyStatus) { s.PhysicalUID = "q" }, 0},
 		"a failure":                            {recorded, func(s *placementv1alpha1.CopyStatus) { s.State, s.ObservedGeneration = placementv1alpha1.CopyFailed, 0 }, 0},
 		"a recovery from a failure":            {applied(func(s *placementv1alpha1.CopyStatus) { s.State = placementv1alpha1.CopyFailed }), nothing, 0},
 		"a status of a generation that is old": {applied(nothing), func(s *placementv1alpha1.CopyStatus) { s.Observed = &runtime.RawExtension{Raw: []byte(`{}`)} }, reportInterval},
 	} {
-		if got := ReportDelay(tc.before, applied(tc.change)); got != tc.want {
+		if got := reportDelay(tc.before, applied(tc.change)); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}

@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,8 +43,8 @@ metadata:
   ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: x, uid: p-owner, controller: true}]}
 spec: {nodeName: n, runtimeClassName: gvisor, overhead: {cpu: 20m}, containers: [{name: c, image: i}]}
 `)
-	s := Observation{Kind: kindOf(t, pod), Physical: made, Namespace: "web", Owner: observationOf(t, "", "").Owner}
-	r := Observe(s)
+	s := Observation{Kind: kindOf(t, pod), Physical: made, Namespace: "web", Now: time.Unix(1<<40, 0), Owner: observationOf(t, "", "").Owner}
+	r := only(Observe(s))
 	if name := field(r.Object.Object, "spec")["runtimeClassName"]; r.Verb != CreateUp || name != "safe" {
 		t.Errorf("%s, of class %v", r.Verb, name)
 	}

@@ -44,7 +44,7 @@ func (s Observation) wanted() *unstructured.Unstructured {
 }
 
 // Decline puts back what a user changed: the physical cluster does not take it.
-func Decline(s Observation) MirrorAction {
+func Decline(s Observation) []Action {
 	owners, _, _ := s.owners()
 	return s.difference(s.desired(owners))
 }

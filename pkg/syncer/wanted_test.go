@@ -32,9 +32,9 @@ func TestWhatAUserChangesOnAPodThatCameUpIsChangedBelow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := base(c.wanted)
-			r := Observe(s)
+			r := only(Observe(s))
 			if c.want == nil {
-				if r.Verb == PatchBelow {
+				if r.Verb == Patch {
 					t.Fatalf("patches %v", r.Object)
 				}
 				if r.Object != nil && r.Object.GetAnnotations()[placementv1alpha1.WantedAnnotation] != "" {
@@ -42,14 +42,14 @@ func TestWhatAUserChangesOnAPodThatCameUpIsChangedBelow(t *testing.T) {
 				}
 				return
 			}
-			if r.Verb != PatchBelow {
+			if r.Verb != Patch {
 				t.Fatalf("does %s", r.Verb)
 			}
 			c.want["uid"] = string(s.Physical.GetUID())
 			if diff := cmp.Diff(map[string]any{"metadata": c.want}, r.Object.Object); diff != "" {
 				t.Error(diff)
 			}
-			if put := Decline(s); put.Verb != UpdateUp || put.Object.GetAnnotations()[placementv1alpha1.WantedAnnotation] != "" {
+			if put := only(Decline(s)); put.Verb != UpdateUp || put.Object.GetAnnotations()[placementv1alpha1.WantedAnnotation] != "" {
 				t.Errorf("a refusal leads to %+v", put)
 			}
 		})

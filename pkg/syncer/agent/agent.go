@@ -45,7 +45,7 @@ type Config struct {
 	// Plan and Observe decide; default: those of pkg/syncer. The simulation plants
 	// mistakes here.
 	Plan    func(syncer.Input) []syncer.Action
-	Observe func(syncer.Observation) syncer.MirrorAction
+	Observe func(syncer.Observation) []syncer.Action
 }
 
 // complete sets the defaults.

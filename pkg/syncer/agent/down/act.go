@@ -1,7 +1,6 @@
 package down
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
-	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // act does one action and puts what it learned into the input of the next plan.
@@ -26,6 +24,11 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return p.writeCopy(ctx, a.Copy)
 	case syncer.Look:
 		return p.look(ctx)
+	case syncer.Wait:
+		p.after = a.After
+		return nil
+	case syncer.LookAtRules:
+		return p.lookAtRules(ctx)
 	case syncer.CreateNamespace:
 		return p.createNamespace(ctx)
 	case syncer.Apply:
@@ -72,11 +75,6 @@ const neverVersion = "1"
 // object of somebody else.
 func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	exists := a.Object.GetUID() != ""
-	if !exists && workload.Ruled(p.kind) {
-		if ruled, err := p.ruled(ctx); err != nil || !ruled {
-			return cmp.Or(err, errAgain)
-		}
-	}
 	if !exists {
 		a.Object.SetResourceVersion(neverVersion)
 	}

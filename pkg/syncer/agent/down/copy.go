@@ -13,17 +13,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
-// writeCopy creates or updates the record of the object; it waits if more is likely to
-// be said in a moment.
+// writeCopy creates or updates the record of the object.
 func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	before := p.in.Copy
-	if delay := syncer.ReportDelay(before, c); delay > 0 {
-		if at := p.memory.get(p.key).reported; !at.IsZero() {
-			if p.after = max(0, delay-time.Since(at)); p.after > 0 {
-				return nil
-			}
-		}
-	}
 	// Nobody applies a Copy: without this the server would work out with each write
 	// which of its fields are whose, and keep that.
 	c.ManagedFields = []metav1.ManagedFieldsEntry{{}}
@@ -37,8 +29,8 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 		return err
 	}
 	p.View.WrittenCopies.Put(p.key, written)
-	p.memory.change(p.key, func(r *remembered) { r.reported = time.Now() })
-	p.in.Copy, p.in.Reverted = written, 0
+	p.in.Copy, p.in.Reverted, p.in.Reported = written, 0, time.Now()
+	p.memory.change(p.key, func(r *remembered) { r.reported = p.in.Reported })
 	if event := syncer.FailureEvent(before, written, metav1.Now()); event != nil {
 		_, err := p.Up.Kube.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {

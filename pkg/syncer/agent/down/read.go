@@ -3,7 +3,6 @@ package down
 import (
 	"context"
 	"fmt"
-	"time"
 
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +21,7 @@ func (p *pass) read() {
 	known := p.memory.get(p.key)
 	p.in = syncer.Input{
 		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds(),
-		Settled: known.settled, Reverts: known.reverts, Now: time.Now(),
+		Settled: known.settled, Reverts: known.reverts, Reported: known.reported,
 		Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}
 	if obj, ok := p.View.Object(p.key); ok {

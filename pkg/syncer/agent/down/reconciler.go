@@ -116,6 +116,7 @@ func (p *pass) run(ctx context.Context) error {
 		return err
 	}
 	for range maxSteps {
+		p.in.Now = time.Now()
 		actions := p.Plan(p.in)
 		if len(actions) == 0 {
 			p.done()

@@ -14,6 +14,14 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
+// lookAtRules ends the pass unless what rules the namespace is on the target.
+func (p *pass) lookAtRules(ctx context.Context) (err error) {
+	if p.in.Ruled, err = p.ruled(ctx); err == nil && !p.in.Ruled {
+		return errAgain
+	}
+	return err
+}
+
 // ruled reports whether the quotas and limits of the namespace are on the target,
 // as far as it takes them. The first thing that they rule waits for them: a
 // controller makes its pods at once.

@@ -50,7 +50,7 @@ func (r *Reconciler) createUp(ctx context.Context, v *viewed, obj *unstructured.
 	return 0, nil
 }
 
-func (r *Reconciler) updateUp(ctx context.Context, v *viewed, a syncer.MirrorAction) error {
+func (r *Reconciler) updateUp(ctx context.Context, v *viewed, a syncer.Action) error {
 	obj := a.Object
 	if a.Spec {
 		status := obj.Object["status"]
@@ -101,12 +101,12 @@ func (r *Reconciler) bindUp(ctx context.Context, v *viewed, desired *unstructure
 		return err
 	}
 	// Who may not bind makes it again, with its node.
-	return r.deleteUp(ctx, v, 0)
+	return r.deleteUp(ctx, v, ptr.To[int64](0))
 }
 
 // deleteUp removes what mirrors an object below; for one that is still there only
 // as it was seen: a backup may have been restored meanwhile.
-func (r *Reconciler) deleteUp(ctx context.Context, v *viewed, grace int64) error {
+func (r *Reconciler) deleteUp(ctx context.Context, v *viewed, grace *int64) error {
 	uid := v.Logical.GetUID()
 	as := &metav1.Preconditions{UID: &uid}
 	if v.Physical != nil {
@@ -114,7 +114,7 @@ func (r *Reconciler) deleteUp(ctx context.Context, v *viewed, grace int64) error
 	}
 	err := v.client.Delete(ctx, v.Logical.GetName(), metav1.DeleteOptions{
 		Preconditions:      as,
-		GracePeriodSeconds: ptr.To(grace),
+		GracePeriodSeconds: grace,
 		PropagationPolicy:  ptr.To(metav1.DeletePropagationBackground),
 	})
 	r.View.WrittenMirrors.Forget(v.key, uid)

@@ -16,9 +16,20 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 )
 
-// act does what syncer.Observe says.
-func (r *Reconciler) act(ctx context.Context, v *viewed, a syncer.MirrorAction) (time.Duration, error) {
+// act does what syncer.Observe says, and returns when to look again.
+func (r *Reconciler) act(ctx context.Context, v *viewed, actions []syncer.Action) (after time.Duration, err error) {
+	for _, a := range actions {
+		if after, err = r.one(ctx, v, a); err != nil {
+			return 0, err
+		}
+	}
+	return after, nil
+}
+
+func (r *Reconciler) one(ctx context.Context, v *viewed, a syncer.Action) (time.Duration, error) {
 	switch a.Verb {
+	case syncer.Wait:
+		return a.After, nil
 	case syncer.CreateUp:
 		return r.createUp(ctx, v, a.Object)
 	case syncer.BindUp:
@@ -29,14 +40,14 @@ func (r *Reconciler) act(ctx context.Context, v *viewed, a syncer.MirrorAction) 
 		return 0, r.deleteUp(ctx, v, a.Grace)
 	case syncer.Release:
 		return 0, r.release(ctx, v, a.Object)
-	case syncer.DeleteBelow:
+	case syncer.Delete:
 		return r.deleteBelow(ctx, v, a)
-	case syncer.PatchBelow:
+	case syncer.Patch:
 		return r.patchBelow(ctx, v, a.Object)
-	case syncer.PatchStatusBelow:
+	case syncer.PatchStatus:
 		return r.patchStatusBelow(ctx, v, a.Object)
 	}
-	return 0, nil
+	return 0, fmt.Errorf("unknown verb %q", a.Verb)
 }
 
 // patchBelow carries out what somebody changed in the logical cluster; what the
@@ -77,11 +88,8 @@ func (r *Reconciler) patchStatusBelow(ctx context.Context, v *viewed, patch *uns
 }
 
 // deleteBelow carries out what somebody did in the logical cluster.
-func (r *Reconciler) deleteBelow(ctx context.Context, v *viewed, a syncer.MirrorAction) (time.Duration, error) {
-	o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Physical.GetUID()))}
-	if a.Grace >= 0 {
-		o.GracePeriodSeconds = &a.Grace
-	}
+func (r *Reconciler) deleteBelow(ctx context.Context, v *viewed, a syncer.Action) (time.Duration, error) {
+	o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(a.UID)), GracePeriodSeconds: a.Grace}
 	if a.Propagation != "" {
 		o.PropagationPolicy = &a.Propagation
 	}

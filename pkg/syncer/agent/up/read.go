@@ -26,27 +26,23 @@ type viewed struct {
 	unwatched bool
 }
 
-// read gathers what is known of an object; nil if there is nothing to do, or not before
-// some time.
-func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, time.Duration, error) {
+// read gathers what is known of an object; nil if there is nothing to do.
+func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, error) {
 	kind, ok := r.View.ObservedKind(key.Resource)
 	if !ok {
-		return nil, 0, nil
+		return nil, nil
 	}
-	v := &viewed{key: key, Observation: syncer.Observation{Kind: kind, Owner: r.View.Owner, Refers: r.View.UIDAbove}}
+	v := &viewed{key: key, Observation: syncer.Observation{Kind: kind, Owner: r.View.Owner, Refers: r.View.UIDAbove, Now: time.Now()}}
 	v.Physical = r.View.PhysicalByUID(key.Resource, key.UID)
 	v.Logical, _ = r.View.Mirror(key)
 	if v.Physical != nil {
 		if v.Logical == nil && r.View.IsCopy(key.Resource, v.Physical) {
-			return nil, 0, nil
-		}
-		if after := syncer.BindingDelay(v.Kind, v.Physical, time.Now()); after > 0 && v.Logical == nil {
-			return nil, after, nil
+			return nil, nil
 		}
 		namespace := r.View.NamespaceOf(v.Physical.GetNamespace())
 		switch {
 		case v.Logical == nil && (namespace == nil || namespace.GetDeletionTimestamp() != nil):
-			return nil, 0, nil // a namespace that is not, or no more, there takes nothing up
+			return nil, nil // a namespace that is not, or no more, there takes nothing up
 		case namespace != nil:
 			v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
 		}
@@ -55,15 +51,15 @@ func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, tim
 		v.cluster, v.Namespace = logicalcluster.From(v.Logical), v.Logical.GetNamespace()
 	}
 	if v.cluster.Empty() {
-		return nil, 0, nil
+		return nil, nil
 	}
 	v.client = r.Up.Dynamic.Resource(key.Resource).Namespace(v.Namespace)
 	if v.Physical == nil && v.Logical != nil {
 		if err := r.lookBelow(ctx, v); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 	}
-	return v, 0, nil
+	return v, nil
 }
 
 // lookBelow asks for what the watch lacks: an informer that lost an object, or its label,

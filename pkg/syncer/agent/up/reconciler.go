@@ -27,7 +27,7 @@ type Config struct {
 	Up   connection.ControlPlane
 	Down connection.Physical
 	// Observe decides; default syncer.Observe.
-	Observe func(syncer.Observation) syncer.MirrorAction
+	Observe func(syncer.Observation) []syncer.Action
 	// Confirm returns an error unless who answers below is the cluster that is meant:
 	// it is asked before something is taken to be gone.
 	Confirm func(context.Context) error
@@ -53,7 +53,8 @@ func New(c Config) *Reconciler {
 // Reconcile brings one object that controllers below made up to date in its
 // logical cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, key view.MirrorKey) (controller.Result, error) {
-	v, after, err := r.read(ctx, key)
+	var after time.Duration
+	v, err := r.read(ctx, key)
 	if err == nil && v != nil {
 		ctx = scope.WithCluster(ctx, v.cluster)
 		after, err = r.act(ctx, v, r.Observe(v.Observation))

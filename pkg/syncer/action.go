@@ -1,0 +1,90 @@
+package syncer
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// Verb says what an Action does.
+type Verb string
+
+// Both ways.
+const (
+	// Delete removes the object with UID, and no other, from the physical cluster.
+	Delete Verb = "Delete"
+	// Wait: nothing is done before After is over, or something changes.
+	Wait Verb = "Wait"
+)
+
+// Down: what Plan says.
+const (
+	// WriteCopy creates or updates the Copy in the control plane.
+	WriteCopy Verb = "WriteCopy"
+	// Look asks the physical cluster what is there.
+	Look Verb = "Look"
+	// LookAtRules finds out whether what rules the namespace is on the target.
+	LookAtRules Verb = "LookAtRules"
+	// CreateNamespace makes the physical namespace, which has a Copy of its own.
+	CreateNamespace Verb = "CreateNamespace"
+	// Apply writes Object to the physical cluster.
+	Apply Verb = "Apply"
+	// AskServer finds out whether the object with UID still exists in the control
+	// plane; the answer is Input.Gone.
+	AskServer Verb = "AskServer"
+	// Report lists a physical object that nothing mirrors, for people.
+	Report Verb = "Report"
+)
+
+// Up: what Observe says.
+const (
+	// CreateUp makes Object, and then writes its status, in the control plane.
+	CreateUp Verb = "CreateUp"
+	// UpdateUp writes Object, or only its status.
+	UpdateUp Verb = "UpdateUp"
+	// BindUp gives the Pod its node, which an update cannot do.
+	BindUp Verb = "BindUp"
+	// DeleteUp removes the mirror within Grace.
+	DeleteUp Verb = "DeleteUp"
+	// Release writes Object, which is the mirror, being deleted, without our finalizer.
+	Release Verb = "Release"
+	// Patch passes on what a user changed: Object is a merge patch.
+	Patch Verb = "Patch"
+	// PatchStatus passes on conditions that somebody set above: Object is a strategic
+	// merge patch of the status.
+	PatchStatus Verb = "PatchStatus"
+)
+
+// Action is one thing to do. Actions are done in order; the first that fails ends
+// the pass.
+type Action struct {
+	Verb Verb
+	// Copy is the whole wanted Copy (WriteCopy).
+	Copy *placementv1alpha1.Copy
+	// Object is what is written. Of an Apply its UID is set if the object must exist
+	// already; if it is not, the object must be new: no other manager's field may
+	// be taken.
+	Object *unstructured.Unstructured
+	// Drift says that the apply reverts what somebody changed (Apply).
+	Drift bool
+	// Spec and Status say which parts of Object differ (CreateUp, UpdateUp).
+	Spec, Status bool
+	// UID is what is deleted or asked for.
+	UID types.UID
+	// Propagation and Grace are how to delete; nil is the grace of the object.
+	Propagation metav1.DeletionPropagation
+	Grace       *int64
+	// After is how long to wait (Wait).
+	After time.Duration
+	// Why is a CamelCase word for logs and tests.
+	Why string
+}
+
+// wait is nothing to do for a while.
+func wait(after time.Duration, why string) []Action {
+	return []Action{{Verb: Wait, After: after, Why: why}}
+}
