@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
@@ -34,7 +35,7 @@ const (
 	// Apply writes Object to the physical cluster.
 	Apply Verb = "Apply"
 	// AskServer finds out whether the object with UID still exists in the control
-	// plane; the answer is Input.Gone.
+	// plane; the answer is Input.Gone, or OrphanInput.Logical.
 	AskServer Verb = "AskServer"
 	// Report lists a physical object that nothing mirrors, for people.
 	Report Verb = "Report"
@@ -59,12 +60,22 @@ const (
 	PatchStatus Verb = "PatchStatus"
 )
 
+// Orphans: what PlanOrphan says.
+const (
+	// WriteOrphan writes the status of Orphan.
+	WriteOrphan Verb = "WriteOrphan"
+	// DropOrphan removes the Orphan: it is none any more.
+	DropOrphan Verb = "DropOrphan"
+)
+
 // Action is one thing to do. Actions are done in order; the first that fails ends
 // the pass.
 type Action struct {
 	Verb Verb
 	// Copy is the whole wanted Copy (WriteCopy).
 	Copy *placementv1alpha1.Copy
+	// Orphan is the whole wanted Orphan (WriteOrphan).
+	Orphan *fleetv1alpha1.Orphan
 	// Object is what is written. Of an Apply its UID is set if the object must exist
 	// already; if it is not, the object must be new: no other manager's field may
 	// be taken.

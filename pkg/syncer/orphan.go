@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,33 +73,20 @@ type OrphanInput struct {
 	Namespace string
 	// Contents is, for a namespace, how many objects with our mark are in it.
 	Contents int
-	// Failure is why the deletion failed; nil if it did not.
+	// Asked says that Logical is what the control plane answered just now.
+	Asked bool
+	// Deleted says that the deletion was sent, and Failure why it failed; nil if it did
+	// not.
+	Deleted bool
 	Failure *Failure
 }
 
-// OrphanVerb says what an OrphanAction does.
-type OrphanVerb string
-
-const (
-	// OrphanKeep: the status is all.
-	OrphanKeep OrphanVerb = "Keep"
-	// OrphanDrop removes the Orphan: it is none any more.
-	OrphanDrop OrphanVerb = "Drop"
-	// OrphanDelete deletes the object of the physical cluster, by UID.
-	OrphanDelete OrphanVerb = "Delete"
-)
-
-// OrphanAction is what to do, after the status was written if it differs.
-type OrphanAction struct {
-	Verb   OrphanVerb
-	Status fleetv1alpha1.OrphanStatus
-}
-
-// PlanOrphan says what to do about an orphan.
+// PlanOrphan says what to do next about an orphan, as Plan does about an object. What it
+// says is in the status of the Orphan, which is written if it differs.
 //
 //	the object below        order    the server, asked by UID    do
-//	gone, or without mark   any      any                         1 Drop
-//	recorded by the Copy,   any      any                         2 Drop
+//	gone, or without mark   any      any                         1 DropOrphan
+//	recorded by the Copy,   any      any                         2 DropOrphan
 //	or mirrored
 //	there                   none     any                         3 Found
 //	there                   Leave    any                         4 Left
@@ -108,7 +96,8 @@ type OrphanAction struct {
 //	there                   Remove   it exists                   7 Refused, ObjectExists
 //	there, with contents    Remove   it is gone                  8 Removing, NotEmpty
 //	there, being deleted    Remove   it is gone                  9 Removing, Terminating
-//	there                   Remove   it is gone                  10 Removing, Delete; or why that failed
+//	there                   Remove   it is gone                  10 AskServer for the claimed object, Delete;
+//	                                                             Removing, or why that failed
 //	there, nothing of the   Adopt    it exists                   11 Refused, NotPlacedHere
 //	name is in view                  else                        12 Refused, NoObject
 //	there, elsewhere        Adopt    any                         13 Refused, OtherNamespace
@@ -117,23 +106,40 @@ type OrphanAction struct {
 // Only 10 removes anything. It does not rest on what is not seen, but on an order
 // of an admin and on the word of the server, for the UID of the mark, about this
 // very order; and on the deletion naming the UID below.
-func PlanOrphan(in OrphanInput) OrphanAction {
+func PlanOrphan(in OrphanInput) []Action {
 	if !in.isOrphan() {
-		return OrphanAction{Verb: OrphanDrop} // 1, 2
+		return []Action{{Verb: DropOrphan}} // 1, 2
 	}
+	status, remove := in.judge()
+	if remove && !in.Deleted {
+		if !in.Asked {
+			return []Action{{Verb: AskServer, UID: in.Orphan.Spec.Claim.UID, Why: "LastWord"}}
+		}
+		return []Action{{Verb: Delete, UID: in.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: "Ordered"}}
+	}
+	if equality.Semantic.DeepEqual(in.Orphan.Status, status) {
+		return nil
+	}
+	written := in.Orphan.DeepCopy()
+	written.Status = status
+	return []Action{{Verb: WriteOrphan, Orphan: written, Why: string(status.State)}}
+}
+
+// judge is what becomes of the orphan, and whether it is removed now: cells 3 to 14.
+func (in OrphanInput) judge() (status fleetv1alpha1.OrphanStatus, remove bool) {
 	switch in.Orphan.Spec.Order {
 	case fleetv1alpha1.OrphanLeave:
-		return in.say(fleetv1alpha1.OrphanLeft, "Ordered", "it is left where it is") // 4
+		return in.say(fleetv1alpha1.OrphanLeft, "Ordered", "it is left where it is"), false // 4
 	case fleetv1alpha1.OrphanRemove:
 		return in.remove()
 	case fleetv1alpha1.OrphanAdopt:
-		return in.adopt()
+		return in.adopt(), false
 	}
 	reason, message := "NoObject", "it has neither an object nor a record here"
 	if c := apimeta.FindStatusCondition(in.Orphan.Status.Conditions, fleetv1alpha1.ConditionObjectExists); c != nil {
 		reason, message = c.Reason, c.Message
 	}
-	return in.say(fleetv1alpha1.OrphanFound, reason, message) // 3
+	return in.say(fleetv1alpha1.OrphanFound, reason, message), false // 3
 }
 
 func (in OrphanInput) isOrphan() bool {
@@ -148,35 +154,33 @@ func (in OrphanInput) isOrphan() bool {
 }
 
 // remove: cells 5 to 10.
-func (in OrphanInput) remove() OrphanAction {
+func (in OrphanInput) remove() (status fleetv1alpha1.OrphanStatus, now bool) {
 	exists := apimeta.FindStatusCondition(in.Orphan.Status.Conditions, fleetv1alpha1.ConditionObjectExists)
 	claimed := in.Orphan.Spec.Claim.UID
 	switch {
 	case in.Logical != nil && in.Logical.GetUID() == claimed: // 5
-		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", "the object that it claims to be the copy of is placed here")
+		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", "the object that it claims to be the copy of is placed here"), false
 	case exists == nil || exists.ObservedGeneration != in.Orphan.Generation: // 6
-		return in.say(fleetv1alpha1.OrphanRemoving, "AskingServer", "waiting for the server to say whether the claimed object is gone")
+		return in.say(fleetv1alpha1.OrphanRemoving, "AskingServer", "waiting for the server to say whether the claimed object is gone"), false
 	case exists.Status != metav1.ConditionFalse: // 7
-		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", exists.Message)
+		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", exists.Message), false
 	case in.Kind.Role == workload.Container && in.Contents > 0: // 8
-		return in.say(fleetv1alpha1.OrphanRemoving, "NotEmpty", fmt.Sprintf("%d objects of this control plane are in it; it goes after them", in.Contents))
+		return in.say(fleetv1alpha1.OrphanRemoving, "NotEmpty", fmt.Sprintf("%d objects of this control plane are in it; it goes after them", in.Contents)), false
 	case in.Physical.GetDeletionTimestamp() != nil: // 9
 		message := "it is being deleted on the physical cluster"
 		if f := in.Physical.GetFinalizers(); len(f) > 0 {
 			message += ", waiting for finalizers: " + join(f)
 		}
-		return in.say(fleetv1alpha1.OrphanRemoving, "Terminating", message)
+		return in.say(fleetv1alpha1.OrphanRemoving, "Terminating", message), false
 	}
-	a := in.say(fleetv1alpha1.OrphanRemoving, "Deleting", "it is deleted on the physical cluster") // 10
-	if in.Failure != nil {
-		a = in.say(fleetv1alpha1.OrphanRemoving, in.Failure.Reason, in.Failure.Message)
+	if in.Failure != nil { // 10
+		return in.say(fleetv1alpha1.OrphanRemoving, in.Failure.Reason, in.Failure.Message), true
 	}
-	a.Verb = OrphanDelete
-	return a
+	return in.say(fleetv1alpha1.OrphanRemoving, "Deleting", "it is deleted on the physical cluster"), true
 }
 
 // adopt: cells 11 to 14.
-func (in OrphanInput) adopt() OrphanAction {
+func (in OrphanInput) adopt() fleetv1alpha1.OrphanStatus {
 	claim := in.Orphan.Spec.Claim
 	what := in.Kind.Kind + " " + claim.Name
 	entry := classifyLogical(Input{Ref: ClaimOf(in.Kind, in.Orphan), Target: in.Target, Logical: in.Logical})
@@ -198,11 +202,11 @@ func (in OrphanInput) adopt() OrphanAction {
 		"; it is adopted as soon as there is one that is placed here") // 12
 }
 
-func (in OrphanInput) say(state fleetv1alpha1.OrphanState, reason, message string) OrphanAction {
+func (in OrphanInput) say(state fleetv1alpha1.OrphanState, reason, message string) fleetv1alpha1.OrphanStatus {
 	status := *in.Orphan.Status.DeepCopy()
 	status.State, status.Reason, status.Message = state, reason, bounded(message)
 	status.ObservedGeneration = in.Orphan.Generation
-	return OrphanAction{Verb: OrphanKeep, Status: status}
+	return status
 }
 
 // PhysicalNamespaceOf is the physical namespace that an object is in; a namespace is in

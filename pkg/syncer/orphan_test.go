@@ -92,43 +92,55 @@ func TestThePlanForEachOrphan(t *testing.T) {
 		f    found
 		want string
 	}{
-		{"1 gone", found{order: remove, answer: "gone"}, "Drop"},
-		{"1 somebody took the mark off", found{order: remove, physical: "unmarked", answer: "gone"}, "Drop"},
-		{"1 of another control plane", found{order: remove, physical: "another", answer: "gone"}, "Drop"},
-		{"2 a copy again", found{order: remove, physical: "there", answer: "gone", edit: recorded("p1", "Synced")}, "Drop"},
-		{"2 mirrored", found{physical: "there", edit: func(in *OrphanInput) { in.Mirrored = true }}, "Drop"},
-		{"2 but the Copy has another one", found{physical: "there", edit: recorded("p2", "Synced")}, "Keep Found/NoObject"},
-		{"2 or says that it is gone", found{physical: "there", edit: recorded("p1", "Removed")}, "Keep Found/NoObject"},
-		{"3 nobody decided", found{physical: "there"}, "Keep Found/NoObject"},
-		{"3 with what the server says", found{physical: "there", answer: "exists?"}, "Keep Found/Exists"},
-		{"4 left", found{order: leave, physical: "there", answer: "gone"}, "Keep Left/Ordered"},
-		{"5 the object is in view", found{order: remove, physical: "there", answer: "gone", edit: logical("live")}, "Keep Refused/ObjectExists"},
-		{"5 another one is in view", found{order: remove, physical: "there", answer: "other", edit: logical("live!")}, "Delete Removing/Deleting"},
-		{"6 the server was not asked", found{order: remove, physical: "there"}, "Keep Removing/AskingServer"},
-		{"6 not about this order", found{order: remove, physical: "there", answer: "gone?"}, "Keep Removing/AskingServer"},
-		{"7 it exists", found{order: remove, physical: "there", answer: "exists"}, "Keep Refused/ObjectExists"},
-		{"7 nobody knows", found{order: remove, physical: "there", answer: "unknown"}, "Keep Refused/ObjectExists"},
-		{"8 a namespace with contents", found{kind: "Namespace", order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Contents = 2 }}, "Keep Removing/NotEmpty"},
-		{"9 on its way", found{order: remove, physical: "there-", answer: "gone"}, "Keep Removing/Terminating"},
-		{"10 gone by UID", found{order: remove, physical: "there", answer: "gone"}, "Delete Removing/Deleting"},
-		{"10 another one has the name", found{order: remove, physical: "there", answer: "other"}, "Delete Removing/Deleting"},
-		{"10 an empty namespace", found{kind: "Namespace", order: remove, physical: "there", answer: "gone"}, "Delete Removing/Deleting"},
-		{"10 refused by the physical cluster", found{order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Failure = &Failure{Reason: "Forbidden"} }}, "Delete Removing/Forbidden"},
-		{"11 it exists elsewhere", found{order: adopt, physical: "there", answer: "exists"}, "Keep Refused/NotPlacedHere"},
-		{"11 another one of the name", found{order: adopt, physical: "there", answer: "other"}, "Keep Refused/NotPlacedHere"},
-		{"11 mirrored under the name", found{order: adopt, physical: "there", edit: logical("observed")}, "Keep Refused/NotPlacedHere"},
-		{"12 nothing to adopt it", found{order: adopt, physical: "there", answer: "gone"}, "Keep Refused/NoObject"},
-		{"13 its place is elsewhere", found{order: adopt, physical: "there", edit: both(logical("live!"), func(in *OrphanInput) { in.Namespace = "shop-web-2" })}, "Keep Refused/OtherNamespace"},
-		{"14 it is about to be", found{order: adopt, physical: "there", edit: logical("live!")}, "Keep Adopting/Ordered"},
-		{"14 the physical cluster refuses", found{order: adopt, physical: "there", edit: both(logical("live!"), recorded("", "Failed"))}, "Keep Adopting/Invalid"},
+		{"1 gone", found{order: remove, answer: "gone"}, "DropOrphan"},
+		{"1 somebody took the mark off", found{order: remove, physical: "unmarked", answer: "gone"}, "DropOrphan"},
+		{"1 of another control plane", found{order: remove, physical: "another", answer: "gone"}, "DropOrphan"},
+		{"2 a copy again", found{order: remove, physical: "there", answer: "gone", edit: recorded("p1", "Synced")}, "DropOrphan"},
+		{"2 mirrored", found{physical: "there", edit: func(in *OrphanInput) { in.Mirrored = true }}, "DropOrphan"},
+		{"2 but the Copy has another one", found{physical: "there", edit: recorded("p2", "Synced")}, "Found/NoObject"},
+		{"2 or says that it is gone", found{physical: "there", edit: recorded("p1", "Removed")}, "Found/NoObject"},
+		{"3 nobody decided", found{physical: "there"}, "Found/NoObject"},
+		{"3 with what the server says", found{physical: "there", answer: "exists?"}, "Found/Exists"},
+		{"4 left", found{order: leave, physical: "there", answer: "gone"}, "Left/Ordered"},
+		{"5 the object is in view", found{order: remove, physical: "there", answer: "gone", edit: logical("live")}, "Refused/ObjectExists"},
+		{"5 another one is in view", found{order: remove, physical: "there", answer: "other", edit: logical("live!")}, "AskServer Delete Removing/Deleting"},
+		{"6 the server was not asked", found{order: remove, physical: "there"}, "Removing/AskingServer"},
+		{"6 not about this order", found{order: remove, physical: "there", answer: "gone?"}, "Removing/AskingServer"},
+		{"7 it exists", found{order: remove, physical: "there", answer: "exists"}, "Refused/ObjectExists"},
+		{"7 nobody knows", found{order: remove, physical: "there", answer: "unknown"}, "Refused/ObjectExists"},
+		{"8 a namespace with contents", found{kind: "Namespace", order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Contents = 2 }}, "Removing/NotEmpty"},
+		{"9 on its way", found{order: remove, physical: "there-", answer: "gone"}, "Removing/Terminating"},
+		{"10 gone by UID", found{order: remove, physical: "there", answer: "gone"}, "AskServer Delete Removing/Deleting"},
+		{"10 another one has the name", found{order: remove, physical: "there", answer: "other"}, "AskServer Delete Removing/Deleting"},
+		{"10 an empty namespace", found{kind: "Namespace", order: remove, physical: "there", answer: "gone"}, "AskServer Delete Removing/Deleting"},
+		{"10 refused by the physical cluster", found{order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Failure = &Failure{Reason: "Forbidden"} }}, "AskServer Delete Removing/Forbidden"},
+		{"11 it exists elsewhere", found{order: adopt, physical: "there", answer: "exists"}, "Refused/NotPlacedHere"},
+		{"11 another one of the name", found{order: adopt, physical: "there", answer: "other"}, "Refused/NotPlacedHere"},
+		{"11 mirrored under the name", found{order: adopt, physical: "there", edit: logical("observed")}, "Refused/NotPlacedHere"},
+		{"12 nothing to adopt it", found{order: adopt, physical: "there", answer: "gone"}, "Refused/NoObject"},
+		{"13 its place is elsewhere", found{order: adopt, physical: "there", edit: both(logical("live!"), func(in *OrphanInput) { in.Namespace = "shop-web-2" })}, "Refused/OtherNamespace"},
+		{"14 it is about to be", found{order: adopt, physical: "there", edit: logical("live!")}, "Adopting/Ordered"},
+		{"14 the physical cluster refuses", found{order: adopt, physical: "there", edit: both(logical("live!"), recorded("", "Failed"))}, "Adopting/Invalid"},
 	} {
 		t.Run(c.cell, func(t *testing.T) {
-			a := PlanOrphan(c.f.input())
-			got := string(a.Verb)
-			if a.Status.State != "" {
-				got += fmt.Sprintf(" %s/%s", a.Status.State, a.Status.Reason)
+			in := c.f.input()
+			var said []string
+			for range 4 {
+				a := only(PlanOrphan(in))
+				said = append(said, string(a.Verb))
+				switch a.Verb {
+				case AskServer:
+					in.Asked = true
+					continue
+				case Delete:
+					in.Deleted = true
+					continue
+				case WriteOrphan:
+					said[len(said)-1] = fmt.Sprintf("%s/%s", a.Orphan.Status.State, a.Orphan.Status.Reason)
+				}
+				break // nothing follows
 			}
-			if got != c.want {
+			if got := strings.Join(said, " "); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -146,12 +158,13 @@ func TestNoOrphanIsRemovedWithoutAnOrderAndTheWordOfTheServer(t *testing.T) {
 		in := f.input()
 		in.Contents = rapid.IntRange(0, 1).Draw(t, "contents")
 		in.Logical = situation{logical: rapid.SampledFrom([]string{"", "live", "live!", "observed"}).Draw(t, "logical")}.logicalObject(ClaimOf(in.Kind, in.Orphan))
-		if PlanOrphan(in).Verb != OrphanDelete {
+		in.Asked = rapid.Bool().Draw(t, "asked")
+		if only(PlanOrphan(in)).Verb != Delete {
 			return
 		}
 		answered := f.answer == "gone" || f.answer == "other"
 		exists := in.Logical != nil && in.Logical.GetUID() == in.Orphan.Spec.Claim.UID
-		if f.order != "Remove" || !answered || f.physical != "there" || exists || f.kind == "Namespace" && in.Contents > 0 {
+		if f.order != "Remove" || !answered || f.physical != "there" || exists || f.kind == "Namespace" && in.Contents > 0 || !in.Asked {
 			t.Fatalf("removed: %+v", f)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +28,8 @@ const (
 	// one that is being removed.
 	interval        = 10 * time.Minute
 	removalInterval = 5 * time.Second
+	// maxSteps bounds one pass over an orphan; the longest has three.
+	maxSteps = 4
 )
 
 // Config is what a Reconciler works with.
@@ -148,38 +149,49 @@ func (r *Reconciler) settle(ctx context.Context, kind workload.Kind, o *fleetv1a
 	if err != nil {
 		return err
 	}
-	a := syncer.PlanOrphan(in)
-	if a.Verb == syncer.OrphanDelete {
-		// The last word is that of the server about what is placed here, now.
-		if in.Logical, err = r.claimed(ctx, kind, o); err != nil {
-			return err
+	for range maxSteps {
+		actions := syncer.PlanOrphan(in)
+		for _, a := range actions {
+			if err := r.act(ctx, &in, a); err != nil {
+				return err
+			}
+			if a.Verb == syncer.WriteOrphan || a.Verb == syncer.DropOrphan {
+				return nil // its watch brings it back
+			}
 		}
-		a = syncer.PlanOrphan(in)
-	}
-	if a.Verb == syncer.OrphanDelete {
-		if in.Failure, err = r.delete(ctx, in); err != nil {
-			return err
+		if len(actions) == 0 {
+			return nil
 		}
-		a = syncer.PlanOrphan(in)
 	}
-	ctx = scope.WithCluster(ctx, scope.Root)
+	return fmt.Errorf("no end after %d steps", maxSteps)
+}
+
+// act does one action and puts what it learned into the input of the next plan.
+func (r *Reconciler) act(ctx context.Context, in *syncer.OrphanInput, a syncer.Action) (err error) {
 	client := r.Up.Atoll.FleetV1alpha1().Orphans()
-	if a.Verb == syncer.OrphanDrop {
-		err := client.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.UID))})
+	root := scope.WithCluster(ctx, scope.Root)
+	switch a.Verb {
+	case syncer.AskServer: // the last word is that of the server about what is placed here, now
+		in.Logical, err = r.claimed(ctx, in.Kind, in.Orphan)
+		in.Asked = err == nil
+		return err
+	case syncer.Delete:
+		in.Failure, err = r.delete(ctx, *in, a)
+		in.Deleted = err == nil
+		return err
+	case syncer.DropOrphan:
+		err := client.Delete(root, in.Orphan.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(in.Orphan.UID))})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("removing an Orphan: %w", err)
 		}
 		return nil
-	}
-	if equality.Semantic.DeepEqual(o.Status, a.Status) {
+	case syncer.WriteOrphan:
+		if _, err := client.UpdateStatus(root, a.Orphan, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("writing the status of an Orphan: %w", err)
+		}
 		return nil
 	}
-	written := o.DeepCopy()
-	written.Status = a.Status
-	if _, err := client.UpdateStatus(ctx, written, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of an Orphan: %w", err)
-	}
-	return nil
+	return fmt.Errorf("unknown verb %q", a.Verb)
 }
 
 // read gathers what is known; that the physical cluster does not have it any
@@ -273,15 +285,14 @@ func (r *Reconciler) claimed(ctx context.Context, kind workload.Kind, o *fleetv1
 
 // delete removes it, by UID. What the physical cluster says against it comes
 // back as a failure.
-func (r *Reconciler) delete(ctx context.Context, in syncer.OrphanInput) (*syncer.Failure, error) {
+func (r *Reconciler) delete(ctx context.Context, in syncer.OrphanInput, a syncer.Action) (*syncer.Failure, error) {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	uid, background := in.Physical.GetUID(), metav1.DeletePropagationBackground
 	err := r.client(in.Kind, in.Orphan).Delete(ctx, in.Physical.GetName(), metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
+		Preconditions: &metav1.Preconditions{UID: &a.UID}, PropagationPolicy: &a.Propagation,
 	})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		klog.FromContext(ctx).Info("Deleted an orphan on the physical cluster, as ordered", "uid", uid, "orphan", in.Orphan.Name)
+		klog.FromContext(ctx).Info("Deleted an orphan on the physical cluster, as ordered", "uid", a.UID, "orphan", in.Orphan.Name)
 		return nil, nil
 	}
 	if failure, refused := syncer.RefusalOf(err, in.Kind); refused {
