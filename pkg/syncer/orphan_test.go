@@ -97,30 +97,30 @@ func TestThePlanForEachOrphan(t *testing.T) {
 		{"1 of another control plane", found{order: remove, physical: "another", answer: "gone"}, "DropOrphan"},
 		{"2 a copy again", found{order: remove, physical: "there", answer: "gone", edit: recorded("p1", "Synced")}, "DropOrphan"},
 		{"2 mirrored", found{physical: "there", edit: func(in *OrphanInput) { in.Mirrored = true }}, "DropOrphan"},
-		{"2 but the Copy has another one", found{physical: "there", edit: recorded("p2", "Synced")}, "Found/NoObject"},
-		{"2 or says that it is gone", found{physical: "there", edit: recorded("p1", "Removed")}, "Found/NoObject"},
-		{"3 nobody decided", found{physical: "there"}, "Found/NoObject"},
-		{"3 with what the server says", found{physical: "there", answer: "exists?"}, "Found/Exists"},
-		{"4 left", found{order: leave, physical: "there", answer: "gone"}, "Left/Ordered"},
-		{"5 the object is in view", found{order: remove, physical: "there", answer: "gone", edit: logical("live")}, "Refused/ObjectExists"},
-		{"5 another one is in view", found{order: remove, physical: "there", answer: "other", edit: logical("live!")}, "AskServer Delete Removing/Deleting"},
-		{"6 the server was not asked", found{order: remove, physical: "there"}, "Removing/AskingServer"},
-		{"6 not about this order", found{order: remove, physical: "there", answer: "gone?"}, "Removing/AskingServer"},
-		{"7 it exists", found{order: remove, physical: "there", answer: "exists"}, "Refused/ObjectExists"},
-		{"7 nobody knows", found{order: remove, physical: "there", answer: "unknown"}, "Refused/ObjectExists"},
-		{"8 a namespace with contents", found{kind: "Namespace", order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Contents = 2 }}, "Removing/NotEmpty"},
-		{"9 on its way", found{order: remove, physical: "there-", answer: "gone"}, "Removing/Terminating"},
-		{"10 gone by UID", found{order: remove, physical: "there", answer: "gone"}, "AskServer Delete Removing/Deleting"},
-		{"10 another one has the name", found{order: remove, physical: "there", answer: "other"}, "AskServer Delete Removing/Deleting"},
-		{"10 an empty namespace", found{kind: "Namespace", order: remove, physical: "there", answer: "gone"}, "AskServer Delete Removing/Deleting"},
-		{"10 refused by the physical cluster", found{order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Failure = &Failure{Reason: "Forbidden"} }}, "AskServer Delete Removing/Forbidden"},
-		{"11 it exists elsewhere", found{order: adopt, physical: "there", answer: "exists"}, "Refused/NotPlacedHere"},
-		{"11 another one of the name", found{order: adopt, physical: "there", answer: "other"}, "Refused/NotPlacedHere"},
-		{"11 mirrored under the name", found{order: adopt, physical: "there", edit: logical("observed")}, "Refused/NotPlacedHere"},
-		{"12 nothing to adopt it", found{order: adopt, physical: "there", answer: "gone"}, "Refused/NoObject"},
-		{"13 its place is elsewhere", found{order: adopt, physical: "there", edit: both(logical("live!"), func(in *OrphanInput) { in.Namespace = "shop-web-2" })}, "Refused/OtherNamespace"},
-		{"14 it is about to be", found{order: adopt, physical: "there", edit: logical("live!")}, "Adopting/Ordered"},
-		{"14 the physical cluster refuses", found{order: adopt, physical: "there", edit: both(logical("live!"), recorded("", "Failed"))}, "Adopting/Invalid"},
+		{"2 but the Copy has another one", found{physical: "there", edit: recorded("p2", "Synced")}, "WriteOrphan Found/NoObject"},
+		{"2 or says that it is gone", found{physical: "there", edit: recorded("p1", "Removed")}, "WriteOrphan Found/NoObject"},
+		{"3 nobody decided", found{physical: "there"}, "WriteOrphan Found/NoObject"},
+		{"3 with what the server says", found{physical: "there", answer: "exists?"}, "WriteOrphan Found/Exists"},
+		{"4 left", found{order: leave, physical: "there", answer: "gone"}, "WriteOrphan Left/Ordered"},
+		{"5 the object is in view", found{order: remove, physical: "there", answer: "gone", edit: logical("live")}, "WriteOrphan Refused/ObjectExists"},
+		{"5 another one is in view", found{order: remove, physical: "there", answer: "other", edit: logical("live!")}, "AskServer Delete WriteOrphan Removing/Deleting"},
+		{"6 the server was not asked", found{order: remove, physical: "there"}, "WriteOrphan Removing/AskingServer"},
+		{"6 not about this order", found{order: remove, physical: "there", answer: "gone?"}, "WriteOrphan Removing/AskingServer"},
+		{"7 it exists", found{order: remove, physical: "there", answer: "exists"}, "WriteOrphan Refused/ObjectExists"},
+		{"7 nobody knows", found{order: remove, physical: "there", answer: "unknown"}, "WriteOrphan Refused/ObjectExists"},
+		{"8 a namespace with contents", found{kind: "Namespace", order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Contents = 2 }}, "WriteOrphan Removing/NotEmpty"},
+		{"9 on its way", found{order: remove, physical: "there-", answer: "gone"}, "WriteOrphan Removing/Terminating"},
+		{"10 gone by UID", found{order: remove, physical: "there", answer: "gone"}, "AskServer Delete WriteOrphan Removing/Deleting"},
+		{"10 another one has the name", found{order: remove, physical: "there", answer: "other"}, "AskServer Delete WriteOrphan Removing/Deleting"},
+		{"10 an empty namespace", found{kind: "Namespace", order: remove, physical: "there", answer: "gone"}, "AskServer Delete WriteOrphan Removing/Deleting"},
+		{"10 refused by the physical cluster", found{order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Failure = &Failure{Reason: "Forbidden"} }}, "AskServer Delete WriteOrphan Removing/Forbidden"},
+		{"11 it exists elsewhere", found{order: adopt, physical: "there", answer: "exists"}, "WriteOrphan Refused/NotPlacedHere"},
+		{"11 another one of the name", found{order: adopt, physical: "there", answer: "other"}, "WriteOrphan Refused/NotPlacedHere"},
+		{"11 mirrored under the name", found{order: adopt, physical: "there", edit: logical("observed")}, "WriteOrphan Refused/NotPlacedHere"},
+		{"12 nothing to adopt it", found{order: adopt, physical: "there", answer: "gone"}, "WriteOrphan Refused/NoObject"},
+		{"13 its place is elsewhere", found{order: adopt, physical: "there", edit: both(logical("live!"), func(in *OrphanInput) { in.Namespace = "shop-web-2" })}, "WriteOrphan Refused/OtherNamespace"},
+		{"14 it is about to be", found{order: adopt, physical: "there", edit: logical("live!")}, "WriteOrphan Adopting/Ordered"},
+		{"14 the physical cluster refuses", found{order: adopt, physical: "there", edit: both(logical("live!"), recorded("", "Failed"))}, "WriteOrphan Adopting/Invalid"},
 	} {
 		t.Run(c.cell, func(t *testing.T) {
 			in := c.f.input()
@@ -136,7 +136,7 @@ func TestThePlanForEachOrphan(t *testing.T) {
 					in.Deleted = true
 					continue
 				case WriteOrphan:
-					said[len(said)-1] = fmt.Sprintf("%s/%s", a.Orphan.Status.State, a.Orphan.Status.Reason)
+					said[len(said)-1] = fmt.Sprintf("WriteOrphan %s/%s", a.Orphan.Status.State, a.Orphan.Status.Reason)
 				}
 				break // nothing follows
 			}

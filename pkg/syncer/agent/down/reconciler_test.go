@@ -1,9 +1,7 @@
 package down
 
 import (
-	"encoding/json"
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -23,46 +20,10 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view/viewtest"
 )
 
-// appliesAsServers makes applies of the fake server below answer as a server does: with
-// the object, a UID, and a version that grows; what it is given is noted.
-func (f *fixture) appliesAsServers(t *testing.T) *[]string {
-	t.Helper()
-	var applied []string
-	version := 100
-	f.Below.PrependReactor("patch", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		p := a.(clienttesting.PatchAction)
-		if p.GetPatchType() != types.ApplyPatchType {
-			return false, nil, nil
-		}
-		obj := &unstructured.Unstructured{}
-		if err := json.Unmarshal(p.GetPatch(), &obj.Object); err != nil {
-			t.Error(err)
-		}
-		existing, err := f.Below.Tracker().Get(p.GetResource(), p.GetNamespace(), p.GetName())
-		switch {
-		case err == nil && obj.GetUID() == "":
-			return true, nil, apierrors.NewConflict(p.GetResource().GroupResource(), p.GetName(), errors.New("it is there")) // see neverVersion
-		case err == nil:
-			obj.SetUID(existing.(*unstructured.Unstructured).GetUID())
-		default:
-			obj.SetUID(types.UID("below-" + p.GetName()))
-		}
-		version++
-		obj.SetResourceVersion(strconv.Itoa(version))
-		obj.SetNamespace(p.GetNamespace())
-		applied = append(applied, p.GetResource().Resource+" "+p.GetName())
-		if err == nil {
-			return true, obj, f.Below.Tracker().Update(p.GetResource(), obj, p.GetNamespace())
-		}
-		return true, obj, f.Below.Tracker().Create(p.GetResource(), obj, p.GetNamespace())
-	})
-	return &applied
-}
-
 func TestAnObjectBecomesACopyInItsNamespaceAndIsRecorded(t *testing.T) {
 	namespace, config := viewtest.Namespace(), viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`)
 	f := newFixture(t, []runtime.Object{namespace, config}, nil)
-	applied := f.appliesAsServers(t)
+	applied := f.ServeApplies(t)
 	f.Watch(t)
 	key := viewtest.KeyOf("ConfigMap", "web", "conf")
 	for f.Record(t, key) == nil || f.Record(t, key).Status.State != placementv1alpha1.CopySynced {
@@ -71,7 +32,7 @@ func TestAnObjectBecomesACopyInItsNamespaceAndIsRecorded(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond) // the pace of reports
 	}
-	if diff := cmp.Diff([]string{"namespaces " + viewtest.PhysicalSpace, "configmaps conf"}, *applied); diff != "" {
+	if diff := cmp.Diff([]string{"namespaces " + viewtest.PhysicalSpace, "configmaps conf"}, applied()); diff != "" {
 		t.Errorf("applied (-want +got)\n%s", diff)
 	}
 	got := f.Record(t, key)

@@ -30,7 +30,8 @@ const (
 // World is what a session depends on.
 type World struct {
 	ControlPlane string
-	apis         []string // sorted
+	// APIs are the served resources, sorted.
+	APIs []string
 	// Identity is that of the physical cluster if it is the one that is meant; else
 	// it is empty.
 	Identity types.UID
@@ -41,7 +42,7 @@ type World struct {
 
 // Serves says whether the physical cluster serves a kind.
 func (w World) Serves(k workload.Kind) bool {
-	_, ok := slices.BinarySearch(w.apis, k.API())
+	_, ok := slices.BinarySearch(w.APIs, k.API())
 	return ok
 }
 
@@ -164,7 +165,7 @@ func (r *Reporter) orphanCounts() fleetv1alpha1.OrphanCounts {
 // Await returns the world as soon as it is known and there is something to do.
 func (r *Reporter) Await(ctx context.Context) (World, error) {
 	return r.until(ctx, func(w World) bool {
-		return w.ControlPlane != "" && len(w.apis) > 0 && w.Identity != "" && !w.Forgotten
+		return w.ControlPlane != "" && len(w.APIs) > 0 && w.Identity != "" && !w.Forgotten
 	})
 }
 
@@ -231,10 +232,10 @@ func (r *Reporter) learn(w World, failure *syncer.Failure) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failure = failure
-	if len(w.apis) == 0 {
-		w.apis = r.world.apis // silence changes nothing
+	if len(w.APIs) == 0 {
+		w.APIs = r.world.APIs // silence changes nothing
 	}
-	if w.ControlPlane == r.world.ControlPlane && w.Forgotten == r.world.Forgotten && w.Identity == r.world.Identity && slices.Equal(w.apis, r.world.apis) {
+	if w.ControlPlane == r.world.ControlPlane && w.Forgotten == r.world.Forgotten && w.Identity == r.world.Identity && slices.Equal(w.APIs, r.world.APIs) {
 		return false
 	}
 	r.world = w
@@ -270,7 +271,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	default:
 		seen, failure = r.survey(ctx)
 	}
-	w.apis = seen.apis
+	w.APIs = seen.apis
 	news := r.learn(w, failure)
 	if news && pc.Spec.Forget {
 		klog.FromContext(ctx).Info("The physical cluster was given up (spec.forget is set): nothing is synced, and its copies stay as they are")

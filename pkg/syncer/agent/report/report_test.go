@@ -23,7 +23,7 @@ func newReporter() *Reporter {
 
 func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
 	r := newReporter()
-	known := World{ControlPlane: "cp-1", apis: []string{"/v1/pods"}, Identity: "down"}
+	known := World{ControlPlane: "cp-1", APIs: []string{"/v1/pods"}, Identity: "down"}
 	forgotten := known
 	forgotten.Forgotten = true
 
@@ -66,7 +66,7 @@ func TestNothingIsSyncedWhileThePhysicalClusterIsGivenUp(t *testing.T) {
 }
 
 func TestWhatThePhysicalClusterServesEndsNoSessionButIsNotified(t *testing.T) {
-	before := World{ControlPlane: "cp-1", Identity: "down", apis: []string{"/v1/pods"}}
+	before := World{ControlPlane: "cp-1", Identity: "down", APIs: []string{"/v1/pods"}}
 	for name, c := range map[string]struct {
 		apis []string
 	}{
@@ -78,7 +78,7 @@ func TestWhatThePhysicalClusterServesEndsNoSessionButIsNotified(t *testing.T) {
 		r.learn(before, nil)
 		_, changed := r.World()
 		after := before
-		after.apis = c.apis
+		after.APIs = c.apis
 		r.learn(after, nil)
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		r.Changed(short, before)
@@ -90,8 +90,8 @@ func TestWhatThePhysicalClusterServesEndsNoSessionButIsNotified(t *testing.T) {
 		default:
 			t.Errorf("%s: it is not notified of what is served", name)
 		}
-		if now, _ := r.World(); !slices.Equal(now.apis, c.apis) {
-			t.Errorf("%s: it is notified of %v", name, now.apis)
+		if now, _ := r.World(); !slices.Equal(now.APIs, c.apis) {
+			t.Errorf("%s: it is notified of %v", name, now.APIs)
 		}
 		cancel()
 	}
@@ -99,10 +99,10 @@ func TestWhatThePhysicalClusterServesEndsNoSessionButIsNotified(t *testing.T) {
 
 func TestSilenceChangesNothingOfWhatIsServed(t *testing.T) {
 	r := newReporter()
-	known := World{ControlPlane: "cp-1", Identity: "down", apis: []string{"/v1/pods"}}
+	known := World{ControlPlane: "cp-1", Identity: "down", APIs: []string{"/v1/pods"}}
 	r.learn(known, nil)
 	silent := known
-	silent.apis = nil
+	silent.APIs = nil
 	if r.learn(silent, nil) {
 		t.Error("silence is news")
 	}

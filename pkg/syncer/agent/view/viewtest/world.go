@@ -4,6 +4,7 @@ package viewtest
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,7 +53,9 @@ type World struct {
 // New makes a World. What is on the servers is in the view after Watch.
 func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object) *World {
 	t.Helper()
-	lists := map[schema.GroupVersionResource]string{{Version: "v1", Resource: "events"}: "EventList"}
+	lists := map[schema.GroupVersionResource]string{
+		{Version: "v1", Resource: "events"}: "EventList", {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"}: "RuntimeClassList",
+	}
 	for _, k := range append([]workload.Kind{Widgets}, workload.Builtin().All()...) {
 		lists[k.GroupVersionResource()] = k.Kind + "List"
 	}
@@ -70,6 +73,15 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 			return false, nil, nil
 		})
 	}
+	// As of a server, versions grow: who compares them sees what is newer.
+	var version atomic.Int64
+	version.Store(1000)
+	w.Records.PrependReactor("*", "copies", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a, ok := a.(interface{ GetObject() runtime.Object }); ok {
+			a.GetObject().(metav1.Object).SetResourceVersion(strconv.FormatInt(version.Add(1), 10))
+		}
+		return false, nil, nil
+	})
 	w.View = view.New(view.Config{
 		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
 	}, workload.Builtin(), func(workload.Kind) bool { return true })
