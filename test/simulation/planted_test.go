@@ -58,6 +58,9 @@ var planted = []plant{
 	{"changed objects are not applied", Bugs{plan: appliesOnce}, Converges, 50, nil},
 	{"an update below names no UID", Bugs{alter: updatesByName}, OnlyOurs, 20, []string{"edit"}},
 	{"every look is a write", Bugs{plan: restless()}, ComesToRest, 5, nil},
+	{"a syncer believes whoever answers", Bugs{answers: believesAnybody}, OnlyMeant, 50, []string{"swap credentials", "create"}},
+	{"an emptied cluster is filled again without a question", Bugs{answers: neverEmpty}, EmptiedWaits, 100, []string{"rewind below", "create"}},
+	{"what nothing above knows of is removed", Bugs{plan: removesOrphans}, OrphansWait, 100, []string{"resurrect below", "delete", "create"}},
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
 
@@ -85,6 +88,7 @@ func TestEveryInvariantHasABugThatBreaksIt(t *testing.T) {
 	for _, invariant := range []string{
 		AbsenceIsNoDelete, OnlyOurs, OneOwner, RecordFirst, RemovedIsGone, FinalizersWait, TrueGeneration,
 		DecisionsStand, Permitted, OneSyncer, RunningIsUp, ComesToRest, Converges, CoresArePure,
+		OnlyMeant, EmptiedWaits, OrphansWait,
 	} {
 		if !slices.ContainsFunc(planted, func(p plant) bool { return p.invariant == invariant }) {
 			t.Errorf("no planted bug breaks: %s", invariant)
@@ -247,6 +251,34 @@ func reuses(in syncer.Input) []syncer.Action {
 		return []syncer.Action{{Verb: syncer.WriteCopy, Copy: c}}
 	}
 	return syncer.Plan(in)
+}
+
+// believesAnybody: whoever answers has the identity of the cluster that is meant.
+func believesAnybody(c *call) (answer, bool) {
+	r := c.req
+	if c.line.syncer == nil || c.line.target != "" || r.method != http.MethodGet || r.res == nil || r.res.GroupResource() != namespaces || r.name != metav1.NamespaceSystem {
+		return answer{}, false
+	}
+	meant := c.line.syncer.physical.front
+	return meant.object(r, meant.store.Find(r.key())), true
+}
+
+// neverEmpty: whoever asks whether there is a namespace of ours hears that there is.
+func neverEmpty(c *call) (answer, bool) {
+	r := c.req
+	if c.line.syncer == nil || c.line.target != "" || r.res == nil || r.res.GroupResource() != namespaces || r.query.Get("limit") != "1" || r.query.Get("labelSelector") == "" {
+		return answer{}, false
+	}
+	return ok([]byte(`{"kind":"NamespaceList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"ours"}}]}`), "one, it says"), true
+}
+
+// removesOrphans deletes what it should report.
+func removesOrphans(in syncer.Input) []syncer.Action {
+	actions := syncer.Plan(in)
+	if len(actions) == 1 && actions[0].Verb == syncer.Report {
+		return []syncer.Action{{Verb: syncer.Delete, UID: actions[0].UID, Why: "Orphan"}}
+	}
+	return actions
 }
 
 // restless counts in each Copy how often something was looked at.

@@ -134,7 +134,9 @@ func TestWorldsDiffer(t *testing.T) {
 func TestEverythingThatCanHappenHappens(t *testing.T) {
 	missing := map[string]bool{}
 	for _, v := range verbs {
-		missing[v.name] = true
+		if v.weight > 0 {
+			missing[v.name] = true
+		}
 	}
 	for seed := uint64(1); seed <= 100; seed++ {
 		for _, h := range Script(seed) {
