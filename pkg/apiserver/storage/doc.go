@@ -25,6 +25,10 @@
 // another. The key is the truth, the annotation its mirror. A context without a
 // logical cluster fails; there is no default.
 //
-// I/O happens in the stock etcd3 store below; the hub runs one goroutine per
-// resource that has ever been asked for a view. Start reading at store.go.
+// The watch cache of a resource begins with its first object, whoever writes it
+// (lazy.go, vacancy.go).
+//
+// I/O happens in the stock etcd3 store below, and in vacancy.go, which has one
+// goroutine and one watch of etcd for each resource without objects; the hub runs one
+// goroutine per resource that has ever been asked for a view. Start reading at store.go.
 package storage
