@@ -9,7 +9,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-func TestWhatAUserChangesOnWhatCameUpIsNoted(t *testing.T) {
+func TestWhatAUserChangesOnWhatIsMirroredIsNoted(t *testing.T) {
 	t.Parallel()
 	labelled := func(labels map[string]string, noted string) *metav1.ObjectMeta {
 		o := &metav1.ObjectMeta{Labels: labels}

@@ -59,7 +59,7 @@ func observationOf(t testing.TB, physical, logical string) Observation {
 
 // Each transcript has an object below and what is made of it in the logical
 // cluster: the first write.
-func TestWhatComesUp(t *testing.T) {
+func TestWhatIsMirrored(t *testing.T) {
 	transcripts(t, "observe", func(t *testing.T, files map[string]string) {
 		s := observationOf(t, files["below"], "")
 		r := only(Observe(s))

@@ -50,7 +50,7 @@ spec: {nodeName: n, runtimeClassName: gvisor, overhead: {cpu: 20m}, containers: 
 	}
 }
 
-func TestATemplateComesUpWithTheClassThatItWasWrittenWith(t *testing.T) {
+func TestATemplateIsMirroredWithTheClassThatItWasWrittenWith(t *testing.T) {
 	template := func(class string) map[string]any {
 		return map[string]any{"spec": map[string]any{"runtimeClassName": class}}
 	}

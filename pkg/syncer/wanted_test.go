@@ -8,7 +8,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-func TestWhatAUserChangesOnAPodThatCameUpIsChangedBelow(t *testing.T) {
+func TestWhatAUserChangesOnAMirroredPodIsChangedBelow(t *testing.T) {
 	t.Parallel()
 	base := func(wanted string) Observation {
 		s := observationOf(t,

@@ -49,7 +49,7 @@ func TestADeploymentRunsOnOnePhysicalClusterAndItsStatusComesBack(t *testing.T) 
 	}
 }
 
-func TestPodsAndReplicaSetsComeUpWithTheirOwners(t *testing.T) {
+func TestPodsAndReplicaSetsAreMirroredWithTheirOwners(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	k := theLab.newCluster(t)

@@ -139,7 +139,7 @@ func (f *Finalizer) empty(ctx context.Context, d *Definition) (apiextensionsv1.C
 	if err != nil {
 		return failed("could not list instances: %v", err), 0, err
 	}
-	// Upstream goes to the storage instead of the API, for which nobody may stand
+	// Upstream goes to the storage instead of the API, for which nobody may get
 	// in the way of a deletion: no admission, and no built-in resource of that name.
 	storage, err := e.handler.GetCustomResourceListerCollectionDeleter(e.canonical)
 	if err != nil {

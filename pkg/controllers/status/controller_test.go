@@ -44,7 +44,7 @@ func TestOnlyACopyThatSaysMoreIsLookedAt(t *testing.T) {
 	}
 }
 
-func TestWhatCameUpIsNotSummarized(t *testing.T) {
+func TestWhatIsMirroredIsNotSummarized(t *testing.T) {
 	with := func(targets string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: targets}}}
 	}

@@ -159,7 +159,7 @@ func validateUpdate(gr schema.GroupResource, obj, old Object) error {
 }
 
 // mutableJobs: objects of a logical cluster. Their templates cannot be changed in
-// earnest either; that they can here stands for a new version of the syncer,
+// earnest either; that they can here means a new version of the syncer,
 // which transforms the same template into another one.
 func mutableJobs(obj Object) bool { return obj.GetAnnotations()["kcp.io/cluster"] != "" }
 

@@ -104,7 +104,7 @@ func (w *World) Watch(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.Ctx)
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
-	soon, stop := context.WithTimeout(ctx, 10*time.Second)
+	limited, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
 	synced := make(chan error, 1)
 	go func() { synced <- w.Start(ctx, &running) }()
@@ -113,7 +113,7 @@ func (w *World) Watch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-soon.Done():
+	case <-limited.Done():
 		cancel()
 		t.Fatalf("the view is not filled: %v", <-synced)
 	}
