@@ -42,8 +42,9 @@ func testSilentDeletion(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// Its own deletion and one look for each; what controllers read of each beside that.
-	if n := requestsFor(t, "ingresses") - before; n < 2*objects || n > 6*objects {
+	// Its own deletion and one look for each; what controllers read of each beside that,
+	// twice where they were too early. Polling took 160 for each.
+	if n := requestsFor(t, "ingresses") - before; n < 2*objects || n > 10*objects {
 		t.Errorf("%d requests for %d deletions", n, objects)
 	}
 }
