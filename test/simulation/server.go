@@ -216,7 +216,7 @@ func informersOf(c clients) informers {
 }
 
 func (i informers) all() []syncedRunner {
-	return []syncedRunner{i.namespaces, i.logicalClusters, i.physicalClusters, i.placements, i.policies, i.copies, i.leases, i.serviceAccounts}
+	return []syncedRunner{i.namespaces, i.logicalClusters, i.physicalClusters, i.placements, i.policies, i.copies, i.orphans, i.leases, i.serviceAccounts}
 }
 
 func newMapper() meta.RESTMapper {
