@@ -64,6 +64,14 @@ func (w Write) mirrored() bool {
 	return ok
 }
 
+// stale says that an update was made from a version that is not the last one: storage
+// refuses it as a conflict, and the syncer looks again. That the server wrote what is
+// its own in the meantime is no misdeed of the syncer.
+func (w Write) stale() bool {
+	return w.Verb == Update && w.Object != nil && w.Old != nil &&
+		w.Object.GetResourceVersion() != "" && w.Object.GetResourceVersion() != w.Old.GetResourceVersion()
+}
+
 // InNamespace reports whether a write is about the content of a namespace that
 // must be placed on the syncer's physical cluster.
 func InNamespace(w Write) bool { return w.Resource == copies || w.mirrored() }
@@ -118,6 +126,8 @@ func checkOrphan(w Write) error {
 		found[i] = o
 	}
 	switch written, old := found[0], found[1]; {
+	case w.stale():
+		return nil
 	case w.Verb == Create && written != nil && written.Spec.Order != "":
 		return fmt.Errorf("the syncer of %s may not give orders", w.Target)
 	case w.Verb == Create && written != nil && written.Name != syncer.OrphanName(w.Target, written.Spec.Object.UID):

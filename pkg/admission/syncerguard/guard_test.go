@@ -26,6 +26,11 @@ func orphan(cluster string, order fleetv1alpha1.OrphanOrder, exists metav1.Condi
 	return o
 }
 
+func versioned(version string, o *fleetv1alpha1.Orphan) *fleetv1alpha1.Orphan {
+	o.ResourceVersion = version
+	return o
+}
+
 func renamed(o *fleetv1alpha1.Orphan) *fleetv1alpha1.Orphan {
 	o.Name = "east-1"
 	return o
@@ -99,6 +104,9 @@ func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
 		{"what became of an order", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: orphan("east", "Remove", ""), Old: orphan("east", "Remove", "")}, true},
 		{"what became of an order for another", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: orphan("west", "", ""), Old: orphan("west", "", "")}, false},
 		{"the answer of the server", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: orphan("east", "Remove", "False"), Old: orphan("east", "Remove", "")}, false},
+		{"the answer of the server, made from an older version, which is a conflict", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: versioned("1", orphan("east", "", "")), Old: versioned("2", orphan("east", "", "False"))}, true},
+		{"the answer of the server, made from the last version", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: versioned("2", orphan("east", "", "")), Old: versioned("2", orphan("east", "", "False"))}, false},
+		{"an Orphan of another, made from an older version", Write{Cluster: "root", Verb: Update, Subresource: "status", Resource: orphans, Object: versioned("1", orphan("west", "", "")), Old: versioned("2", orphan("west", "", ""))}, false},
 		{"an Orphan that is gone", Write{Cluster: "root", Verb: Delete, Resource: orphans, Old: orphan("east", "", "")}, true},
 		{"an Orphan of another that is gone", Write{Cluster: "root", Verb: Delete, Resource: orphans, Old: orphan("west", "", "")}, false},
 		{"an Orphan in a logical cluster", Write{Verb: Create, Resource: orphans, Object: orphan("east", "", "")}, false},

@@ -28,6 +28,9 @@ func checkIdentity(w Write) error {
 	if !ok || !okOld {
 		return fmt.Errorf("unexpected type %T of a PhysicalCluster", w.Object)
 	}
+	if w.stale() {
+		return nil
+	}
 	was, is, confirmed := old.Status.Identity, written.Status.Identity, old.Spec.Identity
 	first := was.UID == "" && confirmed == ""
 	switch {
