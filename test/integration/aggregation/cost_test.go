@@ -86,7 +86,22 @@ func TestAnIdleAggregatedAPICostsOneConnectionAndNothingThatRuns(t *testing.T) {
 	for i := range n {
 		clusters = append(clusters, s.NewCluster(t, fmt.Sprint("idle", i)))
 	}
+	// The first object of a kind begins its watch cache, for all logical clusters.
+	first := s.NewCluster(t, "idle-first")
 	ours, connections, all := goroutines(t)
+	e.register(first, t, s, "127.0.0.1")
+	awaitAvailable(first, t, s, e.group, "True", "Passed")
+	if err := s.Dynamic.Resource(apiServices).Delete(first, "v1."+e.group, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing runs for the first one", func() error {
+		o, c, a := goroutines(t)
+		if o > ours || c > connections {
+			return fmt.Errorf("%d goroutines more for aggregated APIs, %d for connections", o-ours, c-connections)
+		}
+		all = a
+		return nil
+	})
 	for _, own := range clusters {
 		e.register(own, t, s, "127.0.0.1")
 	}
