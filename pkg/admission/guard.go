@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -64,32 +65,38 @@ func guardSyncer(ctx context.Context, r *request) error {
 	if w.Verb != syncerguard.Create || !syncerguard.InNamespace(w) {
 		return nil
 	}
-	placed, err := placedOn(ctx, r)
-	if err != nil {
-		return err
-	}
-	if !placed {
-		return admission.NewForbidden(r.Attributes, fmt.Errorf("namespace %s is not placed on %s", r.GetNamespace(), r.syncer))
-	}
-	return nil
+	return guardPlace(ctx, r)
 }
 
-func placedOn(ctx context.Context, r *request) (bool, error) {
+// guardPlace refuses what a syncer makes in a namespace that is not placed on its
+// physical cluster, and the record of a copy that would go to another physical
+// namespace than the one that the Namespace names: the syncer has not seen yet that the
+// Namespace was made again, and with the old physical namespace its copy would go.
+func guardPlace(ctx context.Context, r *request) error {
 	namespace, err := r.getNamespace(ctx)
-	if err == nil {
-		if _, ok := stamp.TargetsOf(namespace.Annotations)[r.syncer]; ok {
-			return true, nil
-		}
+	if err == nil && misplaced(r, namespace) != nil {
 		namespace, err = r.getLiveNamespace(ctx)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return false, err
+		return err
 	case err != nil:
-		return false, apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
+		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
 	}
-	_, ok := stamp.TargetsOf(namespace.Annotations)[r.syncer]
-	return ok, nil
+	return misplaced(r, namespace)
+}
+
+// misplaced says what is wrong, as far as that Namespace knows.
+func misplaced(r *request, namespace *corev1.Namespace) error {
+	if _, ok := stamp.TargetsOf(namespace.Annotations)[r.syncer]; !ok {
+		return admission.NewForbidden(r.Attributes, fmt.Errorf("namespace %s is not placed on %s", r.GetNamespace(), r.syncer))
+	}
+	c, ok := r.obj.(*placementv1alpha1.Copy)
+	if !ok || c.Status.PhysicalNamespace == "" || c.Status.PhysicalNamespace == namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] {
+		return nil
+	}
+	return apierrors.NewConflict(r.groupResource(), r.GetName(), fmt.Errorf("the physical namespace of namespace %s is %q, not %q",
+		namespace.Name, namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation], c.Status.PhysicalNamespace))
 }
 
 func verb(o admission.Operation) syncerguard.Verb {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -85,6 +86,15 @@ func aCopy(cluster, name string) *placementv1alpha1.Copy {
 	}
 }
 
+func physicalNamespaceOf(t *testing.T, ctx context.Context, name string) string {
+	t.Helper()
+	ns, err := shared.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation]
+}
+
 func testSyncer(t *testing.T) {
 	ctx := newCluster(t, "syncer")
 	policy(t, "syncer", func(s *placementv1alpha1.PolicySpec) { s.Terms = only("region", "eu") })
@@ -101,6 +111,11 @@ func testSyncer(t *testing.T) {
 	}
 	record := aCopy("east", "a")
 	record.Spec.Object.UID = a.UID
+	record.Status.PhysicalNamespace = "of-a-namespace-that-was-made-again"
+	if _, err := copies.Create(east, record, metav1.CreateOptions{}); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "the physical namespace of namespace web is") {
+		t.Errorf("a Copy in another physical namespace: %v", err)
+	}
+	record.Status.PhysicalNamespace = physicalNamespaceOf(t, ctx, "web")
 	if _, err := copies.Create(east, record, metav1.CreateOptions{}); err != nil {
 		t.Errorf("its own Copy: %v", err)
 	}
