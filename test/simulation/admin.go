@@ -34,18 +34,20 @@ func (w *World) forget(h Happening) {
 		return
 	}
 	p.edit(admin, func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Forget = true })
-	gone := func() {
-		p.dead = true
-		for len(p.syncers) > 0 {
-			p.syncers[0].crash()
-		}
-		p.work.stop()
-	}
 	if h.N%3 == 0 {
-		w.after(downtime(h.N), gone)
+		w.after(downtime(h.N), p.burnDown)
 		return
 	}
-	gone()
+	p.burnDown()
+}
+
+// burnDown: the physical cluster is gone for good, and whoever worked beside it.
+func (p *physical) burnDown() {
+	p.dead = true
+	for len(p.syncers) > 0 {
+		p.syncers[0].crash()
+	}
+	p.work.stop()
 }
 
 // force: an admin loses patience with an object that is being deleted, and takes

@@ -185,6 +185,9 @@ func (w *World) repair() {
 		down := func(s *syncerProcess) *line { return s.down }
 		p.cutLines(&p.upCut, false, up)
 		p.cutLines(&p.downCut, false, down)
+		if p.forgotten() && !p.dead {
+			p.burnDown() // what was given up does not come back in these worlds
+		}
 		if p.dead {
 			continue
 		}
