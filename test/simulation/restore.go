@@ -23,6 +23,7 @@ func (w *World) restore(h Happening) {
 	for len(w.servers) > 0 {
 		w.crashServer(h)
 	}
+	w.restores++
 	w.waiting = slices.DeleteFunc(w.waiting, func(c *call) bool { // they were on their way to a database that stopped
 		if c.commit != nil {
 			c.deliver(answer{err: errUnreachable})

@@ -48,8 +48,16 @@ func (s *server) serve(c *call) answer {
 }
 
 // commit is a write to the database. Between the decision to write and the write
-// others may do things, the server may die, and the write may get there nevertheless.
+// others may do things, the server may die, and the write may get there nevertheless;
+// but not to a database that was restored in the meantime, which is another process.
 func (s *server) commit(c *call, do func() answer) answer {
+	write := do
+	do = func() answer {
+		if s.restores != s.world.restores {
+			return answer{err: errUnreachable}
+		}
+		return write()
+	}
 	w := &call{line: s.line, ctx: s.ctx, done: make(chan answer, 1), commit: do, client: c}
 	s.world.net.add(w)
 	response, err := w.wait()

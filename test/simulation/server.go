@@ -57,6 +57,8 @@ type server struct {
 	stop      context.CancelFunc
 	admission k8sadmission.Interface
 	running   sync.WaitGroup
+	// restores is how often the database had been restored when it started.
+	restores int
 }
 
 func schemaInternal(kind workload.Kind) schema.GroupVersion {
@@ -88,7 +90,7 @@ func newClients(l *line) clients {
 
 // startServer starts a process of the control plane.
 func (w *World) startServer(name string) {
-	s := &server{world: w, name: name, store: w.api}
+	s := &server{world: w, name: name, store: w.api, restores: w.restores}
 	s.ctx, s.stop = context.WithCancel(w.ctx)
 	s.front = newFront(w, name, w.api)
 	s.front.server = s

@@ -85,7 +85,9 @@ type World struct {
 	probing, missing bool
 
 	timers timers
-	timed  int
+	// restores counts how often the control plane's database was restored.
+	restores int
+	timed    int
 	// slow is what the watches of lag behind.
 	slow string
 	// troubled says that requests and replies get lost.
