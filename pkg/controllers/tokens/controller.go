@@ -93,8 +93,9 @@ func tokensOnly(obj runtime.Object) (*corev1.Secret, error) {
 	if secret.Type != corev1.SecretTypeServiceAccountToken {
 		return nil, nil
 	}
-	secret.ManagedFields = nil
-	return secret, nil
+	kept := *secret // a source may have it still
+	kept.ManagedFields = nil
+	return &kept, nil
 }
 
 func keyFor(secret *corev1.Secret) key {
