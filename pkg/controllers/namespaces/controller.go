@@ -215,12 +215,28 @@ func (c *Controller) look(ctx context.Context, key controller.Request, uid types
 		c.forget(key)
 		return saw, nil
 	}
-	if saw.pods = c.pods.CountNamespace(key.Cluster, key.Name); saw.pods > 0 {
+	if saw.pods, err = c.countPods(ctx, key); err != nil {
+		return saw, err
+	}
+	if saw.pods > 0 {
 		saw.unknown = c.Elsewhere.Unknown(key.Cluster)
 		return saw, nil
 	}
 	saw.left, saw.failed, saw.unknown, saw.swept = c.Elsewhere.Sweep(ctx, key.Cluster, key.Name, uid)
 	return saw, nil
+}
+
+// countPods counts the pods in a namespace: at least one if the server has any. That the
+// informer lacks them proves nothing, and what they use must stay.
+func (c *Controller) countPods(ctx context.Context, key controller.Request) (int, error) {
+	if n := c.pods.CountNamespace(key.Cluster, key.Name); n > 0 {
+		return n, nil
+	}
+	list, err := c.Client.Resource(pods).Namespace(key.Name).List(scope.WithCluster(ctx, key.Cluster), metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("listing pods: %w", err)
+	}
+	return len(list.Items), nil
 }
 
 // stays says whether a logical cluster is there and not being deleted. That the

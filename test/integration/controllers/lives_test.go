@@ -167,9 +167,10 @@ func testRootStays(t *testing.T, s *server.Server) {
 		t.Errorf("root is %+v", lc)
 	}
 	for _, namespace := range []string{"default", "atoll-system"} {
-		if _, err := s.Kube.CoreV1().ServiceAccounts(namespace).Get(root, "default", metav1.GetOptions{}); err != nil {
-			t.Error(err)
-		}
+		server.Eventually(t, waitTimeout, "there is the default account of "+namespace, func() error {
+			_, err := s.Kube.CoreV1().ServiceAccounts(namespace).Get(root, "default", metav1.GetOptions{})
+			return err
+		})
 	}
 }
 
