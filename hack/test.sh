@@ -35,14 +35,6 @@ run_race() {
   say "== passed in $(since "$began")"
 }
 
-# run_worlds SENTENCE FLAG...: worlds of the simulation. The first seed is printed.
-run_worlds() {
-  local sentence=$1 began=$SECONDS; shift
-  say "== $sentence"
-  go test -vet=off -count=1 -v -timeout 30m -run '^TestWorlds$' ./test/simulation "$@"
-  say "== passed in $(since "$began")"
-}
-
 # packages_with_tests links|leaves PATTERN...: the packages whose tests link the API
 # server, or those whose tests do not. What has no tests is neither.
 packages_with_tests() {

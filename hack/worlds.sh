@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Runs seeded worlds of the simulation: worlds.sh [HOW MANY] [FLAG...], 20000 by default,
-# from a random seed on, in a process for each
-# processor, at low priority. What breaks is printed at once; the command that
+# from a random seed on, in a process for each processor, at low priority. What breaks is printed at once; the command that
 # repeats it, and what happened, at the end.
 source "$(dirname "$0")/lib.sh"
 need_go
