@@ -18,6 +18,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/controller/controllertest"
 )
 
 func in(namespace, name string) metav1.ObjectMeta {
@@ -122,6 +123,7 @@ func TestWhatIsDeletedIsMadeAgain(t *testing.T) {
 	if err := c.broken.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	controllertest.AwaitWatches(t, &metadata.Fake, namespaces, accounts, configMaps)
 	if err := metadata.Resource(accounts).Namespace("web").Delete(t.Context(), accountName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

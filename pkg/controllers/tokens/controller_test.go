@@ -20,6 +20,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/controller/controllertest"
 )
 
 func meta(name, uid string) metav1.ObjectMeta {
@@ -63,6 +64,8 @@ func start(t *testing.T, secrets ...runtime.Object) world {
 	all.Go(func() { m.Run(ctx) })
 	all.Go(func() { c.Run(ctx) })
 	t.Cleanup(func() { cancel(); all.Wait() })
+	controllertest.AwaitWatches(t, &w.metadata.Fake, accounts)
+	controllertest.AwaitWatches(t, &w.kube.Fake, corev1.SchemeGroupVersion.WithResource("secrets"))
 	return w
 }
 

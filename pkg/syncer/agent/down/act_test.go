@@ -83,11 +83,11 @@ func TestWhatIsNotInViewIsDeletedOnTheWordOfTheServerOnly(t *testing.T) {
 			namespace, _, space, copied, record := placed(placementv1alpha1.CopySynced)
 			f := newFixture(t, []runtime.Object{namespace}, []runtime.Object{space, copied}, record)
 			deleted := f.deletedBelow()
-			f.Watch(t)
 			f.Above.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 				obj, err := c.answer()
 				return true, obj, err
 			})
+			f.Watch(t)
 			_, err := f.Reconcile(f.Ctx, viewtest.KeyOf("ConfigMap", "web", "conf"))
 			if len(*deleted) != c.deleted {
 				t.Errorf("%d deletions, not %d: %v", len(*deleted), c.deleted, err)

@@ -115,10 +115,10 @@ func TestADeletionThatThePhysicalClusterRefusesIsSaidOnTheOrphan(t *testing.T) {
 	stray := strayConfig("conf", "below-c")
 	o := listedOrphan(stray, fleetv1alpha1.OrphanRemove, metav1.ConditionFalse)
 	f := newFixture(t, nil, []runtime.Object{stray}, o)
-	f.Watch(t)
 	f.Below.PrependReactor("delete", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "conf", errors.New("no"))
 	})
+	f.Watch(t)
 	if _, err := f.Reconcile(f.Ctx, o.Name); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,6 @@ func TestOrdersForOrphans(t *testing.T) {
 			stray := strayConfig("conf", "below-c")
 			o := listedOrphan(stray, c.order, c.exists)
 			f := newFixture(t, nil, []runtime.Object{stray}, o)
-			f.Watch(t)
 			if c.logical != "" { // not in the informer: the server is asked
 				f.Above.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, viewtest.Logical("ConfigMap", "web", "conf", c.logical, `{"east":{}}`), nil
@@ -162,6 +161,7 @@ func TestOrdersForOrphans(t *testing.T) {
 				as = append(as, fmt.Sprint(*d.DeleteOptions.Preconditions.UID))
 				return true, nil, nil
 			})
+			f.Watch(t)
 			if _, err := f.Reconcile(f.Ctx, o.Name); err != nil {
 				t.Fatal(err)
 			}

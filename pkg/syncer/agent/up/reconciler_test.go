@@ -113,13 +113,13 @@ func TestANameThatSomebodyElseHasIsFollowedByThatOfTheTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, above, below)
+			f.Above.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				return c.hidden, nil, apierrors.NewNotFound(pods.GroupResource(), "app-1") // not in the view of the target
+			})
 			f.Watch(t)
 			if err := f.Above.Tracker().Create(pods, c.existing, "web"); err != nil {
 				t.Fatal(err)
 			}
-			f.Above.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				return c.hidden, nil, apierrors.NewNotFound(pods.GroupResource(), "app-1") // not in the view of the target
-			})
 			result, err := f.Reconcile(f.Ctx, podKey("below-p"))
 			if err != nil || (result.RequeueAfter > 0 && result.RequeueAfter <= time.Second) != c.again {
 				t.Errorf("looked at again after %s, %v", result.RequeueAfter, err)
@@ -172,8 +172,8 @@ func TestAMirrorThatTheControlPlaneRefusesIsTriedAgainAtLeisure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, above, below)
-			f.Watch(t)
 			f.Above.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+			f.Watch(t)
 			result, err := f.Reconcile(f.Ctx, podKey("below-p"))
 			if err != nil || result.RequeueAfter < c.min || result.RequeueAfter > c.max {
 				t.Errorf("looked at again after %s, %v", result.RequeueAfter, err)
