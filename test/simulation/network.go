@@ -36,10 +36,12 @@ type line struct {
 	// without some if shortKeeps; shortFor says that it is about metadata.
 	short                string
 	shortKeeps, shortFor bool
+	// lacking are the lists that came back short, and were not repeated since.
+	lacking map[string]bool
 }
 
 func newLine(w *World, name, by string, to func() *front) *line {
-	return &line{world: w, name: name, by: by, to: to, dead: make(chan struct{})}
+	return &line{world: w, name: name, by: by, to: to, dead: make(chan struct{}), lacking: map[string]bool{}}
 }
 
 // die drops the line: nothing that is asked from now on is sent. What was sent

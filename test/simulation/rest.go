@@ -221,11 +221,13 @@ func (f *front) list(c *call) answer {
 	}
 	var out [][]byte
 	n := 0
+	delete(c.line.lacking, r.listed())
 	for _, obj := range objs {
 		if !match(obj) {
 			continue
 		}
 		if n++; f.world.isShort(c, n) {
+			c.line.lacking[r.listed()] = true
 			continue
 		}
 		if len(out) == 1 && r.query.Get("limit") == "1" {
@@ -245,6 +247,11 @@ func (f *front) list(c *call) answer {
 		body = append(body, item...)
 	}
 	return ok(append(body, "]}"...), fmt.Sprintf("%d at %d", len(out), revision))
+}
+
+// listed names what a list and the watch after it are about.
+func (r *request) listed() string {
+	return fmt.Sprint(r.res.Resource, r.metadata, r.query.Get("labelSelector"))
 }
 
 // version is the resource version that is asked for, or zero.
@@ -320,6 +327,10 @@ func (f *front) watch(c *call) answer {
 		// As the views of syncers answer. A kube-apiserver says nothing, and drops
 		// every change up to that revision.
 		return failure(apierrors.NewResourceExpired("that resource version is from the future"))
+	}
+	if c.line.lacking[r.listed()] && c.line.short != r.res.Resource {
+		// Its list came back short, and that was repaired before anybody watched.
+		return failure(apierrors.NewResourceExpired("the list before this watch was short"))
 	}
 	s := &stream{
 		front: f, line: c.line, res: r.res, req: r, sees: match, cursor: cursor, since: since,
