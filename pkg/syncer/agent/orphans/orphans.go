@@ -28,6 +28,9 @@ const (
 	// one that is being removed.
 	interval        = 10 * time.Minute
 	removalInterval = 5 * time.Second
+	// confirmInterval is when what was listed is looked at again until our watch shows it:
+	// a control plane that is restored meanwhile has forgotten it, and no watch tells.
+	confirmInterval = 30 * time.Second
 	// maxSteps bounds one pass over an orphan; the longest has three.
 	maxSteps = 4
 )
@@ -88,6 +91,7 @@ func (r *Reconciler) Settled(key view.ObjectKey) { r.remember(key, false) }
 // Found lists everything that carries the mark of an object that has neither an object
 // nor a Copy above, and says when to look again.
 func (r *Reconciler) Found(ctx context.Context, kind workload.Kind, key view.ObjectKey) (time.Duration, error) {
+	after := interval
 	for _, obj := range r.View.Marked(key) {
 		if r.View.IsMirrored(key.Resource, obj.GetUID()) || len(r.View.OrphansByUID(obj.GetUID())) > 0 {
 			continue
@@ -99,9 +103,10 @@ func (r *Reconciler) Found(ctx context.Context, kind workload.Kind, key view.Obj
 		if err := r.list(ctx, kind, obj); err != nil {
 			return 0, err
 		}
+		after = confirmInterval
 	}
 	r.remember(key, false)
-	return interval, nil
+	return after, nil
 }
 
 func (r *Reconciler) list(ctx context.Context, kind workload.Kind, obj *unstructured.Unstructured) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -84,6 +85,23 @@ func TestWhatNothingAboveKnowsIsListedOnceAndLeftAlone(t *testing.T) {
 		f.Count()
 		return f.counts == fleetv1alpha1.OrphanCounts{Found: 1, Undecided: 1}
 	})
+}
+
+// A control plane that is restored meanwhile has forgotten it, and no watch tells of that.
+func TestWhatWasListedIsLookedAtAgainSoonUntilItsWatchShowsIt(t *testing.T) {
+	f := newFixture(t, nil, []runtime.Object{strayConfig("conf", "below-c")})
+	f.Watch(t)
+	found := func() time.Duration {
+		after, err := f.Found(f.Ctx, viewtest.Kind("ConfigMap"), viewtest.KeyOf("ConfigMap", "web", "conf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after
+	}
+	if after := found(); after != confirmInterval {
+		t.Errorf("just listed, it is looked at again after %s", after)
+	}
+	viewtest.Eventually(t, "it is seen to be listed", func() bool { return found() == interval })
 }
 
 func TestWhatTheListHasNoRoomForIsCountedUntilItIsSettled(t *testing.T) {
