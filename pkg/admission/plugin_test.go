@@ -301,6 +301,32 @@ func TestACopyIsTakenOnlyOfAnObjectThatIsHereForItsSyncer(t *testing.T) {
 	}
 }
 
+// A controller below has adopted the Pod, and the watch cache has not heard of that.
+func TestTheCopyOfAnObjectThatWasAdoptedSinceIsRefused(t *testing.T) {
+	w := placedWorld()
+	pod := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: in("shop", "here")}
+	pod.Namespace, pod.UID = "web", "u"
+	pod.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{"state":"Observed","uid":"1","adopted":true}}`
+	w.objects = []runtime.Object{pod}
+	f := w.start(t)
+	f.metadata.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.(clienttesting.GetActionImpl).GetOptions.ResourceVersion != "0" {
+			return false, nil, nil
+		}
+		before := pod.DeepCopy()
+		before.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{}}`
+		return true, before, nil
+	})
+	obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+	obj.Spec = placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{
+		Version: "v1", Resource: "pods", Kind: "Pod", Name: "here", UID: "u",
+	}}
+	obj.Status.State = placementv1alpha1.CopyPending
+	if err := f.write(shop(), attributes(admission.Create, "copies.placement.atoll.dev", "Copy", obj, nil, "", east)); !apierrors.IsConflict(err) {
+		t.Errorf("%v, want a conflict", err)
+	}
+}
+
 func TestWhatLaterPluginsChangeIsRefused(t *testing.T) {
 	f := placedWorld().start(t)
 	old := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{

@@ -24,8 +24,15 @@ func record(ctx context.Context, r *request) error {
 	if !ok || r.syncer == "" || c.Status.State == placementv1alpha1.CopyRemoved {
 		return nil
 	}
-	// What the watch cache has is good enough; what it lacks may be new.
-	for _, version := range []string{"0", ""} {
+	o := c.Spec.Object
+	// What the watch cache has is good enough; what it lacks may be new. But an object
+	// that a controller below has adopted since is mirrored now, and is not to be made
+	// once more: that the cache may not have heard.
+	versions := []string{"0", ""}
+	if kind, ok := r.kinds.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource}); ok && kind.Observed {
+		versions = versions[1:]
+	}
+	for _, version := range versions {
 		known, err := r.lookup.known(ctx, r, c, version)
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("looking for the object of a Copy: %w", err))
@@ -34,7 +41,6 @@ func record(ctx context.Context, r *request) error {
 			return nil
 		}
 	}
-	o := c.Spec.Object
 	return apierrors.NewConflict(r.groupResource(), r.GetName(),
 		fmt.Errorf("%s %s with UID %s is not here, or not for %s", o.Kind, o.Name, o.UID, r.syncer))
 }

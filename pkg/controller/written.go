@@ -33,6 +33,9 @@ const (
 //	older            less than 30 s ago   what was written
 //	nothing          less than 5 s ago    what was written
 //	older, nothing   before               what the informer has, and the write is forgotten
+//	the same object  "gone", 30 s ago     nothing: the server was asked later than the informer
+//	                   at the most
+//	anything else    "gone"               what the informer has
 //
 // Versions are alike if they are those of one resource on one server, and numbers: the
 // caller sees to the first by having one Written for each informer and dropping it when
@@ -50,6 +53,16 @@ type Written[K comparable, T metav1.Object] struct {
 type answer[T metav1.Object] struct {
 	obj T
 	at  time.Time
+	// gone, if not empty, is the UID of the object of which the server said that it does
+	// not exist; there is no obj then.
+	gone types.UID
+}
+
+func (a answer[T]) uid() types.UID {
+	if a.gone != "" {
+		return a.gone
+	}
+	return a.obj.GetUID()
 }
 
 // NewWritten makes a memory of own writes.
@@ -67,6 +80,14 @@ func (w *Written[K, T]) Put(key K, obj T) {
 	w.answers.Add(key, answer[T]{obj: obj, at: time.Now()})
 }
 
+// Gone remembers that the server said that the object with uid does not exist: an
+// informer that is late has it, perhaps as it was before own writes.
+func (w *Written[K, T]) Gone(key K, uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers.Add(key, answer[T]{gone: uid, at: time.Now()})
+}
+
 // Newest is the newer of what the informer has and what was written.
 func (w *Written[K, T]) Newest(key K, informed T, found bool) (T, bool) {
 	w.mu.Lock()
@@ -76,6 +97,12 @@ func (w *Written[K, T]) Newest(key K, informed T, found bool) (T, bool) {
 		return informed, found
 	}
 	age := time.Since(a.at)
+	if a.gone != "" {
+		if found && informed.GetUID() == a.gone && age <= olderTTL {
+			return *new(T), false
+		}
+		return informed, found
+	}
 	if found && (asNew(informed, a.obj) || age > olderTTL) || !found && age > missingTTL {
 		w.answers.Remove(key)
 		return informed, found
@@ -89,7 +116,7 @@ func (w *Written[K, T]) Arrived(key K, obj metav1.Object) (own bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a, ok := w.get(key)
-	if !ok {
+	if !ok || a.gone != "" {
 		return false
 	}
 	if asNew(obj, a.obj) {
@@ -103,7 +130,7 @@ func (w *Written[K, T]) Arrived(key K, obj metav1.Object) (own bool) {
 func (w *Written[K, T]) Version(key K) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a, ok := w.get(key); ok && time.Since(a.at) <= olderTTL {
+	if a, ok := w.get(key); ok && a.gone == "" && time.Since(a.at) <= olderTTL {
 		return a.obj.GetResourceVersion()
 	}
 	return ""
@@ -115,17 +142,22 @@ func (w *Written[K, T]) Version(key K) string {
 func (w *Written[K, T]) Outstanding(key K) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.get(key); !ok {
+	a, ok := w.get(key)
+	if !ok {
+		return 0
+	}
+	if a.gone != "" && time.Since(a.at) > olderTTL {
+		w.answers.Remove(key)
 		return 0
 	}
 	return missingTTL + time.Second
 }
 
-// Forget drops what was written under key if it is the object with uid.
+// Forget drops what was written or answered under key if it is about the object with uid.
 func (w *Written[K, T]) Forget(key K, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a, ok := w.get(key); ok && a.obj.GetUID() == uid {
+	if a, ok := w.get(key); ok && a.uid() == uid {
 		w.answers.Remove(key)
 	}
 }

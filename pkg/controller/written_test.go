@@ -67,6 +67,45 @@ func TestTheNewerOfWhatWasWrittenAndWhatAnInformerHasCounts(t *testing.T) {
 	}
 }
 
+func TestWhatAServerSaysIsGoneIsNotHadFromAnInformerThatIsLate(t *testing.T) {
+	t.Parallel()
+	other := ofVersion("12")
+	other.UID = "v"
+	for name, c := range map[string]struct {
+		age      time.Duration
+		informed *corev1.ConfigMap
+		// later is what happens after the answer.
+		later func(w *controller.Written[string, *corev1.ConfigMap])
+		found bool
+	}{
+		"the informer has it":                     {0, ofVersion("9"), nil, false},
+		"for half a minute":                       {31 * time.Second, ofVersion("9"), nil, true},
+		"the informer has another one":            {0, other, nil, true},
+		"another one was written":                 {0, ofVersion("9"), func(w *controller.Written[string, *corev1.ConfigMap]) { w.Put("k", other) }, true},
+		"the informer has heard of it, and again": {0, ofVersion("9"), func(w *controller.Written[string, *corev1.ConfigMap]) { w.Forget("k", "u") }, true},
+		"another one is gone":                     {0, ofVersion("9"), func(w *controller.Written[string, *corev1.ConfigMap]) { w.Forget("k", "v") }, false},
+		"an event of before comes":                {0, ofVersion("9"), func(w *controller.Written[string, *corev1.ConfigMap]) { w.Arrived("k", ofVersion("9")) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := controller.NewWritten[string, *corev1.ConfigMap]()
+				w.Put("k", ofVersion("10"))
+				w.Gone("k", "u")
+				if c.later != nil {
+					c.later(w)
+				}
+				if _, found := w.Newest("k", nil, false); found && c.later == nil {
+					t.Error("it is found though the informer does not have it")
+				}
+				time.Sleep(c.age) // of the bubble
+				if _, found := w.Newest("k", c.informed, true); found != c.found {
+					t.Errorf("found: %v", found)
+				}
+			})
+		})
+	}
+}
+
 func TestAnOwnWriteThatComesBackIsNotTakenForThatOfAnother(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -32,10 +32,7 @@ func MayAdopt(adopting, kind workload.Kind) bool {
 // With several targets each has a controller of its own to adopt and to scale:
 // nothing is mirrored that all of them would agree on, so the copies stay copies.
 func Adopts(adopting workload.Kind, controller *unstructured.Unstructured, kind workload.Kind, obj metav1.Object, target string) bool {
-	targets := stamp.TargetsOf(obj.GetAnnotations())
-	entry, ok := targets[target]
-	if !ok || len(targets) != 1 || entry.State != placementv1alpha1.TargetSync ||
-		obj.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(obj) != nil {
+	if !Adoptable(obj, target) {
 		return false
 	}
 	there, ok := stamp.TargetsOf(controller.GetAnnotations())[target]
@@ -45,6 +42,21 @@ func Adopts(adopting workload.Kind, controller *unstructured.Unstructured, kind 
 	}
 	selector, ok := selectorOf(adopting, controller)
 	return ok && selector.Matches(labels.Set(obj.GetLabels()))
+}
+
+// Adoptable is the part of Adopts that is about the object alone.
+func Adoptable(obj metav1.Object, target string) bool {
+	targets := stamp.TargetsOf(obj.GetAnnotations())
+	entry, ok := targets[target]
+	return ok && len(targets) == 1 && entry.State == placementv1alpha1.TargetSync &&
+		obj.GetDeletionTimestamp() == nil && metav1.GetControllerOfNoCopy(obj) == nil
+}
+
+// AdoptionAccepted says that the server has accepted what a Copy says about a controller,
+// and is about to write that on the object: until it has, or takes that back, nobody else
+// decides about the copy.
+func AdoptionAccepted(c *placementv1alpha1.Copy) bool {
+	return c.Status.Controller != nil && c.Status.Reason == ReasonAdoptionAccepted
 }
 
 // selectorOf reads the selector of a controller; one that is empty or broken
@@ -104,7 +116,7 @@ func (p planner) adopter() *unstructured.Unstructured {
 // adopted asks the server to note the adoption. What is below stays as it is: from
 // now on it is the controller's.
 func (p planner) adopted(by *unstructured.Unstructured) []Action {
-	s := p.status(placementv1alpha1.CopyPending, "Adopted", "a controller of the physical cluster has taken it over: "+by.GetKind()+" "+by.GetName())
+	s := p.status(placementv1alpha1.CopyPending, ReasonAdopted, "a controller of the physical cluster has taken it over: "+by.GetKind()+" "+by.GetName())
 	gvk := by.GroupVersionKind()
 	kind, _ := p.Kinds.ByKind(gvk.GroupKind())
 	s.Controller = &placementv1alpha1.ObjectReference{

@@ -78,6 +78,11 @@ func adoptedBelow(t *testing.T) func(*Input) {
 	}
 }
 
+func acceptedAdoption(in *Input) {
+	in.Copy.Status.Controller = &placementv1alpha1.ObjectReference{Kind: "Deployment", Name: "web"}
+	in.Copy.Status.Reason = ReasonAdoptionAccepted
+}
+
 func TestWhatAControllerBelowAdoptedIsReportedAndLeftAlone(t *testing.T) {
 	adopted := adoptedBelow(t)
 	and := func(edit func(*Input)) func(*Input) {
@@ -95,6 +100,10 @@ func TestWhatAControllerBelowAdoptedIsReportedAndLeftAlone(t *testing.T) {
 		{"7a gone before the server took note", situation{logical: "live", copy: "Pending", edit: func(in *Input) {
 			in.Copy.Status.Controller = &placementv1alpha1.ObjectReference{Kind: "Deployment", Name: "web"}
 		}}, "WriteCopy Pending/New"},
+		{"7b gone after the server accepted it", situation{logical: "live", copy: "Pending", edit: acceptedAdoption}, ""},
+		{"7b accepted, and somebody else's in its place", situation{logical: "live", copy: "Pending", physical: "foreign", edit: acceptedAdoption}, ""},
+		{"7b accepted and still there", situation{logical: "live", copy: "Pending", physical: "old~", edit: and(acceptedAdoption)}, ""},
+		{"10 accepted, and deleted before the server wrote it", situation{logical: "deleting", copy: "Pending", physical: "old", edit: and(acceptedAdoption)}, "WriteCopy Removing/Removing, Delete p1 Removing"},
 		{"1 not before there is a record", situation{logical: "live", physical: "old", edit: adopted}, "WriteCopy Pending/New"},
 		{"10 nor while it is being deleted", situation{logical: "deleting", copy: "Synced", physical: "old", edit: adopted}, "WriteCopy Removing/Removing, Delete p1 Removing"},
 		{"8 nor by a foreign object below", situation{logical: "live", copy: "Synced", physical: "old~", edit: and(func(in *Input) {

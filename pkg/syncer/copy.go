@@ -33,6 +33,13 @@ var NotOurs = Failure{
 // ReasonNew is the reason of a Copy whose object was not applied yet.
 const ReasonNew = "New"
 
+const (
+	// ReasonAdopted is the reason of a Copy that a controller below has made its own.
+	ReasonAdopted = "Adopted"
+	// ReasonAdoptionAccepted is the same once the server has agreed: see AdoptionAccepted.
+	ReasonAdoptionAccepted = "AdoptionAccepted"
+)
+
 // maxMessage bounds messages, in bytes.
 const maxMessage = 512
 

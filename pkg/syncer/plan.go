@@ -119,8 +119,10 @@ const (
 //	live    current         old           6 Delete it: its UID cannot exist any more
 //	live    current         none          7 CreateNamespace if need be, LookAtRules if it makes pods, Apply; a
 //	                                        finished Job or Pod stays gone
-//	live    current, names  none          7a WriteCopy Pending without it: if the server has made L
-//	        a controller                     observed, there is no Copy any more
+//	live    current, names  none          7a WriteCopy Pending without it: if the server has accepted it,
+//	        a controller                     that is a conflict
+//	live    current, names  any           7b nothing: the server makes L observed
+//	        an accepted one
 //	live    current         ours          8 Apply if something differs, else WriteCopy if that differs; see contest
 //	                                        for what others change below again and again
 //	live    current         ours, with a  8a WriteCopy Pending with the controller: the server makes L
@@ -253,6 +255,8 @@ func (p planner) keep() []Action {
 	switch {
 	case p.copy == copyNone: // 1
 		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
+	case AdoptionAccepted(p.Copy): // 7b
+		return nil
 	case p.physical == physicalForeign: // 5
 		return p.fail(p.inTheWay())
 	case adopter != nil: // 8a

@@ -17,9 +17,13 @@ import (
 )
 
 // Claim is the Copy of an object that says that a controller below has adopted what
-// it records; nil if none does.
+// it records; nil if none does, or if the object says so already.
 func Claim(obj metav1.Object, copies []*placementv1alpha1.Copy) *placementv1alpha1.Copy {
+	targets := stamp.TargetsOf(obj.GetAnnotations())
 	for _, c := range copies {
+		if targets[c.Spec.PhysicalCluster].State == placementv1alpha1.TargetObserved {
+			continue
+		}
 		if c.Spec.Object.UID == obj.GetUID() && c.Status.Controller != nil && c.Status.PhysicalUID != "" && !removed(c) {
 			return c
 		}
@@ -35,15 +39,32 @@ type Adoption struct {
 
 // Adopt decides upon what a Copy claims: the syncer is not believed that the
 // controller, of the kind adopting, adopts such objects.
+//
+//	the claim  the controller, asked now    the object may be   do
+//	made       is gone or does not adopt    any                 nothing
+//	made       adopts                       adopted             accept the claim, then write the object
+//	accepted   any                          adopted             write the object
+//	accepted   any                          not adopted         take the acceptance back
+//
+// Copy and object cannot be written at once. Once the claim is accepted, which is a
+// conflict for a syncer that withdraws it, only a change of the object stops the write of
+// the object: that is a conflict for whoever was about to write it.
 func Adopt(kind workload.Kind, obj metav1.Object, c *placementv1alpha1.Copy, adopting workload.Kind, controller *unstructured.Unstructured) (a Adoption, ok bool) {
-	if controller.GetUID() != c.Status.Controller.UID || !syncer.Adopts(adopting, controller, kind, obj, c.Spec.PhysicalCluster) {
+	target := c.Spec.PhysicalCluster
+	switch {
+	case syncer.AdoptionAccepted(c):
+		ok = syncer.Adoptable(obj, target)
+	case controller != nil:
+		ok = controller.GetUID() == c.Status.Controller.UID && syncer.Adopts(adopting, controller, kind, obj, target)
+	}
+	if !ok {
 		return a, false
 	}
 	yes := true
 	return Adoption{
-		Targets: stamp.Adopted(c.Spec.PhysicalCluster, c.Status.PhysicalUID),
+		Targets: stamp.Adopted(target, c.Status.PhysicalUID),
 		Owners: append(obj.GetOwnerReferences(), metav1.OwnerReference{
-			APIVersion: controller.GetAPIVersion(), Kind: controller.GetKind(), Name: controller.GetName(), UID: controller.GetUID(),
+			APIVersion: adopting.GroupVersion().String(), Kind: adopting.Kind, Name: c.Status.Controller.Name, UID: c.Status.Controller.UID,
 			Controller: &yes, BlockOwnerDeletion: &yes,
 		}),
 	}, true
@@ -63,15 +84,22 @@ func (s *Controller) adopt(ctx context.Context, k key, obj *metav1.PartialObject
 		return nil
 	}
 	controller, err := s.Dynamic.Resource(adopting.GroupVersionResource()).Namespace(k.Object.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		controller = nil
+	case err != nil:
 		return fmt.Errorf("reading the controller: %w", err)
 	}
 	a, ok := Adopt(kind, obj, c, adopting, controller)
-	if !ok {
+	switch accepted := syncer.AdoptionAccepted(c); {
+	case !ok && accepted:
+		return s.answer(ctx, c, syncer.ReasonAdopted)
+	case !ok:
 		return nil
+	case !accepted:
+		if err := s.answer(ctx, c, syncer.ReasonAdoptionAccepted); err != nil {
+			return err
+		}
 	}
 	patch := stamp.Restamp(obj, func(o metav1.Object) {
 		stamp.Set(o, a.Targets)
@@ -81,6 +109,17 @@ func (s *Controller) adopt(ctx context.Context, k key, obj *metav1.PartialObject
 		Patch(ctx, k.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("noting an adoption: %w", err)
+	}
+	return nil
+}
+
+// answer says on the Copy what became of its claim. A Copy that was written since is a
+// conflict, and decided upon anew.
+func (s *Controller) answer(ctx context.Context, c *placementv1alpha1.Copy, reason string) error {
+	answered := c.DeepCopy()
+	answered.Status.Reason = reason
+	if _, err := s.Client.PlacementV1alpha1().Copies(c.Namespace).Update(ctx, answered, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("answering the claim of an adoption: %w", err)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (p *pass) sendCopy(ctx context.Context, c *placementv1alpha1.Copy) (written
 		}
 		return nil, errAgain
 	case apierrors.IsNotFound(err) && before != nil:
-		p.View.WrittenCopies.Forget(p.key, before.UID)
+		p.View.WrittenCopies.Gone(p.key, before.UID)
 		return nil, errAgain
 	case syncer.IsNamespaceGone(err):
 		p.View.DoubtNamespaces()

@@ -67,7 +67,7 @@ func (p *pass) ask(ctx context.Context, uid types.UID) error {
 	c, err := p.Up.Atoll.PlacementV1alpha1().Copies(p.in.Copy.Namespace).Get(ctx, p.in.Copy.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		p.View.WrittenCopies.Forget(p.key, p.in.Copy.UID)
+		p.View.WrittenCopies.Gone(p.key, p.in.Copy.UID)
 		return errAgain
 	case err != nil:
 		return fmt.Errorf("asking the server for the copy: %w", err)

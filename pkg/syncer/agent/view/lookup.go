@@ -112,7 +112,9 @@ func (v *View) CopiesIn(c logicalcluster.Name, namespace string) map[ObjectKey]*
 		if !ok {
 			key = recordedKey(informed) // of a kind that is gone: it is there all the same
 		}
-		all[key], _ = v.WrittenCopies.Newest(key, informed, true)
+		if c, found := v.WrittenCopies.Newest(key, informed, true); found {
+			all[key] = c
+		}
 	}
 	return all
 }
