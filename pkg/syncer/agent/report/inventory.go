@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
@@ -120,7 +118,7 @@ func (i *inventory) look(ctx context.Context) (survey, *syncer.Failure) {
 	defer cancel()
 	answer, err := i.down.Kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {
-		return survey{}, failureOf(err)
+		return survey{}, syncer.ContactFailure(err)
 	}
 	var v version.Info
 	if err := decodeVersion(answer, &v); err != nil {
@@ -129,7 +127,7 @@ func (i *inventory) look(ctx context.Context) (survey, *syncer.Failure) {
 	s := survey{version: v.GitVersion}
 	if time.Since(i.servedAt) > apisTTL {
 		if i.served, err = i.apis(); err != nil {
-			return survey{}, failureOf(err)
+			return survey{}, syncer.ContactFailure(err)
 		}
 		i.servedAt = time.Now()
 	}
@@ -270,23 +268,4 @@ func sameResources(a, b corev1.ResourceList) bool {
 		}
 	}
 	return true
-}
-
-// failureOf says in a sentence why the physical cluster cannot be worked with,
-// without anything secret of the kubeconfig.
-func failureOf(err error) *syncer.Failure {
-	var status apierrors.APIStatus
-	switch {
-	case apierrors.IsUnauthorized(err):
-		return &syncer.Failure{Reason: fleetv1alpha1.ReasonForbidden, Message: "the physical cluster does not accept the credentials"}
-	case apierrors.IsForbidden(err):
-		return &syncer.Failure{Reason: fleetv1alpha1.ReasonForbidden, Message: "the credentials do not permit what a syncer does"}
-	case errors.As(err, &status):
-		return &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: fmt.Sprintf("the physical cluster answers with %d %s", status.Status().Code, status.Status().Reason)}
-	}
-	text := err.Error()
-	if _, cause, ok := strings.Cut(text, "\": "); ok { // Get "https://...": cause
-		text = cause
-	}
-	return &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: "the physical cluster cannot be reached: " + text}
 }

@@ -1,9 +1,6 @@
 package report
 
 import (
-	"errors"
-	"net/url"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,23 +100,5 @@ func TestOfAPodOnlyWhatItRequestsIsKept(t *testing.T) {
 	}
 	if _, err := requestsOnly(&corev1.Node{}); err == nil {
 		t.Error("a Node is taken for a Pod")
-	}
-}
-
-func TestAPhysicalClusterThatCannotBeWorkedWithIsExplainedWithoutSecrets(t *testing.T) {
-	nodes := corev1.Resource("nodes")
-	for name, c := range map[string]struct {
-		err             error
-		reason, message string
-	}{
-		"credentials": {apierrors.NewUnauthorized("token abc"), fleetv1alpha1.ReasonForbidden, "does not accept the credentials"},
-		"permissions": {apierrors.NewForbidden(nodes, "", errors.New("no")), fleetv1alpha1.ReasonForbidden, "do not permit"},
-		"an answer":   {apierrors.NewServiceUnavailable("x"), fleetv1alpha1.ReasonUnreachable, "answers with 503"},
-		"no answer":   {&url.Error{Op: "Get", URL: "https://user:secret@east", Err: errors.New("connection refused")}, fleetv1alpha1.ReasonUnreachable, "cannot be reached: connection refused"},
-	} {
-		got := failureOf(c.err)
-		if got.Reason != c.reason || !strings.Contains(got.Message, c.message) || strings.Contains(got.Message, "secret") || strings.Contains(got.Message, "abc") {
-			t.Errorf("%s: %s: %s", name, got.Reason, got.Message)
-		}
 	}
 }

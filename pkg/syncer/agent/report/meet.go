@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -30,7 +29,7 @@ func (r *Reporter) identify(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 	}
 	uid, _, err := r.gate.Ask(ctx)
 	if err != nil {
-		return syncer.Identify(contact), unidentified(err)
+		return syncer.Identify(contact), syncer.IdentityFailure(err)
 	}
 	contact.Seen = uid
 	other, lost := r.gate.Noticed()
@@ -40,7 +39,7 @@ func (r *Reporter) identify(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 	if lost || !pc.Status.Identity.Populated || pc.Status.Identity.Emptied != nil {
 		if contact.Namespaces, err = r.gate.Namespaces(ctx, pc.Status.ControlPlane); err != nil {
 			contact.Seen = ""
-			return syncer.Identify(contact), failureOf(err)
+			return syncer.Identify(contact), syncer.ContactFailure(err)
 		}
 		contact.Expected = r.gate.Count()
 	}
@@ -49,17 +48,6 @@ func (r *Reporter) identify(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 		return who, nil
 	}
 	return who, &syncer.Failure{Reason: string(who.Verdict), Message: who.Message}
-}
-
-// unidentified says why nobody knows who the physical cluster is.
-func unidentified(err error) *syncer.Failure {
-	switch {
-	case apierrors.IsForbidden(err):
-		return &syncer.Failure{Reason: fleetv1alpha1.ReasonForbidden, Message: "the credentials do not permit to get the namespace kube-system, whose UID says which cluster this is"}
-	case apierrors.IsNotFound(err):
-		return &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: "the physical cluster has no namespace kube-system, whose UID says which cluster it is"}
-	}
-	return failureOf(err)
 }
 
 // admit opens the gate for the cluster that is meant, and closes it before any other;

@@ -297,27 +297,8 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 func (r *Reporter) conditions(generation int64) []metav1.Condition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ready := metav1.Condition{
-		Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: generation,
-		Reason: fleetv1alpha1.ReasonHeartbeat, Message: "the physical cluster answers",
-	}
-	if r.failure != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, r.failure.Reason, r.failure.Message
-	}
-	if r.world.Forgotten {
-		return []metav1.Condition{ready} // the server says that nothing is synced
-	}
-	syncing := metav1.Condition{
-		Type: fleetv1alpha1.ConditionSyncing, Status: metav1.ConditionFalse, ObservedGeneration: generation,
-		Reason: "Starting", Message: "the watches are not complete yet",
-	}
-	if r.world.Identity == "" {
-		syncing.Reason, syncing.Message = fleetv1alpha1.ReasonIdentifying, "nothing is synced before the physical cluster is known to be the one that is meant"
-	} else if r.isSyncing {
-		syncing.Status, syncing.Reason, syncing.Message = metav1.ConditionTrue, "Watching", "all watches are held"
-	}
-	if n := r.strays.Undecided; n > 0 {
-		syncing.Message += fmt.Sprintf("; %d objects there have neither an object nor a record here and wait for an order, see kubectl get orphans", n)
-	}
-	return []metav1.Condition{ready, syncing}
+	return syncer.Readiness{
+		Failure: r.failure, Identified: r.world.Identity != "", Forgotten: r.world.Forgotten,
+		Watching: r.isSyncing, Undecided: r.strays.Undecided,
+	}.Conditions(generation)
 }
