@@ -25,6 +25,10 @@ lab_register
 for name in "${physical_clusters[@]}"; do
   on "$name" apply -f - >/dev/null <<<'{"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "offered"}, "handler": "test-handler"}'
 done
+# One tenant is judged by what stock clusters let all their users do.
+for name in "${physical_clusters[@]}"; do
+  as_admin patch physicalcluster "$name" --type=merge --patch-file config/samples/tenancy-trusted.yaml >/dev/null
+done
 rm -rf "$report"
 "$lab/judge" -suite bin/e2e.test -kubectl "$kubectl" -kubeconfig "$lab/demo.kubeconfig" -report "$report" "$@"
 say "Reports: .conformance/report/conformance.json and conformance.xml"

@@ -3,7 +3,7 @@
 // each type whether it goes down as it is, is mapped, is stripped, or is refused.
 //
 // Whoever admits an object and whoever carries it down ask the same table, so
-// what a user is told is what happens.
+// what a user hears is what happens.
 //
 // Pure: no I/O. Objects are the unstructured maps of apimachinery.
 package boundary

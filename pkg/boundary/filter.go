@@ -1,12 +1,13 @@
 package boundary
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Passage is who wants to send an object where.
@@ -15,6 +16,9 @@ type Passage struct {
 	Permits Permits
 	// Tenant is the value of TenantLabel on the namespaces of the logical cluster.
 	Tenant string
+	// Asked says that the object has what its user asked for, and nothing yet that
+	// servers and schedulers write into it.
+	Asked bool
 }
 
 // Finding is something of an object that does not go down as it is.
@@ -32,21 +36,44 @@ func (f Finding) String() string { return f.Field + ": " + f.Why }
 
 // Refusals are the findings for which an object is refused.
 func Refusals(findings []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Verdict != Refused })
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Verdict != Refused && f.Verdict != Judged })
 }
 
 // Filter leaves of obj what may go down, and says what it took off or changed, in
-// the order of the fields. obj is changed. An object of a kind that has no row in
-// the table, or with something refused, must not go down at all.
-func Filter(gvk schema.GroupVersionKind, obj map[string]any, p Passage) []Finding {
-	s := structures[gvk]
-	if s == nil {
-		return []Finding{{Field: "kind", Verdict: Refused, Why: fmt.Sprintf("%s has no copies on physical clusters", gvk.GroupKind())}}
+// the order of the fields. obj is changed. An object with something refused must not
+// go down at all.
+//
+// Of a kind that has no rows in the table, as one that comes from elsewhere than
+// Kubernetes, only what it says of itself is known: its templates of pods and claims.
+func Filter(kind workload.Kind, obj map[string]any, p Passage) []Finding {
+	f := &filter{Passage: p, kind: kind.GroupKind()}
+	if s := structures[kind.GroupVersionKind]; s != nil {
+		f.structure(s, obj, nil)
+	} else {
+		f.unknown(kind, obj)
 	}
-	f := &filter{Passage: p, kind: gvk.GroupKind()}
-	f.structure(s, obj, nil, "apiVersion", "kind")
+	f.podSecurity(kind, obj)
 	return f.findings
 }
+
+// unknown filters an object of a kind without rows.
+func (f *filter) unknown(kind workload.Kind, obj map[string]any) {
+	if metadata, ok := obj["metadata"]; ok {
+		f.metadata(metadata, field.NewPath("metadata"))
+	}
+	if len(kind.PodTemplate) > 0 {
+		for _, t := range workload.PodTemplates(kind, obj) {
+			f.structure(podTemplate, t, path(kind.PodTemplate))
+		}
+	}
+	if len(kind.VolumeClaims) > 0 {
+		for i, claim := range workload.VolumeClaims(kind, obj) {
+			f.structure(structures[claimKind], claim, path(kind.VolumeClaims).Index(i))
+		}
+	}
+}
+
+func path(names []string) *field.Path { return field.NewPath(names[0], names[1:]...) }
 
 // filter is one pass over one object.
 type filter struct {
@@ -60,9 +87,9 @@ func (f *filter) find(at *field.Path, verdict Verdict, why string) {
 }
 
 // structure filters the fields of a struct.
-func (f *filter) structure(s *structure, value map[string]any, at *field.Path, ignored ...string) {
+func (f *filter) structure(s *structure, value map[string]any, at *field.Path) {
 	for _, name := range slices.Sorted(maps.Keys(value)) {
-		if slices.Contains(ignored, name) {
+		if s.typed && (name == "apiVersion" || name == "kind") {
 			continue
 		}
 		m, known := s.fields[name]
@@ -82,16 +109,16 @@ func (f *filter) structure(s *structure, value map[string]any, at *field.Path, i
 
 // member decides about one field. What is not set passes: it names nothing.
 func (f *filter) member(m member, value any, parent map[string]any, at *field.Path) (out any, keep bool) {
+	h := handlers[m.name]
 	switch {
-	case m.verdict == Own:
+	case m.verdict == Own && h == nil:
 		return nil, false
 	case m.verdict == Metadata:
 		f.metadata(value, at)
 		return value, true
 	case unset(value):
-		return value, true
-	}
-	if h := handlers[m.name]; h != nil {
+		return value, m.verdict != Own
+	case h != nil:
 		if out, keep = h(f, m, value, parent, at); keep {
 			f.parts(m, out, at)
 		}
@@ -115,7 +142,7 @@ func (f *filter) parts(m member, value any, at *field.Path) {
 		f.structure(m.part, v, at)
 	case []any:
 		for i, item := range v {
-			if e, ok := item.(map[string]any); ok {
+			if e, ok := item.(map[string]any); ok && !IsTokenVolume(e) {
 				f.structure(m.part, e, at.Index(i))
 			}
 		}

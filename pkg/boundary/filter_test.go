@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func parseObject(t *testing.T, text string) *unstructured.Unstructured {
@@ -17,6 +20,15 @@ func parseObject(t *testing.T, text string) *unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	return obj
+}
+
+// kindOf is the kind as the catalog has it.
+func kindOf(obj *unstructured.Unstructured) workload.Kind {
+	kind, ok := workload.Builtin().ByKind(obj.GroupVersionKind().GroupKind())
+	if !ok {
+		kind.GroupVersionKind = obj.GroupVersionKind()
+	}
+	return kind
 }
 
 // podOf is a Deployment with lines in the spec of its pods.
@@ -51,7 +63,7 @@ func TestWhatAnAttackerSendsDoesNotGoDown(t *testing.T) {
 			pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key", Refused,
 			Permits{NodeLabels: []string{"pool"}}},
 		"a port of the node": {podOf("initContainers: [{name: x, ports: [{containerPort: 80, hostPort: 10250}]}]"), pod + "initContainers[0].ports[0].hostPort", Refused,
-			Permits{HostPorts: []PortRange{{10250, 10250}}}},
+			Permits{HostPorts: []fleetv1alpha1.PortRange{{First: 10250, Last: 10250}}}},
 		"a volume of somebody by NFS": {podOf("volumes: [{name: x, nfs: {server: nfs, path: /}}]"), pod + "volumes[0].nfs", Refused, Permits{Volumes: []string{"nfs"}}},
 		"a volume of somebody by an ephemeral claim": {podOf("volumes: [{name: x, ephemeral: {volumeClaimTemplate: {spec: {volumeName: theirs}}}}]"),
 			pod + "volumes[0].ephemeral.volumeClaimTemplate.spec.volumeName", Refused, Permits{StaticVolumes: true}},
@@ -62,8 +74,14 @@ func TestWhatAnAttackerSendsDoesNotGoDown(t *testing.T) {
 			Permits{ExternalIPs: []string{"192.0.2.1"}}},
 		"an address at the load balancer": {object("Service", "v1", "spec: {loadBalancerIP: 192.0.2.1}"), "spec.loadBalancerIP", Refused,
 			Permits{LoadBalancerIPs: []string{"192.0.2.1"}}},
-		"a label that Pod Security believes": {object("Namespace", "v1", "metadata: {labels: {pod-security.kubernetes.io/enforce: privileged}}"),
-			"metadata.labels[pod-security.kubernetes.io/enforce]", Stripped, Permits{NamespaceLabels: []string{"pod-security.kubernetes.io/"}}},
+		"a label that a mesh believes": {object("Namespace", "v1", "metadata: {labels: {istio-injection: enabled}}"), "metadata.labels[istio-injection]", Stripped,
+			Permits{NamespaceLabels: []string{"istio-injection"}}},
+		"a privileged container": {podOf("initContainers: [{name: x, securityContext: {privileged: true}}]"), "spec.template.spec", Judged,
+			Permits{PodSecurity: fleetv1alpha1.PodSecurityPrivileged}},
+		"namespaces of the host": {podOf("hostNetwork: true", "hostPID: true", "hostIPC: true"), "spec.template.spec", Judged,
+			Permits{PodSecurity: fleetv1alpha1.PodSecurityPrivileged}},
+		"a folder of the host": {podOf("volumes: [{name: x, hostPath: {path: /}}]"), "spec.template.spec", Judged,
+			Permits{PodSecurity: fleetv1alpha1.PodSecurityPrivileged}},
 		"an annotation that a scheduler believes": {object("Namespace", "v1", "metadata: {annotations: {scheduler.alpha.kubernetes.io/node-selector: pool=finance}}"),
 			"metadata.annotations[scheduler.alpha.kubernetes.io/node-selector]", Stripped, Permits{Annotations: []string{"scheduler.alpha.kubernetes.io/"}}},
 		"an annotation that somebody may believe": {object("Namespace", "v1", "metadata: {annotations: {team: finance}}"), "metadata.annotations[team]", Stripped,
@@ -74,12 +92,12 @@ func TestWhatAnAttackerSendsDoesNotGoDown(t *testing.T) {
 			"spec.template.metadata.annotations[iam.amazonaws.com/role]", Stripped, Permits{Annotations: []string{"iam.amazonaws.com/"}}},
 	} {
 		obj := parseObject(t, c.object)
-		findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{})
+		findings := Filter(kindOf(obj), obj.Object, Passage{})
 		if len(findings) != 1 || findings[0].Field != c.path || findings[0].Verdict != c.verdict || findings[0].Why == "" {
 			t.Errorf("%s: %v, want %s %s", name, findings, c.verdict, c.path)
 		}
 		obj = parseObject(t, c.object)
-		if findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{Permits: c.permits}); len(findings) != 0 {
+		if findings := Filter(kindOf(obj), obj.Object, Passage{Permits: c.permits}); len(findings) != 0 {
 			t.Errorf("%s: permitted, but: %v", name, findings)
 		}
 		if diff := cmp.Diff(parseObject(t, c.object).Object, obj.Object); diff != "" {
@@ -100,10 +118,13 @@ func TestWhatNobodyPermits(t *testing.T) {
 		"a Service by its search path":   {object("Service", "v1", "spec: {externalName: kubernetes.default}"), "spec.externalName"},
 		"an object of another namespace": {object("PersistentVolumeClaim", "v1", "spec: {dataSourceRef: {kind: X, name: y, namespace: theirs}}"), "spec.dataSourceRef.namespace"},
 		"a field that came later":        {podOf("newField: {x: y}"), "spec.template.spec.newField"},
-		"a kind that has no copies":      {object("Node", "v1"), "kind"},
+		"a node for pods of a template":  {podOf("nodeName: node-1"), "spec.template.spec.nodeName"},
+		"a finalizer on pods":            {podOf("schedulerName: default-scheduler") + "\n    metadata: {finalizers: [x/y]}", "spec.template.metadata.finalizers"},
+		"the level of its namespace":     {object("Namespace", "v1", "metadata: {labels: {pod-security.kubernetes.io/enforce: privileged}}"), "metadata.labels[pod-security.kubernetes.io/enforce]"},
+		"a secret of somebody":           {object("Ingress", "networking.k8s.io/v1", "metadata: {annotations: {nginx.ingress.kubernetes.io/auth-secret: theirs/s}}"), "metadata.annotations[nginx.ingress.kubernetes.io/auth-secret]"},
 	} {
 		obj := parseObject(t, c.object)
-		findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{})
+		findings := Filter(kindOf(obj), obj.Object, Passage{})
 		if len(findings) != 1 || findings[0].Field != c.want || findings[0].Why == "" {
 			t.Errorf("%s: %v, want something about %s", name, findings, c.want)
 		}
@@ -119,14 +140,14 @@ func TestWhatEverybodyDoesPasses(t *testing.T) {
 			"volumes: [{name: c, configMap: {name: c}}, {name: e, emptyDir: {}}, {name: p, persistentVolumeClaim: {claimName: p}}, {name: t, projected: {sources: [{secret: {name: s}}]}}]",
 			"topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]"),
 		object("Service", "v1", "spec: {ports: [{port: 80, targetPort: http}], selector: {app: web}, externalName: db.example.com, type: LoadBalancer}"),
-		object("Ingress", "networking.k8s.io/v1", "metadata: {annotations: {nginx.ingress.kubernetes.io/rewrite-target: /}}",
+		object("Ingress", "networking.k8s.io/v1", "metadata: {annotations: {nginx.ingress.kubernetes.io/rewrite-target: /, kubernetes.io/ingress.class: nginx, nginx.ingress.kubernetes.io/auth-secret: s}}",
 			"spec: {ingressClassName: nginx, tls: [{hosts: [h], secretName: s}], rules: [{host: h, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}"),
 		object("NetworkPolicy", "networking.k8s.io/v1", "spec: {podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: 192.0.2.0/24}}]}], policyTypes: [Ingress]}"),
 		object("PersistentVolumeClaim", "v1", "spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"),
 		object("Secret", "v1", "type: Opaque", "data: {a: YQ==}"),
 	} {
 		obj := parseObject(t, text)
-		if findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{}); len(findings) != 0 {
+		if findings := Filter(kindOf(obj), obj.Object, Passage{}); len(findings) != 0 {
 			t.Errorf("%s: %v", text, findings)
 		}
 		if diff := cmp.Diff(parseObject(t, text).Object, obj.Object); diff != "" {
@@ -137,7 +158,7 @@ func TestWhatEverybodyDoesPasses(t *testing.T) {
 
 func TestARefusalIsAmongTheFindings(t *testing.T) {
 	obj := parseObject(t, podOf("schedulerName: theirs", "nodeSelector: {pool: finance}"))
-	findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{})
+	findings := Filter(kindOf(obj), obj.Object, Passage{})
 	if len(findings) != 2 {
 		t.Errorf("%v", findings)
 	}
@@ -149,7 +170,7 @@ func TestARefusalIsAmongTheFindings(t *testing.T) {
 
 func TestClassesAreMapped(t *testing.T) {
 	obj := parseObject(t, podOf("priorityClassName: high", "preemptionPolicy: PreemptLowerPriority"))
-	findings := Filter(obj.GroupVersionKind(), obj.Object, Passage{Permits: Permits{PriorityClasses: map[string]string{"*": "tenants"}}})
+	findings := Filter(kindOf(obj), obj.Object, Passage{Permits: Permits{PriorityClasses: map[string]string{"*": "tenants"}}})
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
 	if len(findings) != 1 || findings[0].Verdict != Mapped || spec["priorityClassName"] != "tenants" || spec["preemptionPolicy"] != nil {
 		t.Errorf("%v: %v", findings, spec)
@@ -166,11 +187,11 @@ func FuzzFilter(f *testing.F) {
 		if obj.UnmarshalJSON(data) != nil {
 			return
 		}
-		Filter(obj.GroupVersionKind(), obj.Object, Passage{})
+		Filter(kindOf(obj), obj.Object, Passage{})
 		left := runtime.DeepCopyJSON(obj.Object)
-		for _, finding := range Filter(obj.GroupVersionKind(), obj.Object, Passage{}) {
+		for _, finding := range Filter(kindOf(obj), obj.Object, Passage{}) {
 			// Selectors are made anew in each pass.
-			if structures[obj.GroupVersionKind()] != nil && finding.Verdict != Mapped {
+			if finding.Verdict != Mapped && finding.Verdict != Judged {
 				t.Errorf("a second look: %v in %v", finding, left)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
 // handler decides about a set field that the table does not decide alone. It
@@ -23,10 +25,11 @@ func init() {
 		}),
 		"core/v1 PodSpec.priorityClassName":                 priorityClass,
 		"core/v1 PodSpec.preemptionPolicy":                  preemptionPolicy,
+		"core/v1 PodSpec.nodeName":                          nodeName,
 		"core/v1 PodSpec.nodeSelector":                      nodeSelector,
 		"core/v1 PodSpec.tolerations":                       tolerations,
-		"core/v1 NodeSelectorRequirement.key":               unless(func(f *filter, v any) bool { return permittedKey(str(v), nodeLabels, f.Permits.NodeLabels) }),
-		"core/v1 ContainerPort.hostPort":                    unless(func(f *filter, v any) bool { return f.Permits.hostPort(number(v)) }),
+		"core/v1 NodeSelectorRequirement.key":               unless(func(f *filter, v any) bool { return fleetv1alpha1.PermitsKey(str(v), nodeLabels, f.Permits.NodeLabels) }),
+		"core/v1 ContainerPort.hostPort":                    unless(func(f *filter, v any) bool { return fleetv1alpha1.PermitsPort(number(v), f.Permits.HostPorts) }),
 		"core/v1 ContainerPort.hostIP":                      hostIP,
 		"core/v1 ProjectedVolumeSource.sources":             projections,
 		"core/v1 PodAffinityTerm.namespaces":                termNamespaces,
@@ -34,18 +37,18 @@ func init() {
 		"networking/v1 NetworkPolicyPeer.namespaceSelector": namespaceSelector,
 		"core/v1 PersistentVolumeClaimSpec.volumeName":      unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
 		"core/v1 PersistentVolumeClaimSpec.selector":        unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
+		"core/v1 ServiceSpec.clusterIP":                     headless,
+		"core/v1 ServiceSpec.clusterIPs":                    headless,
+		"core/v1 ServicePort.nodePort":                      nodePort,
+		"batch/v1 JobSpec.selector":                         manualSelector,
 		"core/v1 ServiceSpec.externalIPs":                   unless(func(f *filter, v any) bool { return allNamed(f.Permits.ExternalIPs, v) }),
 		"core/v1 ServiceSpec.loadBalancerIP":                unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerIPs, v) }),
 		"core/v1 ServiceSpec.loadBalancerClass":             unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerClasses, v) }),
 		"core/v1 ServiceSpec.externalName":                  unless(func(_ *filter, v any) bool { return !inCluster(str(v)) }),
-		"networking/v1 IngressSpec.ingressClassName": unless(func(f *filter, v any) bool {
-			return len(f.Permits.IngressClasses) == 0 || named(f.Permits.IngressClasses, v)
-		}),
+		"networking/v1 IngressSpec.ingressClassName":        unless(func(f *filter, v any) bool { return f.ingressClass(str(v)) }),
 	}
-	for name, r := range rows["core/v1 VolumeSource"] {
-		if r.verdict == Refused {
-			handlers["core/v1 VolumeSource."+name] = unless(func(f *filter, _ any) bool { return slices.Contains(f.Permits.Volumes, name) })
-		}
+	for _, name := range VolumeTypes() {
+		handlers["core/v1 VolumeSource."+name] = unless(func(f *filter, _ any) bool { return slices.Contains(f.Permits.Volumes, name) })
 	}
 }
 
@@ -59,6 +62,31 @@ func unless(permitted func(f *filter, value any) bool) handler {
 		f.find(at, m.verdict, m.why)
 		return nil, false
 	}
+}
+
+// headless keeps that a Service has no address of its own.
+func headless(_ *filter, _ member, value any, _ map[string]any, _ *field.Path) (any, bool) {
+	list, _ := value.([]any)
+	return value, value == "None" || len(list) == 1 && list[0] == "None"
+}
+
+// nodePort goes down where the physical cluster lets Services ask for it. The server
+// of the logical cluster chooses one for each port, so that only of a Service that is
+// being made it is known that its user asks.
+func nodePort(f *filter, _ member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	if fleetv1alpha1.PermitsPort(number(value), f.Permits.NodePorts) {
+		return value, true
+	}
+	if f.Asked {
+		f.find(at, Stripped, "the physical cluster chooses the port of its nodes itself")
+	}
+	return nil, false
+}
+
+// manualSelector: the one that the server made names the UID that the Job has there.
+func manualSelector(_ *filter, _ member, value any, parent map[string]any, _ *field.Path) (any, bool) {
+	manual, _ := parent["manualSelector"].(bool)
+	return value, manual
 }
 
 func named(permitted []string, value any) bool { return slices.Contains(permitted, str(value)) }

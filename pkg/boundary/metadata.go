@@ -1,11 +1,16 @@
 package boundary
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	psa "k8s.io/pod-security-admission/api"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 // Controllers of physical clusters act on annotations, and on labels of
@@ -50,44 +55,98 @@ const (
 	whyNamespaceLabel = "is set on namespaces of the physical cluster by its admins only"
 )
 
-// metadata filters labels and annotations. What else metadata has is of the
-// logical cluster, and its own concern.
+// metadata filters labels and annotations. What else the metadata of an object itself
+// has is of the logical cluster, and its own concern.
 func (f *filter) metadata(value any, at *field.Path) {
 	metadata, _ := value.(map[string]any)
 	root := at.String() == "metadata"
 	switch {
 	case root && f.kind.Kind == "Namespace":
-		f.keys(metadata, "labels", at, whyNamespaceLabel, func(key string) bool { return permittedKey(key, f.Permits.NamespaceLabels) })
+		f.podSecurityLabels(metadata, at)
+		f.keys(metadata, "labels", at, whyNamespaceLabel, func(key string, _ any) bool {
+			return fleetv1alpha1.PermitsKey(key, f.Permits.NamespaceLabels)
+		})
 		f.keys(metadata, "annotations", at, whyAnnotation, f.describes)
 	case root && (f.kind.Kind == "Service" || f.kind.Kind == "PersistentVolumeClaim"):
 		f.keys(metadata, "annotations", at, whyAnnotation, f.describes)
 	case root && f.kind.Kind == "Ingress":
-		f.keys(metadata, "annotations", at, whyAnnotation, func(key string) bool { return f.describes(key) || permittedKey(key, routing) })
+		f.keys(metadata, "annotations", at, whyAnnotation, func(key string, value any) bool {
+			return f.describes(key, value) || fleetv1alpha1.PermitsKey(key, routing) || f.ingressAnnotation(key, str(value))
+		})
 	default:
 		f.keys(metadata, "annotations", at, whyAnnotation, f.unbelieved)
 		f.keys(metadata, "labels", at, whyAnnotation, f.unbelieved)
 	}
+	if !root {
+		f.template(metadata, at)
+	}
 }
 
-func (f *filter) describes(key string) bool {
-	return permittedKey(key, harmless, f.Permits.Annotations)
+// template takes off the metadata of a template what would hold the objects that
+// controllers make of it, or give them to others.
+func (f *filter) template(metadata map[string]any, at *field.Path) {
+	for _, name := range []string{"finalizers", "ownerReferences"} {
+		if !unset(metadata[name]) {
+			f.find(at.Child(name), Stripped, "is not carried in templates")
+		}
+		delete(metadata, name)
+	}
 }
 
-func (f *filter) unbelieved(key string) bool {
+// podSecurityLabels are never those of a tenant on a physical namespace; see
+// Passage.NamespaceLabels. What the labels for warnings ask for is done in the
+// logical cluster.
+func (f *filter) podSecurityLabels(metadata map[string]any, at *field.Path) {
+	labels, _ := metadata["labels"].(map[string]any)
+	if asked := fleetv1alpha1.PodSecurityLevel(str(labels[psa.EnforceLevelLabel])); asked != "" {
+		if level := f.Permits.Level(); level.Stricter(asked) != asked {
+			f.find(at.Child("labels").Key(psa.EnforceLevelLabel), Mapped,
+				fmt.Sprintf("is %s on the physical cluster: tenants may only be stricter", level))
+		}
+	}
+	maps.DeleteFunc(labels, func(key string, _ any) bool { return strings.HasPrefix(key, podSecurityDomain) })
+}
+
+const podSecurityDomain = "pod-security.kubernetes.io/"
+
+// ingressAnnotation: what names an object of its own namespace, or a class that may
+// be named.
+func (f *filter) ingressAnnotation(key, value string) bool {
+	switch key {
+	case "kubernetes.io/ingress.class":
+		return f.ingressClass(value)
+	case "nginx.ingress.kubernetes.io/auth-secret", "nginx.ingress.kubernetes.io/auth-tls-secret", "nginx.ingress.kubernetes.io/proxy-ssl-secret":
+		return !strings.Contains(value, "/")
+	}
+	return false
+}
+
+func (f *filter) ingressClass(name string) bool {
+	return len(f.Permits.IngressClasses) == 0 || slices.Contains(f.Permits.IngressClasses, name)
+}
+
+func (f *filter) describes(key string, _ any) bool {
+	return fleetv1alpha1.PermitsKey(key, harmless, f.Permits.Annotations)
+}
+
+func (f *filter) unbelieved(key string, _ any) bool {
+	if placementv1alpha1.IsSystemKey(key) {
+		return false // a mark that nobody but the syncer makes
+	}
 	return !slices.ContainsFunc(believed, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) ||
-		permittedKey(key, f.Permits.Annotations)
+		fleetv1alpha1.PermitsKey(key, f.Permits.Annotations)
 }
 
 // keys takes those off that are not permitted. Nobody hears of keys that the
 // system, a client or a controller keeps for itself.
-func (f *filter) keys(metadata map[string]any, name string, at *field.Path, why string, permitted func(key string) bool) {
+func (f *filter) keys(metadata map[string]any, name string, at *field.Path, why string, permitted func(key string, value any) bool) {
 	entries, _ := metadata[name].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		if permitted(key) {
+		if permitted(key, entries[key]) {
 			continue
 		}
 		delete(entries, key)
-		if !silent(key) {
+		if !silent(key) && (name != "labels" || why != whyNamespaceLabel || !fleetv1alpha1.PermitsKey(key, harmless)) {
 			f.find(at.Child(name).Key(key), Stripped, why)
 		}
 	}
@@ -96,6 +155,6 @@ func (f *filter) keys(metadata map[string]any, name string, at *field.Path, why 
 // silent are keys that users do not write themselves.
 func silent(key string) bool {
 	return key == "kubernetes.io/metadata.name" || key == "kubectl.kubernetes.io/last-applied-configuration" ||
-		key == "kcp.io/cluster" || strings.HasPrefix(key, "pv.kubernetes.io/") || strings.HasPrefix(key, "volume.kubernetes.io/") ||
-		strings.HasPrefix(key, "volume.beta.kubernetes.io/") || strings.Contains(key, "atoll.dev/")
+		strings.HasPrefix(key, "pv.kubernetes.io/") || strings.HasPrefix(key, "volume.kubernetes.io/") ||
+		strings.HasPrefix(key, "volume.beta.kubernetes.io/") || placementv1alpha1.IsSystemKey(key) || key == placementv1alpha1.PhysicalClusterAnnotation
 }

@@ -3,14 +3,17 @@ package boundary
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
 // priorityClass names the class of the physical cluster. Without one the pods get
 // what that cluster gives to pods that ask for nothing.
 func priorityClass(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
-	switch class := f.Permits.priorityClass(str(value)); class {
+	switch class := f.Permits.PriorityClass(str(value)); class {
 	case str(value):
 		return value, true
 	case "":
@@ -23,12 +26,32 @@ func priorityClass(f *filter, m member, value any, _ map[string]any, at *field.P
 }
 
 // preemptionPolicy belongs to the class. The usual one is put on every pod that
-// has a class, so nobody is told about it.
+// has a class, so nobody hears about it.
 func preemptionPolicy(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
 	if value != "PreemptLowerPriority" {
 		f.find(at, m.verdict, m.why)
 	}
 	return nil, false
+}
+
+// nodeName is written by schedulers on Pods that are there, and comes from the
+// physical cluster. In a template, and on a new Pod, it is the user's.
+func nodeName(f *filter, _ member, _ any, _ map[string]any, at *field.Path) (any, bool) {
+	if f.kind.Kind != "Pod" || f.Asked {
+		f.find(at, Refused, "names a node of a physical cluster; select nodes by labels")
+	}
+	return nil, false
+}
+
+// tokenVolumePrefix is how the ServiceAccount admission names the volume that it adds
+// to pods.
+const tokenVolumePrefix = "kube-api-access-"
+
+// IsTokenVolume says that a volume is the one that admission adds for a token. Who
+// carries pods down takes it off, and nobody asked for it.
+func IsTokenVolume(volume any) bool {
+	v, _ := volume.(map[string]any)
+	return strings.HasPrefix(str(v["name"]), tokenVolumePrefix) && v["projected"] != nil
 }
 
 // nodeSelector is refused for the first key that tenants may not name: without it
@@ -37,7 +60,7 @@ func nodeSelector(f *filter, m member, value any, _ map[string]any, at *field.Pa
 	selector, _ := value.(map[string]any)
 	refused := false
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
-		if !permittedKey(key, nodeLabels, f.Permits.NodeLabels) {
+		if !fleetv1alpha1.PermitsKey(key, nodeLabels, f.Permits.NodeLabels) {
 			f.find(at.Key(key), m.verdict, m.why)
 			refused = true
 		}
@@ -48,12 +71,13 @@ func nodeSelector(f *filter, m member, value any, _ map[string]any, at *field.Pa
 // tolerations keeps those of taints that tenants may tolerate. One without a key
 // tolerates every taint, and stays if all may be.
 func tolerations(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	all := slices.Contains(f.Permits.Taints, fleetv1alpha1.All)
 	list, _ := value.([]any)
 	kept := make([]any, 0, len(list))
 	for i, item := range list {
 		t, _ := item.(map[string]any)
 		switch key := str(t["key"]); {
-		case key != "" && permittedKey(key, ordinaryTaints, f.Permits.Taints), key == "" && slices.Contains(f.Permits.Taints, "*"):
+		case all, key != "" && fleetv1alpha1.PermitsKey(key, ordinaryTaints, f.Permits.Taints):
 			kept = append(kept, item)
 		default:
 			f.find(at.Index(i), Stripped, "tolerates taints that the physical cluster does not let tenants tolerate")
@@ -67,7 +91,7 @@ func hostIP(f *filter, m member, value any, parent map[string]any, at *field.Pat
 	switch port := number(parent["hostPort"]); {
 	case port == 0:
 		return nil, false
-	case f.Permits.hostPort(port):
+	case fleetv1alpha1.PermitsPort(port, f.Permits.HostPorts):
 		return value, true
 	}
 	f.find(at, m.verdict, m.why)

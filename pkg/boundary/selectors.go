@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	psa "k8s.io/pod-security-admission/api"
 )
 
 // Labels on physical namespaces, by which selectors of a logical cluster find its
@@ -27,10 +28,11 @@ const (
 // Tenant is the value of TenantLabel for a logical cluster of a control plane.
 func Tenant(controlPlane, cluster string) string { return shortHash(controlPlane + "\x00" + cluster) }
 
-// NamespaceLabels are the labels of the physical namespace by which selectors of
-// the tenant find it, made of those of the Namespace in the logical cluster.
-func NamespaceLabels(tenant, name string, labels map[string]string) map[string]string {
-	out := map[string]string{TenantLabel: tenant}
+// NamespaceLabels are the labels of ours on a physical namespace: those by which
+// selectors of the tenant find it, made of those of the Namespace in the logical
+// cluster, and the Pod Security level that holds in it.
+func (p Passage) NamespaceLabels(name string, labels map[string]string) map[string]string {
+	out := map[string]string{TenantLabel: p.Tenant, psa.EnforceLevelLabel: string(namespaceLevel(p.Permits, labels))}
 	for key, value := range labels {
 		out[selectableKey(key)] = value
 	}

@@ -1,12 +1,14 @@
 package boundary
 
 import (
-	"maps"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
 // TestSelectorsFindTheSameNamespacesBelowAsAbove: those of the logical cluster
@@ -30,15 +32,15 @@ func TestSelectorsFindTheSameNamespacesBelowAsAbove(t *testing.T) {
 	for _, text := range selectors {
 		policy := parseObject(t, object("NetworkPolicy", "networking.k8s.io/v1", "spec: {ingress: [{from: [{namespaceSelector: "+text+"}]}]}"))
 		above := selectorIn(t, policy.Object)
-		if findings := Filter(policy.GroupVersionKind(), policy.Object, Passage{Tenant: mine}); len(findings) != 0 {
+		if findings := Filter(kindOf(policy), policy.Object, Passage{Tenant: mine}); len(findings) != 0 {
 			t.Errorf("%s: %v", text, findings)
 		}
 		below := selectorIn(t, policy.Object)
 		for name, set := range namespaces {
-			if got, want := below.Matches(labels.Set(NamespaceLabels(mine, name, set))), above.Matches(labels.Set(set)); got != want {
+			if got, want := below.Matches(labels.Set((Passage{Tenant: mine}).NamespaceLabels(name, set))), above.Matches(labels.Set(set)); got != want {
 				t.Errorf("%s finds %s: %v below, %v above", text, name, got, want)
 			}
-			if below.Matches(labels.Set(NamespaceLabels(theirs, name, set))) || below.Matches(labels.Set(set)) {
+			if below.Matches(labels.Set((Passage{Tenant: theirs}).NamespaceLabels(name, set))) || below.Matches(labels.Set(set)) {
 				t.Errorf("%s finds the namespace %s of somebody else", text, name)
 			}
 		}
@@ -64,7 +66,7 @@ func selectorIn(t *testing.T, policy map[string]any) labels.Selector {
 func TestAffinityByNamesOfNamespacesIsASelector(t *testing.T) {
 	term := func(lines string) map[string]any {
 		pod := parseObject(t, object("Pod", "v1", "spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z, "+lines+"}]}}}"))
-		findings := Filter(pod.GroupVersionKind(), pod.Object, Passage{Tenant: "me"})
+		findings := Filter(kindOf(pod), pod.Object, Passage{Tenant: "me"})
 		if len(Refusals(findings)) > 0 {
 			return nil
 		}
@@ -74,7 +76,7 @@ func TestAffinityByNamesOfNamespacesIsASelector(t *testing.T) {
 	got := term("namespaces: [shop, db]")
 	selector := selectorIn(t, map[string]any{"spec": map[string]any{"ingress": []any{map[string]any{"from": []any{got}}}}})
 	for name, want := range map[string]bool{"shop": true, "db": true, "bare": false} {
-		if selector.Matches(labels.Set(NamespaceLabels("me", name, nil))) != want {
+		if selector.Matches(labels.Set((Passage{Tenant: "me"}).NamespaceLabels(name, nil))) != want {
 			t.Errorf("%s: want %v from %v", name, want, got)
 		}
 	}
@@ -90,9 +92,26 @@ func TestAffinityByNamesOfNamespacesIsASelector(t *testing.T) {
 }
 
 func TestLabelsOfTenantsAreUnderKeysOfOurs(t *testing.T) {
-	for key := range maps.Keys(NamespaceLabels("me", "shop", map[string]string{"pod-security.kubernetes.io/enforce": "privileged"})) {
-		if key != TenantLabel && key[:len(selectable)] != selectable {
-			t.Errorf("a key of the tenant: %s", key)
+	for key, value := range (Passage{Tenant: "me"}).NamespaceLabels("shop", map[string]string{"pod-security.kubernetes.io/enforce": "privileged", "a": "b"}) {
+		switch {
+		case key == "pod-security.kubernetes.io/enforce" && value == "baseline", key == TenantLabel, strings.HasPrefix(key, selectable):
+		default:
+			t.Errorf("a key of the tenant: %s: %s", key, value)
+		}
+	}
+}
+
+func TestATenantMayOnlyTightenTheLevel(t *testing.T) {
+	for _, c := range []struct {
+		floor, asked, want fleetv1alpha1.PodSecurityLevel
+	}{
+		{"", "", "baseline"}, {"", "privileged", "baseline"}, {"", "restricted", "restricted"}, {"", "nonsense", "baseline"},
+		{"restricted", "privileged", "restricted"}, {"privileged", "", "privileged"}, {"privileged", "baseline", "baseline"},
+	} {
+		p := Passage{Permits: Permits{PodSecurity: c.floor}}
+		labels := p.NamespaceLabels("web", map[string]string{"pod-security.kubernetes.io/enforce": string(c.asked)})
+		if got := labels["pod-security.kubernetes.io/enforce"]; got != string(c.want) {
+			t.Errorf("%q where at least %q: %q, want %q", c.asked, c.floor, got, c.want)
 		}
 	}
 }

@@ -49,6 +49,8 @@ var leaves = map[reflect.Type]bool{
 // structure is a type of the API with the verdicts on its fields.
 type structure struct {
 	fields map[string]member
+	// typed says that it may name its version and kind.
+	typed bool
 }
 
 // member is one field: inlined ones are members of the structure that they are
@@ -59,15 +61,18 @@ type member struct {
 	part *structure // of its value, or of each item or entry; nil for a plain value
 }
 
-// structures are made once, from the types and the table.
-var structures = func() map[schema.GroupVersionKind]*structure {
+// structures are made once, from the types and the table; podTemplate is that of all
+// kinds that make pods.
+var structures, podTemplate = func() (byKind map[schema.GroupVersionKind]*structure, podTemplate *structure) {
 	made := map[reflect.Type]*structure{}
-	byKind := map[schema.GroupVersionKind]*structure{}
+	byKind = map[schema.GroupVersionKind]*structure{}
 	for gvk, t := range roots {
 		byKind[gvk] = structureOf(t, made)
 	}
-	return byKind
+	return byKind, structureOf(reflect.TypeFor[corev1.PodTemplateSpec](), made)
 }()
+
+var claimKind = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
 
 // structureOf makes the structure of a type, and those of its parts; nil for a
 // type without fields.
@@ -82,6 +87,7 @@ func structureOf(t reflect.Type, made map[reflect.Type]*structure) *structure {
 		return s
 	}
 	s := &structure{fields: map[string]member{}}
+	_, s.typed = t.FieldByName("TypeMeta")
 	made[t] = s // before its fields: a type may contain itself
 	for owner, f := range fields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -91,7 +97,7 @@ func structureOf(t reflect.Type, made map[reflect.Type]*structure) *structure {
 		}
 		m := member{row: r, name: typeName(owner) + "." + name}
 		switch r.verdict {
-		case AsIs, Judged, Mapped, Stripped, Refused:
+		case AsIs, Judged, Own, Mapped, Stripped, Refused: // what is its own may be kept by a handler
 			m.part = structureOf(f.Type, made)
 		}
 		s.fields[name] = m

@@ -26,7 +26,7 @@ func (v Verdict) speaks() bool { return v == Mapped || v == Stripped || v == Ref
 // row is the verdict on one field.
 type row struct {
 	verdict Verdict
-	why     string // what the user is told after the name of the field
+	why     string // what the user hears after the name of the field
 }
 
 // table has the rows by type (such as "core/v1 PodSpec") and field.

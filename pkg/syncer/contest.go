@@ -123,7 +123,8 @@ func (p planner) unknownController() *metav1.OwnerReference {
 
 func (p planner) changedByOther() Failure {
 	who := "somebody"
-	if managers := otherManagers(p.Physical, Transform(p.Logical, p.placing())); len(managers) > 0 {
+	desired, _ := Transform(p.Logical, p.placing())
+	if managers := otherManagers(p.Physical, desired); len(managers) > 0 {
 		who = join(managers)
 	}
 	return Failure{Reason: ReasonChangedByOther, Message: who +

@@ -87,7 +87,7 @@ func TestWhoChangesACopyIsNamed(t *testing.T) {
 		in.Logical.Object["spec"] = map[string]any{"replicas": int64(2), "template": map[string]any{"spec": map[string]any{
 			"containers": []any{map[string]any{"name": "web", "image": "i"}},
 		}}}
-		in.Settled = Fingerprint(below(Transform(in.Logical, planner{Input: *in}.placing())))
+		in.Settled = Fingerprint(below(transformed(in.Logical, planner{Input: *in}.placing())))
 		in.Physical.SetManagedFields([]metav1.ManagedFieldsEntry{
 			entry("kubelet", "", `{"f:metadata":{"f:annotations":{"f:deployment.kubernetes.io/revision":{}}}}`),
 			entry("status", "status", `{"f:spec":{"f:replicas":{}}}`),

@@ -150,6 +150,9 @@ func equalStatus(a, b placementv1alpha1.CopyStatus) bool {
 	return a == b && equality.Semantic.DeepEqual(controllerA, controllerB) && equality.Semantic.DeepEqual(observedA, observedB)
 }
 
+// unmarshal reads JSON with whole numbers as int64, as in objects.
+func unmarshal(text string, into any) error { return utiljson.Unmarshal([]byte(text), into) }
+
 func rawOf(e *runtime.RawExtension) map[string]any {
 	if e == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -58,6 +59,8 @@ type Input struct {
 	Failure *Failure
 	// RuntimeClasses are those of the target by handler: the name of one.
 	RuntimeClasses map[string]string
+	// Permits is what the target permits beyond the default.
+	Permits boundary.Permits
 	// Owner finds the logical object that mirrors the one with a physical UID;
 	// nil finds nothing.
 	Owner func(types.UID) (*unstructured.Unstructured, bool)
@@ -291,11 +294,15 @@ func (p planner) apply() []Action {
 		// Its controller below would make pods at once.
 		return []Action{{Verb: LookAtRules, Why: "First"}}
 	}
-	desired := Transform(p.Logical, p.placing())
+	desired, findings := Transform(p.Logical, p.placing())
+	if refusals := boundary.Refusals(findings); len(refusals) > 0 {
+		return p.fail(Failure{Reason: ReasonNotPermitted, Message: summary(refusals)})
+	}
 	if p.physical == physicalNone {
 		return []Action{{Verb: Apply, Object: desired, Why: "Absent"}}
 	}
 	desired.SetUID(p.Physical.GetUID())
+	keepStricterLevel(desired, p.Physical)
 	changed, drifted := p.differs(desired)
 	if p.Applied { // whatever it looks like, it has just been done
 		changed, drifted = false, false
@@ -309,7 +316,11 @@ func (p planner) apply() []Action {
 	if drifted {
 		return []Action{{Verb: Apply, Object: desired, Drift: true, Why: "Drifted"}}
 	}
-	return p.write(p.status(placementv1alpha1.CopySynced, "", ""), p.Logical.GetUID())
+	reason := ""
+	if len(findings) > 0 {
+		reason = ReasonAdjusted
+	}
+	return p.write(p.status(placementv1alpha1.CopySynced, reason, summary(findings)), p.Logical.GetUID())
 }
 
 // differs says whether there is something new to apply, or else whether somebody
@@ -333,7 +344,7 @@ func (p planner) entry() placementv1alpha1.Target {
 func (p planner) placing() Placing {
 	return Placing{
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
-		Target: p.entry(), RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
+		Target: p.entry(), Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
 		OmitReplicas: (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
 	}
 }

@@ -123,7 +123,7 @@ func (s situation) physicalObject(in Input) *unstructured.Unstructured {
 			source = newObject(in.Ref)
 		}
 		source.SetUID(types.UID(word))
-		obj = below(Transform(source, Placing{Ref: in.Ref, ControlPlane: controlPlane, Namespace: "shop-web-1"}))
+		obj = below(transformed(source, Placing{Ref: in.Ref, ControlPlane: controlPlane, Namespace: "shop-web-1"}))
 		obj.SetUID("p1")
 	}
 	obj.SetNamespace("shop-web-1")

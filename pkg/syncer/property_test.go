@@ -256,13 +256,17 @@ func expect(t *rapid.T, in Input, state placementv1alpha1.CopyState) {
 		in.Copy.Status.AppliedGeneration != in.Logical.GetGeneration() || incarnation(in) != in.Logical.GetUID() {
 		t.Fatalf("not synced: %+v", in.Copy.Status)
 	}
-	if !equalLabels(in.Physical, in.Logical) {
+	wanted := in.Logical.GetLabels()
+	if in.Ref.IsNamespace() {
+		wanted = planner{Input: in}.placing().passage().NamespaceLabels(in.Ref.Name, wanted)
+	}
+	if !hasLabels(in.Physical, wanted) {
 		t.Fatal("what is below is not what is above")
 	}
 }
 
-func equalLabels(physical, logical *unstructured.Unstructured) bool {
-	for k, v := range logical.GetLabels() {
+func hasLabels(physical *unstructured.Unstructured, wanted map[string]string) bool {
+	for k, v := range wanted {
 		if physical.GetLabels()[k] != v {
 			return false
 		}

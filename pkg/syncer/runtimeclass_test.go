@@ -28,7 +28,7 @@ kind: Pod
 metadata: {name: a, namespace: web, uid: u, annotations: {placement.atoll.dev/targets: '{"east":{}}', placement.atoll.dev/runtime-handler: runsc}}
 spec: {runtimeClassName: safe, overhead: {cpu: 10m}, containers: [{name: c, image: i}]}
 `)
-	below := Transform(pod, Placing{Ref: Ref{Kind: kindOf(t, pod), Cluster: "shop", Namespace: "web", Name: "a"}, ControlPlane: "cp", Namespace: "shop-web-1", RuntimeClass: "gvisor"})
+	below, _ := Transform(pod, Placing{Ref: Ref{Kind: kindOf(t, pod), Cluster: "shop", Namespace: "web", Name: "a"}, ControlPlane: "cp", Namespace: "shop-web-1", RuntimeClass: "gvisor"})
 	want := map[string]any{"runtimeClassName": "gvisor", "automountServiceAccountToken": false, "containers": []any{map[string]any{"name": "c", "image": "i"}}}
 	if diff := cmp.Diff(want, field(below.Object, "spec")); diff != "" {
 		t.Errorf("below (-want +got)\n%s", diff)

@@ -1,14 +1,6 @@
 package syncer
 
 func stripService(spec map[string]any) {
-	if spec["clusterIP"] != "None" {
-		delete(spec, "clusterIP")
-		delete(spec, "clusterIPs")
-	}
-	delete(spec, "healthCheckNodePort")
-	for _, port := range list(spec, "ports") {
-		delete(port, "nodePort")
-	}
 	// A single IPv4 stack is what our server defaults to, and says nothing
 	// about what the user wants or the physical cluster has.
 	families, _ := spec["ipFamilies"].([]any)

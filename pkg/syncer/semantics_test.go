@@ -44,7 +44,7 @@ metadata: {name: web, namespace: web, uid: u, generation: 2, annotations: {place
 spec: {size: 6, node: n1, ttl: 10, keep: me, workload: {template: {spec: {serviceAccountName: robot}}}}
 `)
 	size := int32(4)
-	below := Transform(obj, Placing{Ref: Ref{Kind: rollout, Cluster: "shop", Namespace: "web", Name: "web"}, ControlPlane: controlPlane, Namespace: "shop-web-1",
+	below, _ := Transform(obj, Placing{Ref: Ref{Kind: rollout, Cluster: "shop", Namespace: "web", Name: "web"}, ControlPlane: controlPlane, Namespace: "shop-web-1",
 		Target: placementv1alpha1.Target{Replicas: &size}})
 	spec := below.Object["spec"].(map[string]any)
 	if spec["size"] != int64(4) || spec["node"] != nil || spec["ttl"] != nil || spec["keep"] != "me" {

@@ -2,9 +2,9 @@ package syncer
 
 import (
 	"maps"
-	"strings"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -31,7 +31,7 @@ func templateDown(template map[string]any, controlPlane string, kind workload.Ki
 	for _, keys := range []map[string]any{field(metadata, "labels"), field(metadata, "annotations")} {
 		maps.DeleteFunc(keys, func(k string, _ any) bool {
 			// On a Pod, which is its own template, the mark is already set.
-			return !kind.IsPod() && placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ManagedByLabel
+			return !kind.IsPod() && placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ManagedByLabel && k != replacedAnnotation
 		})
 	}
 	spec := field(template, "spec")
@@ -64,6 +64,7 @@ func runtimeClassDown(template map[string]any, runtimeClass string) {
 
 // templateUp undoes templateDown.
 func templateUp(template map[string]any) {
+	giveBack(template)
 	labels, annotations := field(field(template, "metadata"), "labels"), field(field(template, "metadata"), "annotations")
 	delete(labels, placementv1alpha1.ManagedByLabel)
 	serviceAccount, _ := annotations[serviceAccountAnnotation].(string)
@@ -104,22 +105,20 @@ func boolean(b bool) string {
 	return "false"
 }
 
-// tokenVolumePrefix is how the ServiceAccount admission names the volume that it
-// adds to pods.
-const tokenVolumePrefix = "kube-api-access-"
-
 // dropTokenVolumes removes the volumes that admission added for a token, and
 // where they are mounted. Those that a user projects by hand stay.
 func dropTokenVolumes(spec map[string]any) {
+	dropped := map[any]bool{}
+	for _, v := range list(spec, "volumes") {
+		if boundary.IsTokenVolume(v) {
+			dropped[v["name"]] = true
+		}
+	}
 	isToken := func(item any) bool {
 		m, _ := item.(map[string]any)
-		name, _ := m["name"].(string)
-		return strings.HasPrefix(name, tokenVolumePrefix)
+		return dropped[m["name"]]
 	}
-	dropped := filter(spec, "volumes", func(item any) bool {
-		return isToken(item) && field(item.(map[string]any), "projected") != nil
-	})
-	if !dropped {
+	if !filter(spec, "volumes", isToken) {
 		return
 	}
 	for _, containers := range []string{"initContainers", "containers", "ephemeralContainers"} {

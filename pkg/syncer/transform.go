@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -22,14 +23,22 @@ type Placing struct {
 	// RuntimeClass is the one below that has the handler of the one that the object
 	// names; empty leaves the name.
 	RuntimeClass string
+	// Permits is what the physical cluster permits beyond the default.
+	Permits boundary.Permits
 	// OmitReplicas leaves spec.replicas to whoever scales the copy below.
 	OmitReplicas bool
 }
 
+// passage is that of the object to its physical cluster.
+func (p Placing) passage() boundary.Passage {
+	return boundary.Passage{Permits: p.Permits, Tenant: boundary.Tenant(p.ControlPlane, p.Ref.Cluster.String())}
+}
+
 // Transform returns what is applied below for a logical object: a new object
 // with our mark and the digest of itself, and without what belongs to the
-// logical cluster or is made at run time.
-func Transform(logical *unstructured.Unstructured, p Placing) *unstructured.Unstructured {
+// logical cluster, is made at run time, or must not leave it. The findings say what
+// of it does not go down as it is; with a refusal among them nothing may be applied.
+func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Unstructured, []boundary.Finding) {
 	content := deepCopy(logical.Object).(map[string]any)
 	obj := map[string]any{
 		"apiVersion": p.Ref.Kind.GroupVersion().String(),
@@ -45,19 +54,37 @@ func Transform(logical *unstructured.Unstructured, p Placing) *unstructured.Unst
 	obj["metadata"] = metadataBelow(logical, p)
 	setReplicas(obj, p)
 	stripRuntimeFields(p.Ref.Kind, obj)
+	findings := filterDown(obj, p)
 	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
 		templateDown(t, p.ControlPlane, p.Ref.Kind, p.RuntimeClass)
 	}
 	labelDerived(p.Ref.Kind, obj, p.ControlPlane)
+	mark(logical, obj, p)
 
 	out := &unstructured.Unstructured{Object: obj}
 	setNested(obj, digest(out), "metadata", "annotations", AppliedAnnotation)
-	return out
+	return out, findings
+}
+
+// filterDown takes off what must not leave the logical cluster, and notes in
+// templates what that was.
+func filterDown(obj map[string]any, p Placing) []boundary.Finding {
+	var before []templateContent
+	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
+		before = append(before, contentOf(t))
+	}
+	findings := boundary.Filter(p.Ref.Kind, obj, p.passage())
+	for i, t := range workload.PodTemplates(p.Ref.Kind, obj) {
+		if !p.Ref.Kind.IsPod() {
+			before[i].note(t)
+		}
+	}
+	return findings
 }
 
 // metadataBelow builds the metadata from nothing: name, namespace, the user's
-// labels and annotations and our mark. Owners, finalizers and what a server
-// writes are of the logical cluster.
+// labels and annotations. Owners, finalizers and what a server writes are of the
+// logical cluster.
 func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any {
 	labels, annotations := map[string]any{}, map[string]any{}
 	for k, v := range logical.GetLabels() {
@@ -73,7 +100,6 @@ func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any
 	for _, name := range generatedLabels(p.Ref.Kind, logical.Object) {
 		delete(labels, name)
 	}
-	markFor(p.ControlPlane, p.Ref, logical.GetUID()).put(p.Ref.Kind.GroupResource(), labels, annotations)
 	metadata := map[string]any{"name": p.Ref.Name, "labels": labels, "annotations": annotations}
 	if p.Ref.IsNamespace() {
 		metadata["name"] = p.Namespace
@@ -81,6 +107,18 @@ func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any
 		metadata["namespace"] = p.Namespace
 	}
 	return metadata
+}
+
+// mark puts on what is ours by which it, and a Namespace, is found below.
+func mark(logical *unstructured.Unstructured, obj map[string]any, p Placing) {
+	metadata := field(obj, "metadata")
+	labels := field(metadata, "labels")
+	markFor(p.ControlPlane, p.Ref, logical.GetUID()).put(p.Ref.Kind.GroupResource(), labels, field(metadata, "annotations"))
+	if p.Ref.IsNamespace() {
+		for key, value := range p.passage().NamespaceLabels(p.Ref.Name, userKeys(logical.GetLabels())) {
+			labels[key] = value
+		}
+	}
 }
 
 // isControllerAnnotation says that an annotation is the note of a controller or

@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -19,15 +21,29 @@ func placingOf(t testing.TB, logical string) Placing {
 	}
 }
 
+// transformed is what goes down, whatever is said about it.
+func transformed(logical *unstructured.Unstructured, p Placing) *unstructured.Unstructured {
+	obj, _ := Transform(logical, p)
+	return obj
+}
+
 // Each transcript has an object of a logical cluster and what is applied below
-// for it; the digest, which follows from the rest, is left out.
+// for it, and what its user hears; the digest, which follows from the rest, is left
+// out.
 func TestWhatGoesDown(t *testing.T) {
 	transcripts(t, "transform", func(t *testing.T, files map[string]string) {
-		got := Transform(parse(t, files["logical"]), placingOf(t, files["logical"]))
+		got, findings := Transform(parse(t, files["logical"]), placingOf(t, files["logical"]))
 		if got.GetAnnotations()[AppliedAnnotation] == "" {
 			t.Error("the digest is missing")
 		}
 		delete(field(field(got.Object, "metadata"), "annotations"), AppliedAnnotation)
+		heard := ""
+		for _, f := range findings {
+			heard += string(f.Verdict) + " " + f.Field + "\n"
+		}
+		if diff := cmp.Diff(files["findings"], heard); diff != "" {
+			t.Errorf("findings (-want +got)\n%s", diff)
+		}
 		want := parse(t, files["below"])
 		if diff := cmp.Diff(want.Object, got.Object); diff != "" {
 			t.Errorf("(-want +got)\n%s\nwhole:\n%s", diff, asYAML(t, got.Object))
@@ -49,14 +65,14 @@ func TestEqualObjectsHaveEqualDigestsAndOthersDoNot(t *testing.T) {
 	transcripts(t, "transform", func(t *testing.T, files map[string]string) {
 		p := placingOf(t, files["logical"])
 		logical := parse(t, files["logical"])
-		first := Transform(logical, p).GetAnnotations()[AppliedAnnotation]
+		first := transformed(logical, p).GetAnnotations()[AppliedAnnotation]
 		logical.SetResourceVersion("99")
 		logical.Object["status"] = map[string]any{"replicas": int64(7)}
-		if again := Transform(logical, p).GetAnnotations()[AppliedAnnotation]; again != first {
+		if again := transformed(logical, p).GetAnnotations()[AppliedAnnotation]; again != first {
 			t.Error("status and resource version do not go down, but they change the digest")
 		}
 		logical.SetLabels(map[string]string{"new": "label"})
-		if changed := Transform(logical, p).GetAnnotations()[AppliedAnnotation]; changed == first {
+		if changed := transformed(logical, p).GetAnnotations()[AppliedAnnotation]; changed == first {
 			t.Error("a label does not change the digest")
 		}
 	})
@@ -69,7 +85,7 @@ kind: Deployment
 metadata: {name: web, namespace: web, uid: u1}
 spec: {replicas: 6}
 `
-	replicas := func(p Placing) any { return field(Transform(parse(t, deployment), p).Object, "spec")["replicas"] }
+	replicas := func(p Placing) any { return field(transformed(parse(t, deployment), p).Object, "spec")["replicas"] }
 	p := placingOf(t, deployment)
 	if got := replicas(p); got != int64(6) {
 		t.Errorf("without an override: %v", got)
@@ -92,8 +108,10 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 		"service account": "serviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i}]",
 		"no token":        "automountServiceAccountToken: false\ncontainers: [{name: a, image: i}]",
 		"token":           "automountServiceAccountToken: true\nserviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i}]",
+		"what is not permitted": "priorityClassName: system-node-critical\ntolerations: [{operator: Exists}]\ncontainers: [{name: a, image: i}]\n" +
+			"affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z, namespaceSelector: {}}]}}",
 	} {
-		for _, metadata := range []string{"labels: {app: web}", "labels: {app: web}\nannotations: {a: b}"} {
+		for _, metadata := range []string{"labels: {app: web}", "labels: {app: web}\nannotations: {a: b, openshift.io/scc: x}"} {
 			t.Run(name, func(t *testing.T) {
 				var template map[string]any
 				text := "metadata:\n" + indent(metadata) + "spec:\n" + indent(spec)
@@ -102,6 +120,9 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 				}
 				kind, _ := workload.Builtin().ByKind(kindOf(t, parse(t, "apiVersion: apps/v1\nkind: Deployment")).GroupVersionKind.GroupKind())
 				below := deepCopy(template).(map[string]any)
+				before := contentOf(below)
+				boundary.Filter(kind, map[string]any{"spec": map[string]any{"template": below}}, boundary.Passage{})
+				before.note(below)
 				templateDown(below, "cp", kind, "")
 				if cmp.Equal(below, template) {
 					t.Error("nothing changed on the way down")

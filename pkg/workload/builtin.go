@@ -39,9 +39,8 @@ func surroundings() []Kind {
 		{GroupVersionKind: gvk("", "v1", "ConfigMap"), Resource: "configmaps", Role: Referenced, Status: Status{None: true}},
 		{
 			GroupVersionKind: gvk("", "v1", "PersistentVolumeClaim"), Resource: "persistentvolumeclaims", Role: Placed, Observed: true, Unowned: true,
-			VolumeClaims:  []string{},
-			RuntimeFields: [][]string{{"spec", "volumeName"}},
-			Status:        Status{Phases: []string{"Lost", "Pending", "Bound"}},
+			VolumeClaims: []string{},
+			Status:       Status{Phases: []string{"Lost", "Pending", "Bound"}},
 		},
 		{GroupVersionKind: gvk("", "v1", "Service"), Resource: "services", Role: Placed, Semantics: ServiceSemantics},
 	}

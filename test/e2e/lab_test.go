@@ -121,6 +121,19 @@ func (l *lab) register(ctx context.Context, name, kubeconfig string) error {
 	return err
 }
 
+// trust lets logical clusters do on the physical clusters what their own users may,
+// until the test ends: it is not parallel.
+func (l *lab) trust(t *testing.T) {
+	ctx := context.Background()
+	permits := filepath.Join(process.Root(), "config", "samples", "tenancy-trusted.yaml")
+	for _, p := range []*physicalCluster{l.east, l.west} {
+		must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "--patch-file", permits))
+		t.Cleanup(func() {
+			must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=json", "-p", `[{"op":"remove","path":"/spec/tenancy"}]`))
+		})
+	}
+}
+
 // remove stops everything; a lab that does not stop well is told, not failed.
 func (l *lab) remove() {
 	for _, p := range []*process.Process{l.server, processOf(l.east), processOf(l.west)} {

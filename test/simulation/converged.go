@@ -156,7 +156,7 @@ func (w *World) controlledByOther(p *physical, physical *unstructured.Unstructur
 
 // contentConverged: everything that the object says is below.
 func (w *World) contentConverged(key kube.Key, obj *unstructured.Unstructured, p *physical, physical *unstructured.Unstructured) {
-	want := syncer.Transform(obj, syncer.Placing{
+	want, _ := syncer.Transform(obj, syncer.Placing{
 		Ref:          syncer.Ref{Kind: kindOf(key.Resource), Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name},
 		ControlPlane: controlPlane, Namespace: physical.GetNamespace(), Target: targetsOf(obj)[p.name],
 	})

@@ -429,7 +429,7 @@ func (l *ledger) generationRises(e kube.Event) {
 // digest is the one of the copy of a version of an object.
 func (l *ledger) digest(key kube.Key, v *unstructured.Unstructured, target string) string {
 	namespace := l.world.api.Find(namespaceOf(key))
-	out := syncer.Transform(v, syncer.Placing{
+	out, _ := syncer.Transform(v, syncer.Placing{
 		Ref:          syncer.Ref{Kind: kindOf(key.Resource), Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name},
 		ControlPlane: controlPlane, Namespace: namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation],
 		Target: targetsOf(v)[target],

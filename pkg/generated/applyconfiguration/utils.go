@@ -46,8 +46,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.PhysicalClusterStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalObject"):
 		return &fleetv1alpha1.PhysicalObjectApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PortRange"):
+		return &fleetv1alpha1.PortRangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &fleetv1alpha1.SecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Tenancy"):
+		return &fleetv1alpha1.TenancyApplyConfiguration{}
 
 		// Group=placement.atoll.dev, Version=v1alpha1
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ClusterPlacementPolicy"):

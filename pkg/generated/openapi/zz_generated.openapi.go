@@ -35,7 +35,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PhysicalClusterSpec{}.OpenAPIModelName():                 schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref),
 		v1alpha1.PhysicalClusterStatus{}.OpenAPIModelName():               schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref),
 		v1alpha1.PhysicalObject{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref),
+		v1alpha1.PortRange{}.OpenAPIModelName():                           schema_pkg_apis_fleet_v1alpha1_PortRange(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
+		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
 		placementv1alpha1.ClusterPlacementPolicy{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref),
 		placementv1alpha1.ClusterPlacementPolicyList{}.OpenAPIModelName(): schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicyList(ref),
 		placementv1alpha1.Copy{}.OpenAPIModelName():                       schema_pkg_apis_placement_v1alpha1_Copy(ref),
@@ -641,6 +643,13 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 							},
 						},
 					},
+					"tenancy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tenancy is what objects of logical clusters may do on the physical cluster beyond the default, which keeps tenants apart.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Tenancy{}.OpenAPIModelName()),
+						},
+					},
 					"identity": {
 						SchemaProps: spec.SchemaProps{
 							Description: "identity confirms which cluster is meant: the UID of its namespace kube-system. Empty means the one of the first contact, which status.identity.uid records. Only an admin can write it.",
@@ -671,7 +680,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1alpha1.Tenancy{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -908,6 +917,34 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref common.ReferenceCallback)
 	}
 }
 
+func schema_pkg_apis_fleet_v1alpha1_PortRange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PortRange is from first to last, both included.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"first": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+					"last": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+				},
+				Required: []string{"first", "last"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_fleet_v1alpha1_SecretReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -933,6 +970,276 @@ func schema_pkg_apis_fleet_v1alpha1_SecretReference(ref common.ReferenceCallback
 				Required: []string{"namespace", "name"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Tenancy is what a physical cluster lets the objects of logical clusters do beyond the default. The default is that tenants cannot harm each other: the Pod Security level baseline, and nothing that names something outside of the tenant.\n\nKeys (of labels, annotations, taints) are whole, or prefixes if they end in \"/\", \".\" or \"-\"; \"*\" is every key.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"podSecurity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "podSecurity is the least strict Pod Security level of pods: privileged, baseline or restricted. A namespace may ask for a stricter one. Defaults to baseline.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"schedulers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "schedulers are the schedulers of the physical cluster that pods may name, besides the default one.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"priorityClasses": {
+						SchemaProps: spec.SchemaProps{
+							Description: "priorityClasses maps priority classes of logical clusters to those of the physical cluster; \"*\" is for all that are not named, and as the value the class of the same name. The priority of a class without an entry has no effect.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"nodeLabels": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeLabels are keys of labels by which pods may select nodes, besides those of topology, architecture, operating system and instance type.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"taints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "taints are keys of taints of nodes that pods may tolerate.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"hostPorts": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "hostPorts are the ports of nodes that pods may take. Pod Security refuses all of them below the level privileged.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PortRange{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"nodePorts": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "nodePorts are the ports that Services may ask for on all nodes; the physical cluster chooses any other.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PortRange{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"volumes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "volumes are types of volumes that name storage outside of the logical cluster and that pods may use, such as nfs or csi.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"staticVolumes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "staticVolumes lets claims name or select volumes of the physical cluster.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"externalIPs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "externalIPs are addresses that Services may take in spec.externalIPs.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"loadBalancerIPs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "loadBalancerIPs are addresses that Services may ask for in spec.loadBalancerIP.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"loadBalancerClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "loadBalancerClasses are classes of load balancers that Services may name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"ingressClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ingressClasses are the ingress classes that may be named; none means all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"annotations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "annotations are keys of annotations that go down, besides those that only describe or shape the traffic of their own object.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"namespaceLabels": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaceLabels are keys of labels that go down on Namespaces.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PortRange{}.OpenAPIModelName()},
 	}
 }
 

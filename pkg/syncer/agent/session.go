@@ -4,9 +4,11 @@ import (
 	"context"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/dispatch"
@@ -51,7 +53,7 @@ func newSession(a *Agent, w report.World) *session {
 		Counted: func(n fleetv1alpha1.OrphanCounts) { s.report.Orphans(n) },
 	})
 	copies := down.New(down.Config{
-		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan,
+		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Permits: s.permits,
 		Confirm: s.gate.Confirm, Forbidden: s.report.Notify, Orphans: unplaced,
 	})
 	mirrors := up.New(up.Config{
@@ -106,12 +108,24 @@ func (s *session) run(ctx context.Context) error {
 	return nil
 }
 
+// permits is what the physical cluster permits now.
+func (s *session) permits() boundary.Permits {
+	world, _ := s.report.World()
+	return world.Tenancy
+}
+
 // follow has the view show the kinds that there are, as far as the physical cluster
-// serves them, until ctx is done.
+// serves them, and everything filtered anew that other permits are for, until ctx is
+// done.
 func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
+	permits := s.permits()
 	for ctx.Err() == nil {
 		kinds := s.kinds.Current()
 		world, changed := s.report.World()
+		if !equality.Semantic.DeepEqual(permits, world.Tenancy) {
+			permits = world.Tenancy
+			s.dispatch.All()
+		}
 		s.view.Follow(ctx, running, kinds, world.Serves)
 		select {
 		case <-ctx.Done():

@@ -70,6 +70,10 @@ type PhysicalClusterSpec struct {
 	// that is not named is bounded by what the physical cluster has.
 	// +optional
 	Bounds corev1.ResourceList `json:"bounds,omitempty"`
+	// tenancy is what objects of logical clusters may do on the physical cluster beyond
+	// the default, which keeps tenants apart.
+	// +optional
+	Tenancy Tenancy `json:"tenancy,omitzero"`
 	// identity confirms which cluster is meant: the UID of its namespace
 	// kube-system. Empty means the one of the first contact, which
 	// status.identity.uid records. Only an admin can write it.

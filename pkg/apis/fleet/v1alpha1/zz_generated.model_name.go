@@ -81,6 +81,16 @@ func (in PhysicalObject) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PortRange) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PortRange"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SecretReference) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.SecretReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Tenancy) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.Tenancy"
 }

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,9 +59,8 @@ func PhysicalCluster() Kind {
 		Spec:    func(o runtime.Object) any { return &o.(*fleet.PhysicalCluster).Spec },
 		Status:  func(o runtime.Object) any { return &o.(*fleet.PhysicalCluster).Status },
 		Default: func(o runtime.Object) {
-			if c := &o.(*fleet.PhysicalCluster).Spec.Connection; c.Type == "" {
-				c.Type = fleet.ConnectionPull
-			}
+			spec := &o.(*fleet.PhysicalCluster).Spec
+			spec.Connection.Type = cmp.Or(spec.Connection.Type, fleet.ConnectionPull)
 		},
 		// From the first write on: that one is not found proves that nothing is left there.
 		OnCreate: withFinalizer(fleet.CopiesFinalizer),

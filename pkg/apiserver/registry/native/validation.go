@@ -90,6 +90,7 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 			errs = append(errs, field.Required(path.Child("foundBefore"), "the time until which Orphans were found that the order is about, such as now"))
 		}
 	}
+	errs = append(errs, validateTenancy(spec.Tenancy, specPath.Child("tenancy"))...)
 	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
 	for name, quantity := range spec.Bounds {
 		if quantity.Sign() < 0 {

@@ -141,3 +141,35 @@ func TestACopyNamesOneObjectOnOneClusterForEver(t *testing.T) {
 		expectProblems(t, Copy(), c.name, c.obj, old, c.want)
 	}
 }
+
+func TestTheTenancyOfAPhysicalClusterIsChecked(t *testing.T) {
+	t.Parallel()
+	const at = "spec.tenancy."
+	for name, c := range map[string]struct {
+		want    string
+		tenancy fleet.Tenancy
+	}{
+		"nothing said": {"", fleet.Tenancy{}},
+		"all said": {"", fleet.Tenancy{PodSecurity: "privileged", Schedulers: []string{"ours"}, PriorityClasses: map[string]string{"*": "tenants", "high": ""},
+			NodeLabels: []string{"pool", "example.com/", "node."}, Taints: []string{"*", "dedicated"}, HostPorts: []fleet.PortRange{{First: 80, Last: 80}},
+			NodePorts: []fleet.PortRange{{First: 30000, Last: 30100}}, Volumes: []string{"nfs", "csi"}, ExternalIPs: []string{"192.0.2.1", "2001:db8::1"},
+			LoadBalancerIPs: []string{"192.0.2.1"}, LoadBalancerClasses: []string{"example.com/a"}, IngressClasses: []string{"nginx"}, Annotations: []string{"example.com/"},
+			NamespaceLabels: []string{"team"}}},
+		"no level":                        {at + "podSecurity FieldValueNotSupported", fleet.Tenancy{PodSecurity: "loose"}},
+		"ports that Pod Security refuses": {at + "hostPorts FieldValueForbidden", fleet.Tenancy{HostPorts: []fleet.PortRange{{First: 80, Last: 80}}}},
+		"ports backwards":                 {at + "nodePorts[0].last FieldValueInvalid", fleet.Tenancy{NodePorts: []fleet.PortRange{{First: 80, Last: 79}}}},
+		"no port":                         {at + "nodePorts[0].first FieldValueInvalid", fleet.Tenancy{NodePorts: []fleet.PortRange{{First: 0, Last: 65536}}}},
+		"a volume that is run as root":    {at + "volumes[0] FieldValueInvalid", fleet.Tenancy{Volumes: []string{"gitRepo"}}},
+		"no addresses": {at + "externalIPs[0] FieldValueInvalid, " + at + "loadBalancerIPs[0] FieldValueInvalid",
+			fleet.Tenancy{ExternalIPs: []string{"192.0.2.0/24"}, LoadBalancerIPs: []string{"x"}}},
+		"no keys": {at + "annotations[0] FieldValueInvalid, " + at + "nodeLabels[0] FieldValueInvalid, " + at + "taints[0] FieldValueInvalid",
+			fleet.Tenancy{NodeLabels: []string{"**"}, Taints: []string{""}, Annotations: []string{"a b"}}},
+		"no classes": {at + "priorityClasses FieldValueInvalid, " + at + "priorityClasses[a] FieldValueInvalid",
+			fleet.Tenancy{PriorityClasses: map[string]string{"A B": "a", "a": "x y"}}},
+		"too much": {at + "schedulers FieldValueTooMany", fleet.Tenancy{Schedulers: make([]string, 1000)}},
+	} {
+		obj := &fleet.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+		obj.Spec.Connection.Type, obj.Spec.Tenancy = fleet.ConnectionPull, c.tenancy
+		expectProblems(t, PhysicalCluster(), name, obj, nil, c.want)
+	}
+}

@@ -45,6 +45,15 @@ func (d *Dispatcher) Start() {
 	})
 }
 
+// All enqueues every object that has a copy: something changed that all rest on.
+func (d *Dispatcher) All() {
+	for _, kind := range d.view.Kinds().Kinds() {
+		for _, obj := range d.view.Objects(kind.GroupVersionResource()) {
+			d.queues.Objects(view.KeyOf(kind, obj))
+		}
+	}
+}
+
 // Above dispatches a change of an object in the control plane.
 func (d *Dispatcher) Above(c syncer.Change) {
 	obj := c.New

@@ -22,7 +22,7 @@ func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds(),
 		Settled: known.settled, Reverts: known.reverts, Reported: known.reported,
-		Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
+		Permits: p.Permits(), Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}
 	if obj, ok := p.View.Object(p.key); ok {
 		p.in.Logical = obj

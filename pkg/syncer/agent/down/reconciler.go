@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
@@ -29,6 +30,9 @@ type Config struct {
 	View *view.View
 	Up   connection.ControlPlane
 	Down connection.Physical
+	// Permits is what the physical cluster permits now; default: nothing beyond the
+	// default.
+	Permits func() boundary.Permits
 	// Plan decides; default syncer.Plan.
 	Plan func(syncer.Input) []syncer.Action
 	// Confirm returns an error unless who answers below is the cluster that is meant:
@@ -62,6 +66,9 @@ type Reconciler struct {
 func New(c Config) *Reconciler {
 	if c.Plan == nil {
 		c.Plan = syncer.Plan
+	}
+	if c.Permits == nil {
+		c.Permits = func() boundary.Permits { return boundary.Permits{} }
 	}
 	return &Reconciler{
 		Config:  c,

@@ -38,6 +38,8 @@ type World struct {
 	// Forgotten: an admin gave the physical cluster up. Its copies count as gone,
 	// and nothing that is said about it is heard.
 	Forgotten bool
+	// Tenancy is what an admin lets tenants do there.
+	Tenancy fleetv1alpha1.Tenancy
 }
 
 // Serves says whether the physical cluster serves a kind.
@@ -235,7 +237,7 @@ func (r *Reporter) learn(w World, failure *syncer.Failure) bool {
 	if len(w.APIs) == 0 {
 		w.APIs = r.world.APIs // silence changes nothing
 	}
-	if w.ControlPlane == r.world.ControlPlane && w.Forgotten == r.world.Forgotten && w.Identity == r.world.Identity && slices.Equal(w.APIs, r.world.APIs) {
+	if equality.Semantic.DeepEqual(w, r.world) {
 		return false
 	}
 	r.world = w
@@ -262,7 +264,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
 	}
 	who, failure := r.identify(ctx, pc)
-	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget}
+	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Spec.Tenancy}
 	var seen survey
 	switch {
 	case failure != nil:

@@ -76,6 +76,14 @@ func (v *View) Object(key ObjectKey) (*unstructured.Unstructured, bool) {
 	return nil, false
 }
 
+// Objects are all of a resource.
+func (v *View) Objects(gvr schema.GroupVersionResource) []*unstructured.Unstructured {
+	if i := v.now.Load().above(gvr); i != nil {
+		return i.List()
+	}
+	return nil
+}
+
 // ObjectsIn are those of a namespace.
 func (v *View) ObjectsIn(gvr schema.GroupVersionResource, c logicalcluster.Name, namespace string) []*unstructured.Unstructured {
 	if i := v.now.Load().above(gvr); i != nil {

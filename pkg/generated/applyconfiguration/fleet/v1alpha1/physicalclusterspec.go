@@ -24,6 +24,9 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// bounds is the most that placements may request here in sum; a resource
 	// that is not named is bounded by what the physical cluster has.
 	Bounds *v1.ResourceList `json:"bounds,omitempty"`
+	// tenancy is what objects of logical clusters may do on the physical cluster beyond
+	// the default, which keeps tenants apart.
+	Tenancy *TenancyApplyConfiguration `json:"tenancy,omitempty"`
 	// identity confirms which cluster is meant: the UID of its namespace
 	// kube-system. Empty means the one of the first contact, which
 	// status.identity.uid records. Only an admin can write it.
@@ -76,6 +79,14 @@ func (b *PhysicalClusterSpecApplyConfiguration) WithTaints(values ...v1.Taint) *
 // If called multiple times, the Bounds field is set to the value of the last call.
 func (b *PhysicalClusterSpecApplyConfiguration) WithBounds(value v1.ResourceList) *PhysicalClusterSpecApplyConfiguration {
 	b.Bounds = &value
+	return b
+}
+
+// WithTenancy sets the Tenancy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Tenancy field is set to the value of the last call.
+func (b *PhysicalClusterSpecApplyConfiguration) WithTenancy(value *TenancyApplyConfiguration) *PhysicalClusterSpecApplyConfiguration {
+	b.Tenancy = value
 	return b
 }
 

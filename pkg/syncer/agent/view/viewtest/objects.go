@@ -67,7 +67,7 @@ func Namespace() *unstructured.Unstructured {
 
 // CopyOf is what is applied for a logical object, with a UID.
 func CopyOf(logical *unstructured.Unstructured, uid types.UID) *unstructured.Unstructured {
-	obj := syncer.Transform(logical, syncer.Placing{
+	obj, _ := syncer.Transform(logical, syncer.Placing{
 		Ref: syncer.Ref{
 			Kind: Kind(logical.GetKind()), Cluster: Cluster, Namespace: logical.GetNamespace(), Name: logical.GetName(),
 		},

@@ -1,0 +1,151 @@
+package v1alpha1
+
+import (
+	"slices"
+	"strings"
+)
+
+// PodSecurityLevel is a level of the Pod Security Standards.
+type PodSecurityLevel string
+
+// The levels, the least strict first.
+const (
+	PodSecurityPrivileged PodSecurityLevel = "privileged"
+	PodSecurityBaseline   PodSecurityLevel = "baseline"
+	PodSecurityRestricted PodSecurityLevel = "restricted"
+)
+
+// PodSecurityLevels are all levels, the least strict first.
+func PodSecurityLevels() []PodSecurityLevel {
+	return []PodSecurityLevel{PodSecurityPrivileged, PodSecurityBaseline, PodSecurityRestricted}
+}
+
+// Stricter is the stricter of two levels. What is no level is none: it never wins.
+func (l PodSecurityLevel) Stricter(other PodSecurityLevel) PodSecurityLevel {
+	all := PodSecurityLevels()
+	if slices.Index(all, other) > slices.Index(all, l) {
+		return other
+	}
+	return l
+}
+
+// All in a list of keys is every key. In Tenancy.PriorityClasses it is the key for all
+// classes that are not named, and the value for the class of the same name.
+const All = "*"
+
+// Tenancy is what a physical cluster lets the objects of logical clusters do beyond
+// the default. The default is that tenants cannot harm each other: the Pod Security
+// level baseline, and nothing that names something outside of the tenant.
+//
+// Keys (of labels, annotations, taints) are whole, or prefixes if they end in "/",
+// "." or "-"; "*" is every key.
+type Tenancy struct {
+	// podSecurity is the least strict Pod Security level of pods: privileged, baseline
+	// or restricted. A namespace may ask for a stricter one. Defaults to baseline.
+	// +optional
+	PodSecurity PodSecurityLevel `json:"podSecurity,omitempty"`
+	// schedulers are the schedulers of the physical cluster that pods may name,
+	// besides the default one.
+	// +optional
+	// +listType=set
+	Schedulers []string `json:"schedulers,omitempty"`
+	// priorityClasses maps priority classes of logical clusters to those of the
+	// physical cluster; "*" is for all that are not named, and as the value the class
+	// of the same name. The priority of a class without an entry has no effect.
+	// +optional
+	PriorityClasses map[string]string `json:"priorityClasses,omitempty"`
+	// nodeLabels are keys of labels by which pods may select nodes, besides those of
+	// topology, architecture, operating system and instance type.
+	// +optional
+	// +listType=set
+	NodeLabels []string `json:"nodeLabels,omitempty"`
+	// taints are keys of taints of nodes that pods may tolerate.
+	// +optional
+	// +listType=set
+	Taints []string `json:"taints,omitempty"`
+	// hostPorts are the ports of nodes that pods may take. Pod Security refuses all of
+	// them below the level privileged.
+	// +optional
+	// +listType=atomic
+	HostPorts []PortRange `json:"hostPorts,omitempty"`
+	// nodePorts are the ports that Services may ask for on all nodes; the physical
+	// cluster chooses any other.
+	// +optional
+	// +listType=atomic
+	NodePorts []PortRange `json:"nodePorts,omitempty"`
+	// volumes are types of volumes that name storage outside of the logical cluster and
+	// that pods may use, such as nfs or csi.
+	// +optional
+	// +listType=set
+	Volumes []string `json:"volumes,omitempty"`
+	// staticVolumes lets claims name or select volumes of the physical cluster.
+	// +optional
+	StaticVolumes bool `json:"staticVolumes,omitempty"`
+	// externalIPs are addresses that Services may take in spec.externalIPs.
+	// +optional
+	// +listType=set
+	ExternalIPs []string `json:"externalIPs,omitempty"`
+	// loadBalancerIPs are addresses that Services may ask for in spec.loadBalancerIP.
+	// +optional
+	// +listType=set
+	LoadBalancerIPs []string `json:"loadBalancerIPs,omitempty"`
+	// loadBalancerClasses are classes of load balancers that Services may name.
+	// +optional
+	// +listType=set
+	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
+	// ingressClasses are the ingress classes that may be named; none means all.
+	// +optional
+	// +listType=set
+	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// annotations are keys of annotations that go down, besides those that only
+	// describe or shape the traffic of their own object.
+	// +optional
+	// +listType=set
+	Annotations []string `json:"annotations,omitempty"`
+	// namespaceLabels are keys of labels that go down on Namespaces.
+	// +optional
+	// +listType=set
+	NamespaceLabels []string `json:"namespaceLabels,omitempty"`
+}
+
+// PortRange is from first to last, both included.
+type PortRange struct {
+	First int32 `json:"first"`
+	Last  int32 `json:"last"`
+}
+
+// Level is the Pod Security level that holds for pods of tenants.
+func (t Tenancy) Level() PodSecurityLevel {
+	if t.PodSecurity == "" {
+		return PodSecurityBaseline
+	}
+	return t.PodSecurity
+}
+
+// PriorityClass is the class of the physical cluster for one of a logical cluster;
+// empty for none.
+func (t Tenancy) PriorityClass(name string) string {
+	mapped, ok := t.PriorityClasses[name]
+	if !ok {
+		mapped = t.PriorityClasses[All]
+	}
+	if mapped == All {
+		return name
+	}
+	return mapped
+}
+
+// PermitsKey says that a key is among keys and prefixes.
+func PermitsKey(key string, permitted ...[]string) bool {
+	return slices.ContainsFunc(slices.Concat(permitted...), func(prefix string) bool {
+		if prefix != "" && strings.ContainsAny(prefix[len(prefix)-1:], "/.-") {
+			return strings.HasPrefix(key, prefix)
+		}
+		return key == prefix || prefix == All
+	})
+}
+
+// PermitsPort says that a port is in one of the ranges.
+func PermitsPort(port int64, permitted []PortRange) bool {
+	return slices.ContainsFunc(permitted, func(r PortRange) bool { return int64(r.First) <= port && port <= int64(r.Last) })
+}

@@ -1,0 +1,122 @@
+package native
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
+)
+
+// maxPermits bounds each list of a Tenancy: every object is compared with them.
+const maxPermits = 256
+
+func validateTenancy(t fleet.Tenancy, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	level := t.Level()
+	if !slices.Contains(fleet.PodSecurityLevels(), level) {
+		errs = append(errs, field.NotSupported(path.Child("podSecurity"), level, fleet.PodSecurityLevels()))
+	}
+	if len(t.HostPorts) > 0 && level != fleet.PodSecurityPrivileged {
+		errs = append(errs, field.Forbidden(path.Child("hostPorts"), "Pod Security refuses ports of nodes unless podSecurity is privileged"))
+	}
+	for name, ranges := range map[string][]fleet.PortRange{"hostPorts": t.HostPorts, "nodePorts": t.NodePorts} {
+		errs = append(errs, validatePorts(ranges, path.Child(name))...)
+	}
+	for name, list := range map[string]struct {
+		values []string
+		valid  func(string) []string
+	}{
+		"schedulers":          {t.Schedulers, validation.IsDNS1123Subdomain},
+		"nodeLabels":          {t.NodeLabels, isKeyOrPrefix},
+		"taints":              {t.Taints, isKeyOrPrefix},
+		"volumes":             {t.Volumes, isVolumeType},
+		"externalIPs":         {t.ExternalIPs, isAddress},
+		"loadBalancerIPs":     {t.LoadBalancerIPs, isAddress},
+		"loadBalancerClasses": {t.LoadBalancerClasses, validation.IsQualifiedName},
+		"ingressClasses":      {t.IngressClasses, validation.IsDNS1123Subdomain},
+		"annotations":         {t.Annotations, isKeyOrPrefix},
+		"namespaceLabels":     {t.NamespaceLabels, isKeyOrPrefix},
+	} {
+		at := path.Child(name)
+		if len(list.values) > maxPermits {
+			errs = append(errs, field.TooMany(at, len(list.values), maxPermits))
+			continue
+		}
+		for i, value := range list.values {
+			if problems := list.valid(value); len(problems) > 0 {
+				errs = append(errs, field.Invalid(at.Index(i), value, problems[0]))
+			}
+		}
+	}
+	errs = append(errs, validateClasses(t.PriorityClasses, path.Child("priorityClasses"))...)
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return errs
+}
+
+func validatePorts(ranges []fleet.PortRange, path *field.Path) field.ErrorList {
+	if len(ranges) > maxPermits {
+		return field.ErrorList{field.TooMany(path, len(ranges), maxPermits)}
+	}
+	var errs field.ErrorList
+	for i, r := range ranges {
+		switch at := path.Index(i); {
+		case r.First < 1 || r.First > 65535:
+			errs = append(errs, field.Invalid(at.Child("first"), r.First, "must be a port, from 1 to 65535"))
+		case r.Last < r.First || r.Last > 65535:
+			errs = append(errs, field.Invalid(at.Child("last"), r.Last, "must be a port, from first to 65535"))
+		}
+	}
+	return errs
+}
+
+func validateClasses(classes map[string]string, path *field.Path) field.ErrorList {
+	if len(classes) > maxPermits {
+		return field.ErrorList{field.TooMany(path, len(classes), maxPermits)}
+	}
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 && name != fleet.All {
+			errs = append(errs, field.Invalid(path, name, problems[0]))
+		}
+		if mapped := classes[name]; mapped != "" && mapped != fleet.All { // empty: none, whatever "*" says
+			if problems := validation.IsDNS1123Subdomain(mapped); len(problems) > 0 {
+				errs = append(errs, field.Invalid(path.Key(name), mapped, problems[0]))
+			}
+		}
+	}
+	return errs
+}
+
+// isKeyOrPrefix: a prefix becomes a key if something follows it.
+func isKeyOrPrefix(value string) []string {
+	if value == fleet.All {
+		return nil
+	}
+	if value != "" && strings.ContainsAny(value[len(value)-1:], "/.-") {
+		value += "x"
+		if !strings.Contains(value, "/") {
+			value += "/x" // up to somewhere in the domain
+		}
+	}
+	return validation.IsQualifiedName(value)
+}
+
+func isVolumeType(value string) []string {
+	if all := boundary.VolumeTypes(); !slices.Contains(all, value) {
+		return []string{"must be one of " + strings.Join(all, ", ")}
+	}
+	return nil
+}
+
+func isAddress(value string) []string {
+	if _, err := netip.ParseAddr(value); err != nil {
+		return []string{"must be an IP address"}
+	}
+	return nil
+}

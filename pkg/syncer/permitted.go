@@ -1,0 +1,64 @@
+package syncer
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	psa "k8s.io/pod-security-admission/api"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
+)
+
+// Reasons of a Copy that the physical cluster does not take as it is.
+const (
+	// ReasonNotPermitted: the physical cluster does not permit what a field asks for.
+	// Nothing is applied, and what is there stays as it is.
+	ReasonNotPermitted = "NotPermitted"
+	// ReasonAdjusted: it is applied, with other values in some fields or without them.
+	ReasonAdjusted = "Adjusted"
+)
+
+// maxFindings bounds how many a message names.
+const maxFindings = 3
+
+// summary names the first findings, and how many more there are.
+func summary(findings []boundary.Finding) string {
+	var sentences []string
+	for _, f := range findings[:min(len(findings), maxFindings)] {
+		sentences = append(sentences, f.String())
+	}
+	if more := len(findings) - maxFindings; more > 0 {
+		sentences = append(sentences, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(sentences, "; ")
+}
+
+// keepStricterLevel leaves the Pod Security level of a physical namespace to an admin
+// there who asks for more.
+//
+//	label below                  set by           then
+//	none, or no stricter         any              ours is applied
+//	stricter                     us alone         ours is applied: a tenant asked for it, and does no more
+//	stricter                     somebody else    it stays
+func keepStricterLevel(desired, physical *unstructured.Unstructured) {
+	ours := fleetv1alpha1.PodSecurityLevel(desired.GetLabels()[psa.EnforceLevelLabel])
+	have := fleetv1alpha1.PodSecurityLevel(physical.GetLabels()[psa.EnforceLevelLabel])
+	if ours == "" || ours.Stricter(have) == ours || !labelledByOther(physical, psa.EnforceLevelLabel) {
+		return
+	}
+	delete(field(field(desired.Object, "metadata"), "labels"), psa.EnforceLevelLabel)
+}
+
+// labelledByOther says that a label has a value of somebody else than us.
+func labelledByOther(physical *unstructured.Unstructured, key string) bool {
+	for _, e := range physical.GetManagedFields() {
+		ours := e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+		if !ours && e.FieldsV1 != nil && ownsPath(e.FieldsV1.GetRawBytes(), []string{"metadata", "labels", key}) {
+			return true
+		}
+	}
+	return false
+}
