@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"slices"
 )
@@ -14,13 +13,15 @@ var closed = prefixes(
 	"100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128",
 )
 
-// embedding are the networks whose addresses carry an IPv4 address, and at which
-// byte: translators and tunnels lead there.
-var embedding = map[netip.Prefix]int{
-	netip.MustParsePrefix("::/96"):          12,
-	netip.MustParsePrefix("64:ff9b::/96"):   12,
-	netip.MustParsePrefix("64:ff9b:1::/48"): 12,
-	netip.MustParsePrefix("2002::/16"):      2,
+// embedding are the networks whose addresses carry an IPv4 address, and the bytes that
+// are it: translators and tunnels lead there. In the network for translators of one's
+// own (RFC 8215) an address may be that of a prefix of any length of RFC 6052, of which
+// nobody but the translator knows.
+var embedding = map[netip.Prefix][][4]int{
+	netip.MustParsePrefix("::/96"):          {{12, 13, 14, 15}},
+	netip.MustParsePrefix("64:ff9b::/96"):   {{12, 13, 14, 15}},
+	netip.MustParsePrefix("64:ff9b:1::/48"): {{6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}},
+	netip.MustParsePrefix("2002::/16"):      {{2, 3, 4, 5}},
 }
 
 // Policy says which addresses may be called.
@@ -47,15 +48,22 @@ type Place struct {
 	Machine []netip.Addr
 }
 
-// Allows reports whether a tenant may have the server call to.
+// Allows reports whether a tenant may have the server call to: wherever a connection
+// there may end.
 func (p Policy) Allows(to netip.AddrPort, place Place) bool {
-	addr := plain(to.Addr())
+	return !slices.ContainsFunc(ends(to.Addr()), func(end netip.Addr) bool {
+		return !p.allows(netip.AddrPortFrom(end, to.Port()), place)
+	})
+}
+
+func (p Policy) allows(to netip.AddrPort, place Place) bool {
+	addr := to.Addr()
 	machine := addr.IsLoopback() || addr.IsUnspecified() || slices.Contains(place.Machine, addr)
 	for _, own := range place.Own {
 		if own.Port() != to.Port() {
 			continue
 		}
-		at := plain(own.Addr())
+		at := own.Addr().Unmap().WithZone("")
 		if at == addr || machine && (at.IsUnspecified() || at.IsLoopback() && addr.IsUnspecified()) {
 			return false
 		}
@@ -66,21 +74,32 @@ func (p Policy) Allows(to netip.AddrPort, place Place) bool {
 	return !machine && !within(p.Deny, addr) && !within(closed, addr)
 }
 
-// plain is the address that a connection to addr ends at, without a zone.
-func plain(addr netip.Addr) netip.Addr {
+// ends are the addresses, one at least and without zones, at which a connection to addr
+// may end.
+func ends(addr netip.Addr) []netip.Addr {
 	addr = addr.Unmap().WithZone("")
 	if !addr.Is6() || addr.IsLoopback() || addr.IsUnspecified() {
-		return addr
+		return []netip.Addr{addr}
 	}
-	for network, at := range embedding {
-		if network.Contains(addr) {
-			bytes := addr.As16()
-			var v4 [4]byte
-			binary.BigEndian.PutUint32(v4[:], binary.BigEndian.Uint32(bytes[at:]))
-			return netip.AddrFrom4(v4)
+	for network, readings := range embedding {
+		if !network.Contains(addr) {
+			continue
 		}
+		bytes := addr.As16()
+		var out []netip.Addr
+		for _, at := range readings {
+			v4 := [4]byte{bytes[at[0]], bytes[at[1]], bytes[at[2]], bytes[at[3]]}
+			if v4[0] == 0 && len(readings) > 1 {
+				continue // nowhere: the prefix is not of this length
+			}
+			out = append(out, netip.AddrFrom4(v4))
+		}
+		if len(out) == 0 {
+			out = append(out, netip.IPv4Unspecified())
+		}
+		return out
 	}
-	return addr
+	return []netip.Addr{addr}
 }
 
 func within(networks []netip.Prefix, addr netip.Addr) bool {

@@ -30,6 +30,15 @@ func TestThePolicyKeepsTenantsFromTheMachineAndItsNeighbours(t *testing.T) {
 		{"[::127.0.0.1]:443", false, true},
 		{"[64:ff9b::169.254.169.254]:80", false, false},
 		{"[2002:a9fe:a9fe::1]:80", false, false},
+		// A translator of one's own: the prefix may have any length.
+		{"[64:ff9b:1::169.254.169.254]:80", false, false},
+		{"[64:ff9b:1:a9fe:a9:fe00::]:80", false, false},      // /48
+		{"[64:ff9b:1:1a9:fe:a9fe::]:80", false, false},       // /56
+		{"[64:ff9b:1:0101:a9:fea9:fe00::]:80", false, false}, // /64
+		{"[64:ff9b:1::93.184.216.34]:443", true, true},
+		{"[64:ff9b:1:5db8:d8:2200::]:443", true, true},
+		{"[64:ff9b:1::10.2.0.1]:443", true, false},
+		{"[64:ff9b:1::]:443", false, false},
 		{"0.0.0.0:443", false, false},
 		{"0.1.2.3:443", false, false},
 		{"[::]:443", false, false},

@@ -1,8 +1,9 @@
 // Package etcd runs one etcd member inside the process: the default storage of
 // a control plane that needs no second one.
 //
-// Clients connect through a socket in the data directory, which only the owner
-// can enter: whoever can talk to etcd can read every logical cluster.
+// It listens on sockets in the data directory, which only the owner can enter: whoever
+// can talk to etcd as a client can read every logical cluster, and whoever can as a
+// peer can stop it. Nothing of it listens on a network.
 package etcd
 
 import (
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -34,6 +36,8 @@ const (
 	progressEvery = time.Minute
 	// maxSocketPath is below the limit of sun_path (108 on Linux, 104 on macOS).
 	maxSocketPath = 100
+	clientSocket  = "client.sock"
+	peerSocket    = "peer.sock" // no longer than the other
 )
 
 // Config says where and how.
@@ -51,6 +55,7 @@ type Server struct {
 
 	etcd   *embed.Etcd
 	tmpDir string
+	stop   sync.Once
 }
 
 // Start returns when the member serves, or ctx ends.
@@ -59,15 +64,15 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		return nil, fmt.Errorf("creating the data directory of etcd: %w", err)
 	}
 	s := &Server{}
-	socket, err := s.socket(config.Dir)
+	sockets, err := s.sockets(config.Dir)
 	if err != nil {
 		return nil, err
 	}
-	client := url.URL{Scheme: "unix", Path: socket}
-	// Nobody ever dials the peer address of a single member: it listens on a
-	// free port, while the advertised address is part of the member's identity
-	// and must not change from start to start.
-	listenPeer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	client := url.URL{Scheme: "unix", Path: filepath.Join(sockets, clientSocket)}
+	// Nobody ever dials the peer address of a single member, but etcd wants to listen.
+	// The advertised address is part of the member's identity and must not change from
+	// start to start. Of a listener for peers etcd reads the path as the host.
+	listenPeer := url.URL{Scheme: "unix", Host: filepath.Join(sockets, peerSocket)}
 	advertisePeer := url.URL{Scheme: "http", Host: "localhost:2380"}
 
 	c := embed.NewConfig()
@@ -109,29 +114,32 @@ func (s *Server) Usage() (used, most uint64) {
 
 // Stop ends the member and waits for it.
 func (s *Server) Stop() {
-	if s.etcd != nil {
-		s.etcd.Close()
-	}
-	if s.tmpDir != "" {
-		_ = os.RemoveAll(s.tmpDir)
-	}
+	s.stop.Do(func() {
+		if s.etcd != nil {
+			s.etcd.Close()
+		}
+		if s.tmpDir != "" {
+			_ = os.RemoveAll(s.tmpDir)
+		}
+	})
 }
 
-// socket chooses the path of the socket and removes what a crash left there.
-func (s *Server) socket(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
+// sockets chooses the directory of the sockets and removes those that a crash left there.
+func (s *Server) sockets(data string) (string, error) {
+	dir, err := filepath.Abs(data)
 	if err != nil {
 		return "", fmt.Errorf("resolving the data directory of etcd: %w", err)
 	}
-	path := filepath.Join(abs, "client.sock")
-	if len(path) > maxSocketPath {
+	if len(filepath.Join(dir, clientSocket)) > maxSocketPath {
 		if s.tmpDir, err = os.MkdirTemp("", "atoll-"); err != nil {
-			return "", fmt.Errorf("making a directory for the socket of etcd: %w", err)
+			return "", fmt.Errorf("making a directory for the sockets of etcd: %w", err)
 		}
-		path = filepath.Join(s.tmpDir, "etcd.sock")
+		dir = s.tmpDir
 	}
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return "", fmt.Errorf("removing an old socket of etcd: %w", err)
+	for _, name := range []string{clientSocket, peerSocket} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+			return "", fmt.Errorf("removing an old socket of etcd: %w", err)
+		}
 	}
-	return path, nil
+	return dir, nil
 }
