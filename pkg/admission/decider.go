@@ -17,7 +17,6 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
-	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -96,8 +95,11 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	if unit := stamp.Decided(stored); unit != nil {
 		return outcome{unit: unit}, d.stampNamespace(ctx, q, unit)
 	}
-	snapshot, unit, err := d.read(ctx, q)
+	snapshot, unit, err := d.lookup.snapshot(ctx, q.cluster, q.namespace)
 	if err != nil {
+		return outcome{}, err
+	}
+	if err := includeObject(&unit, q.kind, q.object); err != nil {
 		return outcome{}, err
 	}
 	// Others may wait already. What they need can only leave fewer physical clusters.
@@ -154,38 +156,13 @@ func (d *decider) stored(ctx context.Context, q question) (*placementv1alpha1.Pl
 	return none, nil
 }
 
-// read assembles what Decide looks at. It is read from the server and not from
-// informers: a cordon or a policy that was written before the object counts.
-func (d *decider) read(ctx context.Context, q question) (placement.Snapshot, placement.Unit, error) {
-	var s placement.Snapshot
-	clusters, err := d.client.FleetV1alpha1().PhysicalClusters().List(at(ctx, scope.Root), metav1.ListOptions{})
+// includeObject adds to a unit what an object of admission needs.
+func includeObject(u *placement.Unit, kind workload.Kind, object runtime.Object) error {
+	obj, err := external(kind, object)
 	if err != nil {
-		return s, placement.Unit{}, fmt.Errorf("listing physical clusters: %w", err)
+		return err
 	}
-	for i := range clusters.Items {
-		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: &clusters.Items[i]})
-	}
-	policies, err := d.client.PlacementV1alpha1().ClusterPlacementPolicies().List(at(ctx, scope.Root), metav1.ListOptions{})
-	if err != nil {
-		return s, placement.Unit{}, fmt.Errorf("listing policies: %w", err)
-	}
-	for i := range policies.Items {
-		s.Policies = append(s.Policies, placement.Policy{ClusterPlacementPolicy: &policies.Items[i]})
-	}
-	clusterLabels, err := d.lookup.clusterLabels(ctx, q.cluster)
-	if err != nil {
-		return s, placement.Unit{}, fmt.Errorf("reading logical cluster %s: %w", q.cluster, err)
-	}
-	u := placement.Unit{
-		LogicalCluster: q.cluster, LogicalClusterLabels: clusterLabels,
-		Namespace: q.namespace.Name, NamespaceLabels: q.namespace.Labels,
-		Pin: q.namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation],
-	}
-	obj, err := external(q.kind, q.object)
-	if err != nil {
-		return s, u, err
-	}
-	return s, u, include(&u, q.kind, obj)
+	return include(u, kind, obj)
 }
 
 // external turns an object of admission, which has an internal type, into the

@@ -20,6 +20,7 @@ import (
 var (
 	copiesResource          = placementv1alpha1.Resource("copies")
 	placementsResource      = placementv1alpha1.Resource("placements")
+	reviewsResource         = placementv1alpha1.Resource("placementreviews")
 	orphansResource         = fleetv1alpha1.Resource("orphans")
 	logicalClustersResource = tenancyv1alpha1.Resource("logicalclusters")
 )
@@ -42,7 +43,7 @@ func guard(ctx context.Context, r *request) error {
 			return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster lists what it finds there; write an order to spec.order"))
 		}
 	case placementsResource:
-		return admission.NewForbidden(r.Attributes, errors.New("only the scheduler writes placements; use a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.PhysicalClusterAnnotation+" of the namespace"))
+		return admission.NewForbidden(r.Attributes, errors.New("only the scheduler writes placements; use a PlacementPolicy in the namespace, a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.PhysicalClusterAnnotation+" of the namespace"))
 	case logicalClustersResource:
 		if r.GetOperation() == admission.Create && name == scope.Root.String() {
 			return admission.NewForbidden(r.Attributes, fmt.Errorf("the name %s is reserved", name))

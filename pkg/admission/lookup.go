@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -78,19 +77,4 @@ func (l *lookup) objectAt(ctx context.Context, r *request, version string) (*uns
 func (l *lookup) forgotten(target string) bool {
 	pc, ok := l.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
 	return ok && pc.Spec.Forget
-}
-
-// clusterLabels are the labels of a logical cluster; none if it has no object.
-func (l *lookup) clusterLabels(ctx context.Context, cluster logicalcluster.Name) (labels.Set, error) {
-	if c, ok := l.logicalClusters.Get(controller.Request{Cluster: scope.Root, Name: cluster.String()}); ok {
-		return c.Labels, nil
-	}
-	c, err := l.client.TenancyV1alpha1().LogicalClusters().Get(at(ctx, scope.Root), cluster.String(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return c.Labels, nil
 }

@@ -46,6 +46,9 @@ func (p *placing) admit(ctx context.Context, r *request) error {
 	if r.syncer != "" && r.GetOperation() == admission.Create {
 		return record(ctx, r)
 	}
+	if r.groupResource() == reviewsResource {
+		return p.review(ctx, r)
+	}
 	kind, ok := p.stamps(r)
 	if !ok || r.obj.GetDeletionTimestamp() != nil {
 		return nil
@@ -60,7 +63,10 @@ func (p *placing) admit(ctx context.Context, r *request) error {
 			return err
 		}
 	}
-	return p.restamp(ctx, r, kind, r.obj, unit)
+	if err := p.restamp(ctx, r, kind, r.obj, unit); err != nil {
+		return err
+	}
+	return p.warn(ctx, r, kind, unit)
 }
 
 // stamps reports whether a request may change the stamp of its object. A Namespace

@@ -34,9 +34,13 @@ func (d *decider) includeWaiting(ctx context.Context, q question, u *placement.U
 	if d.lookup.dynamic == nil {
 		return errors.New("there is no client")
 	}
-	asker, err := meta.Accessor(q.object)
-	if err != nil {
-		return err
+	asker := ""
+	if q.object != nil {
+		named, err := meta.Accessor(q.object)
+		if err != nil {
+			return err
+		}
+		asker = named.GetName()
 	}
 	for _, kind := range q.kinds.Kinds() {
 		if kind.Role != workload.Placed {
@@ -46,7 +50,7 @@ func (d *decider) includeWaiting(ctx context.Context, q question, u *placement.U
 		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
 		err := pages.EachListItem(at(ctx, q.cluster), metav1.ListOptions{}, func(obj runtime.Object) error {
 			other, ok := obj.(*unstructured.Unstructured)
-			if !ok || kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asker.GetName() || other.GetDeletionTimestamp() != nil ||
+			if !ok || kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asker || other.GetDeletionTimestamp() != nil ||
 				stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
 				return nil
 			}

@@ -242,6 +242,8 @@ func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.
 			m[kind.Plural] = clusters
 		}
 	}
+	reviews := native.Placement()
+	own[reviews.Group].VersionedResourcesStorageMap[reviews.Version][native.PlacementReviews] = native.ReviewREST{}
 	if err := server.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing the API groups: %w", err)
 	}

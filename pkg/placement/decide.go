@@ -9,74 +9,82 @@ import (
 
 // Decide chooses the physical clusters of a unit.
 //
-// What the unit has and may keep stays, as long as the count allows it; the
-// rest is filled up from those that may receive, the best score first. If fewer
-// than the count fit, nothing is chosen: half a placement would look like a
-// whole one.
-func Decide(s Snapshot, u Unit) Decision {
-	rules := compile(s.Policies, u)
-	d := Decision{Count: rules.count, Policies: rules.heard, Refuse: rules.refuse, Pin: u.Pin}
-	if u.Pin != "" {
-		d.Count = 1
-	}
+// What the unit has and may keep stays, as long as the shape that is wanted allows it;
+// the rest is filled up from those that may receive, the best first. If the shape
+// cannot be had, nothing is chosen: half a placement would look like a whole one.
+func Decide(s Snapshot, u Unit) Decision { return compile(s, u).decide(s.PhysicalClusters) }
 
-	var kept, fit []candidate
-	for _, c := range s.PhysicalClusters {
-		if c.Name == u.Pin {
-			d.PinKnown = true
-		}
-		// Deciding again never takes away for a reason that only forbids to receive.
-		predicate := rules.mayReceive
-		decided := slices.Contains(u.Decided, c.Name)
-		if decided {
-			predicate = rules.mayKeep
-		}
-		if r := predicate(c); r != nil {
-			d.Rejected = append(d.Rejected, Rejection{PhysicalCluster: c.Name, Reason: r.reason, Message: r.message})
-		} else if decided {
-			kept = append(kept, rules.candidate(c))
-		} else {
-			fit = append(fit, rules.candidate(c))
-		}
+// decide chooses from some of the physical clusters of the snapshot.
+func (r *rules) decide(from []PhysicalCluster) Decision {
+	if r.unit.Pin != "" {
+		r.shape = shape{count: 1, least: 1}
 	}
-	slices.SortFunc(kept, better)
-	slices.SortFunc(fit, better)
-	ranked := slices.Concat(kept, fit)
+	d := Decision{Wanted: r.shape.String(), Policies: r.heard, Refuse: r.refuse, Pin: r.unit.Pin}
+	d.PinKnown = slices.ContainsFunc(from, func(c PhysicalCluster) bool { return c.Name == d.Pin })
 
-	chosen := ranked[:0]
-	if len(ranked) >= d.Count {
-		chosen = ranked[:d.Count]
+	ranked, rejected := r.filter(from)
+	d.Rejected = rejected
+	chosen := r.shape.choose(ranked)
+	if r.most > 0 && len(chosen) > r.most {
+		d.Excess = fmt.Sprintf("%d physical clusters are wanted, and %s permits no more than %d", len(chosen), r.limits, r.most)
+		chosen = nil
 	}
 	for _, c := range chosen {
 		d.PhysicalClusters = append(d.PhysicalClusters, c.name)
 	}
-	for _, c := range ranked[len(chosen):] {
-		d.Rejected = append(d.Rejected, c.spare(chosen, len(ranked), d.Count))
-	}
 	slices.Sort(d.PhysicalClusters)
+	for _, c := range ranked {
+		if !slices.Contains(d.PhysicalClusters, c.name) {
+			d.Rejected = append(d.Rejected, r.spare(c, chosen, d))
+		}
+	}
 	slices.SortFunc(d.Rejected, func(a, b Rejection) int { return cmp.Compare(a.PhysicalCluster, b.PhysicalCluster) })
 	return d
 }
 
+// filter are the physical clusters that fit, the best first, and why the others do
+// not. Deciding again never takes away for a reason that only forbids to receive.
+func (r *rules) filter(from []PhysicalCluster) (ranked []candidate, rejected []Rejection) {
+	var fit []PhysicalCluster
+	for _, c := range from {
+		decided := slices.Contains(r.unit.Decided, c.Name)
+		predicate := r.mayReceive
+		if decided {
+			predicate = r.mayKeep
+		}
+		if no := predicate(c); no != nil {
+			rejected = append(rejected, Rejection{PhysicalCluster: c.Name, Reason: no.reason, Message: no.message})
+			continue
+		}
+		fit, ranked = append(fit, c), append(ranked, r.candidate(c, decided))
+	}
+	r.order.weigh(fit, ranked)
+	slices.SortFunc(ranked, better)
+	return ranked, rejected
+}
+
 // spare says why a physical cluster that fits was not chosen.
-func (c candidate) spare(chosen []candidate, fit, count int) Rejection {
-	r := Rejection{PhysicalCluster: c.name}
-	if len(chosen) == 0 {
-		r.Reason = ReasonTooFew
-		r.Message = fmt.Sprintf("fits, but %d are wanted and only %d fit", count, fit)
-		return r
+func (r *rules) spare(c candidate, chosen []candidate, d Decision) Rejection {
+	no := func(reason, format string, args ...any) Rejection {
+		return Rejection{PhysicalCluster: c.name, Reason: reason, Message: fmt.Sprintf(format, args...)}
+	}
+	if label := r.shape.missing(c); label != "" {
+		return no(ReasonNoTopologyLabel, "it has no label %s", label)
+	}
+	switch {
+	case d.Excess != "":
+		return no(ReasonTooMany, "fits, but %s", d.Excess)
+	case len(chosen) == 0:
+		return no(ReasonTooFew, "fits, but too few do for %s", d.Wanted)
 	}
 	last := chosen[len(chosen)-1]
-	if c.free < last.free {
-		r.Reason = ReasonLessFree
-		r.Message = fmt.Sprintf("fits, but has less free (%d %%) than %s (%d %%)", c.free, last.name, last.free)
-		return r
+	switch {
+	case c.preference > last.preference:
+		return no(ReasonLessPreferred, "fits, but %s is preferred", last.name)
+	case c.preference == last.preference && c.score < last.score:
+		return no(ReasonLowerScore, "fits, but its score (%d) is lower than that of %s (%d)", c.score, last.name, last.score)
+	case c.preference == last.preference && c.score == last.score && c.free < last.free:
+		return no(ReasonLessFree, "fits, but has less free (%d %%) than %s (%d %%)", c.free, last.name, last.free)
 	}
-	names := make([]string, 0, len(chosen))
-	for _, other := range chosen {
-		names = append(names, other.name)
-	}
-	r.Reason = ReasonNotNeeded
-	r.Message = "fits, but is not needed beside " + strings.Join(names, ", ")
-	return r
+	return no(ReasonNotNeeded, "fits, but is not needed beside %s", strings.Join(d.PhysicalClusters, ", "))
 }

@@ -18,8 +18,9 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// TestDecideTranscripts runs testdata/*.txtar: the sections clusters, policies
-// and unit set the scene, each section want is what Decide then says.
+// TestDecideTranscripts runs testdata/*.txtar: the sections clusters, policies, local,
+// own and unit set the scene, each section want is what Decide then says, and verify what
+// Verify says.
 func TestDecideTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -33,11 +34,17 @@ func TestDecideTranscripts(t *testing.T) {
 			}
 			var scene scene
 			for i, section := range archive.Files {
-				if section.Name != "want" {
+				var got string
+				switch section.Name {
+				case "want":
+					got = describe(Decide(scene.snapshot(), scene.asked()))
+				case "verify":
+					v := Verify(scene.snapshot(), scene.asked())
+					got = fmt.Sprintf("%v %s: %s\n", v.Satisfied, v.Reason, v.Message)
+				default:
 					scene.set(t, section)
 					continue
 				}
-				got := scene.play()
 				if diff := cmp.Diff(string(section.Data), got); diff != "" {
 					t.Errorf("section %d (-want +got):\n%s", i, diff)
 				}
@@ -95,12 +102,22 @@ type unitYAML struct {
 	Requests             corev1.ResourceList `json:"requests"`
 	APIs                 []string            `json:"apis"`
 	StorageClasses       []string            `json:"storageClasses"`
+	Others               []otherYAML         `json:"others"`
+}
+
+// otherYAML is a namespace beside the unit.
+type otherYAML struct {
+	Labels map[string]string `json:"labels"`
+	Places []string          `json:"places"`
 }
 
 type scene struct {
 	clusters []clusterYAML
-	policies []placementv1alpha1.ClusterPlacementPolicy
-	unit     unitYAML
+	// policies are those of "root", local those of the logical cluster, own those of
+	// the namespace.
+	policies, local []placementv1alpha1.ClusterPlacementPolicy
+	own             []placementv1alpha1.PlacementPolicy
+	unit            unitYAML
 }
 
 func (s *scene) set(t *testing.T, section txtar.File) {
@@ -113,6 +130,12 @@ func (s *scene) set(t *testing.T, section txtar.File) {
 	case "policies":
 		s.policies = nil
 		into = &s.policies
+	case "local":
+		s.local = nil
+		into = &s.local
+	case "own":
+		s.own = nil
+		into = &s.own
 	case "unit":
 		s.unit = unitYAML{}
 		into = &s.unit
@@ -124,20 +147,34 @@ func (s *scene) set(t *testing.T, section txtar.File) {
 	}
 }
 
-func (s *scene) play() string {
+func (s *scene) snapshot() Snapshot {
 	var snapshot Snapshot
 	for _, c := range s.clusters {
 		snapshot.PhysicalClusters = append(snapshot.PhysicalClusters, c.cluster())
 	}
 	for i := range s.policies {
-		snapshot.Policies = append(snapshot.Policies, Policy{ClusterPlacementPolicy: &s.policies[i]})
+		snapshot.Policies = append(snapshot.Policies, Global(&s.policies[i]))
 	}
-	return describe(Decide(snapshot, Unit{
+	for i := range s.local {
+		snapshot.Policies = append(snapshot.Policies, Local(&s.local[i]))
+	}
+	for i := range s.own {
+		snapshot.Policies = append(snapshot.Policies, InNamespace(&s.own[i]))
+	}
+	return snapshot
+}
+
+func (s *scene) asked() Unit {
+	u := Unit{
 		LogicalCluster: "shop", LogicalClusterLabels: s.unit.LogicalClusterLabels,
 		Namespace: "web", NamespaceLabels: s.unit.NamespaceLabels,
 		Pin: s.unit.Pin, Decided: s.unit.Decided,
 		Requests: s.unit.Requests, APIs: s.unit.APIs, StorageClasses: s.unit.StorageClasses,
-	}))
+	}
+	for _, o := range s.unit.Others {
+		u.Others = append(u.Others, Other{Labels: o.Labels, PhysicalClusters: o.Places})
+	}
+	return u
 }
 
 func describe(d Decision) string {

@@ -25,15 +25,23 @@ const (
 	ReasonNotNeeded        = "NotNeeded"
 	ReasonTooFew           = "TooFew"
 	ReasonInvalidPolicy    = "InvalidPolicy"
+	ReasonAffinity         = "Affinity"
+	ReasonAntiAffinity     = "AntiAffinity"
+	ReasonNoTopologyLabel  = "NoTopologyLabel"
+	ReasonLessPreferred    = "LessPreferred"
+	ReasonLowerScore       = "LowerScore"
+	ReasonTooMany          = "TooMany"
 )
 
 // Decision is the outcome of Decide.
 type Decision struct {
-	// PhysicalClusters are the chosen physical clusters, sorted; none if there are fewer
-	// than Count that fit.
+	// PhysicalClusters are the chosen physical clusters, sorted; none if what is wanted
+	// cannot be had.
 	PhysicalClusters []string
-	// Count is how many were wanted.
-	Count int
+	// Wanted says how many were wanted, and how they are laid out.
+	Wanted string
+	// Excess says that more were wanted than a policy permits.
+	Excess string
 	// Rejected has every other physical cluster, sorted by name.
 	Rejected []Rejection
 	// Policies are the policies that were heard, in the order of precedence.
@@ -67,8 +75,10 @@ func (d Decision) Message() string {
 		return b.String()
 	case len(d.Rejected) == 0:
 		return "no physical cluster is registered"
-	case d.Count > 1:
-		fmt.Fprintf(&b, "%d physical clusters are wanted and too few fit", d.Count)
+	case d.Excess != "":
+		return d.Excess
+	case d.Wanted != (shape{count: 1, least: 1}).String():
+		fmt.Fprintf(&b, "%s are wanted and too few fit", d.Wanted)
 	default:
 		b.WriteString("no physical cluster fits")
 	}
@@ -101,10 +111,13 @@ func (d Decision) API() *placementv1alpha1.Decision {
 	return out
 }
 
-// RejectedAPI is Rejected as the status of a Placement has it.
+// maxRejected bounds how many rejections a Placement keeps: there are many Placements.
+const maxRejected = 30
+
+// RejectedAPI is Rejected as the status of a Placement has it: the first by name.
 func (d Decision) RejectedAPI() []placementv1alpha1.RejectedPhysicalCluster {
 	var out []placementv1alpha1.RejectedPhysicalCluster
-	for _, r := range d.Rejected {
+	for _, r := range d.Rejected[:min(len(d.Rejected), maxRejected)] {
 		out = append(out, placementv1alpha1.RejectedPhysicalCluster(r))
 	}
 	return out

@@ -8,15 +8,16 @@
 // the code of "do it".
 //
 // It works in three steps: filter (filter.go), score (score.go), choose
-// (decide.go). "May receive" and "may keep" are two questions with two
+// (shape.go). "May receive" and "may keep" are two questions with two
 // predicates: a cordoned, silent or full physical cluster receives nothing and
 // keeps what it has.
 //
-// Policies: the terms of all policies that select the namespace must hold. The
-// count and what to do if it is impossible come from the first policy that
-// says so: those of the logical cluster before those of "root", by name. A
-// taint must be tolerated by a policy of "root"; the policies of the logical
-// cluster can only narrow that, so a tenant cannot leave the fence.
+// Policies are of three levels: "root", the logical cluster, the namespace. Constraints
+// of all that select the namespace hold together; the shape (how many, laid out how:
+// shape.go), the order (which are better: score.go) and what to do if it is impossible
+// come from the most specific policy that says so. So a tenant cannot leave the fence.
+//
+// Verify asks Decide whether a decision in force is still what the policies permit.
 //
 // Pure: no I/O, no clock. Read Decide first.
 package placement

@@ -26,7 +26,7 @@ func reject(reason, format string, args ...any) *rejection {
 // before those that the physical cluster reports.
 func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 	for _, check := range []func(PhysicalCluster) *rejection{
-		r.pinned, r.selected, deleting, cordoned, ready,
+		r.pinned, r.selected, r.related, deleting, cordoned, ready,
 		func(c PhysicalCluster) *rejection {
 			return r.tainted(c, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
 		},
@@ -44,7 +44,7 @@ func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 // about what is there already.
 func (r *rules) mayKeep(c PhysicalCluster) *rejection {
 	for _, check := range []func(PhysicalCluster) *rejection{
-		r.pinned, r.selected,
+		r.pinned, r.selected, r.related,
 		func(c PhysicalCluster) *rejection { return r.tainted(c, corev1.TaintEffectNoExecute) },
 	} {
 		if why := check(c); why != nil {
@@ -52,6 +52,18 @@ func (r *rules) mayKeep(c PhysicalCluster) *rejection {
 		}
 	}
 	return nil
+}
+
+// Lacks says what a physical cluster lacks for what is needed, whether or not anything
+// may go there; empty: nothing that is known.
+func Lacks(c PhysicalCluster, u Unit) string {
+	r := &rules{unit: u}
+	for _, check := range []func(PhysicalCluster) *rejection{r.serves, r.stores, r.bounded, r.roomy} {
+		if no := check(c); no != nil {
+			return no.message
+		}
+	}
+	return ""
 }
 
 func (r *rules) pinned(c PhysicalCluster) *rejection {
@@ -64,13 +76,13 @@ func (r *rules) pinned(c PhysicalCluster) *rejection {
 func (r *rules) selected(c PhysicalCluster) *rejection {
 	for _, p := range r.fences {
 		if p.err != nil {
-			return reject(ReasonInvalidPolicy, "policy %s: %v", p.name, p.err)
+			return reject(ReasonInvalidPolicy, "%s: %v", p.name, p.err)
 		}
 		if len(p.terms) == 0 {
 			continue
 		}
 		if !slices.ContainsFunc(p.terms, func(s labels.Selector) bool { return s.Matches(labels.Set(c.Labels)) }) {
-			return reject(ReasonPolicyMismatch, "no term of policy %s selects it", p.name)
+			return reject(ReasonPolicyMismatch, "no term of %s selects it", p.name)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,15 +12,92 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
+// Policy is a policy of any level.
+type Policy struct {
+	placementv1alpha1.PolicyReference
+	// The selectors are absent where the level has none.
+	LogicalClusterSelector, NamespaceSelector *metav1.LabelSelector
+	Rules                                     *placementv1alpha1.PolicyRules
+	// Unreadable says why the policy cannot be honoured. It permits nothing.
+	Unreadable string
+}
+
+// Global is a policy of "root".
+func Global(p *placementv1alpha1.ClusterPlacementPolicy) Policy {
+	return ofCluster(p, placementv1alpha1.PolicyGlobal)
+}
+
+// Local is a policy of the unit's own logical cluster.
+func Local(p *placementv1alpha1.ClusterPlacementPolicy) Policy {
+	out := ofCluster(p, placementv1alpha1.PolicyLogicalCluster)
+	out.LogicalClusterSelector = nil
+	return out
+}
+
+func ofCluster(p *placementv1alpha1.ClusterPlacementPolicy, level placementv1alpha1.PolicyLevel) Policy {
+	return Policy{
+		PolicyReference:        placementv1alpha1.PolicyReference{Level: level, Name: p.Name, Generation: p.Generation},
+		LogicalClusterSelector: p.Spec.LogicalClusterSelector, NamespaceSelector: p.Spec.NamespaceSelector, Rules: &p.Spec.PolicyRules,
+	}
+}
+
+// InNamespace is a policy of the unit's own namespace.
+func InNamespace(p *placementv1alpha1.PlacementPolicy) Policy {
+	return Policy{
+		PolicyReference: placementv1alpha1.PolicyReference{Level: placementv1alpha1.PolicyNamespace, Name: p.Name, Generation: p.Generation},
+		Rules:           &p.Spec,
+	}
+}
+
+// TooMany is in the place of the policies of a level of which there are more than
+// are read.
+func TooMany(level placementv1alpha1.PolicyLevel) Policy {
+	return Policy{
+		PolicyReference: placementv1alpha1.PolicyReference{Level: level, Name: "*"}, Rules: &placementv1alpha1.PolicyRules{},
+		Unreadable: "there are too many; delete some",
+	}
+}
+
+// MaxPolicies is how many policies of one logical cluster, and of one namespace, are
+// read for a decision. Those of "root" are the admin's: they have no such bound.
+const MaxPolicies = 32
+
+// rank of a level, the most specific first.
+func rank(level placementv1alpha1.PolicyLevel) int {
+	switch level {
+	case placementv1alpha1.PolicyNamespace:
+		return 0
+	case placementv1alpha1.PolicyLogicalCluster:
+		return 1
+	}
+	return 2
+}
+
+// String names a policy for people.
+func (p Policy) String() string {
+	switch p.Level {
+	case placementv1alpha1.PolicyNamespace:
+		return "policy " + p.Name + " of the namespace"
+	case placementv1alpha1.PolicyLogicalCluster:
+		return "policy " + p.Name + " of the logical cluster"
+	}
+	return "policy " + p.Name
+}
+
 // rules is what the policies that select a unit come to.
 type rules struct {
 	unit   Unit
-	count  int
+	shape  shape
+	order  order
 	refuse bool
-	heard  []placementv1alpha1.PolicyReference
-	fences []fence
-	// tolerations of each level; nil where no policy has any.
-	global, local []corev1.Toleration
+	// most is the least maxCount, and limits the policy that has it; 0: none has.
+	most      int
+	limits    string
+	heard     []placementv1alpha1.PolicyReference
+	fences    []fence
+	relations []relation
+	// tolerations of each level, by its rank.
+	tolerations [3][]corev1.Toleration
 }
 
 // fence is what one policy permits: physical clusters that one of the terms
@@ -30,41 +108,63 @@ type fence struct {
 	err   error
 }
 
-// compile reads the policies that select a unit, those of the logical cluster
-// before those of "root", by name.
-func compile(policies []Policy, u Unit) *rules {
-	r := &rules{unit: u, count: 1}
-	policies = slices.Clone(policies)
+// compile reads the policies that select a unit, the most specific level first, by
+// name.
+func compile(s Snapshot, u Unit) *rules {
+	r := &rules{unit: u, shape: shape{count: 1, least: 1}}
+	policies := slices.Clone(s.Policies)
 	slices.SortFunc(policies, func(a, b Policy) int {
-		return cmp.Or(-cmp.Compare(a.Level, b.Level), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank(a.Level), rank(b.Level)), cmp.Compare(a.Name, b.Name))
 	})
-	var counted, said bool
+	var shaped, ordered, answered bool
 	for _, p := range policies {
-		selects, err := selectsUnit(p.Spec, u)
+		selects, err := p.selects(u)
 		if err == nil && !selects {
 			continue
 		}
-		r.heard = append(r.heard, placementv1alpha1.PolicyReference{Name: p.Name, Generation: p.Generation})
+		r.heard = append(r.heard, p.PolicyReference)
+		err = errors.Join(err, r.constrain(p, s))
+		if !shaped {
+			r.shape, shaped = newShape(p, r.shape)
+		}
+		if !ordered {
+			var orderErr error
+			r.order, ordered, orderErr = newOrder(p)
+			err = errors.Join(err, orderErr)
+		}
+		if p.Rules.IfImpossible != "" && !answered {
+			r.refuse, answered = p.Rules.IfImpossible == placementv1alpha1.ImpossibleRefuse, true
+		}
 		r.fences = append(r.fences, newFence(p, err))
-		if p.Spec.Count != nil && !counted {
-			r.count, counted = max(1, int(*p.Spec.Count)), true
-		}
-		if p.Spec.IfImpossible != "" && !said {
-			r.refuse, said = p.Spec.IfImpossible == placementv1alpha1.ImpossibleRefuse, true
-		}
-		if p.Level == Global {
-			r.global = append(r.global, p.Spec.Tolerations...)
-		} else {
-			r.local = append(r.local, p.Spec.Tolerations...)
-		}
 	}
 	return r
 }
 
+// constrain adds the constraints of a policy, which hold beside all others; save the
+// terms, see newFence.
+func (r *rules) constrain(p Policy, s Snapshot) error {
+	at := rank(p.Level)
+	r.tolerations[at] = append(r.tolerations[at], p.Rules.Tolerations...)
+	if m := p.Rules.MaxCount; m != nil && (r.most == 0 || int(*m) < r.most) {
+		r.most, r.limits = max(1, int(*m)), p.String()
+	}
+	for _, a := range p.Rules.Affinity {
+		related, err := newRelation(p, a, s, r.unit)
+		if err != nil {
+			return err
+		}
+		r.relations = append(r.relations, related)
+	}
+	return nil
+}
+
 func newFence(p Policy, err error) fence {
-	f := fence{name: p.Name, err: err}
-	for i := range p.Spec.Terms {
-		s, err := metav1.LabelSelectorAsSelector(&p.Spec.Terms[i])
+	f := fence{name: p.String(), err: err}
+	if p.Unreadable != "" {
+		f.err = errors.New(p.Unreadable)
+	}
+	for _, t := range p.Rules.Terms {
+		s, err := selector(t)
 		if err != nil {
 			f.err = err
 			break
@@ -74,13 +174,13 @@ func newFence(p Policy, err error) fence {
 	return f
 }
 
-func selectsUnit(spec placementv1alpha1.PolicySpec, u Unit) (bool, error) {
+func (p Policy) selects(u Unit) (bool, error) {
 	for _, s := range []struct {
 		selector *metav1.LabelSelector
 		labels   labels.Set
 	}{
-		{spec.LogicalClusterSelector, u.LogicalClusterLabels},
-		{spec.NamespaceSelector, u.NamespaceLabels},
+		{p.LogicalClusterSelector, u.LogicalClusterLabels},
+		{p.NamespaceSelector, u.NamespaceLabels},
 	} {
 		if s.selector == nil {
 			continue
@@ -96,12 +196,17 @@ func selectsUnit(spec placementv1alpha1.PolicySpec, u Unit) (bool, error) {
 	return true, nil
 }
 
-// tolerated: a policy of "root" must tolerate the taint, and if policies of the
-// logical cluster name tolerations, one of these must do so too.
+// tolerated: a policy of "root" must tolerate the taint, and at each other level that
+// has tolerations one of these must do so too.
 func (r *rules) tolerated(taint corev1.Taint) bool {
 	tolerates := func(t corev1.Toleration) bool { return toleratesTaint(t, taint) }
-	return slices.ContainsFunc(r.global, tolerates) &&
-		(len(r.local) == 0 || slices.ContainsFunc(r.local, tolerates))
+	for at, tolerations := range r.tolerations {
+		required := at == rank(placementv1alpha1.PolicyGlobal) || len(tolerations) > 0
+		if required && !slices.ContainsFunc(tolerations, tolerates) {
+			return false
+		}
+	}
+	return true
 }
 
 // toleratesTaint as Kubernetes has it: an empty effect means all effects, an

@@ -89,13 +89,67 @@ func TestADecisionIsStableUnderCordonSilenceAndLoad(t *testing.T) {
 	})
 }
 
+// A decision that has just been made meets the policies, and deciding again moves
+// nothing, whatever else is there by then.
+func TestWhatWasDecidedSatisfiesThePoliciesAndStays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, u := drawSnapshot(t), drawUnit(t)
+		u.Decided = nil
+		first := Decide(s, u)
+		if !first.Possible() {
+			t.Skip("nothing decided")
+		}
+		u.Decided = first.PhysicalClusters
+		if v := Verify(s, u); !v.Satisfied {
+			t.Fatalf("%v does not satisfy: %+v", first.PhysicalClusters, v)
+		}
+		if diff := cmp.Diff(first.PhysicalClusters, Decide(s, u).PhysicalClusters); diff != "" {
+			t.Fatalf("moved without need (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// No policy of a tenant lets a namespace go where it could not go without.
+func TestAPolicyOfATenantPermitsNothingMore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, u := drawSnapshot(t), drawUnit(t)
+		admins := Snapshot{PhysicalClusters: s.PhysicalClusters}
+		for _, p := range s.Policies {
+			if p.Level == placementv1alpha1.PolicyGlobal {
+				admins.Policies = append(admins.Policies, p)
+			}
+		}
+		permitted := map[string]bool{}
+		ranked, _ := compile(admins, u).filter(s.PhysicalClusters)
+		for _, c := range ranked {
+			permitted[c.name] = true
+		}
+		for _, name := range Decide(s, u).PhysicalClusters {
+			if !permitted[name] {
+				t.Fatalf("%s was chosen, which the policies of the admin do not permit", name)
+			}
+		}
+	})
+}
+
 var (
-	names  = []string{"a", "b", "c", "d"}
+	names  = []string{"a", "b", "c", "d", "e", "f"}
 	values = []string{"x", "y"}
 )
 
 func drawLabels(t *rapid.T) labels.Set {
 	return rapid.MapOfN(rapid.SampledFrom([]string{"region", "tier"}), rapid.SampledFrom(values), 0, 2).Draw(t, "labels")
+}
+
+// drawPlace has labels of two tiers, and a number.
+func drawPlace(t *rapid.T) labels.Set {
+	l := drawLabels(t)
+	for key, values := range map[string][]string{"area": {"1", "2", "3"}, "zone": {"1", "2"}, "cost": {"1", "2.5", "cheap"}} {
+		if rapid.IntRange(0, 7).Draw(t, "has "+key) > 0 {
+			l[key] = rapid.SampledFrom(values).Draw(t, key)
+		}
+	}
+	return l
 }
 
 func drawList(t *rapid.T, name string, upTo int64) corev1.ResourceList {
@@ -118,7 +172,7 @@ func drawTaints(t *rapid.T) []corev1.Taint {
 }
 
 func drawCluster(t *rapid.T, name string) PhysicalCluster {
-	c := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: drawLabels(t)}}
+	c := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: drawPlace(t)}}
 	if rapid.IntRange(0, 9).Draw(t, "deleting") == 0 {
 		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	}
@@ -149,25 +203,82 @@ func drawSelector(t *rapid.T, name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: drawLabels(t)}
 }
 
-func drawPolicy(t *rapid.T, name string) Policy {
-	p := Policy{Level: rapid.SampledFrom([]Level{Global, Local}).Draw(t, "level"), ClusterPlacementPolicy: &placementv1alpha1.ClusterPlacementPolicy{}}
-	p.Name = name
-	p.Spec.LogicalClusterSelector = drawSelector(t, "logical cluster selector")
-	p.Spec.NamespaceSelector = drawSelector(t, "namespace selector")
-	for range rapid.IntRange(0, 2).Draw(t, "terms") {
-		p.Spec.Terms = append(p.Spec.Terms, metav1.LabelSelector{MatchLabels: drawLabels(t)})
+func drawTerms(t *rapid.T, name string) (terms []placementv1alpha1.PhysicalClusterTerm) {
+	for range rapid.IntRange(0, 2).Draw(t, name) {
+		var term placementv1alpha1.PhysicalClusterTerm
+		if rapid.Bool().Draw(t, "labels") {
+			term.MatchLabels = drawLabels(t)
+		} else {
+			term.MatchExpressions = []corev1.NodeSelectorRequirement{rapid.SampledFrom([]corev1.NodeSelectorRequirement{
+				{Key: "region", Operator: corev1.NodeSelectorOpIn, Values: values}, {Key: "region", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"x"}},
+				{Key: "tier", Operator: corev1.NodeSelectorOpExists}, {Key: "tier", Operator: corev1.NodeSelectorOpDoesNotExist},
+				{Key: "area", Operator: corev1.NodeSelectorOpGt, Values: []string{"1"}}, {Key: "area", Operator: corev1.NodeSelectorOpLt, Values: []string{"3"}},
+			}).Draw(t, "expression")}
+		}
+		terms = append(terms, term)
 	}
+	return terms
+}
+
+func drawOptional(t *rapid.T, name string, least, most int32) *int32 {
+	if rapid.Bool().Draw(t, "no "+name) {
+		return nil
+	}
+	n := rapid.Int32Range(least, most).Draw(t, name)
+	return &n
+}
+
+func drawShape(t *rapid.T, r *placementv1alpha1.PolicyRules) {
+	r.Count = drawOptional(t, "count", 1, 3)
+	if r.Count != nil {
+		r.MinCount = drawOptional(t, "minCount", 1, *r.Count)
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "layout") {
+	case 0:
+		for _, key := range [][]string{{"area"}, {"area", "zone"}, {"zone", "area"}}[rapid.IntRange(0, 2).Draw(t, "tiers")] {
+			tier := placementv1alpha1.TopologyTier{Key: key, Count: drawOptional(t, "groups", 1, 3)}
+			if tier.Count != nil {
+				tier.MinCount = drawOptional(t, "minimum of groups", 1, *tier.Count)
+			}
+			r.Topology = append(r.Topology, tier)
+		}
+	case 1:
+		r.Spread = &placementv1alpha1.TopologySpread{Key: "area", MaxSkew: rapid.Int32Range(1, 2).Draw(t, "skew")}
+	}
+}
+
+func drawPolicy(t *rapid.T, name string) Policy {
+	level := rapid.SampledFrom([]placementv1alpha1.PolicyLevel{
+		placementv1alpha1.PolicyGlobal, placementv1alpha1.PolicyLogicalCluster, placementv1alpha1.PolicyNamespace}).Draw(t, "level")
+	r := &placementv1alpha1.PolicyRules{Terms: drawTerms(t, "terms"), Preferences: drawTerms(t, "preferences")}
+	p := Policy{PolicyReference: placementv1alpha1.PolicyReference{Level: level, Name: name}, Rules: r}
+	p.LogicalClusterSelector = drawSelector(t, "logical cluster selector")
+	p.NamespaceSelector = drawSelector(t, "namespace selector")
 	for range rapid.IntRange(0, 2).Draw(t, "tolerations") {
-		p.Spec.Tolerations = append(p.Spec.Tolerations, rapid.SampledFrom([]corev1.Toleration{
+		r.Tolerations = append(r.Tolerations, rapid.SampledFrom([]corev1.Toleration{
 			{Operator: corev1.TolerationOpExists},
 			{Key: "x", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 			{Key: "x", Value: "x"},
 			{Key: "y", Operator: corev1.TolerationOpEqual, Value: "y", Effect: corev1.TaintEffectNoExecute},
 		}).Draw(t, "toleration"))
 	}
-	if rapid.Bool().Draw(t, "counts") {
-		n := rapid.Int32Range(1, 3).Draw(t, "count")
-		p.Spec.Count = &n
+	drawShape(t, r)
+	if rapid.IntRange(0, 4).Draw(t, "bounded") == 0 {
+		r.MaxCount = drawOptional(t, "maxCount", 1, 4)
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "weights") {
+		w := rapid.SampledFrom([]placementv1alpha1.Weight{
+			{Label: "cost"}, {Free: corev1.ResourceCPU}, {Term: &placementv1alpha1.PhysicalClusterTerm{MatchLabels: map[string]string{"tier": "x"}}},
+		}).Draw(t, "weight of")
+		w.Weight = rapid.SampledFrom([]int32{-2, -1, 1, 3}).Draw(t, "weight")
+		r.Weights = append(r.Weights, w)
+	}
+	if rapid.IntRange(0, 4).Draw(t, "related") == 0 {
+		r.Affinity = []placementv1alpha1.UnitAffinity{{
+			Type:              rapid.SampledFrom([]placementv1alpha1.AffinityType{placementv1alpha1.AffinityWith, placementv1alpha1.AffinityWithout}).Draw(t, "type"),
+			NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "x"}},
+			TopologyKey:       rapid.SampledFrom([]string{"", "area"}).Draw(t, "topology key"),
+		}}
 	}
 	return p
 }
@@ -177,7 +288,7 @@ func drawSnapshot(t *rapid.T) Snapshot {
 	for _, name := range names[:rapid.IntRange(0, len(names)).Draw(t, "clusters")] {
 		s.PhysicalClusters = append(s.PhysicalClusters, drawCluster(t, name))
 	}
-	for _, name := range []string{"p", "q"}[:rapid.IntRange(0, 2).Draw(t, "policies")] {
+	for _, name := range []string{"p", "q", "r"}[:rapid.IntRange(0, 3).Draw(t, "policies")] {
 		s.Policies = append(s.Policies, drawPolicy(t, name))
 	}
 	return s
@@ -191,6 +302,9 @@ func drawUnit(t *rapid.T) Unit {
 	}
 	if rapid.IntRange(0, 5).Draw(t, "pinned") == 0 {
 		u.Pin = rapid.SampledFrom(names).Draw(t, "pin")
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "others") {
+		u.Others = append(u.Others, Other{Labels: drawLabels(t), PhysicalClusters: []string{rapid.SampledFrom(names).Draw(t, "place")}})
 	}
 	if rapid.Bool().Draw(t, "apis") {
 		u.APIs = []string{"apps/v1/deployments"}

@@ -1,49 +1,47 @@
 package placement
 
 import (
+	"math/bits"
+	"slices"
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 // dumb is Decide as one would write it without thought for speed, reasons or
-// structure: try every subset of the right size, drop those that break a rule,
-// take the best. It shares no code with Decide.
+// structure: make every set that has the shape, drop those that break a rule, take the
+// best. It shares no code with Decide.
 func dumb(s Snapshot, u Unit) []string {
-	count := 1
-	var chosen *Policy
-	for i, p := range s.Policies {
-		if p.Spec.Count == nil || !dumbSelects(p, u) {
-			continue
+	r := &placementv1alpha1.PolicyRules{}
+	for _, p := range dumbHeard(s, u) {
+		if p.Rules.Count != nil || p.Rules.MinCount != nil || p.Rules.Topology != nil || p.Rules.Spread != nil {
+			r = p.Rules
+			break
 		}
-		if chosen == nil || p.Level > chosen.Level || p.Level == chosen.Level && p.Name < chosen.Name {
-			chosen = &s.Policies[i]
-		}
-	}
-	if chosen != nil {
-		count = int(*chosen.Spec.Count)
 	}
 	if u.Pin != "" {
-		count = 1
+		r = &placementv1alpha1.PolicyRules{}
 	}
-
+	var fit []PhysicalCluster
+	for _, c := range s.PhysicalClusters {
+		if dumbPermits(s, u, c) {
+			fit = append(fit, c)
+		}
+	}
+	less := func(a, b PhysicalCluster) bool { return dumbLess(s, u, fit, a, b) }
 	var best []PhysicalCluster
-	for mask := range 1 << len(s.PhysicalClusters) {
-		var set []PhysicalCluster
-		ok := true
-		for i, c := range s.PhysicalClusters {
-			if mask>>i&1 == 1 {
-				set = append(set, c)
-				ok = ok && dumbPermits(s, u, c)
-			}
-		}
-		if !ok || len(set) != count {
-			continue
-		}
-		sort.Slice(set, func(i, j int) bool { return dumbLess(s, u, set[i], set[j]) })
-		if best == nil || dumbSetLess(s, u, set, best) {
+	for _, set := range dumbSets(r, r.Topology, fit) {
+		sort.Slice(set, func(i, j int) bool { return less(set[i], set[j]) })
+		if best == nil || dumbSetLess(u, less, set, best) {
 			best = set
+		}
+	}
+	for _, p := range dumbHeard(s, u) {
+		if p.Rules.MaxCount != nil && len(best) > int(*p.Rules.MaxCount) {
+			best = nil
 		}
 	}
 	var names []string
@@ -54,13 +52,152 @@ func dumb(s Snapshot, u Unit) []string {
 	return names
 }
 
-func dumbSetLess(s Snapshot, u Unit, a, b []PhysicalCluster) bool {
-	for i := range a {
-		if a[i].Name != b[i].Name {
-			return dumbLess(s, u, a[i], b[i])
+// dumbHeard are the policies that select the unit, the most specific first.
+func dumbHeard(s Snapshot, u Unit) (heard []Policy) {
+	for _, level := range []placementv1alpha1.PolicyLevel{"Namespace", "LogicalCluster", "Global"} {
+		for _, name := range []string{"p", "q", "r"} {
+			for _, p := range s.Policies {
+				if p.Level == level && p.Name == name && dumbSelects(p, u) {
+					heard = append(heard, p)
+				}
+			}
 		}
 	}
-	return false
+	return heard
+}
+
+// dumbSets are all sets that have the shape.
+func dumbSets(r *placementv1alpha1.PolicyRules, tiers []placementv1alpha1.TopologyTier, from []PhysicalCluster) [][]PhysicalCluster {
+	if len(tiers) == 0 {
+		return dumbGroup(r, from)
+	}
+	var inside [][][]PhysicalCluster
+	for _, value := range []string{"1", "2", "3"} {
+		var group []PhysicalCluster
+		for _, c := range from {
+			if c.Labels[tiers[0].Key] == value {
+				group = append(group, c)
+			}
+		}
+		if sets := dumbSets(r, tiers[1:], group); len(sets) > 0 {
+			inside = append(inside, sets)
+		}
+	}
+	n, least := len(inside), 1
+	if c := tiers[0].Count; c != nil {
+		n, least = min(n, int(*c)), int(*c)
+	}
+	if m := tiers[0].MinCount; m != nil {
+		least = int(*m)
+	}
+	if len(inside) < least {
+		return nil
+	}
+	var out [][]PhysicalCluster
+	for mask := range 1 << len(inside) {
+		if bits.OnesCount(uint(mask)) != n {
+			continue
+		}
+		sets := [][]PhysicalCluster{nil}
+		for i, choices := range inside {
+			if mask>>i&1 == 0 {
+				continue
+			}
+			var longer [][]PhysicalCluster
+			for _, set := range sets {
+				for _, choice := range choices {
+					longer = append(longer, append(append([]PhysicalCluster{}, set...), choice...))
+				}
+			}
+			sets = longer
+		}
+		out = append(out, sets...)
+	}
+	return out
+}
+
+// dumbGroup are all subsets of the greatest size that can be had.
+func dumbGroup(r *placementv1alpha1.PolicyRules, from []PhysicalCluster) [][]PhysicalCluster {
+	count := 1
+	if r.Count != nil {
+		count = int(*r.Count)
+	}
+	least := count
+	if r.MinCount != nil {
+		least = int(*r.MinCount)
+	}
+	for n := count; n >= least; n-- {
+		var out [][]PhysicalCluster
+		for mask := range 1 << len(from) {
+			var set []PhysicalCluster
+			for i, c := range from {
+				if mask>>i&1 == 1 {
+					set = append(set, c)
+				}
+			}
+			if len(set) == n && dumbEven(r.Spread, from, set) {
+				out = append(out, set)
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+	}
+	return nil
+}
+
+func dumbEven(spread *placementv1alpha1.TopologySpread, from, set []PhysicalCluster) bool {
+	if spread == nil {
+		return true
+	}
+	numbers := map[string]int32{}
+	for _, c := range from {
+		if value, ok := c.Labels[spread.Key]; ok {
+			numbers[value] = 0
+		}
+	}
+	for _, c := range set {
+		value, ok := c.Labels[spread.Key]
+		if !ok {
+			return false
+		}
+		numbers[value]++
+	}
+	for _, a := range numbers {
+		for _, b := range numbers {
+			if a-b > spread.MaxSkew {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// dumbSetLess: the one that keeps more; then the one with the best that the other has
+// not.
+func dumbSetLess(u Unit, less func(a, b PhysicalCluster) bool, a, b []PhysicalCluster) bool {
+	keeps := func(set []PhysicalCluster) (n int) {
+		for _, c := range set {
+			if has(u.Decided, c.Name) {
+				n++
+			}
+		}
+		return n
+	}
+	if keeps(a) != keeps(b) {
+		return keeps(a) > keeps(b)
+	}
+	// best of those in one that are not in the other
+	first := func(in, notIn []PhysicalCluster) *PhysicalCluster {
+		for i, c := range in {
+			if !slices.ContainsFunc(notIn, func(o PhysicalCluster) bool { return o.Name == c.Name }) {
+				return &in[i]
+			}
+		}
+		return nil
+	}
+	x, y := first(a, b), first(b, a)
+	return x != nil && (y == nil || less(*x, *y))
 }
 
 func has(list []string, s string) bool {
@@ -73,7 +210,37 @@ func has(list []string, s string) bool {
 }
 
 func dumbSelects(p Policy, u Unit) bool {
-	return dumbMatches(p.Spec.NamespaceSelector, u.NamespaceLabels) && dumbMatches(p.Spec.LogicalClusterSelector, u.LogicalClusterLabels)
+	return dumbMatches(p.NamespaceSelector, u.NamespaceLabels) && dumbMatches(p.LogicalClusterSelector, u.LogicalClusterLabels)
+}
+
+func dumbTerm(term placementv1alpha1.PhysicalClusterTerm, l map[string]string) bool {
+	for k, v := range term.MatchLabels {
+		if l[k] != v {
+			return false
+		}
+	}
+	for _, e := range term.MatchExpressions {
+		value, exists := l[e.Key]
+		ok := false
+		switch e.Operator {
+		case "In":
+			ok = exists && has(e.Values, value)
+		case "NotIn":
+			ok = !exists || !has(e.Values, value)
+		case "Exists":
+			ok = exists
+		case "DoesNotExist":
+			ok = !exists
+		case "Gt":
+			ok = exists && value > e.Values[0] // of one digit
+		case "Lt":
+			ok = exists && value < e.Values[0]
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // dumbMatches knows matchLabels only, which is all that the generator makes.
@@ -90,39 +257,57 @@ func dumbMatches(s *metav1.LabelSelector, l map[string]string) bool {
 }
 
 func dumbTolerates(s Snapshot, u Unit, t corev1.Taint) bool {
-	globally, locally, anyLocal := false, false, false
-	for _, p := range s.Policies {
-		if !dumbSelects(p, u) {
-			continue
-		}
-		for _, x := range p.Spec.Tolerations {
-			yes := (x.Key == "" || x.Key == t.Key) && (x.Effect == "" || x.Effect == t.Effect) &&
+	yes, any := map[placementv1alpha1.PolicyLevel]bool{}, map[placementv1alpha1.PolicyLevel]bool{"Global": true}
+	for _, p := range dumbHeard(s, u) {
+		for _, x := range p.Rules.Tolerations {
+			any[p.Level] = true
+			yes[p.Level] = yes[p.Level] || (x.Key == "" || x.Key == t.Key) && (x.Effect == "" || x.Effect == t.Effect) &&
 				(x.Operator == corev1.TolerationOpExists || x.Value == t.Value)
-			if p.Level == Global {
-				globally = globally || yes
-			} else {
-				anyLocal = true
-				locally = locally || yes
-			}
 		}
 	}
-	return globally && (locally || !anyLocal)
+	for level := range any {
+		if !yes[level] {
+			return false
+		}
+	}
+	return true
+}
+
+// dumbRelated: beside or apart from the others.
+func dumbRelated(s Snapshot, u Unit, c PhysicalCluster, a placementv1alpha1.UnitAffinity) bool {
+	beside := false
+	for _, other := range u.Others {
+		if !dumbMatches(&a.NamespaceSelector, other.Labels) {
+			continue
+		}
+		for _, there := range s.PhysicalClusters {
+			if !has(other.PhysicalClusters, there.Name) {
+				continue
+			}
+			x, ok := there.Labels[a.TopologyKey]
+			y, ok2 := c.Labels[a.TopologyKey]
+			beside = beside || a.TopologyKey == "" && there.Name == c.Name || a.TopologyKey != "" && ok && ok2 && x == y
+		}
+	}
+	return beside == (a.Type == "With")
 }
 
 func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 	if u.Pin != "" && c.Name != u.Pin {
 		return false
 	}
-	for _, p := range s.Policies {
-		if !dumbSelects(p, u) || len(p.Spec.Terms) == 0 {
-			continue
-		}
-		any := false
-		for i := range p.Spec.Terms {
-			any = any || dumbMatches(&p.Spec.Terms[i], c.Labels)
+	for _, p := range dumbHeard(s, u) {
+		any := len(p.Rules.Terms) == 0
+		for _, term := range p.Rules.Terms {
+			any = any || dumbTerm(term, c.Labels)
 		}
 		if !any {
 			return false
+		}
+		for _, a := range p.Rules.Affinity {
+			if !dumbRelated(s, u, c, a) {
+				return false
+			}
 		}
 	}
 	decided := has(u.Decided, c.Name)
@@ -177,11 +362,60 @@ func millis(l corev1.ResourceList, name corev1.ResourceName) int64 {
 	return q.MilliValue()
 }
 
-// dumbLess: decided first, then more free, fewer taints to avoid, fewer
-// placements, name.
-func dumbLess(s Snapshot, u Unit, a, b PhysicalCluster) bool {
+// dumbScore adds up the weights of the first policy that ranks.
+func dumbScore(s Snapshot, u Unit, fit []PhysicalCluster, c PhysicalCluster) (preference, score int) {
+	for _, p := range dumbHeard(s, u) {
+		if p.Rules.Preferences == nil && p.Rules.Weights == nil {
+			continue
+		}
+		for preference < len(p.Rules.Preferences) && !dumbTerm(p.Rules.Preferences[preference], c.Labels) {
+			preference++
+		}
+		for _, w := range p.Rules.Weights {
+			value := 0
+			switch {
+			case w.Term != nil:
+				if dumbTerm(*w.Term, c.Labels) {
+					value = 100
+				}
+			case w.Free != "":
+				value = dumbFree(c, w.Free)
+			default:
+				costs := map[string]float64{"1": 1, "2.5": 2.5}
+				low, high := 99.0, 0.0
+				for _, other := range fit {
+					if n, ok := costs[other.Labels[w.Label]]; ok {
+						low, high = min(low, n), max(high, n)
+					}
+				}
+				n, ok := costs[c.Labels[w.Label]]
+				if !ok && w.Weight < 0 {
+					value = 100
+				} else if ok && high > low {
+					value = int(100 * (n - low) / (high - low))
+				}
+			}
+			score += int(w.Weight) * value
+		}
+		break
+	}
+	return preference, score
+}
+
+func dumbFree(c PhysicalCluster, name corev1.ResourceName) int {
+	total := millis(c.Status.Allocatable, name)
+	if total == 0 {
+		return 0
+	}
+	left := total - millis(c.Status.Requested, name) - millis(c.Assumed, name)
+	return max(0, min(100, int(100*left/total)))
+}
+
+// dumbLess: decided first, then preference, score, more free, fewer taints to avoid,
+// fewer placements, name.
+func dumbLess(s Snapshot, u Unit, fit []PhysicalCluster, a, b PhysicalCluster) bool {
 	rank := func(c PhysicalCluster) []int {
-		undecided, avoid, free := 1, 0, 100
+		undecided, avoid := 1, 0
 		if has(u.Decided, c.Name) {
 			undecided = 0
 		}
@@ -190,21 +424,8 @@ func dumbLess(s Snapshot, u Unit, a, b PhysicalCluster) bool {
 				avoid++
 			}
 		}
-		for _, name := range []corev1.ResourceName{"cpu", "memory"} {
-			total := millis(c.Status.Allocatable, name)
-			if total == 0 {
-				free = 0
-				continue
-			}
-			left := total - millis(c.Status.Requested, name) - millis(c.Assumed, name)
-			if percent := int(100 * left / total); percent < free {
-				free = percent
-			}
-		}
-		if free < 0 {
-			free = 0
-		}
-		return []int{undecided, -free, avoid, c.Placements}
+		preference, score := dumbScore(s, u, fit, c)
+		return []int{undecided, preference, -score, -min(dumbFree(c, "cpu"), dumbFree(c, "memory")), avoid, c.Placements}
 	}
 	x, y := rank(a), rank(b)
 	for i := range x {

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 // Snapshot is what is known when a unit is decided. Decide does not change it.
@@ -27,22 +26,6 @@ type PhysicalCluster struct {
 	Placements int
 }
 
-// Level says where a policy is.
-type Level int
-
-const (
-	// Global is a policy of "root": it holds for every logical cluster.
-	Global Level = iota
-	// Local is a policy of the unit's own logical cluster.
-	Local
-)
-
-// Policy is a policy at its level.
-type Policy struct {
-	*placementv1alpha1.ClusterPlacementPolicy
-	Level Level
-}
-
 // Unit is what is placed as a whole: a namespace.
 type Unit struct {
 	LogicalCluster       logicalcluster.Name
@@ -51,6 +34,9 @@ type Unit struct {
 	NamespaceLabels      labels.Set
 	// Pin names the one physical cluster that the user wants; empty: any.
 	Pin string
+	// Others are the other namespaces of the logical cluster that are placed. They are
+	// needed only if a policy asks for them, see NeedsOthers.
+	Others []Other
 	// Decided are the physical clusters of the decision that is in force.
 	Decided []string
 	// Requests, APIs (as workload.Kind.API) and StorageClasses (as
@@ -58,6 +44,12 @@ type Unit struct {
 	Requests       corev1.ResourceList
 	APIs           []string
 	StorageClasses []string
+}
+
+// Other is another namespace of the same logical cluster, with where it is placed.
+type Other struct {
+	Labels           labels.Set
+	PhysicalClusters []string
 }
 
 // Include adds what an object needs to the needs of its unit.

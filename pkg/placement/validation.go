@@ -1,71 +1,149 @@
 package placement
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"fmt"
+
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// ValidatePolicy checks a policy; path is that of the spec.
-func ValidatePolicy(spec *placementv1alpha1.PolicySpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	errs = append(errs, validateSelector(spec.LogicalClusterSelector, path.Child("logicalClusterSelector"))...)
-	errs = append(errs, validateSelector(spec.NamespaceSelector, path.Child("namespaceSelector"))...)
-	for i := range spec.Terms {
-		errs = append(errs, validateSelector(&spec.Terms[i], path.Child("terms").Index(i))...)
+// Bounds of what a policy may say: deciding costs as much for everybody.
+const (
+	maxTerms       = 16
+	maxLabels      = 16
+	maxExpressions = 8
+	maxValues      = 16
+	maxTolerations = 16
+	maxAffinity    = 8
+	maxTiers       = 4
+	maxWeights     = 8
+	maxCount       = 64
+	maxWeight      = 100
+)
+
+// ValidateClusterPolicy checks a ClusterPlacementPolicy; path is that of the spec.
+// global says that it is in "root".
+func ValidateClusterPolicy(spec *placementv1alpha1.PolicySpec, global bool, path *field.Path) field.ErrorList {
+	errs := validateSelector(spec.LogicalClusterSelector, path.Child("logicalClusterSelector"))
+	if spec.LogicalClusterSelector != nil && !global {
+		errs = append(errs, field.Forbidden(path.Child("logicalClusterSelector"), `only policies in "root" are for several logical clusters; leave it out`))
 	}
-	for i, t := range spec.Tolerations {
+	errs = append(errs, validateSelector(spec.NamespaceSelector, path.Child("namespaceSelector"))...)
+	return append(errs, ValidateRules(&spec.PolicyRules, path)...)
+}
+
+// ValidateRules checks the rules of a policy.
+func ValidateRules(r *placementv1alpha1.PolicyRules, path *field.Path) field.ErrorList {
+	errs := validateTerms(r.Terms, path.Child("terms"))
+	errs = append(errs, atMost(len(r.Tolerations), maxTolerations, path.Child("tolerations"))...)
+	for i, t := range r.Tolerations {
 		errs = append(errs, validateToleration(t, path.Child("tolerations").Index(i))...)
 	}
-	if spec.Count != nil && *spec.Count < 1 {
-		errs = append(errs, field.Invalid(path.Child("count"), *spec.Count, "must be at least 1"))
-	}
-	switch spec.IfImpossible {
+	errs = append(errs, validateAffinity(r.Affinity, path.Child("affinity"))...)
+	errs = append(errs, validateCount(r.MaxCount, path.Child("maxCount"))...)
+	errs = append(errs, validateShape(r, path)...)
+	errs = append(errs, validateTerms(r.Preferences, path.Child("preferences"))...)
+	errs = append(errs, validateWeights(r.Weights, path.Child("weights"))...)
+	switch r.IfImpossible {
 	case "", placementv1alpha1.ImpossiblePending, placementv1alpha1.ImpossibleRefuse:
 	default:
-		errs = append(errs, field.NotSupported(path.Child("ifImpossible"), spec.IfImpossible,
+		errs = append(errs, field.NotSupported(path.Child("ifImpossible"), r.IfImpossible,
 			[]placementv1alpha1.Impossible{placementv1alpha1.ImpossiblePending, placementv1alpha1.ImpossibleRefuse}))
 	}
 	return errs
 }
 
-func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
+func validateAffinity(list []placementv1alpha1.UnitAffinity, path *field.Path) field.ErrorList {
+	errs := atMost(len(list), maxAffinity, path)
+	for i, a := range list {
+		at := path.Index(i)
+		if a.Type != placementv1alpha1.AffinityWith && a.Type != placementv1alpha1.AffinityWithout {
+			errs = append(errs, field.NotSupported(at.Child("type"), a.Type,
+				[]placementv1alpha1.AffinityType{placementv1alpha1.AffinityWith, placementv1alpha1.AffinityWithout}))
+		}
+		errs = append(errs, validateSelector(&list[i].NamespaceSelector, at.Child("namespaceSelector"))...)
+		if len(a.NamespaceSelector.MatchLabels)+len(a.NamespaceSelector.MatchExpressions) == 0 {
+			errs = append(errs, field.Required(at.Child("namespaceSelector"), "says which other namespaces"))
+		}
+		if a.TopologyKey != "" {
+			errs = append(errs, metav1validation.ValidateLabelName(a.TopologyKey, at.Child("topologyKey"))...)
+		}
+	}
+	return errs
 }
 
-// validateToleration follows Kubernetes' own check of the tolerations of pods.
-func validateToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if t.Key != "" {
-		errs = append(errs, metav1validation.ValidateLabelName(t.Key, path.Child("key"))...)
-	} else if t.Operator != corev1.TolerationOpExists {
-		errs = append(errs, field.Invalid(path.Child("operator"), t.Operator, "must be Exists when key is empty, which means all keys and all values"))
+func validateCount(n *int32, path *field.Path) field.ErrorList {
+	if n != nil && (*n < 1 || *n > maxCount) {
+		return field.ErrorList{field.Invalid(path, *n, fmt.Sprintf("must be between 1 and %d", maxCount))}
 	}
-	switch t.Operator {
-	case corev1.TolerationOpEqual, "":
-		for _, problem := range validation.IsValidLabelValue(t.Value) {
-			errs = append(errs, field.Invalid(path.Child("value"), t.Value, problem))
+	return nil
+}
+
+// validateMinimum: more than count would never be reached.
+func validateMinimum(count, minimum *int32, otherwise int32, path *field.Path) field.ErrorList {
+	errs := append(validateCount(count, path.Child("count")), validateCount(minimum, path.Child("minCount"))...)
+	if minimum != nil && *minimum > ptr.Deref(count, otherwise) {
+		errs = append(errs, field.Invalid(path.Child("minCount"), *minimum, fmt.Sprintf("must not be more than count (%d)", ptr.Deref(count, otherwise))))
+	}
+	return errs
+}
+
+func validateShape(r *placementv1alpha1.PolicyRules, path *field.Path) field.ErrorList {
+	errs := validateMinimum(r.Count, r.MinCount, 1, path)
+	errs = append(errs, atMost(len(r.Topology), maxTiers, path.Child("topology"))...)
+	keys := map[string]bool{}
+	for i, t := range r.Topology {
+		at := path.Child("topology").Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(t.Key, at.Child("key"))...)
+		if keys[t.Key] {
+			errs = append(errs, field.Duplicate(at.Child("key"), t.Key))
 		}
-	case corev1.TolerationOpExists:
-		if t.Value != "" {
-			errs = append(errs, field.Invalid(path.Child("value"), t.Value, "must be empty when operator is Exists"))
+		keys[t.Key] = true
+		errs = append(errs, validateMinimum(t.Count, t.MinCount, maxCount, at)...)
+	}
+	if r.Spread == nil {
+		return errs
+	}
+	at := path.Child("spread")
+	if len(r.Topology) > 0 {
+		errs = append(errs, field.Forbidden(at, "topology says already how they are laid out; use one of the two"))
+	}
+	errs = append(errs, metav1validation.ValidateLabelName(r.Spread.Key, at.Child("key"))...)
+	if r.Spread.MaxSkew < 1 || r.Spread.MaxSkew > maxCount {
+		errs = append(errs, field.Invalid(at.Child("maxSkew"), r.Spread.MaxSkew, fmt.Sprintf("must be between 1 and %d", maxCount)))
+	}
+	return errs
+}
+
+func validateWeights(weights []placementv1alpha1.Weight, path *field.Path) field.ErrorList {
+	errs := atMost(len(weights), maxWeights, path)
+	for i, w := range weights {
+		at := path.Index(i)
+		if w.Weight == 0 || w.Weight > maxWeight || w.Weight < -maxWeight {
+			errs = append(errs, field.Invalid(at.Child("weight"), w.Weight, fmt.Sprintf("must be between -%d and %d, and not 0", maxWeight, maxWeight)))
 		}
-	default:
-		errs = append(errs, field.NotSupported(path.Child("operator"), t.Operator,
-			[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
-	}
-	switch t.Effect {
-	case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
-	default:
-		errs = append(errs, field.NotSupported(path.Child("effect"), t.Effect,
-			[]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}))
-	}
-	if t.TolerationSeconds != nil {
-		errs = append(errs, field.Forbidden(path.Child("tolerationSeconds"), "is not used: work leaves a physical cluster at once or not at all"))
+		said := 0
+		if w.Term != nil {
+			said++
+			errs = append(errs, validateTerm(*w.Term, at.Child("term"))...)
+		}
+		if w.Label != "" {
+			said++
+			errs = append(errs, metav1validation.ValidateLabelName(w.Label, at.Child("label"))...)
+		}
+		if w.Free != "" {
+			said++
+			for _, problem := range validation.IsQualifiedName(string(w.Free)) {
+				errs = append(errs, field.Invalid(at.Child("free"), w.Free, problem))
+			}
+		}
+		if said != 1 {
+			errs = append(errs, field.Invalid(at, w.Weight, "must have exactly one of term, label and free"))
+		}
 	}
 	return errs
 }

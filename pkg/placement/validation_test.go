@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
@@ -21,7 +22,30 @@ terms: [{matchExpressions: [{key: region, operator: NotIn, values: [us]}]}, {mat
 tolerations: [{key: dedicated, value: db, effect: NoSchedule}, {operator: Exists}]
 count: 2
 ifImpossible: Refuse
+minCount: 1
+maxCount: 3
+affinity: [{type: Without, namespaceSelector: {matchLabels: {app: db}}, topologyKey: zone}]
+topology: [{key: region, count: 2, minCount: 1}, {key: zone}]
+preferences: [{matchLabels: {site: own}}, {matchExpressions: [{key: generation, operator: Gt, values: ["3"]}]}]
+weights: [{weight: -5, label: cost}, {weight: 1, free: cpu}, {weight: 2, term: {matchLabels: {a: b}}}]
 `, ""},
+		{"Gt with a word", `{terms: [{matchExpressions: [{key: a, operator: Gt, values: [b]}]}]}`, "spec.terms[0].matchExpressions[0].values[0]"},
+		{"Lt with two numbers", `{preferences: [{matchExpressions: [{key: a, operator: Lt, values: ["1", "2"]}]}]}`, "spec.preferences[0].matchExpressions[0].values"},
+		{"less than the minimum", `{count: 2, minCount: 3}`, "spec.minCount"},
+		{"a minimum alone", `{minCount: 2}`, "spec.minCount"},
+		{"more than anybody has", `{count: 65, maxCount: 0}`, "spec.maxCount spec.count"},
+		{"a tier twice", `{topology: [{key: zone}, {key: zone, count: 0}]}`, "spec.topology[1].key spec.topology[1].count"},
+		{"a tier without a key", `{topology: [{}]}`, "spec.topology[0].key spec.topology[0].key"},
+		{"too many tiers", `{topology: [{key: a}, {key: b}, {key: c}, {key: d}, {key: e}]}`, "spec.topology"},
+		{"two layouts", `{topology: [{key: a}], spread: {key: a, maxSkew: 1}}`, "spec.spread"},
+		{"a spread of nothing", `{spread: {key: "", maxSkew: 0}}`, "spec.spread.key spec.spread.key spec.spread.maxSkew"},
+		{"a weight of two things", `{weights: [{weight: 1, label: a, free: cpu}]}`, "spec.weights[0]"},
+		{"a weight of nothing", `{weights: [{weight: 0}]}`, "spec.weights[0].weight spec.weights[0]"},
+		{"too much weight", `{weights: [{weight: 101, free: "a b"}]}`, "spec.weights[0].weight spec.weights[0].free"},
+		{"an affinity to all", `{affinity: [{type: Near, namespaceSelector: {}, topologyKey: "a b"}]}`,
+			"spec.affinity[0].type spec.affinity[0].namespaceSelector spec.affinity[0].topologyKey"},
+		{"too many values", `{terms: [{matchExpressions: [{key: a, operator: In, values: [a,b,c,d,e,f,g,h,i,j,k,l,m,o,p,q,r]}]}]}`, "spec.terms[0].matchExpressions[0].values"},
+		{"too many terms", `{terms: [{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]}`, "spec.terms"},
 		{"count zero", `{count: 0}`, "spec.count"},
 		{"unknown operator in a term", `{terms: [{}, {matchExpressions: [{key: a, operator: Near, values: [b]}]}]}`, "spec.terms[1].matchExpressions[0].operator"},
 		{"In without values", `{namespaceSelector: {matchExpressions: [{key: a, operator: In}]}}`, "spec.namespaceSelector.matchExpressions[0].values"},
@@ -42,12 +66,22 @@ ifImpossible: Refuse
 				t.Fatal(err)
 			}
 			var fields []string
-			for _, err := range ValidatePolicy(&spec, field.NewPath("spec")) {
+			for _, err := range ValidateClusterPolicy(&spec, true, field.NewPath("spec")) {
 				fields = append(fields, err.Field)
 			}
 			if diff := cmp.Diff(c.want, strings.Join(fields, " ")); diff != "" {
 				t.Errorf("fields (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestOnlyPoliciesOfRootSelectLogicalClusters(t *testing.T) {
+	spec := placementv1alpha1.PolicySpec{LogicalClusterSelector: &metav1.LabelSelector{}}
+	if errs := ValidateClusterPolicy(&spec, true, field.NewPath("spec")); len(errs) > 0 {
+		t.Errorf("in root: %v", errs)
+	}
+	if errs := ValidateClusterPolicy(&spec, false, field.NewPath("spec")); len(errs) != 1 || errs[0].Field != "spec.logicalClusterSelector" {
+		t.Errorf("elsewhere: %v", errs)
 	}
 }

@@ -87,7 +87,7 @@ func (b Bugs) Decide(w *World) func(placement.Snapshot, placement.Unit) placemen
 	}
 	return func(s placement.Snapshot, u placement.Unit) placement.Decision {
 		d := decide(s, u)
-		w.ledger.decides(s, d)
+		w.ledger.decides(s, u, d)
 		return d
 	}
 }

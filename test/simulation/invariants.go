@@ -345,15 +345,16 @@ func isClone(obj kube.Object) bool {
 }
 
 // decides checks a decision against what it was made from.
-func (l *ledger) decides(s placement.Snapshot, d placement.Decision) {
+func (l *ledger) decides(s placement.Snapshot, u placement.Unit, d placement.Decision) {
 	for _, c := range s.PhysicalClusters {
 		ready := meta.IsStatusConditionTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady)
 		if slices.Contains(d.PhysicalClusters, c.Name) && (c.Spec.Unschedulable || c.Spec.Forget || !ready) {
 			l.world.fail(DecisionsStand, "%s was chosen, but may receive nothing", c.Name)
 		}
 	}
-	if len(d.PhysicalClusters) > 0 && len(d.PhysicalClusters) != d.Count {
-		l.world.fail(DecisionsStand, "%d were wanted, %v chosen", d.Count, d.PhysicalClusters)
+	u.Decided = d.PhysicalClusters
+	if v := placement.Verify(s, u); d.Possible() && !v.Satisfied {
+		l.world.fail(DecisionsStand, "%s", v.Message)
 	}
 }
 

@@ -155,7 +155,7 @@ func (s *server) compose(c clients) {
 				Mapper: func(context.Context, logicalcluster.Name) (meta.RESTMapper, error) { return mapper, nil }}),
 			placementcontroller.New(placementcontroller.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Kinds: kinds,
 				Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Policies: informers.policies,
-				Placements: informers.placements, Copies: informers.copies, Objects: all}),
+				LogicalClusters: informers.logicalClusters, NamespacePolicies: informers.nsPolicies, Placements: informers.placements, Copies: informers.copies, Objects: all}),
 			references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: kinds, Objects: all, ServiceAccounts: informers.serviceAccounts}),
 			physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Kinds: kinds,
 				PhysicalClusters: informers.physicalClusters, Leases: informers.leases, Copies: informers.copies,
@@ -188,6 +188,7 @@ type informers struct {
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	placements       *controller.Informer[*placementv1alpha1.Placement]
 	policies         *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
+	nsPolicies       *controller.Informer[*placementv1alpha1.PlacementPolicy]
 	copies           *controller.Informer[*placementv1alpha1.Copy]
 	orphans          *controller.Informer[*fleetv1alpha1.Orphan]
 	leases           *controller.Informer[*coordinationv1.Lease]
@@ -206,6 +207,8 @@ func informersOf(c clients) informers {
 			controller.Lists(c.atoll.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{}),
 		policies: controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{},
 			controller.Lists(c.atoll.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{}),
+		nsPolicies: controller.NewInformer("namespacepolicies", &placementv1alpha1.PlacementPolicy{},
+			controller.Lists(c.atoll.PlacementV1alpha1().PlacementPolicies("")), controller.InformerOptions[*placementv1alpha1.PlacementPolicy]{}),
 		copies: controller.NewInformer("copies", &placementv1alpha1.Copy{},
 			controller.Lists(c.atoll.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers()}),
 		orphans: controller.NewInformer("orphans", &fleetv1alpha1.Orphan{},
@@ -218,7 +221,7 @@ func informersOf(c clients) informers {
 }
 
 func (i informers) all() []syncedRunner {
-	return []syncedRunner{i.namespaces, i.logicalClusters, i.physicalClusters, i.placements, i.policies, i.copies, i.orphans, i.leases, i.serviceAccounts}
+	return []syncedRunner{i.namespaces, i.logicalClusters, i.physicalClusters, i.placements, i.policies, i.nsPolicies, i.copies, i.orphans, i.leases, i.serviceAccounts}
 }
 
 func newMapper() meta.RESTMapper {

@@ -73,6 +73,7 @@ type composition struct {
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	placements       *controller.Informer[*placementv1alpha1.Placement]
 	policies         *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
+	nsPolicies       *controller.Informer[*placementv1alpha1.PlacementPolicy]
 	copies           *controller.Informer[*placementv1alpha1.Copy]
 	orphans          *controller.Informer[*fleetv1alpha1.Orphan]
 	leases           *controller.Informer[*coordinationv1.Lease]
@@ -103,6 +104,8 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		controller.Lists(c.client.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{Maps: c.maps})
 	c.policies = controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{},
 		controller.Lists(c.client.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{Maps: c.maps})
+	c.nsPolicies = controller.NewInformer("namespacepolicies", &placementv1alpha1.PlacementPolicy{},
+		controller.Lists(c.client.PlacementV1alpha1().PlacementPolicies("")), controller.InformerOptions[*placementv1alpha1.PlacementPolicy]{Maps: c.maps})
 	c.copies = controller.NewInformer("copies", &placementv1alpha1.Copy{},
 		controller.Lists(c.client.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers(), Maps: c.maps})
 	c.orphans = controller.NewInformer("orphans", &fleetv1alpha1.Orphan{},
@@ -186,7 +189,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	informers := []interface {
 		runner
 		WaitForSync(context.Context) error
-	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.copies, c.orphans, c.leases, c.serviceAccounts, all, c.chain}
+	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.nsPolicies, c.copies, c.orphans, c.leases, c.serviceAccounts, all, c.chain}
 	for _, i := range informers {
 		c.run(ctx, i)
 	}
@@ -224,7 +227,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		endpoints.New(endpoints.Config{Kube: c.kube, Metadata: all}),
 		logicalclusters.New(clusters),
 		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Namespaces: c.namespaces,
-			PhysicalClusters: c.physicalClusters, Policies: c.policies, Placements: c.placements, Copies: c.copies, Objects: all}),
+			PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies, Placements: c.placements, Copies: c.copies, Objects: all}),
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: c.kinds, Objects: all, ServiceAccounts: c.serviceAccounts}),
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
 			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id}),

@@ -25,6 +25,7 @@ func (c *composition) sources() []controller.Source {
 		controller.From(fleetv1alpha1.SchemeGroupVersion.WithResource("physicalclusters"), c.physicalClusters),
 		controller.From(placementv1alpha1.SchemeGroupVersion.WithResource("placements"), c.placements),
 		controller.From(placementv1alpha1.SchemeGroupVersion.WithResource("clusterplacementpolicies"), c.policies),
+		controller.From(placementv1alpha1.SchemeGroupVersion.WithResource("placementpolicies"), c.nsPolicies),
 		controller.From(placementv1alpha1.SchemeGroupVersion.WithResource("copies"), c.copies),
 		controller.From(coordinationv1.SchemeGroupVersion.WithResource("leases"), c.leases),
 		controller.From(corev1.SchemeGroupVersion.WithResource("resourcequotas"), chain.Quotas),

@@ -68,20 +68,34 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.DecisionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
 		return &applyconfigurationplacementv1alpha1.ObjectReferenceApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterTerm"):
+		return &applyconfigurationplacementv1alpha1.PhysicalClusterTermApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Placement"):
 		return &applyconfigurationplacementv1alpha1.PlacementApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("PlacementPolicy"):
+		return &applyconfigurationplacementv1alpha1.PlacementPolicyApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PlacementSpec"):
 		return &applyconfigurationplacementv1alpha1.PlacementSpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PlacementStatus"):
 		return &applyconfigurationplacementv1alpha1.PlacementStatusApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PolicyReference"):
 		return &applyconfigurationplacementv1alpha1.PolicyReferenceApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("PolicyRules"):
+		return &applyconfigurationplacementv1alpha1.PolicyRulesApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PolicySpec"):
 		return &applyconfigurationplacementv1alpha1.PolicySpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("RejectedPhysicalCluster"):
 		return &applyconfigurationplacementv1alpha1.RejectedPhysicalClusterApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TargetStatus"):
 		return &applyconfigurationplacementv1alpha1.TargetStatusApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("TopologySpread"):
+		return &applyconfigurationplacementv1alpha1.TopologySpreadApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("TopologyTier"):
+		return &applyconfigurationplacementv1alpha1.TopologyTierApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("UnitAffinity"):
+		return &applyconfigurationplacementv1alpha1.UnitAffinityApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Weight"):
+		return &applyconfigurationplacementv1alpha1.WeightApplyConfiguration{}
 
 		// Group=tenancy.atoll.dev, Version=v1alpha1
 	case tenancyv1alpha1.SchemeGroupVersion.WithKind("LogicalCluster"):

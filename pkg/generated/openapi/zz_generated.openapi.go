@@ -47,15 +47,26 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref),
 		placementv1alpha1.Decision{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Decision(ref),
 		placementv1alpha1.ObjectReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectReference(ref),
+		placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PhysicalClusterTerm(ref),
 		placementv1alpha1.Placement{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_Placement(ref),
 		placementv1alpha1.PlacementList{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PlacementList(ref),
+		placementv1alpha1.PlacementPolicy{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementPolicy(ref),
+		placementv1alpha1.PlacementPolicyList{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PlacementPolicyList(ref),
+		placementv1alpha1.PlacementReview{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementReview(ref),
+		placementv1alpha1.PlacementReviewSpec{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref),
+		placementv1alpha1.PlacementReviewStatus{}.OpenAPIModelName():      schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref),
 		placementv1alpha1.PlacementSpec{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref),
 		placementv1alpha1.PlacementStatus{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref),
 		placementv1alpha1.PolicyReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PolicyReference(ref),
+		placementv1alpha1.PolicyRules{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_PolicyRules(ref),
 		placementv1alpha1.PolicySpec{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_PolicySpec(ref),
 		placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName():    schema_pkg_apis_placement_v1alpha1_RejectedPhysicalCluster(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
+		placementv1alpha1.TopologySpread{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TopologySpread(ref),
+		placementv1alpha1.TopologyTier{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TopologyTier(ref),
+		placementv1alpha1.UnitAffinity{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref),
+		placementv1alpha1.Weight{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Weight(ref),
 		tenancyv1alpha1.LogicalCluster{}.OpenAPIModelName():               schema_pkg_apis_tenancy_v1alpha1_LogicalCluster(ref),
 		tenancyv1alpha1.LogicalClusterList{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterList(ref),
 		tenancyv1alpha1.LogicalClusterSpec{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterSpec(ref),
@@ -1247,7 +1258,7 @@ func schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterPlacementPolicy says where namespaces may be placed. In \"root\" it holds for every logical cluster.",
+				Description: "ClusterPlacementPolicy says where namespaces may be placed. In \"root\" it holds for every logical cluster, elsewhere for the one that it is in.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1686,6 +1697,54 @@ func schema_pkg_apis_placement_v1alpha1_ObjectReference(ref common.ReferenceCall
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_PhysicalClusterTerm(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PhysicalClusterTerm selects physical clusters by their labels. All that it says must hold; one that says nothing selects all.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"matchLabels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "matchLabels are labels with their values.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"matchExpressions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "matchExpressions have the operators In, NotIn, Exists, DoesNotExist, Gt and Lt. The last two compare with one whole number.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.NodeSelectorRequirement{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.NodeSelectorRequirement{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_Placement(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1781,6 +1840,292 @@ func schema_pkg_apis_placement_v1alpha1_PlacementList(ref common.ReferenceCallba
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_PlacementPolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementPolicy says where the namespace that it is in may be placed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(placementv1alpha1.PolicyRules{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PolicyRules{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PlacementPolicyList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementPolicyList is a list of PlacementPolicies.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PlacementPolicy{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PlacementPolicy{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PlacementReview(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementReview asks where the namespace that it is in would go, and why. It can only be created; the answer is in the reply, and nothing is stored.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(placementv1alpha1.PlacementReviewSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(placementv1alpha1.PlacementReviewStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PlacementReviewSpec{}.OpenAPIModelName(), placementv1alpha1.PlacementReviewStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementReviewSpec says what to suppose.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "object is one that would be applied beside those that are there: it needs resources, storage classes and APIs.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"policy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "policy is one that the namespace would have beside those that it has.",
+							Ref:         ref(placementv1alpha1.PolicyRules{}.OpenAPIModelName()),
+						},
+					},
+					"without": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "without are physical clusters that would not be there any more.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"anew": {
+						SchemaProps: spec.SchemaProps{
+							Description: "anew asks as if the namespace were not placed yet: what it has counts for nothing.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PolicyRules{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementReviewStatus is the answer.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"decided": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "decided is where the namespace is now. Nothing moves it yet.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are where it would go; none if it can go nowhere.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message is the sentence for people.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"policies": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "policies are those that were heard, the most specific first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PolicyReference{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"rejected": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "rejected has the reason for each physical cluster that was not chosen.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1860,7 +2205,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Scheduled, Settled.",
+							Description: "conditions: Scheduled, Settled, PolicySatisfied.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1886,6 +2231,13 @@ func schema_pkg_apis_placement_v1alpha1_PolicyReference(ref common.ReferenceCall
 				Description: "PolicyReference names a policy at a generation.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"level": {
+						SchemaProps: spec.SchemaProps{
+							Description: "level says where it is.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
 							Default: "",
@@ -1907,16 +2259,173 @@ func schema_pkg_apis_placement_v1alpha1_PolicyReference(ref common.ReferenceCall
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a namespace hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), and ifImpossible each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"terms": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "terms select physical clusters by label: one of them must match (OR). Absent permits all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"tolerations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "tolerations let the namespace go to physical clusters with these taints. A taint must be tolerated in \"root\", and at each other level that has tolerations.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Toleration{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"affinity": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "affinity relates the namespace to others of its logical cluster. All must hold.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.UnitAffinity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"maxCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxCount is the most physical clusters that a namespace may have, whichever policy wants them.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "count is the number of physical clusters; with topology, in each group of the innermost tier. Default 1. Each gets a full copy of everything.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"minCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minCount is how many are enough if fewer than count fit. Default: count.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"topology": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "topology lays the physical clusters out over groups, the outermost tier first: two regions, and in each of them every zone.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.TopologyTier{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"spread": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spread keeps the numbers of physical clusters even. Not together with topology.",
+							Ref:         ref(placementv1alpha1.TopologySpread{}.OpenAPIModelName()),
+						},
+					},
+					"preferences": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "preferences are in order: physical clusters that the first one matches come before those that the second one matches, and those before what none matches.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"weights": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "weights order what preferences leave equal, by the highest sum.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.Weight{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"ifImpossible": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ifImpossible says what happens to an object that cannot be placed: Pending (accepted, waits) or Refuse (the request fails). Default Pending.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PolicySpec is what a policy asks for. Constraints (terms, tolerations) of all policies that select a namespace hold together; the count comes from the first of them by name that sets it.",
+				Description: "PolicySpec says for which namespaces the rules are.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"logicalClusterSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "logicalClusterSelector selects logical clusters by the labels of their LogicalCluster; absent selects all.",
+							Description: "logicalClusterSelector selects logical clusters by the labels of their LogicalCluster; absent selects all. Only in \"root\".",
 							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
 						},
 					},
@@ -1938,7 +2447,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(metav1.LabelSelector{}.OpenAPIModelName()),
+										Ref: ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1951,7 +2460,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tolerations let the namespace go to physical clusters with these taints.",
+							Description: "tolerations let the namespace go to physical clusters with these taints. A taint must be tolerated in \"root\", and at each other level that has tolerations.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1962,11 +2471,103 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							},
 						},
 					},
-					"count": {
+					"affinity": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
 						SchemaProps: spec.SchemaProps{
-							Description: "count is the number of physical clusters, at least 1. Default 1.",
+							Description: "affinity relates the namespace to others of its logical cluster. All must hold.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.UnitAffinity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"maxCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxCount is the most physical clusters that a namespace may have, whichever policy wants them.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "count is the number of physical clusters; with topology, in each group of the innermost tier. Default 1. Each gets a full copy of everything.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"minCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minCount is how many are enough if fewer than count fit. Default: count.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"topology": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "topology lays the physical clusters out over groups, the outermost tier first: two regions, and in each of them every zone.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.TopologyTier{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"spread": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spread keeps the numbers of physical clusters even. Not together with topology.",
+							Ref:         ref(placementv1alpha1.TopologySpread{}.OpenAPIModelName()),
+						},
+					},
+					"preferences": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "preferences are in order: physical clusters that the first one matches come before those that the second one matches, and those before what none matches.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"weights": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "weights order what preferences leave equal, by the highest sum.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.Weight{}.OpenAPIModelName()),
+									},
+								},
+							},
 						},
 					},
 					"ifImpossible": {
@@ -1980,7 +2581,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -2100,6 +2701,154 @@ func schema_pkg_apis_placement_v1alpha1_TargetStatus(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_TopologySpread(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TopologySpread keeps the numbers of physical clusters even.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"key": {
+						SchemaProps: spec.SchemaProps{
+							Description: "key is the label by whose value they are counted. One without it is not chosen.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"maxSkew": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxSkew is by how much the numbers for two values may differ; values of which no physical cluster fits do not count.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"key", "maxSkew"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_TopologyTier(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TopologyTier groups physical clusters by a label. One without the label is in no group.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"key": {
+						SchemaProps: spec.SchemaProps{
+							Description: "key is the label.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "count is the number of groups. Absent means every group in which what is wanted inside of it fits.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"minCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minCount is how many are enough if fewer fit. Default: count, or 1 without.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"key"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "UnitAffinity relates a namespace to others of the same logical cluster that are placed already.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type is With or Without.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespaceSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaceSelector selects the others. The label kubernetes.io/metadata.name has the name.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
+					"topologyKey": {
+						SchemaProps: spec.SchemaProps{
+							Description: "topologyKey widens it from one physical cluster to all with the same value of this label.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"type", "namespaceSelector"},
+			},
+		},
+		Dependencies: []string{
+			metav1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_Weight(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Weight is one summand of the score of a physical cluster: weight times a value between 0 and 100. Exactly one of term, label and free says which.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"weight": {
+						SchemaProps: spec.SchemaProps{
+							Description: "weight is between -100 and 100, and not 0.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"term": {
+						SchemaProps: spec.SchemaProps{
+							Description: "term: 100 where it matches, else 0.",
+							Ref:         ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+						},
+					},
+					"label": {
+						SchemaProps: spec.SchemaProps{
+							Description: "label: the number in this label, between the least (0) and the greatest (100) of all that fit, such as a cost. Where it is no number, the worst.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"free": {
+						SchemaProps: spec.SchemaProps{
+							Description: "free: the percentage of this resource that is free.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"weight"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
 	}
 }
 

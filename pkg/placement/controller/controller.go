@@ -18,6 +18,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
@@ -48,9 +49,12 @@ type Config struct {
 
 	Namespaces       *controller.Informer[*corev1.Namespace]
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	LogicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 	Policies         *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
-	Placements       *controller.Informer[*placementv1alpha1.Placement]
-	Copies           *controller.Informer[*placementv1alpha1.Copy]
+	// NamespacePolicies are the policies of namespaces.
+	NamespacePolicies *controller.Informer[*placementv1alpha1.PlacementPolicy]
+	Placements        *controller.Informer[*placementv1alpha1.Placement]
+	Copies            *controller.Informer[*placementv1alpha1.Copy]
 	// Kinds are those that are placed.
 	Kinds workload.Source
 	// Objects has the metadata of all kinds.
@@ -67,6 +71,8 @@ type Controller struct {
 	recorded *recorded
 	// written holds when the status of a unit was written last.
 	written *utilcache.LRUExpireCache
+	// unsatisfied holds since when the policies want something else than the decision.
+	unsatisfied *utilcache.LRUExpireCache
 }
 
 // New makes the controller and subscribes it to the informers.
@@ -74,7 +80,10 @@ func New(config Config) *Controller {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
-	c := &Controller{Config: config, recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock)}
+	c := &Controller{
+		Config: config, recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+	}
 	c.queue = controller.New(name, workers, c.reconcile)
 	c.subscribe()
 	return c
@@ -242,8 +251,9 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit) (controller.Resul
 	now := c.Clock.Now()
 	progress := placement.Progresses(u.objects, c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace))
 	status := placement.Status(u.placement, progress, now)
+	later := controller.Result{RequeueAfter: c.verify(u, &status)}
 	if placement.EqualStatus(u.placement.Status, status) {
-		return controller.Result{}, nil
+		return later, nil
 	}
 	if at, ok := c.written.Get(u.key); ok {
 		if left := at.(time.Time).Add(writeInterval).Sub(now); left > 0 {
@@ -257,5 +267,5 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit) (controller.Resul
 		return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
 	c.written.Add(u.key, now, writeInterval)
-	return controller.Result{}, nil
+	return later, c.recordVerdict(ctx, changed)
 }

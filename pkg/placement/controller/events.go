@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 
@@ -40,26 +41,42 @@ func (c *Controller) recordEvents(ctx context.Context, u *unit) error {
 		return nil // admission has not explained yet; its writing brings us back
 	}
 	for _, p := range u.pending {
-		event := unplaceable(p, condition.Message, c.Clock.Now())
-		if _, ok := c.recorded.recently.Get(event.Name); ok {
-			continue
+		if err := c.record(ctx, warn(p.object, p.kind.GroupVersionKind, "Unplaceable", condition.Message, c.Clock.Now())); err != nil {
+			return err
 		}
-		_, err := c.Kube.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return fmt.Errorf("writing an event: %w", err)
-		}
-		c.recorded.recently.Add(event.Name, true, repeatInterval)
 	}
 	return nil
 }
 
-// unplaceable is the event; its name is the same for the same message about the
+// recordVerdict writes an event on a placement that is not what the policies permit.
+func (c *Controller) recordVerdict(ctx context.Context, p *placementv1alpha1.Placement) error {
+	condition := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionPolicySatisfied)
+	if condition == nil || condition.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return c.record(ctx, warn(p, placementv1alpha1.SchemeGroupVersion.WithKind("Placement"), "PolicyNotSatisfied", condition.Message, c.Clock.Now()))
+}
+
+// record writes an event, unless it was written lately.
+func (c *Controller) record(ctx context.Context, event *corev1.Event) error {
+	if _, ok := c.recorded.recently.Get(event.Name); ok {
+		return nil
+	}
+	_, err := c.Kube.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("writing an event: %w", err)
+	}
+	c.recorded.recently.Add(event.Name, true, repeatInterval)
+	return nil
+}
+
+// warn is an event; its name is the same for the same message about the
 // same object within the time for which it is not repeated, so that two servers
 // write one.
-func unplaceable(p stamped, message string, now time.Time) *corev1.Event {
+func warn(about metav1.Object, kind schema.GroupVersionKind, reason, message string, now time.Time) *corev1.Event {
 	window := now.Truncate(repeatInterval).Unix()
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", p.object.UID, message, window))
-	name := p.object.Name
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", about.GetUID(), message, window))
+	name := about.GetName()
 	if len(name) > 200 {
 		name = name[:200]
 	}
@@ -68,12 +85,12 @@ func unplaceable(p stamped, message string, now time.Time) *corev1.Event {
 	}
 	at := metav1.NewTime(now)
 	return &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: name + "." + hex.EncodeToString(sum[:8]), Namespace: p.object.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: name + "." + hex.EncodeToString(sum[:8]), Namespace: about.GetNamespace()},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind,
-			Namespace: p.object.Namespace, Name: p.object.Name, UID: p.object.UID, ResourceVersion: p.object.ResourceVersion,
+			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
+			Namespace: about.GetNamespace(), Name: about.GetName(), UID: about.GetUID(), ResourceVersion: about.GetResourceVersion(),
 		},
-		Type: corev1.EventTypeWarning, Reason: "Unplaceable", Message: message,
+		Type: corev1.EventTypeWarning, Reason: reason, Message: message,
 		Source:         corev1.EventSource{Component: "atoll-placement"},
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,
 		ReportingController: "atoll.dev/placement", ReportingInstance: "atoll",

@@ -23,8 +23,10 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
+	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -55,6 +57,10 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 		t.Fatal(err)
 	}
 	var kube, atoll, objects []runtime.Object
+	for _, name := range []string{"east", "west"} {
+		pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": name}, Annotations: map[string]string{logicalcluster.AnnotationKey: "root"}}}
+		atoll = append(atoll, pc)
+	}
 	for _, o := range stored {
 		switch o := o.(type) {
 		case *corev1.Namespace:
@@ -81,6 +87,10 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 			controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{}),
 		Policies: controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{}, controller.Lists(placements.ClusterPlacementPolicies()),
 			controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{}),
+		NamespacePolicies: controller.NewInformer("namespace policies", &placementv1alpha1.PlacementPolicy{}, controller.Lists(placements.PlacementPolicies("")),
+			controller.InformerOptions[*placementv1alpha1.PlacementPolicy]{}),
+		LogicalClusters: controller.NewInformer("logicalclusters", &tenancyv1alpha1.LogicalCluster{}, controller.Lists(f.atoll.TenancyV1alpha1().LogicalClusters()),
+			controller.InformerOptions[*tenancyv1alpha1.LogicalCluster]{}),
 		Placements: controller.NewInformer("placements", &placementv1alpha1.Placement{}, controller.Lists(placements.Placements("")),
 			controller.InformerOptions[*placementv1alpha1.Placement]{}),
 		Copies: controller.NewInformer("copies", &placementv1alpha1.Copy{}, controller.Lists(placements.Copies("")),
@@ -92,7 +102,7 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 		Run(context.Context)
 		WaitForSync(context.Context) error
 	}
-	for _, i := range []informer{config.Namespaces, config.PhysicalClusters, config.Policies, config.Placements, config.Copies, config.Objects} {
+	for _, i := range []informer{config.Namespaces, config.PhysicalClusters, config.LogicalClusters, config.Policies, config.NamespacePolicies, config.Placements, config.Copies, config.Objects} {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); i.Run(ctx) }()
@@ -244,7 +254,9 @@ func TestWhatHasNotTheTargetsOfTheDecisionIsSentThroughAdmission(t *testing.T) {
 	waiting := object(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "front", "", 1)
 	limits := object(schema.GroupVersionKind{Version: "v1", Kind: "LimitRange"}, "limits", "", 1)
 	unreferenced := object(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "settings", "", 1)
-	f := newFixture(t, namespace(), placementOf("east", "west"), waiting, limits, unreferenced,
+	two := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: owned("two", "cpp-1")}
+	two.Spec.Count = new(int32(2))
+	f := newFixture(t, namespace(), two, placementOf("east", "west"), waiting, limits, unreferenced,
 		deployment("web", `{"east":{},"west":{}}`, 1), deployment("before", `{"east":{}}`, 1))
 	if result := f.look(); result.RequeueAfter != retryInterval {
 		t.Errorf("%+v, want another look after %s", result, retryInterval)
@@ -270,6 +282,65 @@ func TestAStatusIsWrittenWhenTheOneBeforeIsASecondOld(t *testing.T) {
 	f.clock.SetTime(f.clock.Now().Add(writeInterval))
 	f.look()
 	f.expect("update placements")
+}
+
+// A policy that no longer permits where a namespace is moves nothing: the status and an
+// event say so, once it is certain that it is not one of several edits.
+func TestADecisionThatThePoliciesNoLongerPermitIsSaidAndKept(t *testing.T) {
+	local := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: owned("local", "cpp-1")}
+	local.Spec.Terms = []placementv1alpha1.PhysicalClusterTerm{{MatchLabels: map[string]string{"region": "west"}}}
+	own := &placementv1alpha1.PlacementPolicy{ObjectMeta: owned("own", "pp-1")}
+	own.Namespace = "web"
+	own.Spec.Affinity = []placementv1alpha1.UnitAffinity{{Type: placementv1alpha1.AffinityWith, NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
+	elsewhere := own.DeepCopy()
+	elsewhere.Namespace = "other"
+	foreign := local.DeepCopy()
+	foreign.Annotations = map[string]string{logicalcluster.AnnotationKey: "bank"}
+	for name, c := range map[string]struct {
+		policies []runtime.Object
+		status   metav1.ConditionStatus
+		reason   string
+	}{
+		"of the logical cluster":         {[]runtime.Object{local}, metav1.ConditionFalse, placement.ReasonPolicyMismatch},
+		"of the namespace":               {[]runtime.Object{own}, metav1.ConditionFalse, placement.ReasonAffinity},
+		"of another namespace":           {[]runtime.Object{elsewhere}, metav1.ConditionTrue, "Satisfied"},
+		"of another logical cluster":     {[]runtime.Object{foreign}, metav1.ConditionTrue, "Satisfied"},
+		"more than is read for decision": {many(placement.MaxPolicies + 1), metav1.ConditionFalse, placement.ReasonInvalidPolicy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, append(c.policies, complete(), placementOf("east"))...)
+			if result := f.look(); c.status == metav1.ConditionFalse && result.RequeueAfter != settleDelay {
+				t.Errorf("at first: %+v, want another look after %s", result, settleDelay)
+			}
+			f.clock.SetTime(f.clock.Now().Add(settleDelay))
+			f.look()
+			p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionPolicySatisfied)
+			if got == nil || got.Status != c.status || got.Reason != c.reason {
+				t.Errorf("%+v, want %s %s", got, c.status, c.reason)
+			}
+			if diff := cmp.Diff(placementOf("east").Spec, p.Spec); diff != "" {
+				t.Errorf("the decision changed:\n%s", diff)
+			}
+			said := slices.ContainsFunc(f.writes(), func(w string) bool { return strings.Contains(w, "PolicyNotSatisfied") })
+			if said != (c.status == metav1.ConditionFalse) {
+				t.Errorf("writes %q", f.writes())
+			}
+		})
+	}
+}
+
+// many are policies of the namespace that want nothing.
+func many(n int) (out []runtime.Object) {
+	for i := range n {
+		p := &placementv1alpha1.PlacementPolicy{ObjectMeta: owned(fmt.Sprint("p", i), fmt.Sprint("pp-", i))}
+		p.Namespace = "web"
+		out = append(out, p)
+	}
+	return out
 }
 
 func TestWhatIsLeftAlone(t *testing.T) {

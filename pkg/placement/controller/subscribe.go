@@ -37,11 +37,7 @@ func (c *Controller) subscribe() {
 			c.retryAll()
 		}
 	})
-	c.Policies.Handle(func(old, new *placementv1alpha1.ClusterPlacementPolicy) {
-		if old == nil || new == nil || old.Generation != new.Generation {
-			c.retryAll()
-		}
-	})
+	c.subscribePolicies()
 	c.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
 		switch {
 		case new == nil:

@@ -66,6 +66,11 @@ func TestPlacement(t *testing.T) {
 			"an update of what was read before a stamp is no conflict": testAStampIsNoConflict,
 			"a quota is not divided":                                   testRulesOnTwo,
 			"a class means its handler, whoever writes":                testRuntimeHandler,
+			"policies of all levels hold together":                     testLevels,
+			"policies lay out, prefer and relate":                      testPolicyRules,
+			"a decision that no policy permits any more stays":         testUnsatisfied,
+			"what a physical cluster lacks is a warning":               testLacks,
+			"a review answers where a namespace would go":              testReview,
 			"nothing is placed in root":                                testNeverPlaced,
 			"a lost stamp of a namespace is repaired":                  testRepair,
 			"a silent physical cluster is unknown":                     testSilence,
@@ -183,8 +188,8 @@ func policy(t *testing.T, cluster string, change func(*placementv1alpha1.PolicyS
 var ownTaint = corev1.Taint{Key: "own", Effect: corev1.TaintEffectNoSchedule}
 
 // only is a term that selects by one label.
-func only(key, value string) []metav1.LabelSelector {
-	return []metav1.LabelSelector{{MatchLabels: map[string]string{key: value}}}
+func only(key, value string) []placementv1alpha1.PhysicalClusterTerm {
+	return []placementv1alpha1.PhysicalClusterTerm{{MatchLabels: map[string]string{key: value}}}
 }
 
 func namespace(t *testing.T, ctx context.Context, name string) *corev1.Namespace {

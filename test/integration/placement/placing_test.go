@@ -36,7 +36,7 @@ func testFirst(t *testing.T) {
 	p := placementOf(t, ctx, "web")
 	wantDecision := &placementv1alpha1.Decision{
 		PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "west"}},
-		Policies:         []placementv1alpha1.PolicyReference{{Name: "first", Generation: 1}},
+		Policies:         []placementv1alpha1.PolicyReference{{Level: placementv1alpha1.PolicyGlobal, Name: "first", Generation: 1}},
 		SchedulerName:    "atoll",
 	}
 	if diff := cmp.Diff(wantDecision, p.Spec.Decision); diff != "" {

@@ -17,7 +17,7 @@ import (
 // countsGenerations are the resources whose objects have a generation.
 var countsGenerations = map[string]bool{
 	"deployments": true, "replicasets": true, "jobs": true, "pods": true,
-	"physicalclusters": true, "placements": true, "clusterplacementpolicies": true, "orphans": true,
+	"physicalclusters": true, "placements": true, "clusterplacementpolicies": true, "placementpolicies": true, "orphans": true,
 }
 
 // hasStatus are the resources whose objects have a status from the beginning.

@@ -28,6 +28,8 @@ func Resource(resource string) schema.GroupResource {
 func Types() []runtime.Object {
 	return []runtime.Object{
 		&ClusterPlacementPolicy{}, &ClusterPlacementPolicyList{},
+		&PlacementPolicy{}, &PlacementPolicyList{},
+		&PlacementReview{},
 		&Placement{}, &PlacementList{},
 		&Copy{}, &CopyList{},
 	}

@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,70 +11,6 @@ const NamespaceUnit = "namespace"
 
 // DefaultScheduler is the schedulerName of decisions made by this server.
 const DefaultScheduler = "atoll"
-
-// +genclient
-// +genclient:nonNamespaced
-// +genclient:noStatus
-// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-
-// ClusterPlacementPolicy says where namespaces may be placed. In "root" it
-// holds for every logical cluster.
-type ClusterPlacementPolicy struct {
-	metav1.TypeMeta `json:",inline"`
-	// +optional
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-
-	Spec PolicySpec `json:"spec"`
-}
-
-// PolicySpec is what a policy asks for. Constraints (terms, tolerations) of all
-// policies that select a namespace hold together; the count comes from the
-// first of them by name that sets it.
-type PolicySpec struct {
-	// logicalClusterSelector selects logical clusters by the labels of their
-	// LogicalCluster; absent selects all.
-	// +optional
-	LogicalClusterSelector *metav1.LabelSelector `json:"logicalClusterSelector,omitempty"`
-	// namespaceSelector selects namespaces by label; absent selects all.
-	// +optional
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// terms select physical clusters by label: one of them must match (OR).
-	// Absent permits all.
-	// +optional
-	// +listType=atomic
-	Terms []metav1.LabelSelector `json:"terms,omitempty"`
-	// tolerations let the namespace go to physical clusters with these taints.
-	// +optional
-	// +listType=atomic
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// count is the number of physical clusters, at least 1. Default 1.
-	// +optional
-	Count *int32 `json:"count,omitempty"`
-	// ifImpossible says what happens to an object that cannot be placed:
-	// Pending (accepted, waits) or Refuse (the request fails). Default Pending.
-	// +optional
-	IfImpossible Impossible `json:"ifImpossible,omitempty"`
-}
-
-// Impossible says what happens to an object that cannot be placed.
-type Impossible string
-
-const (
-	// ImpossiblePending accepts the object; it waits for a physical cluster.
-	ImpossiblePending Impossible = "Pending"
-	// ImpossibleRefuse fails the request with the reasons.
-	ImpossibleRefuse Impossible = "Refuse"
-)
-
-// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-
-// ClusterPlacementPolicyList is a list of ClusterPlacementPolicies.
-type ClusterPlacementPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	// +optional
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ClusterPlacementPolicy `json:"items"`
-}
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -121,10 +56,25 @@ type DecidedPhysicalCluster struct {
 	Name string `json:"name"`
 }
 
+// PolicyLevel says whose policy one is.
+type PolicyLevel string
+
+const (
+	// PolicyGlobal: a ClusterPlacementPolicy of "root".
+	PolicyGlobal PolicyLevel = "Global"
+	// PolicyLogicalCluster: a ClusterPlacementPolicy of the logical cluster.
+	PolicyLogicalCluster PolicyLevel = "LogicalCluster"
+	// PolicyNamespace: a PlacementPolicy of the namespace.
+	PolicyNamespace PolicyLevel = "Namespace"
+)
+
 // PolicyReference names a policy at a generation.
 type PolicyReference struct {
-	Name       string `json:"name"`
-	Generation int64  `json:"generation"`
+	// level says where it is.
+	// +optional
+	Level      PolicyLevel `json:"level,omitempty"`
+	Name       string      `json:"name"`
+	Generation int64       `json:"generation"`
 }
 
 // Condition types of a Placement.
@@ -134,6 +84,9 @@ const (
 	ConditionScheduled = "Scheduled"
 	// ConditionSettled is True when every copy on every target is synced.
 	ConditionSettled = "Settled"
+	// ConditionPolicySatisfied is False while the decision, which is kept, is not
+	// what the policies of now permit.
+	ConditionPolicySatisfied = "PolicySatisfied"
 )
 
 // TargetPhase is where one target is in a transition.
@@ -156,7 +109,7 @@ type PlacementStatus struct {
 	// +listType=map
 	// +listMapKey=physicalCluster
 	Rejected []RejectedPhysicalCluster `json:"rejected,omitempty"`
-	// conditions: Scheduled, Settled.
+	// conditions: Scheduled, Settled, PolicySatisfied.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

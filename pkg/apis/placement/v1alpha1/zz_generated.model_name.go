@@ -51,6 +51,11 @@ func (in ObjectReference) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PhysicalClusterTerm) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PhysicalClusterTerm"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Placement) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Placement"
 }
@@ -58,6 +63,31 @@ func (in Placement) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PlacementList) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.PlacementList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementPolicy) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PlacementPolicy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementPolicyList) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PlacementPolicyList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementReview) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PlacementReview"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementReviewSpec) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PlacementReviewSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementReviewStatus) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PlacementReviewStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -73,6 +103,11 @@ func (in PlacementStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PolicyReference) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.PolicyReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PolicyRules) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PolicyRules"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -93,4 +128,24 @@ func (in Target) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TargetStatus) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.TargetStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TopologySpread) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.TopologySpread"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TopologyTier) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.TopologyTier"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UnitAffinity) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.UnitAffinity"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Weight) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Weight"
 }

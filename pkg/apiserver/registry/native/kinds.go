@@ -18,7 +18,7 @@ import (
 
 // Kinds are all kinds of our own.
 func Kinds() []Kind {
-	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), ClusterPlacementPolicy(), Placement(), Copy()}
+	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy()}
 }
 
 // LogicalCluster is served in root.
@@ -111,31 +111,6 @@ func Orphan() Kind {
 	}
 }
 
-// ClusterPlacementPolicy is served in root.
-func ClusterPlacementPolicy() Kind {
-	return Kind{
-		GroupVersion: placement.SchemeGroupVersion, Kind: "ClusterPlacementPolicy", Plural: "clusterplacementpolicies", Singular: "clusterplacementpolicy",
-		ShortNames: []string{"cpp"}, RootOnly: true,
-		New:      func() runtime.Object { return &placement.ClusterPlacementPolicy{} },
-		NewList:  func() runtime.Object { return &placement.ClusterPlacementPolicyList{} },
-		Spec:     func(o runtime.Object) any { return &o.(*placement.ClusterPlacementPolicy).Spec },
-		Validate: validateClusterPlacementPolicy,
-		Columns:  []metav1.TableColumnDefinition{column("Count", "Number of physical clusters."), column("Terms", "Which physical clusters are permitted.")},
-		Row: func(o runtime.Object) []any {
-			s := o.(*placement.ClusterPlacementPolicy).Spec
-			count := "1"
-			if s.Count != nil {
-				count = fmt.Sprint(*s.Count)
-			}
-			terms := []string{}
-			for i := range s.Terms {
-				terms = append(terms, metav1.FormatLabelSelector(&s.Terms[i]))
-			}
-			return []any{count, strings.Join(terms, " or ")}
-		},
-	}
-}
-
 // Placement is served in every logical cluster.
 func Placement() Kind {
 	return Kind{
@@ -148,7 +123,8 @@ func Placement() Kind {
 		Validate: validatePlacement,
 		Columns: []metav1.TableColumnDefinition{
 			column("Physical Clusters", "The targets."), column("Scheduled", "Whether there is a decision."),
-			column("Settled", "Whether every copy is in place."), wideColumn("Message", "Why not."),
+			column("Settled", "Whether every copy is in place."),
+			wideColumn("Policy Satisfied", "Whether the policies of now permit where it is."), wideColumn("Message", "Why not."),
 		},
 		Row: func(o runtime.Object) []any {
 			p := o.(*placement.Placement)
@@ -160,11 +136,14 @@ func Placement() Kind {
 			}
 			scheduled, _ := conditionCells(p.Status.Conditions, placement.ConditionScheduled)
 			settled, _ := conditionCells(p.Status.Conditions, placement.ConditionSettled)
+			satisfied, _ := conditionCells(p.Status.Conditions, placement.ConditionPolicySatisfied)
 			message := ""
-			if c := apimeta.FindStatusCondition(p.Status.Conditions, placement.ConditionScheduled); c != nil && c.Status != metav1.ConditionTrue {
-				message = c.Message
+			for _, name := range []string{placement.ConditionPolicySatisfied, placement.ConditionScheduled} {
+				if c := apimeta.FindStatusCondition(p.Status.Conditions, name); c != nil && c.Status != metav1.ConditionTrue {
+					message = c.Message
+				}
 			}
-			return []any{strings.Join(names, ","), scheduled, settled, message}
+			return []any{strings.Join(names, ","), scheduled, settled, satisfied, message}
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -121,11 +122,27 @@ func TestServerSideApplyOwnsOnlyWhatTheEndpointWrites(t *testing.T) {
 	}
 }
 
+func TestTheRowOfAPolicySaysHowManyWhereAndWhichAreBetter(t *testing.T) {
+	t.Parallel()
+	p := &placement.PlacementPolicy{}
+	p.Spec.Count = new(int32(2))
+	p.Spec.Topology = []placement.TopologyTier{{Key: "region", Count: new(int32(3))}, {Key: "zone"}}
+	p.Spec.Terms = []placement.PhysicalClusterTerm{{MatchLabels: map[string]string{"b": "2", "a": "1"}}, {}}
+	p.Spec.Preferences = []placement.PhysicalClusterTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "site", Operator: corev1.NodeSelectorOpIn, Values: []string{"own", "near"}}}},
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu", Operator: corev1.NodeSelectorOpExists}}},
+	}
+	want := []any{"2", "region=3,zone=all", "a=1,b=2 or any", "site In own|near then gpu Exists"}
+	if diff := cmp.Diff(want, PlacementPolicy().Row(p)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestATableHasTheNameTheColumnsOfTheKindAndTheAge(t *testing.T) {
 	t.Parallel()
 	decided := placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: "namespace", Namespace: "web"}}
 	decided.Spec.Decision = &placement.Decision{PhysicalClusters: []placement.DecidedPhysicalCluster{{Name: "east"}, {Name: "west"}}}
-	decided.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionTrue, Message: "fits"}}
+	decided.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionTrue, Message: "fits"}, {Type: placement.ConditionPolicySatisfied, Status: metav1.ConditionFalse, Message: "west is forbidden"}}
 	pending := placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: "namespace", Namespace: "db"}}
 	pending.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionFalse, Message: "no cluster is Ready"}}
 	list := &placement.PlacementList{ListMeta: metav1.ListMeta{ResourceVersion: "42"}, Items: []placement.Placement{decided, pending}}
@@ -142,12 +159,12 @@ func TestATableHasTheNameTheColumnsOfTheKindAndTheAge(t *testing.T) {
 	for _, r := range table.Rows {
 		rows = append(rows, r.Cells)
 	}
-	if diff := cmp.Diff([]string{"Name", "Physical Clusters", "Scheduled", "Settled", "Message", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "Physical Clusters", "Scheduled", "Settled", "Policy Satisfied", "Message", "Age"}, columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	want := [][]any{
-		{"namespace", "east,west", "True", "Unknown", "", "<unknown>"},
-		{"namespace", "", "False", "Unknown", "no cluster is Ready", "<unknown>"},
+		{"namespace", "east,west", "True", "Unknown", "False", "west is forbidden", "<unknown>"},
+		{"namespace", "", "False", "Unknown", "Unknown", "no cluster is Ready", "<unknown>"},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package native
 import (
 	"slices"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -167,7 +168,12 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 }
 
 func validateClusterPlacementPolicy(obj, _ runtime.Object) field.ErrorList {
-	return placement.ValidatePolicy(&obj.(*placementapi.ClusterPlacementPolicy).Spec, specPath)
+	p := obj.(*placementapi.ClusterPlacementPolicy)
+	return placement.ValidateClusterPolicy(&p.Spec, logicalcluster.From(p) == scope.Root, specPath)
+}
+
+func validatePlacementPolicy(obj, _ runtime.Object) field.ErrorList {
+	return placement.ValidateRules(&obj.(*placementapi.PlacementPolicy).Spec, specPath)
 }
 
 func validatePlacement(obj, old runtime.Object) field.ErrorList {

@@ -12,7 +12,7 @@ import (
 // with apply.
 //
 // ClusterPlacementPolicy says where namespaces may be placed. In "root" it
-// holds for every logical cluster.
+// holds for every logical cluster, elsewhere for the one that it is in.
 type ClusterPlacementPolicyApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

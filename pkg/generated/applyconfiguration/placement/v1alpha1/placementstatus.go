@@ -14,7 +14,7 @@ type PlacementStatusApplyConfiguration struct {
 	Targets []TargetStatusApplyConfiguration `json:"targets,omitempty"`
 	// rejected has the reason for each physical cluster that was not chosen.
 	Rejected []RejectedPhysicalClusterApplyConfiguration `json:"rejected,omitempty"`
-	// conditions: Scheduled, Settled.
+	// conditions: Scheduled, Settled, PolicySatisfied.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

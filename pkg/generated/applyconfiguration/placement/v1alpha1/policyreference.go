@@ -2,19 +2,33 @@
 
 package v1alpha1
 
+import (
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
 // PolicyReferenceApplyConfiguration represents a declarative configuration of the PolicyReference type for use
 // with apply.
 //
 // PolicyReference names a policy at a generation.
 type PolicyReferenceApplyConfiguration struct {
-	Name       *string `json:"name,omitempty"`
-	Generation *int64  `json:"generation,omitempty"`
+	// level says where it is.
+	Level      *placementv1alpha1.PolicyLevel `json:"level,omitempty"`
+	Name       *string                        `json:"name,omitempty"`
+	Generation *int64                         `json:"generation,omitempty"`
 }
 
 // PolicyReferenceApplyConfiguration constructs a declarative configuration of the PolicyReference type for use with
 // apply.
 func PolicyReference() *PolicyReferenceApplyConfiguration {
 	return &PolicyReferenceApplyConfiguration{}
+}
+
+// WithLevel sets the Level field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Level field is set to the value of the last call.
+func (b *PolicyReferenceApplyConfiguration) WithLevel(value placementv1alpha1.PolicyLevel) *PolicyReferenceApplyConfiguration {
+	b.Level = &value
+	return b
 }
 
 // WithName sets the Name field in the declarative configuration to the given value

@@ -11,25 +11,14 @@ import (
 // PolicySpecApplyConfiguration represents a declarative configuration of the PolicySpec type for use
 // with apply.
 //
-// PolicySpec is what a policy asks for. Constraints (terms, tolerations) of all
-// policies that select a namespace hold together; the count comes from the
-// first of them by name that sets it.
+// PolicySpec says for which namespaces the rules are.
 type PolicySpecApplyConfiguration struct {
 	// logicalClusterSelector selects logical clusters by the labels of their
-	// LogicalCluster; absent selects all.
+	// LogicalCluster; absent selects all. Only in "root".
 	LogicalClusterSelector *v1.LabelSelectorApplyConfiguration `json:"logicalClusterSelector,omitempty"`
 	// namespaceSelector selects namespaces by label; absent selects all.
-	NamespaceSelector *v1.LabelSelectorApplyConfiguration `json:"namespaceSelector,omitempty"`
-	// terms select physical clusters by label: one of them must match (OR).
-	// Absent permits all.
-	Terms []v1.LabelSelectorApplyConfiguration `json:"terms,omitempty"`
-	// tolerations let the namespace go to physical clusters with these taints.
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// count is the number of physical clusters, at least 1. Default 1.
-	Count *int32 `json:"count,omitempty"`
-	// ifImpossible says what happens to an object that cannot be placed:
-	// Pending (accepted, waits) or Refuse (the request fails). Default Pending.
-	IfImpossible *placementv1alpha1.Impossible `json:"ifImpossible,omitempty"`
+	NamespaceSelector             *v1.LabelSelectorApplyConfiguration `json:"namespaceSelector,omitempty"`
+	PolicyRulesApplyConfiguration `json:""`
 }
 
 // PolicySpecApplyConfiguration constructs a declarative configuration of the PolicySpec type for use with
@@ -57,12 +46,12 @@ func (b *PolicySpecApplyConfiguration) WithNamespaceSelector(value *v1.LabelSele
 // WithTerms adds the given value to the Terms field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Terms field.
-func (b *PolicySpecApplyConfiguration) WithTerms(values ...*v1.LabelSelectorApplyConfiguration) *PolicySpecApplyConfiguration {
+func (b *PolicySpecApplyConfiguration) WithTerms(values ...*PhysicalClusterTermApplyConfiguration) *PolicySpecApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithTerms")
 		}
-		b.Terms = append(b.Terms, *values[i])
+		b.PolicyRulesApplyConfiguration.Terms = append(b.PolicyRulesApplyConfiguration.Terms, *values[i])
 	}
 	return b
 }
@@ -72,8 +61,29 @@ func (b *PolicySpecApplyConfiguration) WithTerms(values ...*v1.LabelSelectorAppl
 // If called multiple times, values provided by each call will be appended to the Tolerations field.
 func (b *PolicySpecApplyConfiguration) WithTolerations(values ...corev1.Toleration) *PolicySpecApplyConfiguration {
 	for i := range values {
-		b.Tolerations = append(b.Tolerations, values[i])
+		b.PolicyRulesApplyConfiguration.Tolerations = append(b.PolicyRulesApplyConfiguration.Tolerations, values[i])
 	}
+	return b
+}
+
+// WithAffinity adds the given value to the Affinity field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Affinity field.
+func (b *PolicySpecApplyConfiguration) WithAffinity(values ...*UnitAffinityApplyConfiguration) *PolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithAffinity")
+		}
+		b.PolicyRulesApplyConfiguration.Affinity = append(b.PolicyRulesApplyConfiguration.Affinity, *values[i])
+	}
+	return b
+}
+
+// WithMaxCount sets the MaxCount field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxCount field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithMaxCount(value int32) *PolicySpecApplyConfiguration {
+	b.PolicyRulesApplyConfiguration.MaxCount = &value
 	return b
 }
 
@@ -81,7 +91,62 @@ func (b *PolicySpecApplyConfiguration) WithTolerations(values ...corev1.Tolerati
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Count field is set to the value of the last call.
 func (b *PolicySpecApplyConfiguration) WithCount(value int32) *PolicySpecApplyConfiguration {
-	b.Count = &value
+	b.PolicyRulesApplyConfiguration.Count = &value
+	return b
+}
+
+// WithMinCount sets the MinCount field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MinCount field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithMinCount(value int32) *PolicySpecApplyConfiguration {
+	b.PolicyRulesApplyConfiguration.MinCount = &value
+	return b
+}
+
+// WithTopology adds the given value to the Topology field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Topology field.
+func (b *PolicySpecApplyConfiguration) WithTopology(values ...*TopologyTierApplyConfiguration) *PolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTopology")
+		}
+		b.PolicyRulesApplyConfiguration.Topology = append(b.PolicyRulesApplyConfiguration.Topology, *values[i])
+	}
+	return b
+}
+
+// WithSpread sets the Spread field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Spread field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithSpread(value *TopologySpreadApplyConfiguration) *PolicySpecApplyConfiguration {
+	b.PolicyRulesApplyConfiguration.Spread = value
+	return b
+}
+
+// WithPreferences adds the given value to the Preferences field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Preferences field.
+func (b *PolicySpecApplyConfiguration) WithPreferences(values ...*PhysicalClusterTermApplyConfiguration) *PolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPreferences")
+		}
+		b.PolicyRulesApplyConfiguration.Preferences = append(b.PolicyRulesApplyConfiguration.Preferences, *values[i])
+	}
+	return b
+}
+
+// WithWeights adds the given value to the Weights field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Weights field.
+func (b *PolicySpecApplyConfiguration) WithWeights(values ...*WeightApplyConfiguration) *PolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWeights")
+		}
+		b.PolicyRulesApplyConfiguration.Weights = append(b.PolicyRulesApplyConfiguration.Weights, *values[i])
+	}
 	return b
 }
 
@@ -89,6 +154,6 @@ func (b *PolicySpecApplyConfiguration) WithCount(value int32) *PolicySpecApplyCo
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the IfImpossible field is set to the value of the last call.
 func (b *PolicySpecApplyConfiguration) WithIfImpossible(value placementv1alpha1.Impossible) *PolicySpecApplyConfiguration {
-	b.IfImpossible = &value
+	b.PolicyRulesApplyConfiguration.IfImpossible = &value
 	return b
 }

@@ -7,3 +7,7 @@ type ClusterPlacementPolicyExpansion interface{}
 type CopyExpansion interface{}
 
 type PlacementExpansion interface{}
+
+type PlacementPolicyExpansion interface{}
+
+type PlacementReviewExpansion interface{}

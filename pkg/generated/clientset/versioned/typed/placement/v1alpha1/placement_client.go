@@ -15,6 +15,8 @@ type PlacementV1alpha1Interface interface {
 	ClusterPlacementPoliciesGetter
 	CopiesGetter
 	PlacementsGetter
+	PlacementPoliciesGetter
+	PlacementReviewsGetter
 }
 
 // PlacementV1alpha1Client is used to interact with features provided by the placement.atoll.dev group.
@@ -32,6 +34,14 @@ func (c *PlacementV1alpha1Client) Copies(namespace string) CopyInterface {
 
 func (c *PlacementV1alpha1Client) Placements(namespace string) PlacementInterface {
 	return newPlacements(c, namespace)
+}
+
+func (c *PlacementV1alpha1Client) PlacementPolicies(namespace string) PlacementPolicyInterface {
+	return newPlacementPolicies(c, namespace)
+}
+
+func (c *PlacementV1alpha1Client) PlacementReviews(namespace string) PlacementReviewInterface {
+	return newPlacementReviews(c, namespace)
 }
 
 // NewForConfig creates a new PlacementV1alpha1Client for the given config.

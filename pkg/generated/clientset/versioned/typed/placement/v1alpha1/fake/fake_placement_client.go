@@ -24,6 +24,14 @@ func (c *FakePlacementV1alpha1) Placements(namespace string) v1alpha1.PlacementI
 	return newFakePlacements(c, namespace)
 }
 
+func (c *FakePlacementV1alpha1) PlacementPolicies(namespace string) v1alpha1.PlacementPolicyInterface {
+	return newFakePlacementPolicies(c, namespace)
+}
+
+func (c *FakePlacementV1alpha1) PlacementReviews(namespace string) v1alpha1.PlacementReviewInterface {
+	return newFakePlacementReviews(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakePlacementV1alpha1) RESTClient() rest.Interface {

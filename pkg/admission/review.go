@@ -1,0 +1,128 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// maxWithout bounds the physical clusters of a review that would be gone.
+const maxWithout = 64
+
+// review answers a PlacementReview with the code that places, from what it would read.
+// It stores nothing.
+func (p *placing) review(ctx context.Context, r *request) error {
+	review, ok := r.GetObject().(*placementv1alpha1.PlacementReview)
+	if !ok || r.GetOperation() != admission.Create {
+		return nil
+	}
+	if r.cluster == scope.Root {
+		return admission.NewForbidden(r.Attributes, errors.New("nothing in root is placed; ask in the logical cluster"))
+	}
+	namespace, err := r.getLiveNamespace(ctx)
+	if apierrors.IsNotFound(err) {
+		return err
+	}
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
+	}
+	spec, path := &review.Spec, field.NewPath("spec")
+	var errs field.ErrorList
+	if spec.Policy != nil {
+		errs = placement.ValidateRules(spec.Policy, path.Child("policy"))
+	}
+	if len(spec.Without) > maxWithout {
+		errs = append(errs, field.TooMany(path.Child("without"), len(spec.Without), maxWithout))
+	}
+	q := question{cluster: r.cluster, kinds: r.kinds, namespace: namespace, dryRun: true}
+	var needs placement.Unit
+	if err := q.suppose(review, &needs); err != nil {
+		errs = append(errs, field.Invalid(path.Child("object"), "", err.Error()))
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(placementv1alpha1.SchemeGroupVersion.WithKind("PlacementReview").GroupKind(), review.Name, errs)
+	}
+	if review.Status, err = p.decider.answer(ctx, q, spec, needs); err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reviewing the placement of namespace %s: %w", namespace.Name, err))
+	}
+	return nil
+}
+
+// suppose adds what the object of a review needs. Only objects of kinds that are placed
+// need anything.
+func (q *question) suppose(review *placementv1alpha1.PlacementReview, needs *placement.Unit) error {
+	raw := review.Spec.Object
+	if raw == nil {
+		return nil
+	}
+	var obj unstructured.Unstructured
+	if err := obj.UnmarshalJSON(raw.Raw); err != nil {
+		return err
+	}
+	kind, ok := q.kinds.ByKind(obj.GroupVersionKind().GroupKind())
+	if !ok || kind.Role != workload.Placed || kind.Version != obj.GroupVersionKind().Version {
+		return fmt.Errorf("%s is no kind that is placed", obj.GroupVersionKind())
+	}
+	q.kind, q.object = kind, &obj
+	return include(needs, kind, obj.Object)
+}
+
+// answer decides as the first object of the namespace would have it decided.
+func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha1.PlacementReviewSpec, needs placement.Unit) (placementv1alpha1.PlacementReviewStatus, error) {
+	var status placementv1alpha1.PlacementReviewStatus
+	stored, err := d.stored(ctx, q)
+	if err != nil {
+		return status, err
+	}
+	snapshot, unit, err := d.lookup.snapshot(ctx, q.cluster, q.namespace)
+	if err != nil {
+		return status, err
+	}
+	if unit.Others == nil && spec.Policy != nil && len(spec.Policy.Affinity) > 0 {
+		if unit.Others, err = d.lookup.others(ctx, q.cluster, q.namespace.Name); err != nil {
+			return status, err
+		}
+	}
+	unit.Requests, unit.APIs, unit.StorageClasses = needs.Requests, needs.APIs, needs.StorageClasses
+	status.Decided = stamp.Decided(stored).Names()
+	if !spec.Anew {
+		unit.Decided = status.Decided
+	}
+	if stored.UID != "" {
+		if err := d.includeWaiting(ctx, q, &unit); err != nil {
+			return status, fmt.Errorf("looking for what waits: %w", err)
+		}
+	}
+	if spec.Policy != nil {
+		snapshot.Policies = append(snapshot.Policies, supposed(spec.Policy))
+	}
+	snapshot.PhysicalClusters = slices.DeleteFunc(snapshot.PhysicalClusters, func(c placement.PhysicalCluster) bool {
+		return slices.Contains(spec.Without, c.Name)
+	})
+	decision, forget := d.assumptions.decide(snapshot, unit, "")
+	forget()
+	status.PhysicalClusters, status.Message, status.Policies = decision.PhysicalClusters, decision.Message(), decision.Policies
+	for _, no := range decision.Rejected {
+		status.Rejected = append(status.Rejected, placementv1alpha1.RejectedPhysicalCluster(no))
+	}
+	return status, nil
+}
+
+// supposed is a policy of the namespace that a review adds.
+func supposed(rules *placementv1alpha1.PolicyRules) placement.Policy {
+	p := &placementv1alpha1.PlacementPolicy{Spec: *rules}
+	p.Name = "spec.policy"
+	return placement.InNamespace(p)
+}

@@ -1,0 +1,213 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +genclient:nonNamespaced
+// +genclient:noStatus
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ClusterPlacementPolicy says where namespaces may be placed. In "root" it
+// holds for every logical cluster, elsewhere for the one that it is in.
+type ClusterPlacementPolicy struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec PolicySpec `json:"spec"`
+}
+
+// PolicySpec says for which namespaces the rules are.
+type PolicySpec struct {
+	// logicalClusterSelector selects logical clusters by the labels of their
+	// LogicalCluster; absent selects all. Only in "root".
+	// +optional
+	LogicalClusterSelector *metav1.LabelSelector `json:"logicalClusterSelector,omitempty"`
+	// namespaceSelector selects namespaces by label; absent selects all.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	PolicyRules `json:",inline"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ClusterPlacementPolicyList is a list of ClusterPlacementPolicies.
+type ClusterPlacementPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterPlacementPolicy `json:"items"`
+}
+
+// +genclient
+// +genclient:noStatus
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PlacementPolicy says where the namespace that it is in may be placed.
+type PlacementPolicy struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec PolicyRules `json:"spec"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PlacementPolicyList is a list of PlacementPolicies.
+type PlacementPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PlacementPolicy `json:"items"`
+}
+
+// PolicyRules are what a policy asks for.
+//
+// Constraints (terms, tolerations, affinity, maxCount) of all policies that select a
+// namespace hold together. How many and how they are laid out (count, minCount,
+// topology, spread), which are better (preferences, weights), and ifImpossible each
+// come from the first policy that says so: that of the namespace before those of the
+// logical cluster before those of "root", by name.
+type PolicyRules struct {
+	// terms select physical clusters by label: one of them must match (OR).
+	// Absent permits all.
+	// +optional
+	// +listType=atomic
+	Terms []PhysicalClusterTerm `json:"terms,omitempty"`
+	// tolerations let the namespace go to physical clusters with these taints. A taint
+	// must be tolerated in "root", and at each other level that has tolerations.
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// affinity relates the namespace to others of its logical cluster. All must hold.
+	// +optional
+	// +listType=atomic
+	Affinity []UnitAffinity `json:"affinity,omitempty"`
+	// maxCount is the most physical clusters that a namespace may have, whichever policy
+	// wants them.
+	// +optional
+	MaxCount *int32 `json:"maxCount,omitempty"`
+
+	// count is the number of physical clusters; with topology, in each group of the
+	// innermost tier. Default 1. Each gets a full copy of everything.
+	// +optional
+	Count *int32 `json:"count,omitempty"`
+	// minCount is how many are enough if fewer than count fit. Default: count.
+	// +optional
+	MinCount *int32 `json:"minCount,omitempty"`
+	// topology lays the physical clusters out over groups, the outermost tier first:
+	// two regions, and in each of them every zone.
+	// +optional
+	// +listType=atomic
+	Topology []TopologyTier `json:"topology,omitempty"`
+	// spread keeps the numbers of physical clusters even. Not together with topology.
+	// +optional
+	Spread *TopologySpread `json:"spread,omitempty"`
+
+	// preferences are in order: physical clusters that the first one matches come
+	// before those that the second one matches, and those before what none matches.
+	// +optional
+	// +listType=atomic
+	Preferences []PhysicalClusterTerm `json:"preferences,omitempty"`
+	// weights order what preferences leave equal, by the highest sum.
+	// +optional
+	// +listType=atomic
+	Weights []Weight `json:"weights,omitempty"`
+
+	// ifImpossible says what happens to an object that cannot be placed:
+	// Pending (accepted, waits) or Refuse (the request fails). Default Pending.
+	// +optional
+	IfImpossible Impossible `json:"ifImpossible,omitempty"`
+}
+
+// PhysicalClusterTerm selects physical clusters by their labels. All that it says must
+// hold; one that says nothing selects all.
+type PhysicalClusterTerm struct {
+	// matchLabels are labels with their values.
+	// +optional
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// matchExpressions have the operators In, NotIn, Exists, DoesNotExist, Gt and Lt.
+	// The last two compare with one whole number.
+	// +optional
+	// +listType=atomic
+	MatchExpressions []corev1.NodeSelectorRequirement `json:"matchExpressions,omitempty"`
+}
+
+// AffinityType says how a namespace relates to others.
+type AffinityType string
+
+const (
+	// AffinityWith: only where one of the others is.
+	AffinityWith AffinityType = "With"
+	// AffinityWithout: only where none of the others is.
+	AffinityWithout AffinityType = "Without"
+)
+
+// UnitAffinity relates a namespace to others of the same logical cluster that are
+// placed already.
+type UnitAffinity struct {
+	// type is With or Without.
+	Type AffinityType `json:"type"`
+	// namespaceSelector selects the others. The label kubernetes.io/metadata.name has
+	// the name.
+	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
+	// topologyKey widens it from one physical cluster to all with the same value of
+	// this label.
+	// +optional
+	TopologyKey string `json:"topologyKey,omitempty"`
+}
+
+// TopologyTier groups physical clusters by a label. One without the label is in no
+// group.
+type TopologyTier struct {
+	// key is the label.
+	Key string `json:"key"`
+	// count is the number of groups. Absent means every group in which what is wanted
+	// inside of it fits.
+	// +optional
+	Count *int32 `json:"count,omitempty"`
+	// minCount is how many are enough if fewer fit. Default: count, or 1 without.
+	// +optional
+	MinCount *int32 `json:"minCount,omitempty"`
+}
+
+// TopologySpread keeps the numbers of physical clusters even.
+type TopologySpread struct {
+	// key is the label by whose value they are counted. One without it is not chosen.
+	Key string `json:"key"`
+	// maxSkew is by how much the numbers for two values may differ; values of which no
+	// physical cluster fits do not count.
+	MaxSkew int32 `json:"maxSkew"`
+}
+
+// Weight is one summand of the score of a physical cluster: weight times a value
+// between 0 and 100. Exactly one of term, label and free says which.
+type Weight struct {
+	// weight is between -100 and 100, and not 0.
+	Weight int32 `json:"weight"`
+	// term: 100 where it matches, else 0.
+	// +optional
+	Term *PhysicalClusterTerm `json:"term,omitempty"`
+	// label: the number in this label, between the least (0) and the greatest (100)
+	// of all that fit, such as a cost. Where it is no number, the worst.
+	// +optional
+	Label string `json:"label,omitempty"`
+	// free: the percentage of this resource that is free.
+	// +optional
+	Free corev1.ResourceName `json:"free,omitempty"`
+}
+
+// Impossible says what happens to an object that cannot be placed.
+type Impossible string
+
+const (
+	// ImpossiblePending accepts the object; it waits for a physical cluster.
+	ImpossiblePending Impossible = "Pending"
+	// ImpossibleRefuse fails the request with the reasons.
+	ImpossibleRefuse Impossible = "Refuse"
+)

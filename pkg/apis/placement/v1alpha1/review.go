@@ -1,0 +1,65 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// +genclient
+// +genclient:onlyVerbs=create
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// PlacementReview asks where the namespace that it is in would go, and why. It can only
+// be created; the answer is in the reply, and nothing is stored.
+type PlacementReview struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec PlacementReviewSpec `json:"spec,omitempty"`
+	// +optional
+	Status PlacementReviewStatus `json:"status,omitempty"`
+}
+
+// PlacementReviewSpec says what to suppose.
+type PlacementReviewSpec struct {
+	// object is one that would be applied beside those that are there: it needs
+	// resources, storage classes and APIs.
+	// +optional
+	Object *runtime.RawExtension `json:"object,omitempty"`
+	// policy is one that the namespace would have beside those that it has.
+	// +optional
+	Policy *PolicyRules `json:"policy,omitempty"`
+	// without are physical clusters that would not be there any more.
+	// +optional
+	// +listType=atomic
+	Without []string `json:"without,omitempty"`
+	// anew asks as if the namespace were not placed yet: what it has counts for
+	// nothing.
+	// +optional
+	Anew bool `json:"anew,omitempty"`
+}
+
+// PlacementReviewStatus is the answer.
+type PlacementReviewStatus struct {
+	// decided is where the namespace is now. Nothing moves it yet.
+	// +optional
+	// +listType=atomic
+	Decided []string `json:"decided,omitempty"`
+	// physicalClusters are where it would go; none if it can go nowhere.
+	// +optional
+	// +listType=atomic
+	PhysicalClusters []string `json:"physicalClusters,omitempty"`
+	// message is the sentence for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// policies are those that were heard, the most specific first.
+	// +optional
+	// +listType=atomic
+	Policies []PolicyReference `json:"policies,omitempty"`
+	// rejected has the reason for each physical cluster that was not chosen.
+	// +optional
+	// +listType=atomic
+	Rejected []RejectedPhysicalCluster `json:"rejected,omitempty"`
+}

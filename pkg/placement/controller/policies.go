@@ -1,0 +1,162 @@
+package controller
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+)
+
+// settleDelay is how long a decision must have been other than the policies want before
+// its status says so: an informer may not have the policy yet that the decision was made
+// by, and who edits several writes one after the other.
+const settleDelay = 2 * time.Second
+
+// verify says in the status whether the decision is what the policies of now permit, and
+// when to look again if that is not certain yet.
+func (c *Controller) verify(u *unit, status *placementv1alpha1.PlacementStatus) (again time.Duration) {
+	if u.namespace.DeletionTimestamp != nil {
+		return 0
+	}
+	s, asked := c.snapshot(u)
+	v := placement.Verify(s, asked)
+	now := c.Clock.Now()
+	condition := metav1.Condition{
+		Type: placementv1alpha1.ConditionPolicySatisfied, Status: metav1.ConditionTrue, Reason: v.Reason, Message: v.Message,
+		ObservedGeneration: u.placement.Generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	if v.Satisfied {
+		c.unsatisfied.Remove(u.key)
+	} else {
+		since, ok := c.unsatisfied.Get(u.key)
+		if !ok {
+			since = now
+			c.unsatisfied.Add(u.key, now, time.Hour)
+		}
+		if left := since.(time.Time).Add(settleDelay).Sub(now); left > 0 {
+			return left
+		}
+		condition.Status = metav1.ConditionFalse
+	}
+	meta.SetStatusCondition(&status.Conditions, condition)
+	return 0
+}
+
+// snapshot has the physical clusters of the decision; all only if a policy compares
+// with where others are.
+func (c *Controller) snapshot(u *unit) (placement.Snapshot, placement.Unit) {
+	asked := placement.Unit{
+		LogicalCluster: u.key.Cluster, Namespace: u.key.Namespace, NamespaceLabels: u.namespace.Labels,
+		Pin: u.namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation], Decided: stamp.Decided(u.placement).Names(),
+	}
+	if lc, ok := c.LogicalClusters.Get(controller.Request{Cluster: scope.Root, Name: u.key.Cluster.String()}); ok {
+		asked.LogicalClusterLabels = lc.Labels
+	}
+	s := placement.Snapshot{Policies: c.policiesOf(u.key)}
+	if !placement.NeedsOthers(s.Policies, asked) {
+		for _, name := range asked.Decided {
+			if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok {
+				s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: pc})
+			}
+		}
+		return s, asked
+	}
+	for _, pc := range c.PhysicalClusters.List() {
+		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: pc})
+	}
+	for _, p := range c.Placements.ListCluster(u.key.Cluster) {
+		other, ok := c.Namespaces.Get(controller.Request{Cluster: u.key.Cluster, Name: p.Namespace})
+		if on := stamp.Decided(p).Names(); ok && p.Namespace != u.key.Namespace && len(on) > 0 && stamp.BelongsTo(p, other.UID) {
+			asked.Others = append(asked.Others, placement.Other{Labels: other.Labels, PhysicalClusters: on})
+		}
+	}
+	return s, asked
+}
+
+// policiesOf are those of all levels, as many as a decision reads.
+func (c *Controller) policiesOf(key controller.Request) []placement.Policy {
+	var out []placement.Policy
+	for _, p := range c.Policies.ListCluster(scope.Root) {
+		out = append(out, placement.Global(p))
+	}
+	local := c.Policies.ListCluster(key.Cluster)
+	if len(local) > placement.MaxPolicies {
+		return append(out, placement.TooMany(placementv1alpha1.PolicyLogicalCluster))
+	}
+	for _, p := range local {
+		out = append(out, placement.Local(p))
+	}
+	own := c.NamespacePolicies.ListNamespace(key.Cluster, key.Namespace)
+	if len(own) > placement.MaxPolicies {
+		return append(out, placement.TooMany(placementv1alpha1.PolicyNamespace))
+	}
+	for _, p := range own {
+		out = append(out, placement.InNamespace(p))
+	}
+	return out
+}
+
+// subscribePolicies looks again at the namespaces that a policy, a label or a taint is
+// about: the undecided may be placed now, of the others the status may change.
+func (c *Controller) subscribePolicies() {
+	c.Policies.Handle(func(old, new *placementv1alpha1.ClusterPlacementPolicy) {
+		if old == nil || new == nil || old.Generation != new.Generation {
+			c.lookAgain(controller.RequestFor(cmp.Or(new, old)).Cluster)
+		}
+	})
+	c.NamespacePolicies.Handle(func(old, new *placementv1alpha1.PlacementPolicy) {
+		if old == nil || new == nil || old.Generation != new.Generation {
+			c.queue.Enqueue(keyOf(cmp.Or(new, old)))
+		}
+	})
+	c.LogicalClusters.Handle(func(old, new *tenancyv1alpha1.LogicalCluster) {
+		if old != nil && new != nil && !maps.Equal(old.Labels, new.Labels) {
+			c.lookAgain(logicalcluster.Name(new.Name))
+		}
+	})
+	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
+		if old != nil && (new == nil || !maps.Equal(old.Labels, new.Labels) || !sameTaints(old.Spec.Taints, new.Spec.Taints)) {
+			c.lookAt(old.Name)
+		}
+	})
+}
+
+func sameTaints(a, b []corev1.Taint) bool {
+	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool { return apiequality.Semantic.DeepEqual(x, y) })
+}
+
+// lookAgain looks at all namespaces with a placement that a policy of a logical cluster
+// is about.
+func (c *Controller) lookAgain(cluster logicalcluster.Name) {
+	list := c.Placements.ListCluster(cluster)
+	if cluster == scope.Root {
+		list = c.Placements.List()
+	}
+	for _, p := range list {
+		c.queue.Enqueue(keyOf(p))
+	}
+}
+
+// lookAt looks at all namespaces that are on a physical cluster.
+func (c *Controller) lookAt(physicalCluster string) {
+	for _, p := range c.Placements.List() {
+		if _, ok := stamp.Decided(p)[physicalCluster]; ok {
+			c.queue.Enqueue(keyOf(p))
+		}
+	}
+}
