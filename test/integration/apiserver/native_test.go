@@ -30,6 +30,9 @@ func TestBadInputIsRefusedWithThePathOfTheField(t *testing.T) {
 		_, err := s.Atoll.PlacementV1alpha1().ClusterPlacementPolicies().Create(root, &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
 		return err
 	}
+	rules := func(r placementv1alpha1.PolicyRules) error {
+		return policy(placementv1alpha1.PolicySpec{PolicyRules: r})
+	}
 	cluster := func(spec fleetv1alpha1.PhysicalClusterSpec) error {
 		_, err := s.Atoll.FleetV1alpha1().PhysicalClusters().Create(root, &fleetv1alpha1.PhysicalCluster{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{})
 		return err
@@ -40,10 +43,10 @@ func TestBadInputIsRefusedWithThePathOfTheField(t *testing.T) {
 	}
 	bad := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: "Near"}}}
 	for want, err := range map[string]error{
-		"spec.terms[0].matchExpressions[0].operator": policy(placementv1alpha1.PolicySpec{Terms: []metav1.LabelSelector{bad}}),
+		"spec.terms[0].matchExpressions[0].operator": rules(placementv1alpha1.PolicyRules{Terms: []placementv1alpha1.PhysicalClusterTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "region", Operator: "Near"}}}}}),
 		"spec.namespaceSelector.matchExpressions":    policy(placementv1alpha1.PolicySpec{NamespaceSelector: &bad}),
-		"spec.count":                          policy(placementv1alpha1.PolicySpec{Count: ptr.To[int32](0)}),
-		"spec.ifImpossible":                   policy(placementv1alpha1.PolicySpec{IfImpossible: "Panic"}),
+		"spec.count":                          rules(placementv1alpha1.PolicyRules{Count: ptr.To[int32](0)}),
+		"spec.ifImpossible":                   rules(placementv1alpha1.PolicyRules{IfImpossible: "Panic"}),
 		"spec.connection.kubeconfigSecretRef": cluster(fleetv1alpha1.PhysicalClusterSpec{Connection: fleetv1alpha1.Connection{Type: "Push"}}),
 		"spec.connection.type":                cluster(fleetv1alpha1.PhysicalClusterSpec{Connection: fleetv1alpha1.Connection{Type: "Pigeon"}}),
 		"spec.taints[0].effect":               cluster(fleetv1alpha1.PhysicalClusterSpec{Taints: []corev1.Taint{{Key: "a", Effect: "Never"}}}),

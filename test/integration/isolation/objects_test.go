@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -118,9 +119,21 @@ func TestKindsOfRootAreNotMadeElsewhere(t *testing.T) {
 	if err := want(err); err != nil {
 		t.Errorf("a PhysicalCluster: %v", err)
 	}
-	_, err = mallory.PlacementV1alpha1().ClusterPlacementPolicies().Create(w.evil, &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}, metav1.CreateOptions{})
-	if err := want(err); err != nil {
-		t.Errorf("a ClusterPlacementPolicy: %v", err)
+	for name, elsewhere := range map[string]context.Context{"root": scope.WithCluster(t.Context(), scope.Root), "another logical cluster": w.victim} {
+		all := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+		if _, err := mallory.PlacementV1alpha1().ClusterPlacementPolicies().Create(elsewhere, all, metav1.CreateOptions{}); want(err) != nil {
+			t.Errorf("a ClusterPlacementPolicy in %s: %v", name, err)
+		}
+		if _, err := mallory.PlacementV1alpha1().ClusterPlacementPolicies().List(elsewhere, metav1.ListOptions{}); want(err) != nil {
+			t.Errorf("the ClusterPlacementPolicies of %s: %v", name, err)
+		}
+		own := &placementv1alpha1.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+		if _, err := mallory.PlacementV1alpha1().PlacementPolicies("default").Create(elsewhere, own, metav1.CreateOptions{}); want(err) != nil {
+			t.Errorf("a PlacementPolicy in %s: %v", name, err)
+		}
+		if _, err := mallory.PlacementV1alpha1().PlacementReviews("default").Create(elsewhere, &placementv1alpha1.PlacementReview{}, metav1.CreateOptions{}); want(err) != nil {
+			t.Errorf("a PlacementReview in %s: %v", name, err)
+		}
 	}
 	_, err = mallory.PlacementV1alpha1().Copies("default").Create(w.evil, &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
 	if err := want(err); err != nil {
