@@ -20,7 +20,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// handlerChain is upstream's, with the scope in front and, behind authorization,
+// handlerChain is upstream's, with bounds and the scope in front and, behind authorization,
 // what depends on the logical cluster: documents, if not nil, answers discovery.
 func handlerChain(tokens *auth.Tokens, exists existsFunc, documents func(http.Handler) http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, g *genericapiserver.Config) http.Handler {
@@ -28,8 +28,8 @@ func handlerChain(tokens *auth.Tokens, exists existsFunc, documents func(http.Ha
 			api = documents(api)
 		}
 		g.FeatureGate = withoutConstrainedImpersonation{g.FeatureGate}
-		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(api), exists), g)
-		return WithScope(fairness.NewLimiter().With(served, isBound(tokens.ClusterOf)), tokens.ClusterOf)
+		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(withNamedNamespace(api)), api, exists), g)
+		return withBoundedURI(WithScope(fairness.NewLimiter().With(served), tokens.ClusterOf))
 	}
 }
 

@@ -56,11 +56,15 @@ func WithScope(next http.Handler, clusterOf func(token string) (logicalcluster.N
 
 // withExisting answers requests to a logical cluster that does not exist. It is
 // behind authorization, so that nobody can find out the names of others; what
-// needs no authorization is answered for any name.
-func withExisting(next http.Handler, exists func(context.Context, logicalcluster.Name) (bool, error)) http.Handler {
+// needs no authorization is answered for any name, and by anybody.
+func withExisting(next, anybody http.Handler, exists func(context.Context, logicalcluster.Name) (bool, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		c, ok := scope.ClusterFrom(req.Context())
-		if !ok || c == scope.Root || c == scope.Wildcard || isUnscoped(req.URL.Path) {
+		switch {
+		case isUnscoped(req.URL.Path):
+			anybody.ServeHTTP(w, req)
+			return
+		case !ok, c == scope.Root, c == scope.Wildcard:
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -105,19 +109,6 @@ func clusterOfCertificate(req *http.Request) (logicalcluster.Name, bool) {
 		return "", false
 	}
 	return pki.ClusterOf(req.TLS.PeerCertificates[0])
-}
-
-// isBound says whether the credentials of a request are good in one logical cluster
-// only. The authenticator looks at a certificate first, and so do we.
-func isBound(clusterOf func(token string) (logicalcluster.Name, bool)) func(*http.Request) bool {
-	return func(req *http.Request) bool {
-		if req.TLS != nil && len(req.TLS.PeerCertificates) > 0 {
-			_, ok := clusterOfCertificate(req)
-			return ok
-		}
-		_, ok := clusterOf(bearerToken(req))
-		return ok
-	}
 }
 
 func bearerToken(req *http.Request) string {

@@ -60,6 +60,7 @@ func (t tenants) AuthenticateRequest(req *http.Request) (*authenticator.Response
 	if !lives {
 		return nil, false, errElsewhere
 	}
+	MarkBound(req.Context())
 	return response, true, nil
 }
 

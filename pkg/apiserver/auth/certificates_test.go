@@ -75,7 +75,7 @@ func TestACertificateOfATenantIsGoodInItsLogicalClusterOnly(t *testing.T) {
 		authenticator := tenants{verified: verifying(tenantsCA), lives: func(_ context.Context, name logicalcluster.Name, uid types.UID) (bool, error) {
 			return name == "shop" && uid == tc.uid, tc.lookup
 		}}
-		req := (&http.Request{}).WithContext(tc.ctx)
+		req := (&http.Request{}).WithContext(TrackBound(tc.ctx))
 		if tc.cert != nil {
 			req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{tc.cert}}
 		}
@@ -86,6 +86,9 @@ func TestACertificateOfATenantIsGoodInItsLogicalClusterOnly(t *testing.T) {
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != tc.failed {
 			t.Errorf("%s: %v %s", name, err, diff)
+		}
+		if IsBound(req.Context()) != ok {
+			t.Errorf("%s: accepted %t, bound to the logical cluster %t", name, ok, !ok)
 		}
 	}
 }

@@ -117,15 +117,19 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenti
 	for i, issuer := range t.issuers {
 		issuers[i] = issuer + clustersSegment + c.String()
 	}
+	stock := serviceaccount.JWTTokenAuthenticator(issuers, t.public, t.audiences, serviceaccount.NewValidator(accounts{t.client}))
 	if claimsOf(token).Secret != "" {
 		validator, err := serviceaccount.NewLegacyValidator(true, accounts{t.client}, t.client.CoreV1())
 		if err != nil {
 			return nil, false, fmt.Errorf("verifying a token of a Secret: %w", err)
 		}
-		return serviceaccount.JWTTokenAuthenticator(issuers, t.public, t.audiences, validator).AuthenticateToken(ctx, token)
+		stock = serviceaccount.JWTTokenAuthenticator(issuers, t.public, t.audiences, validator)
 	}
-	stock := serviceaccount.JWTTokenAuthenticator(issuers, t.public, t.audiences, serviceaccount.NewValidator(accounts{t.client}))
-	return stock.AuthenticateToken(ctx, token)
+	response, ok, err := stock.AuthenticateToken(ctx, token)
+	if ok && err == nil {
+		MarkBound(ctx)
+	}
+	return response, ok, err
 }
 
 // accounts reads what tokens are bound to, in the logical cluster of ctx: from the

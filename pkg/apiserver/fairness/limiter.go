@@ -111,9 +111,8 @@ func (t *Limiter) give(who string) {
 // slot is that of one request.
 type slot struct {
 	slots *Limiter
-	// alone says that the credentials are good in one logical cluster only, borrowed
-	// that the user is not who he says.
-	alone, borrowed bool
+	// borrowed says that the user is not who he says.
+	borrowed bool
 
 	mu        sync.Mutex
 	who       string // not empty while the request has its slot
@@ -122,13 +121,11 @@ type slot struct {
 
 type slotKey struct{}
 
-// With gives each request to next a slot to take, which Handle does. isBound says
-// whether the credentials of a request are good in one logical cluster only; the
-// authenticator verifies them later.
-func (t *Limiter) With(next http.Handler, isBound func(*http.Request) bool) http.Handler {
+// With gives each request to next a slot to take, which Handle does.
+func (t *Limiter) With(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mine := &slot{slots: t, alone: isBound(req), borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != ""}
-		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), slotKey{}, mine)))
+		mine := &slot{slots: t, borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != ""}
+		next.ServeHTTP(w, req.WithContext(context.WithValue(auth.TrackBound(req.Context()), slotKey{}, mine)))
 	})
 }
 
@@ -141,7 +138,7 @@ func (t *Limiter) With(next http.Handler, isBound func(*http.Request) bool) http
 //
 // Whoever may make credentials, or impersonate, cannot make himself slots with
 // it; somebody who floods a logical cluster does not take those of its users.
-func queueOf(t *slot, c logicalcluster.Name, u user.Info) (string, bool) {
+func queueOf(bound, borrowed bool, c logicalcluster.Name, u user.Info) (string, bool) {
 	if _, syncs := auth.SyncerOf(u); syncs {
 		return "", false
 	}
@@ -151,9 +148,9 @@ func queueOf(t *slot, c logicalcluster.Name, u user.Info) (string, bool) {
 		}
 	}
 	switch {
-	case t.alone:
+	case bound:
 		return c.String(), true
-	case t.borrowed:
+	case borrowed:
 		return c.String() + " impersonated", true
 	default:
 		return c.String() + " " + u.GetName(), true
@@ -167,7 +164,7 @@ func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 	if !given || !scoped || u == nil {
 		return func() {}, true
 	}
-	who, needed := queueOf(t, c, u)
+	who, needed := queueOf(auth.IsBound(ctx), t.borrowed, c, u)
 	if !needed {
 		return func() {}, true
 	}

@@ -30,8 +30,10 @@ func asked(t *testing.T, slots *Limiter, cluster string, bound bool, headers ...
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	slots.With(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() }),
-		func(*http.Request) bool { return bound }).ServeHTTP(httptest.NewRecorder(), req)
+	slots.With(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).ServeHTTP(httptest.NewRecorder(), req)
+	if bound {
+		auth.MarkBound(ctx)
+	}
 	return scope.WithCluster(ctx, clusterNamed(cluster))
 }
 
@@ -43,19 +45,19 @@ func TestWithWhomARequestSharesSlots(t *testing.T) {
 	admin := &user.DefaultInfo{Name: "ann", Groups: []string{user.SystemPrivilegedGroup}}
 	syncer := &user.DefaultInfo{Name: "system:atoll:syncer:east", Groups: []string{auth.SyncersGroup}}
 	for name, c := range map[string]struct {
-		t    *slot
-		u    user.Info
-		want string
+		bound, borrowed bool
+		u               user.Info
+		want            string
 	}{
-		"an admin":                          {&slot{}, admin, ""},
-		"an admin with other credentials":   {&slot{alone: true}, admin, ""},
-		"a syncer":                          {&slot{}, syncer, ""},
-		"credentials of a logical cluster":  {&slot{alone: true}, ann, "shop"},
-		"the same, impersonating":           {&slot{alone: true, borrowed: true}, ann, "shop"},
-		"an identity provider's":            {&slot{}, ann, "shop ann"},
-		"an identity provider's, as others": {&slot{borrowed: true}, ann, "shop impersonated"},
+		"an admin":                          {false, false, admin, ""},
+		"an admin with other credentials":   {true, false, admin, ""},
+		"a syncer":                          {false, false, syncer, ""},
+		"credentials of a logical cluster":  {true, false, ann, "shop"},
+		"the same, impersonating":           {true, true, ann, "shop"},
+		"an identity provider's":            {false, false, ann, "shop ann"},
+		"an identity provider's, as others": {false, true, ann, "shop impersonated"},
 	} {
-		if got, needed := queueOf(c.t, "shop", c.u); got != c.want || needed != (c.want != "") {
+		if got, needed := queueOf(c.bound, c.borrowed, "shop", c.u); got != c.want || needed != (c.want != "") {
 			t.Errorf("%s: %q, %v, want %q", name, got, needed, c.want)
 		}
 	}

@@ -28,6 +28,7 @@ var elsewhere = []string{
 	"/targets/east/clusters/root/apis/fleet.atoll.dev/v1alpha1/physicalclusters",
 	"/clusters/evil/api/v1/namespaces/..%2f..%2fvictim%2fdefault/secrets", "/clusters/evil/api/v1/namespaces/../../victim/secrets",
 	"/clusters/evil/api/v1/namespaces/default/secrets/..%2f..%2f..%2fvictim%2fdefault%2fs", "/clusters/evil/api/v1/namespaces/default%2f..%2f..%2fvictim%2fdefault/secrets/s",
+	"/clusters/evil/api/v1/namespaces/../secrets", "/clusters/evil/api/v1/namespaces/%2e%2e/secrets/s", "/clusters/evil/api/v1/namespaces/./secrets",
 	"/clusters/evil/api/v1/namespaces/victim%2fdefault/secrets/s", "/clusters/evil/api/v1/namespaces/*/secrets/s", "/clusters/evil/api/v1/namespaces/%00/secrets/s",
 	"/clusters/evil/apis/rbac.authorization.k8s.io/v1/clusterroles/..%2f..%2fvictim%2fx",
 	"/clusters/evil/metrics", "/clusters/evil/metrics/slis", "/clusters/evil/debug/pprof/heap?debug=1", "/clusters/evil/debug/flags/v", "/clusters/evil/configz", "/clusters/evil/statusz", "/clusters/evil/flagz",
