@@ -78,8 +78,15 @@ func (g guarded) WrappedRoundTripper() http.RoundTripper { return g.next }
 // websocketToken is how browsers send a bearer token.
 const websocketToken = "base64url.bearer.authorization.k8s.io."
 
-// withoutCredentials removes what the user proved who he is with.
+// withoutCredentials removes what the user proved who he is with, and whatever the
+// aggregated server may read as who he is: to some (CGI, WSGI) X_Remote_User is the
+// same header as X-Remote-User.
 func withoutCredentials(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "x-remote-") {
+			delete(h, name)
+		}
+	}
 	for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie"} {
 		h.Del(name)
 	}

@@ -97,6 +97,7 @@ func TestCredentialsAreRemovedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	h := http.Header{
 		"Authorization": {"Bearer a"}, "Proxy-Authorization": {"Basic b"}, "Cookie": {"c"}, "Accept": {"d"},
+		"X-Remote_User": {"g"}, "X_Remote_Group": {"h"}, "x-remote-extra-scopes": {"i"},
 		"Sec-Websocket-Protocol": {"base64url.bearer.authorization.k8s.io.e", "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.f"},
 	}
 	withoutCredentials(h)

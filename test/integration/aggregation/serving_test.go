@@ -153,6 +153,7 @@ func TestAnAggregatedServerLearnsWhoAsksAndGetsNoCredentials(t *testing.T) {
 			"Authorization": "Bearer " + token.Status.Token, "Cookie": "a=b", "Proxy-Authorization": "Basic abc",
 			"Sec-Websocket-Protocol": "base64url.bearer.authorization.k8s.io.YWJj, v4.channel.k8s.io",
 			"X-Remote-User":          "system:admin", "X-Remote-Group": "system:masters", "X-Remote-Extra-Scopes": "everything", "X-Remote-Uid": "0",
+			"X-Remote_User": "system:admin", "X_Remote-Group": "system:masters", "x_remote_extra_scopes": "everything",
 		} {
 			req.Header.Set(name, value)
 		}
@@ -192,6 +193,9 @@ func TestAnAggregatedServerLearnsWhoAsksAndGetsNoCredentials(t *testing.T) {
 	for name, values := range h {
 		if strings.Contains(strings.Join(values, " "), token.Status.Token) {
 			t.Errorf("the token is in %s", name)
+		}
+		if strings.Contains(name, "_") {
+			t.Errorf("%s: %v is what some read as X-Remote-...", name, values)
 		}
 	}
 	if name := seen[0].TLS.PeerCertificates[0].Subject.CommonName; name != "atoll-front-proxy:who" {
