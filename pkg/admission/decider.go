@@ -99,12 +99,21 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := includeObject(&unit, q.kind, q.object); err != nil {
+	obj, err := external(q.kind, q.object)
+	if err != nil {
 		return outcome{}, err
+	}
+	if err := include(&unit, q.kind, obj); err != nil {
+		return outcome{}, err
+	}
+	restrict(&unit, snapshot.PhysicalClusters, q.kind, obj)
+	if n := len(snapshot.PhysicalClusters); q.mayRefuse && n > 0 && len(unit.NotPermitted) == n {
+		// Waiting, it would keep all else from being placed.
+		return outcome{refused: true, message: notPermitted(snapshot.PhysicalClusters[0].Name, unit.NotPermitted[snapshot.PhysicalClusters[0].Name])}, nil
 	}
 	// Others may wait already. What they need can only leave fewer physical clusters.
 	if stored.UID != "" && placement.Decide(snapshot, unit).Possible() {
-		if err := d.includeWaiting(ctx, q, &unit); err != nil {
+		if err := d.includeWaiting(ctx, q, snapshot.PhysicalClusters, &unit); err != nil {
 			return outcome{}, fmt.Errorf("looking for what else waits: %w", err)
 		}
 	}

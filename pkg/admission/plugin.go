@@ -73,7 +73,10 @@ func (p *plugin) stamp(ctx context.Context, r *request) error {
 	if err := p.runtimeHandler(ctx, r); err != nil {
 		return err
 	}
-	return p.placing.admit(ctx, r)
+	if err := p.placing.admit(ctx, r); err != nil {
+		return err
+	}
+	return p.permitted(ctx, r)
 }
 
 // Validate implements admission.ValidationInterface. What is deleted is known

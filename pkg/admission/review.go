@@ -96,12 +96,15 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		}
 	}
 	unit.Requests, unit.APIs, unit.StorageClasses = needs.Requests, needs.APIs, needs.StorageClasses
+	if obj, ok := q.object.(*unstructured.Unstructured); ok {
+		restrict(&unit, snapshot.PhysicalClusters, q.kind, obj.Object)
+	}
 	status.Decided = stamp.Decided(stored).Names()
 	if !spec.Anew {
 		unit.Decided = status.Decided
 	}
 	if stored.UID != "" {
-		if err := d.includeWaiting(ctx, q, &unit); err != nil {
+		if err := d.includeWaiting(ctx, q, snapshot.PhysicalClusters, &unit); err != nil {
 			return status, fmt.Errorf("looking for what waits: %w", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -26,11 +27,24 @@ func include(u *placement.Unit, kind workload.Kind, obj map[string]any) error {
 	return nil
 }
 
+// restrict adds to a unit which physical clusters do not permit an object.
+func restrict(u *placement.Unit, clusters []placement.PhysicalCluster, kind workload.Kind, obj map[string]any) {
+	for _, c := range clusters {
+		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: c.Spec.Tenancy})
+		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
+			if u.NotPermitted == nil {
+				u.NotPermitted = map[string]string{}
+			}
+			u.NotPermitted[c.Name] = refusals[0].String()
+		}
+	}
+}
+
 // includeWaiting adds to a unit what the other objects need that wait for the same
 // decision: it must fit all of them. Each object that waits has left an undecided
 // placement, so a namespace without one has none. What cannot be read, as a template
 // with a bad quantity, was refused when it was written.
-func (d *decider) includeWaiting(ctx context.Context, q question, u *placement.Unit) error {
+func (d *decider) includeWaiting(ctx context.Context, q question, clusters []placement.PhysicalCluster, u *placement.Unit) error {
 	if d.lookup.dynamic == nil {
 		return errors.New("there is no client")
 	}
@@ -54,6 +68,7 @@ func (d *decider) includeWaiting(ctx context.Context, q question, u *placement.U
 				stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
 				return nil
 			}
+			restrict(u, clusters, kind, other.Object)
 			return include(u, kind, other.Object)
 		})
 		if err != nil {

@@ -25,7 +25,7 @@ func priorityClass(f *filter, m member, value any, _ map[string]any, at *field.P
 	}
 }
 
-// preemptionPolicy belongs to the class. The usual one is put on every pod that
+// preemptionPolicy belongs to the class. The default one is put on every pod that
 // has a class, so nobody hears about it.
 func preemptionPolicy(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
 	if value != "PreemptLowerPriority" {
@@ -37,8 +37,11 @@ func preemptionPolicy(f *filter, m member, value any, _ map[string]any, at *fiel
 // nodeName is written by schedulers on Pods that are there, and comes from the
 // physical cluster. In a template, and on a new Pod, it is the user's.
 func nodeName(f *filter, _ member, _ any, _ map[string]any, at *field.Path) (any, bool) {
-	if f.kind.Kind != "Pod" || f.Asked {
+	switch {
+	case f.kind.Kind != "Pod":
 		f.find(at, Refused, "names a node of a physical cluster; select nodes by labels")
+	case f.Asked:
+		f.find(at, Stripped, "the scheduler of the physical cluster chooses the node")
 	}
 	return nil, false
 }

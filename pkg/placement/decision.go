@@ -17,6 +17,7 @@ const (
 	ReasonNotReady         = "NotReady"
 	ReasonReadyUnknown     = "ReadyUnknown"
 	ReasonUntoleratedTaint = "UntoleratedTaint"
+	ReasonNotPermitted     = "NotPermitted"
 	ReasonAPINotServed     = "APINotServed"
 	ReasonNoStorageClass   = "NoStorageClass"
 	ReasonBoundsExceeded   = "BoundsExceeded"

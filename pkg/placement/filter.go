@@ -30,7 +30,7 @@ func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 		func(c PhysicalCluster) *rejection {
 			return r.tainted(c, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
 		},
-		r.serves, r.stores, r.bounded, r.roomy,
+		r.permits, r.serves, r.stores, r.bounded, r.roomy,
 	} {
 		if why := check(c); why != nil {
 			return why
@@ -120,6 +120,13 @@ func (r *rules) tainted(c PhysicalCluster, effects ...corev1.TaintEffect) *rejec
 		if slices.Contains(effects, taint.Effect) && !r.tolerated(taint) {
 			return reject(ReasonUntoleratedTaint, "no policy tolerates its taint %s", taint.ToString())
 		}
+	}
+	return nil
+}
+
+func (r *rules) permits(c PhysicalCluster) *rejection {
+	if what, ok := r.unit.NotPermitted[c.Name]; ok {
+		return reject(ReasonNotPermitted, "it does not permit %s", what)
 	}
 	return nil
 }

@@ -44,6 +44,8 @@ type Unit struct {
 	Requests       corev1.ResourceList
 	APIs           []string
 	StorageClasses []string
+	// NotPermitted says by physical cluster what of the objects it does not permit.
+	NotPermitted map[string]string
 }
 
 // Other is another namespace of the same logical cluster, with where it is placed.

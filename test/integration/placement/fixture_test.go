@@ -50,6 +50,7 @@ func TestPlacement(t *testing.T) {
 			"an object that cannot be placed waits":                    testPending,
 			"what waits is placed when a physical cluster can take it": testRetry,
 			"a decision fits all that wait":                            testDecisionFitsAll,
+			"what a physical cluster does not permit is refused":       testPermits,
 			"a stamp is not lost":                                      testStampStays,
 			"a policy may refuse what cannot be placed":                testRefuse,
 			"a pin is honoured and checked":                            testPin,

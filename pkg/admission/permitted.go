@@ -1,0 +1,111 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// permitted asks for each target of an object what it does not permit of it. The
+// syncers of the targets have the last word: they ask the same table.
+//
+//	requester  what the physical cluster says of the field     then
+//	system     any                                             nothing: who restamps changes nothing of the user's
+//	user       the same as of the stored object                nothing: it was there before the rule
+//	user       refused                                         403 with the field
+//	user       stripped, mapped                                a warning with the field
+func (p *plugin) permitted(ctx context.Context, r *request) error {
+	kind, ok := r.kinds.ByResource(r.groupResource())
+	if !ok || !kind.Copied() || !r.user() || r.GetSubresource() != "" || r.obj.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	asks, err := contentOf(kind, r.GetObject())
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	had, err := contentOf(kind, r.GetOldObject())
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	targets := stamp.TargetsOf(r.obj.GetAnnotations())
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
+		if targets[target].State != placementv1alpha1.TargetSync {
+			continue
+		}
+		physical, ok := p.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
+		if !ok {
+			continue
+		}
+		findings := newFindings(kind, asks, had, physical.Spec.Tenancy)
+		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
+			return admission.NewForbidden(r.Attributes, errors.New(notPermitted(target, refusals[0].String())))
+		}
+		warn(ctx, target, findings)
+	}
+	p.warnOfAccount(ctx, r)
+	return nil
+}
+
+// warnOfAccount: a stock cluster makes no pods for an account that is not there; a
+// physical cluster, where no pod runs as one, does.
+func (p *plugin) warnOfAccount(ctx context.Context, r *request) {
+	spec := podSpec(r.GetObject())
+	if spec == nil || spec.ServiceAccountName == "" || spec.ServiceAccountName == "default" || r.GetOperation() != admission.Create {
+		return
+	}
+	_, err := p.lookup.kube.CoreV1().ServiceAccounts(r.GetNamespace()).Get(at(ctx, r.cluster), spec.ServiceAccountName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		warning.AddWarning(ctx, "", fmt.Sprintf("serviceAccountName: there is no service account %s yet; the pods run on physical clusters all the same", spec.ServiceAccountName))
+	}
+}
+
+// notPermitted names the field and the way out.
+func notPermitted(target, what string) string {
+	return fmt.Sprintf("physical cluster %s does not permit %s; leave it out, or have an admin permit it in spec.tenancy of the PhysicalCluster", target, what)
+}
+
+// contentOf is an object as people write it; nil if there is none.
+func contentOf(kind workload.Kind, obj runtime.Object) (map[string]any, error) {
+	if obj == nil {
+		return nil, nil
+	}
+	return external(kind, obj)
+}
+
+// newFindings are those about what an object asks for and did not have already.
+func newFindings(kind workload.Kind, asks, had map[string]any, permits boundary.Permits) []boundary.Finding {
+	passage := boundary.Passage{Permits: permits, Asked: had == nil}
+	findings := boundary.Filter(kind, runtime.DeepCopyJSON(asks), passage)
+	if had == nil || len(findings) == 0 {
+		return findings
+	}
+	known := boundary.Filter(kind, runtime.DeepCopyJSON(had), passage)
+	return slices.DeleteFunc(findings, func(f boundary.Finding) bool { return slices.Contains(known, f) })
+}
+
+// maxWarnings bounds what one answer says for one target: each is a header.
+const maxWarnings = 10
+
+func warn(ctx context.Context, target string, findings []boundary.Finding) {
+	for _, f := range findings[:min(len(findings), maxWarnings)] {
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s (physical cluster %s)", f, target))
+	}
+	if more := len(findings) - maxWarnings; more > 0 {
+		warning.AddWarning(ctx, "", fmt.Sprintf("%d more fields do not go down to physical cluster %s as they are", more, target))
+	}
+}
