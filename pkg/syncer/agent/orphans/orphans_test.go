@@ -88,7 +88,7 @@ func TestWhatNothingAboveKnowsIsListedOnceAndLeftAlone(t *testing.T) {
 }
 
 // A control plane that is restored meanwhile has forgotten it, and no watch tells of that.
-func TestWhatWasListedIsLookedAtAgainSoonUntilItsWatchShowsIt(t *testing.T) {
+func TestWhatWasListedIsLookedAtAgainUntilItsWatchShowsIt(t *testing.T) {
 	f := newFixture(t, nil, []runtime.Object{strayConfig("conf", "below-c")})
 	f.Watch(t)
 	found := func() time.Duration {
