@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/atoll-dev/atoll/test/framework/process"
@@ -69,8 +71,55 @@ spec:
 	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=3m"))
 }
 
+func TestATenantSaysWhereANamespaceGoesAndAsksWhy(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Run(ctx, "create", "namespace", "web"))
+	web := k.In("web")
+	must(t)(web.Apply(ctx, `
+apiVersion: placement.atoll.dev/v1alpha1
+kind: PlacementPolicy
+metadata: {name: west-first}
+spec:
+  terms: [{matchExpressions: [{key: topology.kubernetes.io/region, operator: In, values: [east, west]}]}]
+  preferences: [{matchLabels: {topology.kubernetes.io/region: west}}]
+`))
+	row := must(t)(web.Run(ctx, "get", "pp", "--no-headers", "-o", "wide"))
+	if want := "topology.kubernetes.io/region=west"; !strings.Contains(row, want) {
+		t.Errorf("kubectl get pp shows %q, without %s", row, want)
+	}
+	review := filepath.Join(t.TempDir(), "review.yaml")
+	where := func(spec string) string {
+		t.Helper()
+		text := "{apiVersion: placement.atoll.dev/v1alpha1, kind: PlacementReview, spec: {" + spec + "}}"
+		if err := os.WriteFile(review, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return must(t)(web.Run(ctx, "create", "-f", review, "-o", "jsonpath={.status.physicalClusters[*]}/{.status.rejected[*].reason}"))
+	}
+	for spec, answer := range map[string]string{"": "west/LessPreferred", "without: [west]": "east/", "policy: {topology: [{key: topology.kubernetes.io/region}]}": "east west/"} {
+		if err := want("the review with "+spec, where(spec), answer); err != nil {
+			t.Error(err)
+		}
+	}
+	must(t)(web.Apply(ctx, deployment("app", 1)))
+	if err := want("target of web", theLab.homeOf(t, k, "web").name, "west"); err != nil {
+		t.Error(err)
+	}
+	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
+
+	must(t)(web.Run(ctx, "patch", "pp", "west-first", "--type=merge", "-p", `{"spec":{"terms":[{"matchLabels":{"topology.kubernetes.io/region":"east"}}]}}`))
+	must(t)(web.Run(ctx, "wait", "placement/namespace", "--for=condition=PolicySatisfied=False", "--timeout=1m"))
+	if err := want("target of web, which nothing moves yet", theLab.homeOf(t, k, "web").name, "west"); err != nil {
+		t.Error(err)
+	}
+	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=3m"))
+}
+
 func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	sample := func(name string) string { return filepath.Join(process.Root(), "config", "samples", name) }
 	must(t)(theLab.root.Run(context.Background(), "apply", "--dry-run=server", "-f", sample("clusterplacementpolicy.yaml")))
+	must(t)(theLab.newCluster(t).Run(context.Background(), "apply", "--dry-run=server", "-f", sample("placementpolicy.yaml")))
 }
