@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/util/compatibility"
 	restclient "k8s.io/client-go/rest"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/common/restfuladapter"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/capabilities"
@@ -72,6 +73,9 @@ func (c Config) genericConfig(etcd *storage.Clients, counts *storage.Counts) (*g
 	g.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openAPIDefinitions, namer)
 	g.OpenAPIV3Config.Info.Title = "Kubernetes"
 	g.OpenAPIV3Config.GetDefinitionName = withoutInternal(g.OpenAPIV3Config.GetDefinitionName)
+	// Upstream's own, which is a closure over the first document that is built, and keeps
+	// the definitions of all types for as long as the configuration lives.
+	g.OpenAPIV3Config.GetOperationIDAndTagsFromRoute = operationOfRoute
 
 	g.SkipOpenAPIInstallation = true // see discovery.BuiltinOpenAPI
 
@@ -124,6 +128,15 @@ func (c Config) backend() *storagebackend.Config {
 	return b
 }
 
+// etcdClients call an etcd in this process, or connect to another one.
+func (c Config) etcdClients() (*storage.Clients, error) {
+	backend := c.backend()
+	if c.Etcd != nil {
+		return storage.NewLocalClients(c.Etcd, backend.CompactionInterval), nil
+	}
+	return storage.NewClients(backend.Transport, backend.CompactionInterval)
+}
+
 // etcdOptions say where etcd is and how objects are kept there.
 func (c Config) etcdOptions(g *genericapiserver.Config) *genericoptions.EtcdOptions {
 	o := genericoptions.NewEtcdOptions(c.backend())
@@ -167,6 +180,14 @@ func openAPIDefinitions(ref openapicommon.ReferenceCallback) map[string]openapic
 		}
 	}
 	return definitions
+}
+
+func operationOfRoute(r openapicommon.Route) (string, []string, error) {
+	route, ok := r.(*restfuladapter.RouteAdapter)
+	if !ok {
+		return "", nil, fmt.Errorf("unexpected route %T", r)
+	}
+	return openapinamer.GetOperationIDAndTags(route.Route)
 }
 
 // withoutInternal drops the internal version, for which our types are registered

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
@@ -44,6 +45,9 @@ type Config struct {
 	// EtcdServers are the endpoints of etcd, the files how to authenticate there.
 	EtcdServers                           []string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+	// Etcd makes a client of the etcd of EtcdServers if it is in this process, and is nil
+	// if it is not.
+	Etcd func() *clientv3.Client
 	// Admission makes the admission chain; it gets the scoped loopback
 	// configuration, whose server does not serve yet.
 	Admission func(loopback *restclient.Config) (admission.Interface, error)
@@ -90,8 +94,7 @@ type existsFunc func(context.Context, logicalcluster.Name) (bool, error)
 // New composes the server; nothing runs yet. What it keeps current from files or
 // other servers ends with ctx.
 func New(ctx context.Context, c Config) (_ *Server, err error) {
-	backend := c.backend()
-	etcd, err := storage.NewClients(backend.Transport, backend.CompactionInterval)
+	etcd, err := c.etcdClients()
 	if err != nil {
 		return nil, err
 	}

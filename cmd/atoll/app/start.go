@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
 
@@ -84,13 +85,14 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	cleanup.add(func() { cancel(nil) })
 	var room *space.Guard
+	var client func() *clientv3.Client
 	if len(o.EtcdServers) == 0 {
 		db, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(o.DataDir, "etcd"), UnsafeNoSync: o.UnsafeNoSync})
 		if err != nil {
 			return nil, explain(err)
 		}
 		cleanup.add(db.Stop)
-		o.EtcdServers = []string{db.Endpoint}
+		o.EtcdServers, client = []string{db.Endpoint}, db.Client
 		room = space.NewGuard(func() (space.Reading, error) {
 			free, err := space.Free(o.DataDir)
 			used, quota := db.Usage()
@@ -112,7 +114,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard, maps: s.maps}
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: listener, CertFile: certFile, KeyFile: keyFile, PKI: keys,
-		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile,
+		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
 		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
 		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
 	})

@@ -1,9 +1,10 @@
 // Package etcd runs one etcd member inside the process: the default storage of
 // a control plane that needs no second one.
 //
-// It listens on sockets in the data directory, which only the owner can enter: whoever
-// can talk to etcd as a client can read every logical cluster, and whoever can as a
-// peer can stop it. Nothing of it listens on a network.
+// Clients in the process call it directly (Server.Client). Others use sockets in the
+// data directory, which only the owner can enter: whoever can talk to etcd as a client
+// can read every logical cluster, and whoever can as a peer can stop it. Nothing of it
+// listens on a network.
 package etcd
 
 import (
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -54,6 +56,7 @@ type Server struct {
 	Endpoint string
 
 	etcd   *embed.Etcd
+	local  local
 	tmpDir string
 	stop   sync.Once
 }
@@ -113,15 +116,18 @@ func (s *Server) Usage() (used, most uint64) {
 }
 
 // Stop ends the member and waits for it.
-func (s *Server) Stop() {
-	s.stop.Do(func() {
-		if s.etcd != nil {
-			s.etcd.Close()
+func (s *Server) Stop() { s.stop.Do(s.end) }
+
+func (s *Server) end() {
+	if s.etcd != nil {
+		if err := s.local.stop(); err != nil {
+			klog.Background().Error(err, "Stopping etcd all the same")
 		}
-		if s.tmpDir != "" {
-			_ = os.RemoveAll(s.tmpDir)
-		}
-	})
+		s.etcd.Close()
+	}
+	if s.tmpDir != "" {
+		_ = os.RemoveAll(s.tmpDir)
+	}
 }
 
 // sockets chooses the directory of the sockets and removes those that a crash left there.

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,9 +68,10 @@ func NewClients(c storagebackend.TransportConfig, compactEach time.Duration) (*C
 	}
 	options := []otelgrpc.Option{otelgrpc.WithPropagators(tracing.Propagators()), otelgrpc.WithTracerProvider(c.TracerProvider)}
 	s := &Clients{}
+	var logger *zap.Logger // of the first, for all: each counts what it leaves out in half a MiB
 	for range connections {
 		client, err := clientv3.New(clientv3.Config{
-			Endpoints: c.ServerList, TLS: tls,
+			Endpoints: c.ServerList, TLS: tls, Logger: logger,
 			DialTimeout: dialTimeout, DialKeepAliveTime: keepaliveTime, DialKeepAliveTimeout: keepaliveTimeout,
 			DialOptions: []grpc.DialOption{grpc.WithStatsHandler(otelgrpc.NewClientHandler(options...))},
 		})
@@ -77,18 +79,33 @@ func NewClients(c storagebackend.TransportConfig, compactEach time.Duration) (*C
 			_ = s.Close()
 			return nil, fmt.Errorf("connecting to etcd: %w", err)
 		}
+		logger = client.GetLogger()
 		s.connected = append(s.connected, client)
 		for range streamsEach {
-			s.clients = append(s.clients, withOwnStream(client))
+			s.clients = append(s.clients, withStream(client, clientv3.NewWatcher(client)))
 		}
 	}
-	s.vacancies = withOwnStream(s.connected[0]).Client
+	s.vacancies = withStream(s.connected[0], clientv3.NewWatcher(s.connected[0])).Client
 	s.compactor = etcd3.NewCompactor(s.connected[0], compactEach, clock.RealClock{}, nil)
 	if err := s.await(); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// NewLocalClients does the same with an etcd in this process, of which make gives one
+// client after the other: they call it, and there is nothing to connect to.
+func NewLocalClients(make func() *clientv3.Client, compactEach time.Duration) *Clients {
+	s := &Clients{}
+	for range connections * streamsEach {
+		client := make()
+		s.clients = append(s.clients, withStream(client, client.Watcher))
+	}
+	client := make()
+	s.vacancies = withStream(client, client.Watcher).Client
+	s.compactor = etcd3.NewCompactor(client, compactEach, clock.RealClock{}, nil)
+	return s
 }
 
 // await returns when etcd answers.
@@ -128,11 +145,11 @@ func (s *Clients) Close() error {
 	return nil
 }
 
-// withOwnStream is client with watches that share their stream with no others.
-func withOwnStream(client *clientv3.Client) *kubernetes.Client {
+// withStream is client with a watcher that it shares with no others, and so a stream.
+func withStream(client *clientv3.Client, watcher clientv3.Watcher) *kubernetes.Client {
 	own := clientv3.NewCtxClient(client.Ctx())
 	own.Cluster, own.KV, own.Lease, own.Maintenance = client.Cluster, etcd3.NewETCDLatencyTracker(client.KV), client.Lease, client.Maintenance
-	own.Watcher = clientv3.NewWatcher(client)
+	own.Watcher = watcher
 	k := &kubernetes.Client{Client: own}
 	k.Kubernetes = k
 	return k

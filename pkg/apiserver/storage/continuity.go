@@ -25,7 +25,7 @@ type Continuity struct {
 }
 
 // Continuity begins with what etcd is when it is asked first.
-func (s *Clients) Continuity() *Continuity { return &Continuity{client: s.connected[0]} }
+func (s *Clients) Continuity() *Continuity { return &Continuity{client: s.vacancies} }
 
 // Run returns an error when etcd went back; whoever gets it ends the process, which
 // reads everything anew when it is started again.
