@@ -137,10 +137,14 @@ func (p planner) write(status placementv1alpha1.CopyStatus, uid types.UID) []Act
 // reportedAgain is how long to wait before the Copy is written again: more is likely to
 // be said in a moment.
 func (p planner) reportedAgain(c *placementv1alpha1.Copy) time.Duration {
-	if p.Reported.IsZero() {
+	since := p.Reported
+	if p.AppliedAt.After(since) && onlyApplied(p.Copy, c) {
+		since = p.AppliedAt
+	}
+	if since.IsZero() {
 		return 0
 	}
-	return max(0, reportDelay(p.Copy, c)-p.Now.Sub(p.Reported))
+	return max(0, reportDelay(p.Copy, c)-p.Now.Sub(since))
 }
 
 func equalStatus(a, b placementv1alpha1.CopyStatus) bool {

@@ -27,16 +27,25 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// ownFields is our entry in the managed fields of a copy: the set of fields
-// whose value is the one that we applied. Who changes a value takes its field
-// out of the set, so the set tells drift without comparing values.
-func ownFields(physical *unstructured.Unstructured) (metav1.ManagedFieldsEntry, bool) {
-	for _, e := range physical.GetManagedFields() {
-		if e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.FieldsV1 != nil {
-			return e, true
+// ownFields are those of our entry in the managed fields of a copy, and the version that
+// they are of: the set of fields whose value is the one that we applied. Who changes a
+// value takes its field out of the set, so the set tells drift without comparing values.
+// They are read where they are: to decode the entries of all managers costs more than
+// anything else that is asked of a copy.
+func ownFields(physical *unstructured.Unstructured) (version string, fields map[string]any, ok bool) {
+	metadata, _ := physical.Object["metadata"].(map[string]any)
+	entries, _ := metadata["managedFields"].([]any)
+	for _, e := range entries {
+		e, _ := e.(map[string]any)
+		text := func(name string) string { v, _ := e[name].(string); return v }
+		if text("manager") != FieldManager || text("operation") != string(metav1.ManagedFieldsOperationApply) || text("subresource") != "" {
+			continue
+		}
+		if fields, ok = e["fieldsV1"].(map[string]any); ok {
+			return text("apiVersion"), fields, true
 		}
 	}
-	return metav1.ManagedFieldsEntry{}, false
+	return "", nil, false
 }
 
 // Fingerprint identifies what was applied to a copy, and the set of fields that
@@ -44,35 +53,23 @@ func ownFields(physical *unstructured.Unstructured) (metav1.ManagedFieldsEntry, 
 // changes one of our fields.
 func Fingerprint(physical *unstructured.Unstructured) string {
 	applied := physical.GetAnnotations()[AppliedAnnotation]
-	e, ok := ownFields(physical)
+	version, fields, ok := ownFields(physical)
 	if !ok {
 		return applied + " none"
 	}
-	return applied + " " + hash(append([]byte(e.APIVersion+"\n"), canonical(e.FieldsV1.GetRawBytes())...))
-}
-
-func canonical(raw []byte) []byte {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return raw
-	}
-	b, err := json.Marshal(v)
+	b, err := json.Marshal(fields) // in the order of their names
 	if err != nil {
-		return raw
+		panic(err) // nothing that came from JSON can fail to become JSON
 	}
-	return b
+	return applied + " " + hash(append([]byte(version+"\n"), b...))
 }
 
 // Owns says whether every field of desired is in the set of fields that we own
 // on the copy. It needs no memory of the last apply, so it serves after a
 // restart; where it errs, it errs towards one more apply.
 func Owns(physical, desired *unstructured.Unstructured) bool {
-	e, ok := ownFields(physical)
-	if !ok || e.APIVersion != desired.GetAPIVersion() {
-		return false
-	}
-	var fields map[string]any
-	if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
+	version, fields, ok := ownFields(physical)
+	if !ok || version != desired.GetAPIVersion() {
 		return false
 	}
 	for name, value := range desired.Object {

@@ -53,6 +53,8 @@ type Input struct {
 	Now      time.Time
 	// Reported is when the Copy was written last; zero if that is not remembered.
 	Reported time.Time
+	// AppliedAt is when Logical was applied last; zero if that is not remembered.
+	AppliedAt time.Time
 	// Ruled says that what rules the namespace is known to be on the target.
 	Ruled bool
 	// Failure is why the last action failed; nil if none did.

@@ -10,26 +10,27 @@ const (
 	// reportInterval is the shortest time between two reports of one copy that differ
 	// only in what controllers below say: they write a status in several steps, and
 	// each report costs the server several requests.
-	reportInterval = 30 * time.Millisecond
-	// firstreportDelay is how long the news that something was applied waits for what
-	// the controllers below say about it: they do so within milliseconds, and then
-	// both are one write of the Copy instead of two.
-	firstreportDelay = 100 * time.Millisecond
+	reportInterval = 100 * time.Millisecond
+	// appliedDelay is how long the news that something was applied waits for what the
+	// controllers below say about it, and then both are one write of the Copy instead of
+	// two. Mostly they do so within milliseconds; it is a second for when there is much
+	// to do below, which is when a write less counts most.
+	appliedDelay = time.Second
 )
 
-// reportDelay is how long after the write before this one may wait for more news; zero
-// if it must not.
+// reportDelay is how long after the write before this one, or after the apply, may wait
+// for more news; zero if it must not.
 //
-//	the Copy was, and would become                                       delay
-//	Synced, with another status from below                               reportInterval
-//	any, Synced with what was applied, which nobody below has acted on   firstreportDelay
+//	the Copy was, and would become                                       delay           after
+//	Synced, with another status from below                               reportInterval  the write
+//	any, Synced with what was applied, which nobody below has acted on   appliedDelay    the apply, or the write if it is later
 //	else                                                                 none
 func reportDelay(before, now *placementv1alpha1.Copy) time.Duration {
 	switch {
 	case onlyReports(before, now):
 		return reportInterval
 	case onlyApplied(before, now):
-		return firstreportDelay
+		return appliedDelay
 	}
 	return 0
 }
@@ -56,7 +57,7 @@ func onlyApplied(before, now *placementv1alpha1.Copy) bool {
 	b, n := before.Status, now.Status
 	made := b.State == placementv1alpha1.CopyPending && b.Reason == ReasonNew && b.PhysicalUID == ""
 	if made {
-		b.State, b.Reason, b.PhysicalUID = n.State, n.Reason, n.PhysicalUID
+		b.State, b.Reason, b.Message, b.PhysicalUID = n.State, n.Reason, n.Message, n.PhysicalUID
 	}
 	b.AppliedGeneration, b.PhysicalGeneration, b.Observed = n.AppliedGeneration, n.PhysicalGeneration, n.Observed
 	return b == n

@@ -63,11 +63,11 @@ func TestWhatWasAppliedIsReportedWithWhatControllersBelowSayOfIt(t *testing.T) {
 		want   time.Duration
 	}{
 		"the record itself":                    {nil, nothing, 0},
-		"a generation that nobody has seen":    {older, nothing, firstreportDelay},
+		"a generation that nobody has seen":    {older, nothing, appliedDelay},
 		"a generation that is seen already":    {older, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 2 }, 0},
 		"the first apply, which is seen":       {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 2 }, 0},
 		"the first apply, with a drift":        {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration, s.Drifts = 0, 1 }, 0},
-		"the first apply":                      {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 0 }, firstreportDelay},
+		"the first apply":                      {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration = 0 }, appliedDelay},
 		"the first apply, in a new namespace":  {recorded, func(s *placementv1alpha1.CopyStatus) { s.ObservedGeneration, s.PhysicalNamespace = 0, "m" }, 0},
 		"a copy that was made again":           {older, func(s *placementv1alpha1.CopyStatus) { s.PhysicalUID = "q" }, 0},
 		"a failure":                            {recorded, func(s *placementv1alpha1.CopyStatus) { s.State, s.ObservedGeneration = placementv1alpha1.CopyFailed, 0 }, 0},
@@ -75,6 +75,35 @@ func TestWhatWasAppliedIsReportedWithWhatControllersBelowSayOfIt(t *testing.T) {
 		"a status of a generation that is old": {applied(nothing), func(s *placementv1alpha1.CopyStatus) { s.Observed = &runtime.RawExtension{Raw: []byte(`{}`)} }, reportInterval},
 	} {
 		if got := reportDelay(tc.before, applied(tc.change)); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func TestTheNewsOfAnApplyWaitsFromTheApplyOn(t *testing.T) {
+	now := time.Unix(1000, 0)
+	before := &placementv1alpha1.Copy{Status: placementv1alpha1.CopyStatus{
+		State: placementv1alpha1.CopySynced, PhysicalUID: "p", AppliedGeneration: 1, ObservedGeneration: 1, PhysicalGeneration: 1,
+	}}
+	applied := before.DeepCopy()
+	applied.Status.AppliedGeneration, applied.Status.PhysicalGeneration = 2, 2
+	seen := before.DeepCopy()
+	seen.Status.Observed = &runtime.RawExtension{Raw: []byte(`{}`)}
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, tc := range map[string]struct {
+		now                 *placementv1alpha1.Copy
+		reported, appliedAt time.Time
+		want                time.Duration
+	}{
+		"an update long after the last write": {applied, ago(time.Hour), ago(10 * time.Millisecond), appliedDelay - 10*time.Millisecond},
+		"an update that has waited":           {applied, ago(time.Hour), ago(2 * appliedDelay), 0},
+		"one that was written since":          {applied, ago(0), ago(appliedDelay / 2), appliedDelay},
+		"nothing is remembered":               {applied, time.Time{}, time.Time{}, 0},
+		"only the apply is remembered":        {applied, time.Time{}, ago(0), appliedDelay},
+		"a status does not wait for an apply": {seen, ago(time.Hour), ago(0), 0},
+	} {
+		p := planner{Input: Input{Copy: before, Now: now, Reported: tc.reported, AppliedAt: tc.appliedAt}}
+		if got := p.reportedAgain(tc.now); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,8 +92,10 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	}
 	p.View.WrittenBelow.Put(p.key, obj)
 	p.in.Physical, p.in.Unseen, p.in.Applied, p.in.Settled = obj, false, true, syncer.Fingerprint(obj)
-	p.in.Reverts = p.in.Reverts.After(a, p.in.Now)
-	p.memory.change(p.key, func(r *remembered) { r.settled, r.reverts = p.in.Settled, p.in.Reverts })
+	p.in.Reverts, p.in.AppliedAt = p.in.Reverts.After(a, p.in.Now), time.Now()
+	p.memory.change(p.key, func(r *remembered) {
+		r.settled, r.reverts, r.applied = p.in.Settled, p.in.Reverts, p.in.AppliedAt
+	})
 	if a.Drift {
 		p.in.Reverted++
 		klog.FromContext(ctx).Info("Reverted a change on the physical cluster")

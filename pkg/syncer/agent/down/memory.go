@@ -26,6 +26,8 @@ type remembered struct {
 	reverts syncer.Reverts
 	// reported is when its Copy was written last.
 	reported time.Time
+	// applied is when it was applied last.
+	applied time.Time
 	// asked is, for a Namespace, the UID for which the server was asked what rules it.
 	asked types.UID
 	// uncounted is, for a quota, since when something waits for it to be counted.

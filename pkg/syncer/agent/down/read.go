@@ -21,7 +21,7 @@ func (p *pass) read() {
 	known := p.memory.get(p.key)
 	p.in = syncer.Input{
 		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds(),
-		Settled: known.settled, Reverts: known.reverts, Reported: known.reported,
+		Settled: known.settled, Reverts: known.reverts, Reported: known.reported, AppliedAt: known.applied,
 		Permits: p.Permits(), Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}
 	if obj, ok := p.View.Object(p.key); ok {
