@@ -31,6 +31,9 @@ type Config struct {
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	Placements       *controller.Informer[*placementv1alpha1.Placement]
 	LogicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
+	// Objects returns the metadata of all objects; nil as long as nobody follows it.
+	// Default: nobody does.
+	Objects func() *controller.Metadata
 
 	// Kinds are those that have copies, or are mirrored.
 	Kinds workload.Source

@@ -32,6 +32,8 @@ type lookup struct {
 	logicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	kinds            workload.Source
+	// objects may be nil, or return nil: see Config.
+	objects func() *controller.Metadata
 }
 
 // at is a context for own requests about a logical cluster: it keeps the

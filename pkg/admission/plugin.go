@@ -18,7 +18,7 @@ func newPlugin(config Config) (*plugin, error) {
 	}
 	lookup := &lookup{
 		kube: config.Kube, client: config.Client, metadata: config.Metadata, dynamic: config.Dynamic, namespaces: config.Namespaces,
-		logicalClusters: config.LogicalClusters, physicalClusters: config.PhysicalClusters, kinds: config.Kinds,
+		logicalClusters: config.LogicalClusters, physicalClusters: config.PhysicalClusters, kinds: config.Kinds, objects: config.Objects,
 	}
 	return &plugin{
 		Handler:   admission.NewHandler(admission.Create, admission.Update, admission.Delete),

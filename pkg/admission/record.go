@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -25,12 +26,14 @@ func record(ctx context.Context, r *request) error {
 		return nil
 	}
 	o := c.Spec.Object
-	// What the watch cache has is good enough; what it lacks may be new. But an object
-	// that a controller below has adopted since is mirrored now, and is not to be made
-	// once more: that the cache may not have heard.
+	// What the watch cache has is good enough, and so is what follows it; what they lack
+	// may be new. But an object that a controller below has adopted since is mirrored now,
+	// and is not to be made once more: that they may not have heard.
 	versions := []string{"0", ""}
-	if kind, ok := r.kinds.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource}); ok && kind.Observed {
+	if kind, _, ok := objectOf(r, c); ok && kind.Observed {
 		versions = versions[1:]
+	} else if r.lookup.followed(r, c) {
+		return nil
 	}
 	for _, version := range versions {
 		known, err := r.lookup.known(ctx, r, c, version)
@@ -45,28 +48,58 @@ func record(ctx context.Context, r *request) error {
 		fmt.Errorf("%s %s with UID %s is not here, or not for %s", o.Kind, o.Name, o.UID, r.syncer))
 }
 
+// followed reports what known does, as far as the server's informers of metadata have
+// heard of the object. No is no answer.
+func (l *lookup) followed(r *request, c *placementv1alpha1.Copy) bool {
+	if l.objects == nil {
+		return false
+	}
+	objects := l.objects()
+	kind, namespace, ok := objectOf(r, c)
+	if objects == nil || !ok {
+		return false
+	}
+	informer := objects.For(kind.GroupVersionResource())
+	if informer == nil {
+		return false
+	}
+	obj, ok := informer.Get(controller.Request{Cluster: r.cluster, Namespace: namespace, Name: c.Spec.Object.Name})
+	return ok && isFor(obj, c, r.syncer)
+}
+
 // known reports whether the object of a Copy is here and for the syncer that asks.
 func (l *lookup) known(ctx context.Context, r *request, c *placementv1alpha1.Copy, version string) (bool, error) {
 	if l.metadata == nil {
 		return false, errors.New("there is no client")
 	}
-	o := c.Spec.Object
-	kind, ok := r.kinds.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
+	kind, namespace, ok := objectOf(r, c)
 	if !ok {
 		return false, nil
 	}
-	namespace := r.GetNamespace()
-	if kind.Role == workload.Container {
-		namespace = ""
-	}
 	obj, err := l.metadata.Resource(kind.GroupVersionResource()).Namespace(namespace).
-		Get(at(ctx, r.cluster), o.Name, metav1.GetOptions{ResourceVersion: version})
+		Get(at(ctx, r.cluster), c.Spec.Object.Name, metav1.GetOptions{ResourceVersion: version})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	entry, ok := stamp.TargetsOf(obj.Annotations)[r.syncer]
-	return ok && entry.State != placementv1alpha1.TargetObserved && obj.UID == o.UID, nil
+	return isFor(obj, c, r.syncer), nil
+}
+
+// objectOf is the kind of the object of a Copy, and the namespace that it is in.
+func objectOf(r *request, c *placementv1alpha1.Copy) (kind workload.Kind, namespace string, ok bool) {
+	o := c.Spec.Object
+	kind, ok = r.kinds.ByResource(schema.GroupResource{Group: o.Group, Resource: o.Resource})
+	if kind.Role == workload.Container {
+		return kind, "", ok
+	}
+	return kind, r.GetNamespace(), ok
+}
+
+// isFor reports whether an object is the one of a Copy, and has a place on the target of
+// a syncer.
+func isFor(obj *metav1.PartialObjectMetadata, c *placementv1alpha1.Copy, syncer string) bool {
+	entry, ok := stamp.TargetsOf(obj.Annotations)[syncer]
+	return ok && entry.State != placementv1alpha1.TargetObserved && obj.UID == c.Spec.Object.UID
 }

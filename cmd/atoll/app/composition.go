@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -78,6 +79,8 @@ type composition struct {
 	orphans          *controller.Informer[*fleetv1alpha1.Orphan]
 	leases           *controller.Informer[*coordinationv1.Lease]
 	serviceAccounts  *controller.Informer[*corev1.ServiceAccount]
+	// objects has the metadata of all objects, from the start on.
+	objects atomic.Pointer[controller.Metadata]
 
 	chain        *admission.Chain
 	late         late
@@ -118,7 +121,7 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 	if c.chain, err = c.newChain(config, admission.Config{
 		Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters,
-		ControlPlane: c.controlPlane.id, Kinds: c.kinds,
+		ControlPlane: c.controlPlane.id, Kinds: c.kinds, Objects: c.objects.Load,
 	}); err != nil {
 		return nil, err
 	}
@@ -185,6 +188,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	c.late.set(server, s.restMapper)
 	all := controller.NewMetadata(c.metadata, s.watchable(), garbagecollector.Indexers(), c.sources()...)
 	all.Share(c.maps)
+	c.objects.Store(all)
 	c.run(ctx, followDefined(server.Custom.Definitions, all))
 	informers := []interface {
 		runner
