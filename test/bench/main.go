@@ -64,7 +64,7 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.burst, "burst", 1000, "objects that go at once in the part journeys")
 	fs.DurationVar(&o.idleFor, "idle", 10*time.Second, "how long to watch an idle server for the CPU that it takes by itself")
 	fs.StringVar(&o.profiles, "profiles", "", "directory for pprof profiles of the Atoll server; profiling costs some of what is measured")
-	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the part footprint")
+	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the parts footprint and builds")
 	fs.IntVar(&o.tenants, "tenants", 800, "logical clusters of the part footprint, made twice")
 	fs.BoolVar(&o.requests, "requests", true, "print what requests an object takes in the part journeys")
 	fs.BoolVar(&o.keep, "keep", false, "keep data and logs, and say where")
@@ -96,6 +96,7 @@ var parts = map[string]func(context.Context, *lab, options) error{
 	"tenants":     tenantsPart,
 	"noise":       noisePart,
 	"footprint":   footprintPart,
+	"builds":      buildsPart,
 }
 
 func run(ctx context.Context, o options) error {
