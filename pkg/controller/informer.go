@@ -49,6 +49,12 @@ type InformerOptions[T Object] struct {
 	// with. It must be nil if the Transform drops objects.
 	Metadata func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 
+	// Thin, if not nil, makes an object of metadata as most objects are: of one that equals
+	// what it makes, the informer keeps the metadata alone, and what it returns is made for
+	// the call. It must come with Meta, which gives the metadata of an object.
+	Thin func(metav1.ObjectMeta) T
+	Meta func(T) *metav1.ObjectMeta
+
 	// newStore makes the store. Default: newStore.
 	newStore func(map[string]func(T) []string) store[T]
 }
@@ -95,6 +101,9 @@ func NewInformer[T Object](name string, example runtime.Object, lw ListWatch, o 
 	}
 	if o.newStore == nil {
 		o.newStore = newStore[T]
+		if o.Thin != nil {
+			o.newStore = newThinStore(o.Meta, o.Thin)
+		}
 	}
 	i.store = o.newStore(o.Indexers)
 	i.source = &source{lw: lw, unscoped: o.Unscoped, tweak: o.Tweak, seen: &i.seen}

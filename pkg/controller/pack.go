@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -106,4 +107,30 @@ func unpackUID(uid [16]byte) types.UID {
 	}
 	copy(text[to:], digits[from:])
 	return types.UID(text[:])
+}
+
+// thin is what is kept of an object that is no more than its metadata; whole is the
+// object if there is more to it.
+type thin[T Object] struct {
+	packed
+	whole T
+}
+
+// newThinStore keeps of an object that equals what make makes of its metadata nothing
+// but that. What it returns is made for the call.
+func newThinStore[T Object](meta func(T) *metav1.ObjectMeta, make func(metav1.ObjectMeta) T) func(map[string]func(T) []string) store[T] {
+	return func(indexers map[string]func(T) []string) store[T] {
+		return newTree(indexers, func(obj T) thin[T] {
+			p := pack(&metav1.PartialObjectMetadata{ObjectMeta: *meta(obj)})
+			if p.whole != nil || !equality.Semantic.DeepEqual(make(*meta(obj)), obj) {
+				return thin[T]{whole: obj}
+			}
+			return thin[T]{packed: p}
+		}, func(key string, t thin[T]) T {
+			if !isZero(t.whole) {
+				return t.whole
+			}
+			return make(unpack(key, t.packed).ObjectMeta)
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/randfill"
@@ -74,5 +75,38 @@ func TestMostObjectsArePacked(t *testing.T) {
 	t.Parallel()
 	if pack(minimal()).whole != nil {
 		t.Error("an object as most are is kept whole")
+	}
+}
+
+func TestOfAnObjectThatIsNoMoreThanItsMetadataNothingElseIsKept(t *testing.T) {
+	t.Parallel()
+	active := func(m metav1.ObjectMeta) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: m, Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}}
+	}
+	made := newThinStore(func(n *corev1.Namespace) *metav1.ObjectMeta { return &n.ObjectMeta }, active)(nil)
+	meta := minimal().ObjectMeta
+	meta.Namespace = ""
+	for name, tc := range map[string]struct {
+		change func(*corev1.Namespace)
+		kept   bool
+	}{
+		"as most":       {func(*corev1.Namespace) {}, false},
+		"another phase": {func(n *corev1.Namespace) { n.Status.Phase = corev1.NamespaceTerminating }, true},
+		"more spec":     {func(n *corev1.Namespace) { n.Spec.Finalizers = []corev1.FinalizerName{"x"} }, true},
+		"a finalizer":   {func(n *corev1.Namespace) { n.Finalizers = []string{"x"} }, true},
+		"an owner":      {func(n *corev1.Namespace) { n.OwnerReferences = []metav1.OwnerReference{{Name: "x"}} }, true},
+	} {
+		obj := active(*meta.DeepCopy())
+		tc.change(obj)
+		want := obj.DeepCopy()
+		key := RequestFor(obj).String()
+		made.put(key, obj)
+		got, found := made.get(key)
+		if !found || !cmp.Equal(want, got) {
+			t.Errorf("%s: (-want +got)\n%s", name, cmp.Diff(want, got))
+		}
+		if kept := got == obj; kept != tc.kept {
+			t.Errorf("%s: the object itself is kept: %v, want %v", name, kept, tc.kept)
+		}
 	}
 }

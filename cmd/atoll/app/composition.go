@@ -98,7 +98,9 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		return nil, err
 	}
 	c.namespaces = controller.NewInformer("namespaces", &corev1.Namespace{},
-		controller.Lists(c.kube.CoreV1().Namespaces()), controller.InformerOptions[*corev1.Namespace]{Maps: c.maps})
+		controller.Lists(c.kube.CoreV1().Namespaces()), controller.InformerOptions[*corev1.Namespace]{
+			Maps: c.maps, Thin: activeNamespace, Meta: func(n *corev1.Namespace) *metav1.ObjectMeta { return &n.ObjectMeta },
+		})
 	c.logicalClusters = controller.NewInformer("logicalclusters", &tenancyv1alpha1.LogicalCluster{},
 		controller.Lists(c.client.TenancyV1alpha1().LogicalClusters()), controller.InformerOptions[*tenancyv1alpha1.LogicalCluster]{Maps: c.maps})
 	c.physicalClusters = controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{},
@@ -126,6 +128,16 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		return nil, err
 	}
 	return c.chain, nil
+}
+
+// activeNamespace is a namespace as most are: each logical cluster has four that nobody
+// ever changes.
+func activeNamespace(m metav1.ObjectMeta) *corev1.Namespace {
+	return &corev1.Namespace{
+		ObjectMeta: m,
+		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+		Status:     corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
+	}
 }
 
 // withSecrets keeps the service accounts that give pods Secrets; few do.
