@@ -14,10 +14,11 @@ import (
 // buildsPart compares what a placed Deployment costs this build and a previous one:
 // each has a physical cluster of its own, and they take turns.
 func buildsPart(ctx context.Context, l *lab, o options) error {
-	ctx, cancel := context.WithCancel(ctx)
 	if o.previous == "" {
 		return errors.New("-previous: name the directory of the binaries of a previous build")
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	builds := []build{{name: "previous", bin: o.previous}, {name: "now", bin: l.bin}}
 	ways := make([]*buildWay, len(builds))
 	for i, b := range builds {
@@ -61,11 +62,11 @@ func buildsPart(ctx context.Context, l *lab, o options) error {
 			}
 		}
 	}
-	printBuilds(ctx, o, ways, results, counted)
+	printBuilds(o, ways, results, counted)
 	return nil
 }
 
-func printBuilds(_ context.Context, o options, ways []*buildWay, results map[string][]series, counted map[string][]requests) {
+func printBuilds(o options, ways []*buildWay, results map[string][]series, counted map[string][]requests) {
 	t := newTable("what", "build", "p50 ms", "ratio", "CPU ms each", "ratio")
 	for _, step := range buildSteps(o) {
 		base := results[step.name][0]
