@@ -11,6 +11,7 @@
 //	            goroutines, resident memory, latency, with few and with many
 //	journeys    from apply to the object in a physical cluster, and from a status
 //	            there to the status above, for one object and for many at once
+//	builds      what a placed Deployment costs this build and a previous one
 //
 // The processes are those of bin/, each with an embedded etcd that does not
 // flush to disk. All times are wall times at the client, all CPU is that of the
