@@ -65,7 +65,7 @@ type candidate struct {
 	placements int
 }
 
-// candidates ranks what fits, the best first.
+// candidate is a physical cluster that fits, with all but the score.
 func (r *rules) candidate(c PhysicalCluster, decided bool) candidate {
 	out := candidate{name: c.Name, labels: c.Labels, decided: decided, free: freeShare(c), placements: c.Placements}
 	for _, taint := range c.Spec.Taints {
