@@ -86,10 +86,12 @@ func (r *Reporter) Meet(ctx context.Context, expected func() int) error {
 	}
 	klog.FromContext(ctx).Info("The physical cluster has none of the namespaces that were made on it")
 	r.gate.Notice("", true)
-	if _, err := r.once(scope.WithCluster(ctx, scope.Root)); err != nil {
+	known, err := r.once(scope.WithCluster(ctx, scope.Root))
+	if err != nil {
 		return fmt.Errorf("reporting that the physical cluster was emptied: %w", err)
 	}
-	if r.gate.Admitted() == "" {
+	// Silence leaves the gate as it is, but after what was seen it permits nothing.
+	if !known || r.gate.Admitted() == "" {
 		return connection.ErrLost
 	}
 	return nil

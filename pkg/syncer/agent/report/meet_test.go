@@ -197,7 +197,10 @@ func TestAnEmptiedClusterIsFilledAgainOnlyAfterAConfirmation(t *testing.T) {
 	r.report("True Heartbeat", "e")
 	meet(nil)
 
-	east.Set(func() { east.Ours = 0 })
+	// It has lost everything, and does not answer when it is asked who it is.
+	east.Set(func() { east.Ours, east.Forbidden = 0, true })
+	meet(connection.ErrLost)
+	east.Set(func() { east.Forbidden = false })
 	meet(connection.ErrLost)
 	r.report("False Emptied", "")
 	emptied := r.get().Status.Identity.Emptied
