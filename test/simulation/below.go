@@ -170,6 +170,8 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		return 0, p.replicaSet(key, obj)
 	case pods:
 		return p.pod(key, obj)
+	case quotas:
+		return 0, p.count(key, obj)
 	case jobs:
 		return p.job(key, obj)
 	}
@@ -434,6 +436,9 @@ func (p *physical) freeForeign() {
 
 // classOf is the RuntimeClass with a handler; empty if it has none.
 func (p *physical) classOf(handler string) string {
+	if handler == "" {
+		return ""
+	}
 	for _, obj := range p.api.List(runtimeClasses) {
 		if text(obj, "handler") == handler {
 			return obj.GetName()

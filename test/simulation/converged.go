@@ -159,6 +159,7 @@ func (w *World) contentConverged(key kube.Key, obj *unstructured.Unstructured, p
 	want, _ := syncer.Transform(obj, syncer.Placing{
 		Ref:          syncer.Ref{Kind: kindOf(key.Resource), Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name},
 		ControlPlane: controlPlane, Namespace: physical.GetNamespace(), Target: targetsOf(obj)[p.name],
+		RuntimeClass: p.classOf(syncer.RuntimeHandler(obj)),
 	})
 	if key.Resource == namespaces {
 		want.SetName(physical.GetName())

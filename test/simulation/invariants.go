@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,6 +103,8 @@ type ledger struct {
 	looked map[place]int
 	// removed are the copies that went, by physical cluster.
 	removed map[string][]kube.Event
+	// refused is when what a syncer asked for was refused lately.
+	refused map[attempt][]time.Time
 	// forced are the UIDs that somebody released behind our back, lost those that a
 	// restored backup does not know.
 	forced, lost map[types.UID]bool
@@ -142,7 +145,7 @@ func newLedger(w *World) *ledger {
 		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
 		recorded: map[types.UID]map[types.UID]bool{}, decisions: map[types.UID]string{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
-		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
+		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
 	}
 }
 
@@ -433,7 +436,7 @@ func (l *ledger) digest(key kube.Key, v *unstructured.Unstructured, target strin
 	out, _ := syncer.Transform(v, syncer.Placing{
 		Ref:          syncer.Ref{Kind: kindOf(key.Resource), Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name},
 		ControlPlane: controlPlane, Namespace: namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation],
-		Target: targetsOf(v)[target],
+		Target: targetsOf(v)[target], RuntimeClass: l.world.cluster(target).classOf(syncer.RuntimeHandler(v)),
 	})
 	return out.GetAnnotations()[syncer.AppliedAnnotation]
 }

@@ -82,6 +82,8 @@ func (l *ledger) makes(p *physical, e kube.Event) {
 		}
 	}
 	l.made[e.New.GetUID()] = origin{e.Key.Resource, m.UID, p.name}
+	l.ruled(p, e.Key, m)
+	l.sameRuntime(p, e.Key, cast(e.New), m.UID)
 	name := kube.Key{Resource: copies, Cluster: m.Cluster, Namespace: m.Namespace, Name: syncer.CopyName(e.Key.Resource, m.Name, p.name)}
 	c, ok := l.world.api.Find(name).(*placementv1alpha1.Copy)
 	if l.unrecorded[m.UID] {

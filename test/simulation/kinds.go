@@ -27,6 +27,7 @@ var (
 	replicaSets = schema.GroupResource{Group: "apps", Resource: "replicasets"}
 	jobs        = schema.GroupResource{Group: "batch", Resource: "jobs"}
 	pods        = schema.GroupResource{Resource: "pods"}
+	quotas      = schema.GroupResource{Resource: "resourcequotas"}
 
 	copies           = placementv1alpha1.Resource("copies")
 	placements       = placementv1alpha1.Resource("placements")
@@ -38,11 +39,13 @@ var (
 	leases           = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 )
 
-// copied are the resources that have copies, observed those that are mirrored.
+// copied are the resources that have copies, observed those that are mirrored; common is
+// the content that scripts mostly are about.
 var (
-	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods}
+	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas}
 	observed = []schema.GroupResource{replicaSets, jobs, pods}
 	content  = copied[1:]
+	common   = content[:len(content)-1]
 )
 
 // kinds are those that there are.
@@ -114,6 +117,8 @@ func vary(gr schema.GroupResource, u *unstructured.Unstructured, n int) {
 		if u.GetUID() == "" {
 			set(template(u.GetName(), version, n), "spec", "template")
 		}
+	case quotas:
+		set(strconv.Itoa(10+n%3), "spec", "hard", "pods")
 	case jobs:
 		set(template(u.GetName(), version, n), "spec", "template")
 		set(int64(n), "spec", "ttlSecondsAfterFinished") // stays above

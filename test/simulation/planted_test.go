@@ -61,6 +61,10 @@ var planted = []plant{
 	{"a syncer believes whoever answers", Bugs{answers: believesAnybody}, OnlyMeant, 50, []string{"swap credentials", "create"}},
 	{"an emptied cluster is filled again without a question", Bugs{answers: neverEmpty}, EmptiedWaits, 100, []string{"rewind below", "create"}},
 	{"what nothing above knows of is removed", Bugs{plan: removesOrphans}, OrphansWait, 100, []string{"resurrect below", "delete", "create"}},
+	{"what is ruled does not wait for quotas", Bugs{plan: ignoresRules}, RulesFirst, 100, []string{"limit", "create"}},
+	{"pods run without the runtime that they name", Bugs{plan: forgetsRuntime}, SameRuntime, 50, []string{"sandbox"}},
+	{"pods run with a class of the name below", Bugs{plan: keepsClass}, SameRuntime, 50, []string{"sandbox"}},
+	{"what is refused is tried again at once", Bugs{plan: insists}, Paced, 100, []string{"create", "delete namespace below"}},
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
 
@@ -88,7 +92,7 @@ func TestEveryInvariantHasABugThatBreaksIt(t *testing.T) {
 	for _, invariant := range []string{
 		AbsenceIsNoDelete, OnlyOurs, OneOwner, RecordFirst, RemovedIsGone, FinalizersWait, TrueGeneration,
 		DecisionsStand, Permitted, OneSyncer, RunningIsUp, ComesToRest, Converges, CoresArePure,
-		OnlyMeant, EmptiedWaits, OrphansWait,
+		OnlyMeant, EmptiedWaits, OrphansWait, RulesFirst, SameRuntime, Paced,
 	} {
 		if !slices.ContainsFunc(planted, func(p plant) bool { return p.invariant == invariant }) {
 			t.Errorf("no planted bug breaks: %s", invariant)
@@ -459,4 +463,36 @@ func updatesByName(c *call) {
 	obj.SetUID("")
 	obj.SetResourceVersion("")
 	r.body, _ = json.Marshal(obj)
+}
+
+// ignoresRules applies what makes pods before what rules them.
+func ignoresRules(in syncer.Input) []syncer.Action {
+	in.Ruled = true
+	return syncer.Plan(in)
+}
+
+// forgetsRuntime sends pods down without their runtime, keepsClass with the name of the
+// class in the logical cluster.
+func forgetsRuntime(in syncer.Input) []syncer.Action { return withClass(in, "") }
+
+func keepsClass(in syncer.Input) []syncer.Action { return withClass(in, sandboxed) }
+
+func withClass(in syncer.Input, class string) []syncer.Action {
+	actions := syncer.Plan(in)
+	for _, a := range actions {
+		if a.Verb == syncer.Apply && in.Ref.Kind.PodTemplate != nil && syncer.RuntimeHandler(in.Logical) != "" {
+			path := append(slices.Clone(in.Ref.Kind.PodTemplate), "spec", "runtimeClassName")
+			unstructured.RemoveNestedField(a.Object.Object, path...)
+			if class != "" {
+				_ = unstructured.SetNestedField(a.Object.Object, class, path...) // a path of maps
+			}
+		}
+	}
+	return actions
+}
+
+// insists takes no refusal for an answer.
+func insists(in syncer.Input) []syncer.Action {
+	in.Failure = nil
+	return syncer.Plan(in)
 }

@@ -142,7 +142,9 @@ func (f *front) execute(c *call) answer {
 		return f.list(c)
 	}
 	f.world.ledger.asks(f, c)
-	return f.write(c)
+	a := f.write(c)
+	f.world.ledger.refuses(c, a)
+	return a
 }
 
 // cached is a position in the log of a resource that the watch cache may have: not

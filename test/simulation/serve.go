@@ -18,6 +18,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
@@ -98,7 +99,7 @@ func (s *server) admit(ctx context.Context, c *call, obj, old object, op k8sadmi
 	if name == "" && obj != nil {
 		name = obj.GetName()
 	}
-	seen := internal(obj)
+	seen := internal(obj, old)
 	if err := mutating.Admit(ctx, s.attributes(c, seen, old, name, op, options), nil); err != nil {
 		return err
 	}
@@ -117,8 +118,8 @@ func (s *server) validate(ctx context.Context, c *call, obj, old object, name st
 }
 
 // internal is an object as admission gets it where that matters: with a runtime
-// class, which is read from the type that only the server has.
-func internal(obj object) object {
+// class, now or before, which is read from the type that only the server has.
+func internal(obj, old object) object {
 	u, isU := obj.(*unstructured.Unstructured)
 	if !isU {
 		return obj
@@ -128,7 +129,7 @@ func internal(obj object) object {
 		return obj
 	}
 	path := append(slices.Clone(kind.PodTemplate), "spec", "runtimeClassName")
-	if _, found, _ := unstructured.NestedString(u.Object, path...); !found {
+	if _, found, _ := unstructured.NestedString(u.Object, path...); !found && (old == nil || syncer.RuntimeHandler(old) == "") {
 		return obj
 	}
 	out, err := legacyscheme.Scheme.ConvertToVersion(u, schemaInternal(kind))

@@ -148,7 +148,7 @@ func newWorld(o Options) *World {
 	}
 	w.net.wake = make(chan struct{}, 1)
 	if w.rng.IntN(2) == 0 {
-		w.slow = content[w.rng.IntN(len(content))].Resource
+		w.slow = common[w.rng.IntN(len(common))].Resource
 	}
 	w.api = kube.New("up", w.now)
 	w.api.Logical, w.api.Unruled = true, true
@@ -179,6 +179,7 @@ func (w *World) build() {
 	for _, name := range []string{"east", "west", "north"} {
 		w.clusters = append(w.clusters, newPhysical(w, name))
 	}
+	w.makeRuntimeClasses()
 	w.people = newLine(w, "people", person, func() *front { return w.frontFor(w.step())() })
 	w.movers = newLine(w, "movers", system, func() *front { return w.frontFor(w.step())() })
 	w.startAnotherServer()

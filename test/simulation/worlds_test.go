@@ -25,6 +25,7 @@ var (
 	from       = flag.Uint64("from", 1, "the first seed")
 	fresh      = flag.Bool("fresh", false, "begin with a random seed")
 	budget     = flag.Duration("budget", 0, "run as many worlds as fit into this time; 0: all of them")
+	provoke    = flag.String("provoke", "", "what is to happen often, as in script.go, separated by commas")
 	processes  = flag.Int("processes", runtime.NumCPU(), "how many processes share the worlds")
 )
 
@@ -36,7 +37,7 @@ const reportEach = 500
 
 func TestWorlds(t *testing.T) {
 	if *seed != 0 {
-		o := Run(t, Options{Seed: *seed, Record: *transcript})
+		o := Run(t, Options{Seed: *seed, Script: scriptOf(*seed), Record: *transcript})
 		if *transcript {
 			t.Logf("%d steps:\n%s", o.Steps, strings.Join(o.Transcript, "\n"))
 		}
@@ -58,7 +59,7 @@ func TestWorlds(t *testing.T) {
 	steps, writes, copies, lived := 0, int64(0), 0, uint64(0)
 	var broken []Outcome
 	for ; lived < *worlds && (*budget == 0 || time.Since(began) < *budget); lived++ {
-		o := Run(t, Options{Seed: first + lived})
+		o := Run(t, Options{Seed: first + lived, Script: scriptOf(first + lived)})
 		steps, writes, copies = steps+o.Steps, writes+o.Writes, copies+o.Copies
 		if o.Broken != nil {
 			broken = append(broken, o)
@@ -80,6 +81,14 @@ func TestWorlds(t *testing.T) {
 		lived, first, len(broken), steps, writes, copies, took.Round(time.Millisecond), float64(lived)/took.Seconds())
 }
 
+// scriptOf is what happens in the world of a seed, as the flags want it.
+func scriptOf(seed uint64) []Happening {
+	if *provoke == "" {
+		return Script(seed)
+	}
+	return Script(seed, strings.Split(*provoke, ",")...)
+}
+
 // inProcesses shares the worlds out to processes of this test: in one, they run one
 // after the other.
 func inProcesses(t *testing.T, first uint64) {
@@ -90,7 +99,7 @@ func inProcesses(t *testing.T, first uint64) {
 	for i := range n {
 		running.Go(func() {
 			c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestWorlds$", "-test.v", "-test.timeout", "0", "-processes", "1",
-				"-from", fmt.Sprint(first+i*share), "-worlds", fmt.Sprint(share), "-budget", budget.String())
+				"-from", fmt.Sprint(first+i*share), "-worlds", fmt.Sprint(share), "-budget", budget.String(), "-provoke", *provoke)
 			c.Stderr = os.Stderr
 			out, err := c.Output()
 			mu.Lock()
@@ -169,12 +178,20 @@ func TestABrokenWorldIsShrunkToWhatItTakes(t *testing.T) {
 	}
 }
 
+// provocation is the flag that repeats what is provoked.
+func provocation() string {
+	if *provoke == "" {
+		return ""
+	}
+	return fmt.Sprintf(" -provoke %q", *provoke)
+}
+
 // explain shrinks a broken world and prints what happened in it.
 func explain(t *testing.T, o Outcome) string {
 	small := Shrink(t, o)
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %s: %s\n", o.Seed, o.Broken.Invariant, o.Broken.Detail)
-	fmt.Fprintf(&b, "again: go test ./test/simulation -run TestWorlds -seed %d\n", o.Seed)
+	fmt.Fprintf(&b, "again: go test ./test/simulation -run TestWorlds -seed %d%s\n", o.Seed, provocation())
 	fmt.Fprintf(&b, "it takes %d of %d happenings:\n", len(small.Script), len(o.Script))
 	for _, h := range small.Script {
 		fmt.Fprintf(&b, "  %s\n", h)
