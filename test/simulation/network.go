@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 )
 
 // line is how one process reaches one server. It is what the real shells get as
@@ -290,88 +288,4 @@ func (a answer) String() string {
 		return "done"
 	}
 	return a.response.Header.Get("X-Summary")
-}
-
-// stream is the body of the answer to a watch.
-type stream struct {
-	front  *front
-	line   *line
-	res    *resource
-	req    *request
-	sees   func(object) bool
-	cursor int
-	// since is the revision from which on the client wants to hear.
-	since int64
-	// scanned is the revision up to which there is nothing to tell.
-	scanned int64
-	name    string
-	mu      sync.Mutex
-	buffer  bytes.Buffer
-	ended   error
-	more    chan struct{}
-	stopped bool
-}
-
-// Read implements io.Reader.
-func (s *stream) Read(p []byte) (int, error) {
-	for {
-		s.mu.Lock()
-		if s.buffer.Len() > 0 {
-			defer s.mu.Unlock()
-			return s.buffer.Read(p)
-		}
-		ended := s.ended
-		s.mu.Unlock()
-		if ended != nil {
-			return 0, ended
-		}
-		<-s.more
-	}
-}
-
-// Close implements io.Closer: the client wants no more.
-func (s *stream) Close() error {
-	s.end(io.ErrClosedPipe)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped = true
-	return nil
-}
-
-// end makes the client see the end.
-func (s *stream) end(err error) {
-	s.mu.Lock()
-	if s.ended == nil {
-		s.ended = err
-	}
-	s.mu.Unlock()
-	s.nudge()
-}
-
-func (s *stream) nudge() {
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-}
-
-func (s *stream) push(frame []byte) {
-	s.mu.Lock()
-	s.buffer.Write(frame)
-	s.buffer.WriteByte('\n')
-	s.mu.Unlock()
-	s.nudge()
-}
-
-func (s *stream) over() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended != nil || s.stopped
-}
-
-// timer calls something when its time has come.
-type timer struct {
-	at  time.Time
-	seq int
-	f   func()
 }

@@ -1,0 +1,229 @@
+package simulation
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/atoll-dev/atoll/pkg/admission/syncerguard"
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// acknowledged checks what is taken off an object.
+func (l *ledger) acknowledged(e kube.Event) {
+	if e.Old == nil {
+		return
+	}
+	released := slices.Contains(e.Old.GetFinalizers(), placementv1alpha1.CopiesFinalizer) &&
+		(e.New == nil || !slices.Contains(e.New.GetFinalizers(), placementv1alpha1.CopiesFinalizer))
+	for _, name := range targetsOf(e.Old).Names() {
+		entry := targetsOf(e.Old)[name]
+		_, kept := placementv1alpha1.Target{}, false
+		if e.New != nil {
+			_, kept = targetsOf(e.New)[name]
+		}
+		if entry.State == placementv1alpha1.TargetObserved || kept && !released {
+			continue
+		}
+		if p := l.world.cluster(name); p == nil || p.forgotten() || l.forced[e.Old.GetUID()] {
+			continue
+		}
+		if !l.isRemoved(e.Key, e.Old.GetUID(), name) {
+			l.world.fail(FinalizersWait, "%s %s was released although %s has not acknowledged", e.Key, e.Old.GetUID(), name)
+		}
+	}
+}
+
+func (l *ledger) isRemoved(key kube.Key, uid types.UID, target string) bool {
+	k := kube.Key{Resource: copies, Cluster: key.Cluster, Namespace: namespaceOf(key).Name, Name: syncer.CopyName(key.Resource, key.Name, target)}
+	c, ok := l.world.api.Find(k).(*placementv1alpha1.Copy)
+	return ok && c.Spec.Object.UID == uid && c.Status.State == placementv1alpha1.CopyRemoved
+}
+
+// copyWritten checks acknowledgements, and notes what Copies record.
+func (l *ledger) copyWritten(e kube.Event) {
+	if e.New == nil || !isSyncer(e.By) {
+		return
+	}
+	c := e.New.(*placementv1alpha1.Copy)
+	uid := c.Spec.Object.UID
+	if c.Status.PhysicalUID != "" {
+		if l.recorded[uid] == nil {
+			l.recorded[uid] = map[types.UID]bool{}
+		}
+		l.recorded[uid][c.Status.PhysicalUID] = true
+	}
+	if e.Old != nil && e.Old.(*placementv1alpha1.Copy).Spec.Object.UID != uid {
+		l.world.fail(OneOwner, "%s was about %s and is about %s", e.Key, e.Old.(*placementv1alpha1.Copy).Spec.Object.UID, uid)
+	}
+	if c.Status.State != placementv1alpha1.CopyRemoved {
+		return
+	}
+	for _, obj := range l.copiesOf(l.world.cluster(c.Spec.PhysicalCluster), objectOf(c).Resource, uid) {
+		l.world.fail(RemovedIsGone, "%s %s is acknowledged as removed from %s, but %s is there", objectOf(c), uid, c.Spec.PhysicalCluster, obj.GetUID())
+	}
+}
+
+// copiesOf are the copies of a UID on a target, as far as a syncer can know them:
+// by their mark, or because their UID was recorded.
+func (l *ledger) copiesOf(p *physical, gr schema.GroupResource, uid types.UID) []kube.Object {
+	var out []kube.Object
+	for _, obj := range p.api.List(gr) {
+		if isClone(obj) || l.returned[obj.GetUID()] || l.born[obj.GetUID()] >= max(1, l.looked[place{p.name, p.api.KeyOf(gr, obj)}]) {
+			continue
+		}
+		m, marked := syncer.MarkOf(gr, obj)
+		if marked && m.ControlPlane == controlPlane && m.UID == uid || l.recorded[uid][obj.GetUID()] {
+			out = append(out, obj)
+		}
+	}
+	return out
+}
+
+// clonePrefix begins the names of namespaces into which people copied ours.
+const clonePrefix = "clone-"
+
+func isClone(obj kube.Object) bool {
+	return strings.HasPrefix(obj.GetNamespace(), clonePrefix) || strings.HasPrefix(obj.GetName(), clonePrefix)
+}
+
+// decides checks a decision against what it was made from.
+func (l *ledger) decides(s placement.Snapshot, u placement.Unit, d placement.Decision) {
+	for _, c := range s.PhysicalClusters {
+		ready := meta.IsStatusConditionTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady)
+		if slices.Contains(d.PhysicalClusters, c.Name) && (c.Spec.Unschedulable || c.Spec.Forget || !ready) {
+			l.world.fail(DecisionsStand, "%s was chosen, but may receive nothing", c.Name)
+		}
+	}
+	u.Decided = d.PhysicalClusters
+	if v := placement.Verify(s, u); d.Possible() && !v.Satisfied {
+		l.world.fail(DecisionsStand, "%s", v.Message)
+	}
+}
+
+// decided checks that a decision stays.
+func (l *ledger) decided(e kube.Event) {
+	if e.New == nil {
+		return
+	}
+	p := e.New.(*placementv1alpha1.Placement)
+	if decided(p) == nil || len(p.OwnerReferences) == 0 {
+		return
+	}
+	uid, now := p.OwnerReferences[0].UID, strings.Join(decided(p), ",")
+	if before, ok := l.decisions[uid]; ok && before != now {
+		l.world.fail(DecisionsStand, "namespace %s was decided for %s and is decided for %s", uid, before, now)
+	}
+	l.decisions[uid] = now
+}
+
+// targeted checks the targets and the physical name that an object gets.
+func (l *ledger) targeted(e kube.Event) {
+	namespace := l.world.api.Find(namespaceOf(e.Key))
+	if e.Key.Resource == namespaces {
+		namespace = e.New
+		name := e.New.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation]
+		if before := l.physicalNames[e.New.GetUID()]; before != "" && before != name {
+			l.world.fail(DecisionsStand, "%s had the physical name %s and has %q", e.Key, before, name)
+		}
+		l.physicalNames[e.New.GetUID()] = name
+	}
+	if namespace == nil || isObserved(e.New) {
+		return
+	}
+	before := placementv1alpha1.Targets{}
+	if e.Old != nil {
+		before = targetsOf(e.Old)
+	}
+	decision := strings.Split(l.decisions[namespace.GetUID()], ",")
+	for _, name := range targetsOf(e.New).Names() {
+		if _, had := before[name]; !had && !slices.Contains(decision, name) {
+			l.world.fail(DecisionsStand, "%s got the target %s, but its namespace %s is decided for %v", e.Key, name, namespace.GetUID(), decision)
+		}
+	}
+}
+
+// generationRises checks a status whose observed generation rises.
+func (l *ledger) generationRises(e kube.Event) {
+	old, now := number(e.Old, "status", "observedGeneration"), number(e.New, "status", "observedGeneration")
+	if now <= old {
+		return
+	}
+	if now > e.New.GetGeneration() {
+		l.world.fail(TrueGeneration, "%s has generation %d and observed %d", e.Key, e.New.GetGeneration(), now)
+	}
+	uid := e.New.GetUID()
+	for _, name := range targetsOf(e.New).Names() {
+		if targetsOf(e.New)[name].State != placementv1alpha1.TargetSync {
+			continue
+		}
+		seen := false
+		for _, v := range l.versions[uid] {
+			if v.GetGeneration() >= now && targetsText(v) != "" && l.seen[sighted{uid, name, l.digest(e.Key, v, name)}] {
+				seen = true
+				break
+			}
+		}
+		if !seen {
+			l.world.fail(TrueGeneration, "%s is said to have observed generation %d, but %s has not", e.Key, now, name)
+		}
+	}
+}
+
+// digest is the one of the copy of a version of an object.
+func (l *ledger) digest(key kube.Key, v *unstructured.Unstructured, target string) string {
+	namespace := l.world.api.Find(namespaceOf(key))
+	out, _ := syncer.Transform(v, syncer.Placing{
+		Ref:          syncer.Ref{Kind: kindOf(key.Resource), Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name},
+		ControlPlane: controlPlane, Namespace: namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation],
+		Target: targetsOf(v)[target], RuntimeClass: l.world.cluster(target).classOf(syncer.RuntimeHandler(v)),
+	})
+	return out.GetAnnotations()[syncer.AppliedAnnotation]
+}
+
+// asksControlPlane checks what a syncer asks of the control plane.
+func (l *ledger) asksControlPlane(c *call) {
+	r := c.req
+	if c.line.target == "" || r.subresource == "binding" || r.name == "" && r.method == http.MethodDelete {
+		return
+	}
+	w := syncerguard.Write{
+		Kinds:  kinds,
+		Target: c.line.target, Cluster: r.scope.Cluster, Resource: r.res.GroupResource(), Subresource: r.subresource,
+		Namespace: r.namespace, Name: r.name,
+	}
+	if old := l.world.api.Find(r.key()); old != nil && r.name != "" {
+		w.Old = old
+	}
+	switch r.method {
+	case http.MethodPost:
+		w.Verb = syncerguard.Create
+	case http.MethodPut, http.MethodPatch:
+		w.Verb = syncerguard.Update
+	case http.MethodDelete:
+		w.Verb = syncerguard.Delete
+	}
+	if r.method == http.MethodPost || r.method == http.MethodPut {
+		obj, err := r.res.decode(r.body)
+		if err != nil {
+			l.world.fail(Permitted, "%s: %v", r, err)
+			return
+		}
+		w.Object, w.Name = obj, obj.GetName()
+	}
+	if w.Old != nil && w.Verb != syncerguard.Create && w.Object != nil && w.Object.GetUID() != "" && w.Object.GetUID() != w.Old.GetUID() {
+		w.Old = nil // it is about one that is gone, and will be refused
+	}
+	if err := syncerguard.Check(w); err != nil && l.turnedBack == 0 { // it may not know yet that a backup was restored
+		l.world.fail(Permitted, "%s %s %s/%s: %v", w.Verb, w.Resource, w.Namespace, w.Name, err)
+	}
+}

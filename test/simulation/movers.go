@@ -1,0 +1,80 @@
+package simulation
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// withdraw takes an object off one target, as the references controller does and
+// moves will.
+func (w *World) withdraw(h Happening) {
+	w.entry(h, func(t placementv1alpha1.Targets) {
+		if e, ok := t[h.Physical]; ok && e.State == placementv1alpha1.TargetSync {
+			t[h.Physical] = placementv1alpha1.Target{State: placementv1alpha1.TargetStateRemoving}
+		}
+	})
+}
+
+// giveBack puts it back, once it is gone from there.
+func (w *World) giveBack(h Happening) {
+	w.entry(h, func(t placementv1alpha1.Targets) {
+		namespace := w.api.Find(h.namespace())
+		if _, ok := t[h.Physical]; !ok && slices.Contains(w.decisionOf(namespace), h.Physical) {
+			t[h.Physical] = placementv1alpha1.Target{}
+		}
+	})
+}
+
+// split gives a Deployment its own number of replicas on a target.
+func (w *World) split(h Happening) {
+	h.Resource = deployments
+	n := int32(h.N % 3)
+	w.entry(h, func(t placementv1alpha1.Targets) {
+		if e, ok := t[h.Physical]; ok && e.State == placementv1alpha1.TargetSync {
+			t[h.Physical] = placementv1alpha1.Target{Replicas: &n}
+		}
+	})
+}
+
+func (w *World) decisionOf(namespace kube.Object) []string {
+	if namespace == nil {
+		return nil
+	}
+	p, ok := w.api.Find(placementOf(w.api.KeyOf(namespaces, namespace))).(*placementv1alpha1.Placement)
+	if !ok || !belongsTo(p, namespace.GetUID()) {
+		return nil
+	}
+	return decided(p)
+}
+
+// entry changes the targets of an object, as the system does. ConfigMaps have a
+// controller of their own.
+func (w *World) entry(h Happening, change func(placementv1alpha1.Targets)) {
+	if h.Resource == configMaps {
+		return
+	}
+	w.update(w.movers, h.key(), func(u *unstructured.Unstructured) bool {
+		if u.GetDeletionTimestamp() != nil || len(w.decisionOf(w.api.Find(h.namespace()))) == 0 {
+			return false
+		}
+		targets := targetsOf(u)
+		if targets == nil {
+			targets = placementv1alpha1.Targets{}
+		}
+		change(targets)
+		if targets.String() == targetsText(u) || len(targets) == 0 {
+			return false
+		}
+		annotations := u.GetAnnotations()
+		annotations[placementv1alpha1.TargetsAnnotation] = targets.String()
+		u.SetAnnotations(annotations)
+		if !slices.Contains(u.GetFinalizers(), placementv1alpha1.CopiesFinalizer) {
+			u.SetFinalizers(append(u.GetFinalizers(), placementv1alpha1.CopiesFinalizer))
+		}
+		return true
+	})
+}
