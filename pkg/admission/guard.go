@@ -73,6 +73,9 @@ func guardSyncer(ctx context.Context, r *request) error {
 // physical cluster, and the record of a copy that would go to another physical
 // namespace than the one that the Namespace names: the syncer has not seen yet that the
 // Namespace was made again, and with the old physical namespace its copy would go.
+//
+// What rules a namespace is stamped before the Namespace itself is: if that is deleted in
+// between, the record of a rule is the only way in which the rule can go.
 func guardPlace(ctx context.Context, r *request) error {
 	namespace, err := r.getNamespace(ctx)
 	if err == nil && misplaced(r, namespace) != nil {
@@ -84,16 +87,38 @@ func guardPlace(ctx context.Context, r *request) error {
 	case err != nil:
 		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
 	}
+	if c, ok := r.obj.(*placementv1alpha1.Copy); ok && !placedOn(namespace, r.syncer) {
+		known, err := r.lookup.known(ctx, r, c, "")
+		switch {
+		case err != nil:
+			return apierrors.NewInternalError(fmt.Errorf("looking for the object of a Copy: %w", err))
+		case known:
+			return elsewhere(r, namespace, c)
+		}
+	}
 	return misplaced(r, namespace)
+}
+
+func placedOn(namespace *corev1.Namespace, target string) bool {
+	_, ok := stamp.TargetsOf(namespace.Annotations)[target]
+	return ok
 }
 
 // misplaced says what is wrong, as far as that Namespace knows.
 func misplaced(r *request, namespace *corev1.Namespace) error {
-	if _, ok := stamp.TargetsOf(namespace.Annotations)[r.syncer]; !ok {
+	if !placedOn(namespace, r.syncer) {
 		return admission.NewForbidden(r.Attributes, fmt.Errorf("namespace %s is not placed on %s", r.GetNamespace(), r.syncer))
 	}
-	c, ok := r.obj.(*placementv1alpha1.Copy)
-	if !ok || c.Status.PhysicalNamespace == "" || c.Status.PhysicalNamespace == namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] {
+	if c, ok := r.obj.(*placementv1alpha1.Copy); ok {
+		return elsewhere(r, namespace, c)
+	}
+	return nil
+}
+
+// elsewhere says that a Copy is about another physical namespace than that of its
+// Namespace.
+func elsewhere(r *request, namespace *corev1.Namespace, c *placementv1alpha1.Copy) error {
+	if c.Status.PhysicalNamespace == "" || c.Status.PhysicalNamespace == namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] {
 		return nil
 	}
 	return apierrors.NewConflict(r.groupResource(), r.GetName(), fmt.Errorf("the physical namespace of namespace %s is %q, not %q",

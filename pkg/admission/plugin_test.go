@@ -301,6 +301,41 @@ func TestACopyIsTakenOnlyOfAnObjectThatIsHereForItsSyncer(t *testing.T) {
 	}
 }
 
+// A quota is stamped before its Namespace, which was deleted in between.
+func TestWhatRulesANamespaceThatWasNeverPlacedCanBeAcknowledgedAsRemoved(t *testing.T) {
+	w := placedWorld()
+	delete(w.namespaces[0].Annotations, placementv1alpha1.TargetsAnnotation)
+	quota := func(name, targets string) *metav1.PartialObjectMetadata {
+		q := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}, ObjectMeta: in("shop", name)}
+		q.Namespace, q.UID, q.Annotations[placementv1alpha1.TargetsAnnotation] = "web", "u", targets
+		return q
+	}
+	w.objects = []runtime.Object{quota("here", `{"east":{}}`), quota("elsewhere", `{"west":{}}`)}
+	f := w.start(t)
+	if _, err := f.kube.CoreV1().Namespaces().Create(t.Context(), w.namespaces[0].DeepCopy(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		physical string
+		refused  func(error) bool
+	}{
+		{"here", "", func(err error) bool { return err == nil }},
+		{"here", "guessed", apierrors.IsConflict},
+		{"elsewhere", "", apierrors.IsForbidden},
+		{"unknown", "", apierrors.IsForbidden},
+	} {
+		obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+		obj.Spec = placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{
+			Version: "v1", Resource: "resourcequotas", Kind: "ResourceQuota", Name: c.name, UID: "u",
+		}}
+		obj.Status.State, obj.Status.PhysicalNamespace = placementv1alpha1.CopyRemoved, c.physical
+		if err := f.write(shop(), attributes(admission.Create, "copies.placement.atoll.dev", "Copy", obj, nil, "", east)); !c.refused(err) {
+			t.Errorf("%s in %q: %v", c.name, c.physical, err)
+		}
+	}
+}
+
 // A controller below has adopted the Pod, and the watch cache has not heard of that.
 func TestTheCopyOfAnObjectThatWasAdoptedSinceIsRefused(t *testing.T) {
 	w := placedWorld()
