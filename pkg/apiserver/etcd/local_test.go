@@ -30,7 +30,7 @@ func TestALocalClientAndOneOverTheSocketSeeTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer remote.Close()
+	defer func() { _ = remote.Close() }()
 	for _, way := range []struct {
 		name     string
 		from, to *clientv3.Client
