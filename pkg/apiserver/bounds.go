@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -36,7 +36,7 @@ func withBoundedURI(next http.Handler) http.Handler {
 func withNamedNamespace(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if info, ok := request.RequestInfoFrom(req.Context()); ok && info.Namespace != "" {
-			if wrong := path.IsValidPathSegmentName(info.Namespace); len(wrong) > 0 {
+			if wrong := content.IsPathSegmentName(info.Namespace); len(wrong) > 0 {
 				writeStatus(w, apierrors.NewBadRequest(fmt.Sprintf("Namespace parameter invalid: %q: %s", info.Namespace, wrong[0])).Status())
 				return
 			}

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/connections"
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
 	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
 	"github.com/atoll-dev/atoll/pkg/apiserver/usage"
@@ -39,9 +42,10 @@ func (c Config) authentication(ctx context.Context, g *genericapiserver.Config, 
 		return errors.New("reading the certificate authorities: no certificate found")
 	}
 	g.Authentication.APIAudiences = authenticator.Audiences{auth.Audience}
-	g.Authentication.Authenticator, err = auth.NewAuthenticator(ctx, auth.Config{
+	known, err := auth.NewAuthenticator(ctx, auth.Config{
 		CA: all, TenantsCA: tenants, Lives: lives, Accounts: tokens, Options: c.Auth, ServerID: g.APIServerID,
 	})
+	g.Authentication.Authenticator = recognizing{known, c.Listener}
 	return err
 }
 
@@ -63,4 +67,24 @@ func fairly(g *genericapiserver.Config) error {
 		return fmt.Errorf("making the client of priority and fairness: %w", err)
 	}
 	return fairness.Apply(g, client, concurrencyLimit)
+}
+
+// recognizing notes whose a connection is as soon as somebody is authenticated.
+type recognizing struct {
+	authenticator.Request
+	connections *connections.Listener
+}
+
+// AuthenticateRequest implements authenticator.Request.
+func (r recognizing) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+	response, ok, err := r.Request.AuthenticateRequest(req)
+	if !ok || err != nil || response.User.GetName() == user.Anonymous {
+		return response, ok, err
+	}
+	owner := response.User.GetName()
+	if c, scoped := scope.ClusterFrom(req.Context()); scoped && auth.IsBound(req.Context()) {
+		owner = "of " + c.String() // whoever makes accounts there gets no more by it
+	}
+	r.connections.Authenticated(req.RemoteAddr, owner, slices.Contains(response.User.GetGroups(), user.SystemPrivilegedGroup))
+	return response, ok, err
 }

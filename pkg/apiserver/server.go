@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/aggregation"
 	"github.com/atoll-dev/atoll/pkg/apiserver/audit"
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/connections"
 	"github.com/atoll-dev/atoll/pkg/apiserver/deletion"
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
@@ -39,7 +39,7 @@ import (
 // Config is what a server is made from.
 type Config struct {
 	// Listener accepts connections; CertFile and KeyFile are what it serves.
-	Listener          net.Listener
+	Listener          *connections.Listener
 	CertFile, KeyFile string
 	PKI               *pki.PKI
 	// EtcdServers are the endpoints of etcd, the files how to authenticate there.

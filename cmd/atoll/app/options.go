@@ -21,6 +21,8 @@ type Options struct {
 	DataDir string
 	// Listen is host:port; port 0 takes a free one.
 	Listen string
+	// MaxConnections bounds how many connections are open at a time; 0 chooses.
+	MaxConnections int
 	// ExternalURL is how clients reach the server, if not by Listen.
 	ExternalURL string
 	// EtcdServers are the endpoints of an etcd that is run by somebody else.
@@ -46,6 +48,7 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory for keys, kubeconfig and the embedded etcd.")
 	fs.StringVar(&o.Listen, "listen", o.Listen, "Address to serve at, as host:port; port 0 takes a free one.")
+	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "How many connections of clients are open at a time; 0 means half of the file descriptors that the process may have. Connections on which nobody has authenticated give way first, then those of whoever has the most; admins' never.")
 	fs.StringVar(&o.ExternalURL, "external-url", o.ExternalURL, "URL by which clients reach the server, if it is not https:// and the address of --listen.")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "Endpoints of an etcd to use instead of the embedded one.")
 	fs.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "Certificate authority of --etcd-servers.")
@@ -67,6 +70,9 @@ func (o *Options) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("--listen %q: %w; give host:port, such as 127.0.0.1:6443", o.Listen, err))
+	}
+	if o.MaxConnections < 0 {
+		errs = append(errs, fmt.Errorf("--max-connections %d: give a number of connections, or 0 for half of the file descriptors", o.MaxConnections))
 	}
 	if o.ExternalURL != "" {
 		if u, err := url.Parse(o.ExternalURL); err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {

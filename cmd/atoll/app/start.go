@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver"
+	"github.com/atoll-dev/atoll/pkg/apiserver/connections"
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/etcd"
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
@@ -113,7 +115,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	kinds := workload.Builtin()
 	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard, maps: s.maps}
 	server, err := apiserver.New(ctx, apiserver.Config{
-		Listener: listener, CertFile: certFile, KeyFile: keyFile, PKI: keys,
+		Listener: connections.Bound(listener, cmp.Or(o.MaxConnections, connections.Most())), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
 		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
 		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
