@@ -89,6 +89,9 @@ func (f *filter) find(at *field.Path, verdict Verdict, why string) {
 // structure filters the fields of a struct.
 func (f *filter) structure(s *structure, value map[string]any, at *field.Path) {
 	for _, name := range slices.Sorted(maps.Keys(value)) {
+		if _, there := value[name]; !there {
+			continue // another field took it off
+		}
 		if s.typed && (name == "apiVersion" || name == "kind") {
 			continue
 		}

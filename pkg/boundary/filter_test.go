@@ -72,6 +72,8 @@ func TestWhatAnAttackerSendsDoesNotGoDown(t *testing.T) {
 		"volumes by a selector": {object("PersistentVolumeClaim", "v1", "spec: {selector: {}}"), "spec.selector", Refused, Permits{StaticVolumes: true}},
 		"an address of somebody": {object("Service", "v1", "spec: {externalIPs: [192.0.2.1]}"), "spec.externalIPs", Refused,
 			Permits{ExternalIPs: []string{"192.0.2.1"}}},
+		"a class of load balancers": {object("Service", "v1", "spec: {type: LoadBalancer, loadBalancerClass: example.com/theirs}"), "spec.loadBalancerClass", Mapped,
+			Permits{LoadBalancerClasses: []string{"example.com/theirs"}}},
 		"an address at the load balancer": {object("Service", "v1", "spec: {loadBalancerIP: 192.0.2.1}"), "spec.loadBalancerIP", Refused,
 			Permits{LoadBalancerIPs: []string{"192.0.2.1"}}},
 		"a label that a mesh believes": {object("Namespace", "v1", "metadata: {labels: {istio-injection: enabled}}"), "metadata.labels[istio-injection]", Stripped,
@@ -165,6 +167,24 @@ func TestARefusalIsAmongTheFindings(t *testing.T) {
 	refusals := Refusals(findings)
 	if len(refusals) != 1 || !strings.HasPrefix(refusals[0].String(), "spec.template.spec.nodeSelector[pool]: ") {
 		t.Errorf("%v", refusals)
+	}
+}
+
+func TestAServiceWithAClassOfLoadBalancersThatIsNotPermittedGetsNone(t *testing.T) {
+	const text = "spec: {type: LoadBalancer, loadBalancerClass: example.com/theirs, allocateLoadBalancerNodePorts: true, loadBalancerSourceRanges: [192.0.2.0/24], " +
+		"externalTrafficPolicy: Local, ports: [{port: 80}]}"
+	for name, c := range map[string]struct {
+		permits Permits
+		want    string
+	}{
+		"not permitted": {Permits{}, "spec: {type: NodePort, externalTrafficPolicy: Local, ports: [{port: 80}]}"},
+		"permitted":     {Permits{LoadBalancerClasses: []string{"example.com/theirs"}}, text},
+	} {
+		obj := parseObject(t, object("Service", "v1", text))
+		Filter(kindOf(obj), obj.Object, Passage{Permits: c.permits, Tenant: "t"})
+		if diff := cmp.Diff(parseObject(t, object("Service", "v1", c.want)).Object, obj.Object); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
 	}
 }
 

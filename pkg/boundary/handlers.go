@@ -43,7 +43,7 @@ func init() {
 		"batch/v1 JobSpec.selector":                         manualSelector,
 		"core/v1 ServiceSpec.externalIPs":                   unless(func(f *filter, v any) bool { return allNamed(f.Permits.ExternalIPs, v) }),
 		"core/v1 ServiceSpec.loadBalancerIP":                unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerIPs, v) }),
-		"core/v1 ServiceSpec.loadBalancerClass":             unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerClasses, v) }),
+		"core/v1 ServiceSpec.loadBalancerClass":             loadBalancerClass,
 		"core/v1 ServiceSpec.externalName":                  unless(func(_ *filter, v any) bool { return !inCluster(str(v)) }),
 		"networking/v1 IngressSpec.ingressClassName":        unless(func(f *filter, v any) bool { return f.ingressClass(str(v)) }),
 	}
@@ -79,6 +79,23 @@ func nodePort(f *filter, _ member, value any, _ map[string]any, at *field.Path) 
 	}
 	if f.Asked {
 		f.find(at, Stripped, "the physical cluster chooses the port of its nodes itself")
+	}
+	return nil, false
+}
+
+// loadBalancerClass takes the load balancer away from a Service that names a class that
+// is not permitted: without the class it would be one of another kind. What is left of
+// it, as long as nobody makes the balancer, is a Service with ports on nodes.
+func loadBalancerClass(f *filter, m member, value any, parent map[string]any, at *field.Path) (any, bool) {
+	if named(f.Permits.LoadBalancerClasses, value) {
+		return value, true
+	}
+	f.find(at, m.verdict, m.why)
+	if parent["type"] == "LoadBalancer" {
+		parent["type"] = "NodePort"
+		for _, name := range []string{"allocateLoadBalancerNodePorts", "loadBalancerSourceRanges"} {
+			delete(parent, name) // refused for any other type
+		}
 	}
 	return nil, false
 }
