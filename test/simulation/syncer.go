@@ -29,7 +29,8 @@ func (p *physical) startSyncer() {
 	s := &syncerProcess{name: fmt.Sprintf("%s.%d", p.name, p.started), physical: p, done: make(chan struct{})}
 	s.up = newLine(w, s.name+" up", syncerOf(p.name), w.frontFor(p.started))
 	s.up.target, s.up.syncer = p.name, s
-	s.down = newLine(w, s.name+" down", syncerOf(p.name), func() *front { return p.behind })
+	behind := p.behind // what it sends goes there, though others get other credentials later
+	s.down = newLine(w, s.name+" down", syncerOf(p.name), func() *front { return behind })
 	s.down.syncer = s
 	s.up.cut, s.down.cut = p.upCut, p.downCut
 	a, err := agent.New(agent.Config{
