@@ -117,7 +117,6 @@ func TestWhatNobodyPermits(t *testing.T) {
 			"spec.template.spec.volumes[0].projected.sources[0].serviceAccountToken"},
 		"a device":                       {podOf("resourceClaims: [{name: gpu}]"), "spec.template.spec.resourceClaims"},
 		"a Service of the physical one":  {object("Service", "v1", "spec: {externalName: kubernetes.default.svc}"), "spec.externalName"},
-		"a Service by its search path":   {object("Service", "v1", "spec: {externalName: kubernetes.default}"), "spec.externalName"},
 		"an object of another namespace": {object("PersistentVolumeClaim", "v1", "spec: {dataSourceRef: {kind: X, name: y, namespace: theirs}}"), "spec.dataSourceRef.namespace"},
 		"a field that came later":        {podOf("newField: {x: y}"), "spec.template.spec.newField"},
 		"a node for pods of a template":  {podOf("nodeName: node-1"), "spec.template.spec.nodeName"},
@@ -184,6 +183,25 @@ func TestAServiceWithAClassOfLoadBalancersThatIsNotPermittedGetsNone(t *testing.
 		Filter(kindOf(obj), obj.Object, Passage{Permits: c.permits, Tenant: "t"})
 		if diff := cmp.Diff(parseObject(t, object("Service", "v1", c.want)).Object, obj.Object); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestNoExternalNameIsCompletedToThatOfAService(t *testing.T) {
+	for name, want := range map[string]string{
+		"example.com": "example.com.", "kubernetes.default": "kubernetes.default.", "kubernetes": "kubernetes.", "example.com.": "example.com.",
+		"db.example.com": "db.example.com", "example": "example.",
+	} {
+		obj := parseObject(t, object("Service", "v1", "spec: {type: ExternalName, externalName: "+name+"}"))
+		findings := Filter(kindOf(obj), obj.Object, Passage{})
+		if got, _, _ := unstructured.NestedString(obj.Object, "spec", "externalName"); got != want || len(findings) > 0 {
+			t.Errorf("%s goes down as %q, not %q: %v", name, got, want, findings)
+		}
+	}
+	for _, name := range []string{"kubernetes.default.svc", "kubernetes.default.svc.example.org", "a.b.pod.", "x.CLUSTER.LOCAL"} {
+		obj := parseObject(t, object("Service", "v1", "spec: {type: ExternalName, externalName: "+name+"}"))
+		if findings := Filter(kindOf(obj), obj.Object, Passage{}); len(Refusals(findings)) != 1 {
+			t.Errorf("%s: %v", name, findings)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func init() {
 		"core/v1 ServiceSpec.externalIPs":                   unless(func(f *filter, v any) bool { return allNamed(f.Permits.ExternalIPs, v) }),
 		"core/v1 ServiceSpec.loadBalancerIP":                unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerIPs, v) }),
 		"core/v1 ServiceSpec.loadBalancerClass":             loadBalancerClass,
-		"core/v1 ServiceSpec.externalName":                  unless(func(_ *filter, v any) bool { return !inCluster(str(v)) }),
+		"core/v1 ServiceSpec.externalName":                  externalName,
 		"networking/v1 IngressSpec.ingressClassName":        unless(func(f *filter, v any) bool { return f.ingressClass(str(v)) }),
 	}
 	for _, name := range VolumeTypes() {
@@ -134,6 +134,21 @@ func number(value any) int64 {
 	return 0
 }
 
+// externalName makes a name absolute that a search path could complete to the one of a
+// Service. What a Service stands for is absolute anyway by DNS; there are proxies that
+// look it up by themselves, and complete it.
+func externalName(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	name := str(value)
+	switch {
+	case inCluster(name):
+		f.find(at, m.verdict, m.why)
+		return nil, false
+	case strings.Count(name, ".") < 2 && name != "" && !strings.HasSuffix(name, "."):
+		return name + ".", true
+	}
+	return value, true
+}
+
 // inCluster says that a DNS name is one of a Service or Pod, under whatever domain
 // the physical cluster has for them: <name>.<namespace>.svc and what follows.
 func inCluster(name string) bool {
@@ -143,6 +158,5 @@ func inCluster(name string) bool {
 			return true
 		}
 	}
-	// One or two labels are completed by the search path of who asks.
-	return len(parts) <= 2 || strings.HasSuffix(strings.Join(parts, "."), ".cluster.local")
+	return strings.HasSuffix(strings.Join(parts, "."), ".cluster.local")
 }

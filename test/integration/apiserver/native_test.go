@@ -136,6 +136,12 @@ func TestServicesGetAddressesOfTheirOwnLogicalCluster(t *testing.T) {
 
 func TestPrivilegedPodsAreLeftToThePhysicalCluster(t *testing.T) {
 	s := shared(t)
+	root := scope.WithCluster(t.Context(), scope.Root)
+	permissive := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "permissive"}}
+	permissive.Spec.Tenancy.PodSecurity = fleetv1alpha1.PodSecurityPrivileged
+	if _, err := s.Atoll.FleetV1alpha1().PhysicalClusters().Create(root, permissive, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	ctx := s.NewCluster(t, "privileged")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "agent", Image: "agent", SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}}}
