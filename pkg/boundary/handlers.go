@@ -135,7 +135,7 @@ func number(value any) int64 {
 }
 
 // externalName makes a name absolute that a search path could complete to the one of a
-// Service. What a Service stands for is absolute anyway by DNS; there are proxies that
+// Service. By DNS the other name of a Service is absolute anyway; there are proxies that
 // look it up by themselves, and complete it.
 func externalName(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
 	name := str(value)
