@@ -12,7 +12,7 @@ import (
 )
 
 // buildsPart compares what a placed Deployment costs this build and a previous one:
-// each has a physical cluster of its own, and they take turns.
+// each has a physical cluster of its own, and they alternate.
 func buildsPart(ctx context.Context, l *lab, o options) error {
 	if o.previous == "" {
 		return errors.New("-previous: name the directory of the binaries of a previous build")

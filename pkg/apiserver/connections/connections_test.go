@@ -1,11 +1,14 @@
 package connections
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 func TestWhoGivesWay(t *testing.T) {
@@ -131,8 +134,8 @@ func TestConnectionsThatEndMakeRoom(t *testing.T) {
 		c := dial(t, l)
 		say(t, c, "root")
 		_ = c.Close()
-		for deadline := time.Now().Add(10 * time.Second); l.count() > 0 && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
+		if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return l.count() == 0, nil }); err != nil {
+			t.Fatalf("%d connections are open after the end of the only one", l.count())
 		}
 	}
 	say(t, dial(t, l), "root")
