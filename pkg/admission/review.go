@@ -43,6 +43,9 @@ func (p *placing) review(ctx context.Context, r *request) error {
 	if spec.Policy != nil {
 		errs = placement.ValidateRules(spec.Policy, path.Child("policy"))
 	}
+	if spec.Replaces != nil {
+		errs = append(errs, validateName(spec.Replaces, path.Child("replaces"))...)
+	}
 	if len(spec.Without) > maxWithout {
 		errs = append(errs, field.TooMany(path.Child("without"), len(spec.Without), maxWithout))
 	}
@@ -108,9 +111,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 			return status, fmt.Errorf("looking for what waits: %w", err)
 		}
 	}
-	if spec.Policy != nil {
-		snapshot.Policies = append(snapshot.Policies, supposed(spec.Policy))
-	}
+	snapshot.Policies = supposed(snapshot.Policies, spec)
 	snapshot.PhysicalClusters = slices.DeleteFunc(snapshot.PhysicalClusters, func(c placement.PhysicalCluster) bool {
 		return slices.Contains(spec.Without, c.Name)
 	})
@@ -123,9 +124,29 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 	return status, nil
 }
 
-// supposed is a policy of the namespace that a review adds.
-func supposed(rules *placementv1alpha1.PolicyRules) placement.Policy {
-	p := &placementv1alpha1.PlacementPolicy{Spec: *rules}
-	p.Name = "spec.policy"
-	return placement.InNamespace(p)
+// supposed are the policies as a review has them.
+func supposed(policies []placement.Policy, spec *placementv1alpha1.PlacementReviewSpec) []placement.Policy {
+	name := placementv1alpha1.PolicyName{Level: placementv1alpha1.PolicyNamespace, Name: "spec.policy"}
+	if spec.Replaces != nil {
+		name = *spec.Replaces
+		policies = slices.DeleteFunc(policies, func(p placement.Policy) bool { return p.Level == name.Level && p.Name == name.Name })
+	}
+	if spec.Policy == nil {
+		return policies
+	}
+	return append(policies, placement.Policy{
+		PolicyReference: placementv1alpha1.PolicyReference{Level: name.Level, Name: name.Name}, Rules: spec.Policy,
+	})
+}
+
+func validateName(n *placementv1alpha1.PolicyName, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	levels := []placementv1alpha1.PolicyLevel{placementv1alpha1.PolicyGlobal, placementv1alpha1.PolicyLogicalCluster, placementv1alpha1.PolicyNamespace}
+	if !slices.Contains(levels, n.Level) {
+		errs = append(errs, field.NotSupported(path.Child("level"), n.Level, levels))
+	}
+	if n.Name == "" {
+		errs = append(errs, field.Required(path.Child("name"), "which policy it is"))
+	}
+	return errs
 }

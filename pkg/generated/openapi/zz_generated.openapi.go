@@ -57,6 +57,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.PlacementReviewStatus{}.OpenAPIModelName():      schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref),
 		placementv1alpha1.PlacementSpec{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref),
 		placementv1alpha1.PlacementStatus{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref),
+		placementv1alpha1.PolicyName{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_PolicyName(ref),
 		placementv1alpha1.PolicyReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PolicyReference(ref),
 		placementv1alpha1.PolicyRules{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_PolicyRules(ref),
 		placementv1alpha1.PolicySpec{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_PolicySpec(ref),
@@ -1996,6 +1997,12 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref common.Reference
 							Ref:         ref(placementv1alpha1.PolicyRules{}.OpenAPIModelName()),
 						},
 					},
+					"replaces": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replaces names the policy in whose place policy would be, which has its level and name then. Without policy, it would not be there any more. It need not exist.",
+							Ref:         ref(placementv1alpha1.PolicyName{}.OpenAPIModelName()),
+						},
+					},
 					"without": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -2026,7 +2033,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.PolicyRules{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+			placementv1alpha1.PolicyName{}.OpenAPIModelName(), placementv1alpha1.PolicyRules{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -2221,6 +2228,35 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 		},
 		Dependencies: []string{
 			placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PolicyName(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PolicyName names a policy.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"level": {
+						SchemaProps: spec.SchemaProps{
+							Description: "level is Global, LogicalCluster or Namespace.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+				},
+				Required: []string{"level", "name"},
+			},
+		},
 	}
 }
 

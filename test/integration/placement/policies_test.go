@@ -239,17 +239,28 @@ func testReview(t *testing.T) {
 		t.Fatalf("the object is on %q", got)
 	}
 	us := &placementv1alpha1.PolicyRules{Preferences: only("region", "us")}
+	terms := &placementv1alpha1.PolicyRules{Terms: only("region", "us")}
+	reviewPolicy := &placementv1alpha1.PolicyName{Level: placementv1alpha1.PolicyGlobal, Name: "review"}
+	other := &placementv1alpha1.PolicyName{Level: placementv1alpha1.PolicyLogicalCluster, Name: "review"}
 	for _, c := range []struct {
 		name, want string
 		spec       placementv1alpha1.PlacementReviewSpec
 	}{
 		{"what is there stays", "east", placementv1alpha1.PlacementReviewSpec{Policy: us}},
 		{"anew, with another policy", "west", placementv1alpha1.PlacementReviewSpec{Policy: us, Anew: true}},
+		{"a policy of root that permits less", "west", placementv1alpha1.PlacementReviewSpec{Policy: terms, Replaces: reviewPolicy}},
+		{"anew, in place of one of root", "west", placementv1alpha1.PlacementReviewSpec{Policy: us, Replaces: reviewPolicy, Anew: true}},
 		{"without the physical cluster", "west", placementv1alpha1.PlacementReviewSpec{Without: []string{"east"}}},
 	} {
 		if got := ask(c.spec); where(got) != c.want || strings.Join(got.Decided, ",") != "east" {
 			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
 		}
+	}
+	if got := ask(placementv1alpha1.PlacementReviewSpec{Replaces: reviewPolicy}); len(got.Policies) != 0 {
+		t.Errorf("without the only policy: %+v", got)
+	}
+	if got := ask(placementv1alpha1.PlacementReviewSpec{Policy: us, Replaces: other}); len(got.Policies) != 2 || got.Policies[0].Level != placementv1alpha1.PolicyLogicalCluster {
+		t.Errorf("with one of the logical cluster: %+v", got)
 	}
 	if got := targetsOf(create(t, ctx, "web", deployment("b"))); got != "east" {
 		t.Errorf("a review changed the decision to %q", got)
@@ -258,6 +269,8 @@ func testReview(t *testing.T) {
 		"spec.object":         {Object: &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`)}},
 		"spec.policy.count":   {Policy: &placementv1alpha1.PolicyRules{Count: new(int32(0))}},
 		"spec.without":        {Without: make([]string, 65)},
+		"spec.replaces.level": {Replaces: &placementv1alpha1.PolicyName{Level: "Local", Name: "n"}},
+		"spec.replaces.name":  {Replaces: &placementv1alpha1.PolicyName{Level: placementv1alpha1.PolicyNamespace}},
 		"spec.policy.spread.": {Policy: &placementv1alpha1.PolicyRules{Spread: &placementv1alpha1.TopologySpread{}}},
 	} {
 		_, err := shared.Atoll.PlacementV1alpha1().PlacementReviews("web").Create(ctx, &placementv1alpha1.PlacementReview{Spec: spec}, metav1.CreateOptions{})

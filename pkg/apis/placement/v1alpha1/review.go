@@ -31,6 +31,10 @@ type PlacementReviewSpec struct {
 	// policy is one that the namespace would have beside those that it has.
 	// +optional
 	Policy *PolicyRules `json:"policy,omitempty"`
+	// replaces names the policy in whose place policy would be, which has its level and
+	// name then. Without policy, it would not be there any more. It need not exist.
+	// +optional
+	Replaces *PolicyName `json:"replaces,omitempty"`
 	// without are physical clusters that would not be there any more.
 	// +optional
 	// +listType=atomic
@@ -39,6 +43,13 @@ type PlacementReviewSpec struct {
 	// nothing.
 	// +optional
 	Anew bool `json:"anew,omitempty"`
+}
+
+// PolicyName names a policy.
+type PolicyName struct {
+	// level is Global, LogicalCluster or Namespace.
+	Level PolicyLevel `json:"level"`
+	Name  string      `json:"name"`
 }
 
 // PlacementReviewStatus is the answer.

@@ -101,6 +101,11 @@ func (in PlacementStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PolicyName) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PolicyName"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PolicyReference) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.PolicyReference"
 }
