@@ -10,10 +10,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -92,76 +89,19 @@ func root(t testing.TB) context.Context { return scope.WithCluster(t.Context(), 
 // taints stays out of the way of other tests.
 func register(t testing.TB, name string, labels map[string]string, taints ...corev1.Taint) {
 	t.Helper()
-	client := shared.Atoll.FleetV1alpha1().PhysicalClusters()
-	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-	pc.Spec.Taints = taints
-	if _, err := client.Create(root(t), pc, metav1.CreateOptions{}); err != nil {
-		t.Fatalf("registering %s: %v", name, err)
-	}
-	report(t, name, ready)
-}
-
-// ready is the status of one that is empty.
-func ready(s *fleetv1alpha1.PhysicalClusterStatus) {
-	s.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: fleetv1alpha1.ReasonHeartbeat, LastTransitionTime: metav1.Now()}}
-	s.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("100Gi")}
+	shared.Register(t, name, labels, taints...)
 }
 
 // report changes the status of a physical cluster.
 func report(t testing.TB, name string, change func(*fleetv1alpha1.PhysicalClusterStatus)) {
 	t.Helper()
-	client := shared.Atoll.FleetV1alpha1().PhysicalClusters()
-	server.Eventually(t, waitTimeout, "reporting the status of "+name, func() error {
-		pc, err := client.Get(root(t), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		change(&pc.Status)
-		_, err = client.UpdateStatus(root(t), pc, metav1.UpdateOptions{})
-		return err
-	})
-}
-
-// renew renews the Lease of a physical cluster.
-func renew(ctx context.Context, name string) error {
-	leases := shared.Kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace)
-	now := metav1.NowMicro()
-	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}, metav1.CreateOptions{})
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	lease.Spec.RenewTime = &now
-	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
-	return err
+	shared.Report(t, name, change)
 }
 
 // beat renews Leases until the test ends.
 func beat(t *testing.T, names ...string) {
 	t.Helper()
-	for _, name := range names {
-		server.Eventually(t, waitTimeout, "the first heartbeat of "+name, func() error { return renew(root(t), name) })
-	}
-	ctx, cancel := context.WithCancel(root(t))
-	var running sync.WaitGroup
-	running.Go(func() {
-		ticker := time.NewTicker(5 * time.Second)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				for _, name := range names {
-					_ = renew(ctx, name)
-				}
-			}
-		}
-	})
-	t.Cleanup(func() { cancel(); running.Wait() })
+	shared.Beat(t, names...)
 }
 
 // newCluster makes a logical cluster that policies can select by its name.

@@ -155,7 +155,7 @@ func testSyncer(t *testing.T) {
 	forbidden(t, "a pod without the UID below", err, placementv1alpha1.UIDAnnotation)
 
 	atRoot := scope.WithTarget(root(t), "east")
-	if err := renew(root(t), "west"); err != nil {
+	if err := shared.Renew(root(t), "west"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = kube.CoordinationV1().Leases("atoll-system").Patch(atRoot, "west", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})

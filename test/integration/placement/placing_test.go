@@ -206,7 +206,7 @@ func registerBounded(t *testing.T, name, cpu string) {
 	if _, err := shared.Atoll.FleetV1alpha1().PhysicalClusters().Create(root(t), pc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	report(t, name, ready)
+	report(t, name, server.Ready)
 }
 
 // The system itself cannot lose a stamp: admission gives what the decision wants in
