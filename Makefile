@@ -9,7 +9,7 @@ help: ## show this list
 
 # Run
 .PHONY: build
-build: ## build bin/atoll, bin/atoll-syncer, bin/localcluster and bin/kubectl
+build: ## build bin/atoll, bin/atoll-syncer, bin/kubectl-atoll, bin/localcluster and bin/kubectl
 	@hack/build.sh
 
 .PHONY: quickstart

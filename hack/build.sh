@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 need_go
 mkdir -p bin
 log=$(mktemp); trap 'rm -f "$log"' EXIT
-binaries=("$@"); [ $# -gt 0 ] || binaries=(atoll atoll-syncer localcluster kubectl)
+binaries=("$@"); [ $# -gt 0 ] || binaries=(atoll atoll-syncer kubectl-atoll localcluster kubectl)
 
 # What a binary says of its version is that of the Kubernetes it is made of.
 version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod)
@@ -57,6 +57,10 @@ say "Building (the first build compiles Kubernetes, which takes minutes):"
 for binary in "${binaries[@]}"; do
   case $binary in
     atoll | atoll-syncer) build "$binary" . "./cmd/$binary" ;;
+    kubectl-atoll)
+      build "$binary" . "./cmd/$binary"
+      ln -sf "$binary" bin/kubectl_complete-atoll # by this name kubectl looks for completion
+      ;;
     localcluster) build localcluster test/localcluster . ;;
     kubectl | kubectl-convert) build "$binary" test/localcluster "k8s.io/kubernetes/cmd/$binary" ;;
     e2e.test) build e2e.test test/conformance/e2e k8s.io/kubernetes/test/e2e test ;;

@@ -93,17 +93,9 @@ func load(path string) (*rest.Config, error) {
 // unscoped takes the scope that kubeconfigs of the server carry off the host:
 // the agent adds that of each request.
 func unscoped(c *rest.Config) (*rest.Config, error) {
-	host, _, err := rest.DefaultServerUrlFor(c)
+	c, _, _, err := scope.UnscopedConfig(c)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the Atoll server: %w", err)
-	}
-	_, rest, ok, err := scope.Cut(host.Path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the address of the Atoll server: %w", err)
-	}
-	if ok {
-		host.Path = rest
-		c.Host = host.String()
 	}
 	return c, nil
 }

@@ -53,3 +53,21 @@ func PinnedConfig(config *rest.Config, s Scope) *rest.Config {
 	c.Host = strings.TrimSuffix(c.Host, "/") + s.Path()
 	return c
 }
+
+// UnscopedConfig returns a copy of config without the scope that the host of a
+// kubeconfig carries, and that scope; ok is false if it carries none. An error says
+// what is wrong with the host.
+func UnscopedConfig(config *rest.Config) (c *rest.Config, s Scope, ok bool, err error) {
+	host, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, s, false, err
+	}
+	s, path, ok, err := Cut(host.Path)
+	if err != nil || !ok {
+		return config, s, false, err
+	}
+	host.Path = path
+	c = rest.CopyConfig(config)
+	c.Host = host.String()
+	return c, s, true, nil
+}

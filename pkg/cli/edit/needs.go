@@ -1,0 +1,62 @@
+package edit
+
+import (
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+var (
+	reading = []string{"get", "list", "watch"}
+	writing = []string{"get", "list", "watch", "create", "patch", "delete"}
+)
+
+// Needs is what a syncer does on a physical cluster: it writes the kinds that are copied
+// or mirrored, and the conditions of pods, and reads what it reports.
+func Needs(kinds workload.Catalog) []rbacv1.PolicyRule {
+	groups := map[string][]string{}
+	var order []string
+	for _, kind := range kinds.All() {
+		if _, ok := groups[kind.Group]; !ok {
+			order = append(order, kind.Group)
+		}
+		groups[kind.Group] = append(groups[kind.Group], kind.Resource)
+	}
+	var rules []rbacv1.PolicyRule
+	for _, group := range order {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: groups[group], Verbs: writing})
+	}
+	return append(rules,
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "events"}, Verbs: reading},
+		rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: reading},
+		rbacv1.PolicyRule{APIGroups: []string{"node.k8s.io"}, Resources: []string{"runtimeclasses"}, Verbs: reading},
+	)
+}
+
+// Questions are the rules as questions, whether somebody may do each of that everywhere.
+func Questions(rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
+	var out []authorizationv1.ResourceAttributes
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					out = append(out, Question(verb, group, resource))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Question is whether somebody may do something everywhere.
+func Question(verb, group, resource string) authorizationv1.ResourceAttributes {
+	q := authorizationv1.ResourceAttributes{Verb: verb, Group: group, Version: "*", Resource: resource}
+	if i := slices.Index([]byte(resource), '/'); i >= 0 {
+		q.Resource, q.Subresource = resource[:i], resource[i+1:]
+	}
+	return q
+}

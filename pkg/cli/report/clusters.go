@@ -1,0 +1,95 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+)
+
+// Usage counts what names a physical cluster.
+type Usage struct{ Placements, Copies int }
+
+// Usages are those of all physical clusters by name; nil if they could not be read.
+type Usages map[string]Usage
+
+func (u Usages) cells(name string) (placements, copies string) {
+	if u == nil {
+		return unknown, unknown
+	}
+	return strconv.Itoa(u[name].Placements), strconv.Itoa(u[name].Copies)
+}
+
+// PhysicalClusters is a row for each physical cluster.
+func PhysicalClusters(list []fleetv1alpha1.PhysicalCluster, usages Usages, now time.Time) *metav1.Table {
+	t := newTable("Name", "Status", "Taints", "Placements", "Copies", "CPU", "Memory", "Age", "+Version", "+Nodes", "+Connection", "+Labels", "+Message")
+	for i := range list {
+		c := &list[i]
+		placements, copies := usages.cells(c.Name)
+		_, message, _ := notTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady)
+		add(t, c.Name, status(c), taints(c.Spec.Taints), placements, copies,
+			share(c.Status, corev1.ResourceCPU), share(c.Status, corev1.ResourceMemory), age(c.CreationTimestamp, now),
+			orUnknown(c.Status.Version), strconv.Itoa(int(c.Status.Nodes)), string(c.Spec.Connection.Type), labels(c.Labels), orNone(message))
+	}
+	return t
+}
+
+// status is in the words of kubectl get nodes, with the reason if it is not Ready.
+func status(c *fleetv1alpha1.PhysicalCluster) string {
+	words := []string{"Unknown"}
+	if ready := apimeta.FindStatusCondition(c.Status.Conditions, fleetv1alpha1.ConditionReady); ready != nil {
+		switch ready.Status {
+		case metav1.ConditionTrue:
+			words = []string{"Ready"}
+		case metav1.ConditionFalse:
+			words = []string{"NotReady", ready.Reason}
+		default:
+			words = []string{"Unknown", ready.Reason}
+		}
+	}
+	if c.Spec.Unschedulable {
+		words = append(words, "SchedulingDisabled")
+	}
+	if c.DeletionTimestamp != nil {
+		words = append(words, "Terminating")
+	}
+	return strings.Join(words, ",")
+}
+
+func taints(list []corev1.Taint) string {
+	var out []string
+	for i := range list {
+		out = append(out, list[i].ToString())
+	}
+	return names(out)
+}
+
+func labels(all map[string]string) string {
+	return orNone(metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: all}))
+}
+
+// share is what is requested of what there is, as far as it is reported.
+func share(s fleetv1alpha1.PhysicalClusterStatus, name corev1.ResourceName) string {
+	there, ok := s.Allocatable[name]
+	if !ok {
+		return unknown
+	}
+	requested, ok := s.Requested[name]
+	if !ok {
+		return fmt.Sprintf("%s/%s", unknown, there.String())
+	}
+	return fmt.Sprintf("%s/%s", requested.String(), there.String())
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return unknown
+	}
+	return s
+}

@@ -1,0 +1,239 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// rows are those of a table, cells separated by "|".
+func rows(t *testing.T, table *metav1.Table) []string {
+	t.Helper()
+	var out []string
+	for _, row := range table.Rows {
+		if len(row.Cells) != len(table.ColumnDefinitions) {
+			t.Fatalf("%d cells in %d columns: %v", len(row.Cells), len(table.ColumnDefinitions), row.Cells)
+		}
+		var cells []string
+		for _, cell := range row.Cells {
+			cells = append(cells, fmt.Sprint(cell))
+		}
+		out = append(out, strings.Join(cells, "|"))
+	}
+	return out
+}
+
+func wantRows(t *testing.T, table *metav1.Table, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, rows(t, table)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAPhysicalClusterIsShownWithWhatIsKnownOfIt(t *testing.T) {
+	deleted := metav1.NewTime(noon)
+	made := func(name string, change func(*fleetv1alpha1.PhysicalCluster)) fleetv1alpha1.PhysicalCluster {
+		c := fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))}}
+		c.Spec.Connection.Type = fleetv1alpha1.ConnectionPush
+		if change != nil {
+			change(&c)
+		}
+		return c
+	}
+	ready := func(c *fleetv1alpha1.PhysicalCluster, status metav1.ConditionStatus, reason, message string) {
+		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}}
+	}
+	list := []fleetv1alpha1.PhysicalCluster{
+		made("east", func(c *fleetv1alpha1.PhysicalCluster) {
+			ready(c, metav1.ConditionTrue, "Heartbeat", "well")
+			c.Labels = map[string]string{"region": "eu"}
+			c.Status.Version, c.Status.Nodes = "v1.37.1", 5
+			c.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20"), corev1.ResourceMemory: resource.MustParse("8Gi")}
+			c.Status.Requested = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}
+		}),
+		made("new", nil),
+		made("silent", func(c *fleetv1alpha1.PhysicalCluster) {
+			ready(c, metav1.ConditionUnknown, "HeartbeatLost", "silent since 11:59")
+			c.Spec.Unschedulable = true
+			c.Spec.Taints = []corev1.Taint{{Key: "gpu", Value: "a", Effect: "NoSchedule"}, {Key: "old", Effect: "NoExecute"}}
+		}),
+		made("wrong", func(c *fleetv1alpha1.PhysicalCluster) {
+			ready(c, metav1.ConditionFalse, "Unreachable", "no route")
+			c.DeletionTimestamp = &deleted
+		}),
+	}
+	wantRows(t, PhysicalClusters(list, Usages{"east": {Placements: 2, Copies: 9}}, noon),
+		"east|Ready|<none>|2|9|1500m/20|<unknown>/8Gi|60m|v1.37.1|5|Push|region=eu|<none>",
+		"new|Unknown|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|<none>",
+		"silent|Unknown,HeartbeatLost,SchedulingDisabled|gpu=a:NoSchedule,old:NoExecute|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|silent since 11:59",
+		"wrong|NotReady,Unreachable,Terminating|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|no route")
+	if got := rows(t, PhysicalClusters(list[:1], nil, noon))[0]; !strings.HasPrefix(got, "east|Ready|<none>|<unknown>|<unknown>|") {
+		t.Errorf("what could not be counted is shown as %s", got)
+	}
+}
+
+func TestALogicalClusterIsShownWithItsOwners(t *testing.T) {
+	shop := tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", CreationTimestamp: metav1.NewTime(noon.Add(-time.Minute))}}
+	shop.Spec.Owners = []rbacv1.Subject{{Kind: "User", Name: "alice"}, {Kind: "Group", Name: "ops"}}
+	shop.Status.Phase, shop.Status.URL = tenancyv1alpha1.LogicalClusterReady, "https://h/clusters/shop"
+	going := tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "going", DeletionTimestamp: &metav1.Time{Time: noon}}}
+	wantRows(t, LogicalClusters([]tenancyv1alpha1.LogicalCluster{shop, going}, noon),
+		"shop|Ready|User:alice,Group:ops|60s|https://h/clusters/shop|<none>",
+		"going|Terminating|<none>|<unknown>|<unknown>|<none>")
+}
+
+func copyOf(resource, name, target string, state placementv1alpha1.CopyState, reason string) placementv1alpha1.Copy {
+	c := placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Namespace: "web"}}
+	c.Spec.Object.Resource, c.Spec.Object.Name, c.Spec.Object.UID = resource, name, "uid-of-x"
+	if resource == "deployments" {
+		c.Spec.Object.Group = "apps"
+	}
+	c.Spec.PhysicalCluster = target
+	c.Status.State, c.Status.Reason = state, reason
+	return c
+}
+
+func TestANamespaceIsWhereItsPlacementAndCopiesSay(t *testing.T) {
+	p := &placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "namespace"}}
+	p.Spec.Decision = &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}, {Name: "west"}}}
+	p.Status.Targets = []placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: "Active"}, {PhysicalCluster: "north", Phase: "Removing", Reason: "Moved"}}
+	waiting := &placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "namespace"}}
+	waiting.Status.Conditions = []metav1.Condition{{Type: "Scheduled", Status: "False", Reason: "NoPhysicalClusterFits", Message: "east: full"}}
+	w := NewWhere()
+	w.AddPlacement(p)
+	w.AddPlacement(waiting)
+	w.AddCopies([]placementv1alpha1.Copy{
+		copyOf("services", "web", "west", "Synced", ""), copyOf("deployments", "web", "west", "", ""), copyOf("deployments", "web", "east", "Failed", "NotOurs"),
+	})
+	wantRows(t, w.Table(),
+		"web|placement/namespace|east|Active|<none>|<none>|<none>",
+		"web|placement/namespace|north|Removing|Moved|<none>|<none>",
+		"web|placement/namespace|west|Decided|<none>|<none>|<none>",
+		"db|placement/namespace|<none>|Pending|NoPhysicalClusterFits|<none>|east: full",
+		"web|deployments.apps/web|east|Failed|NotOurs|<none>|<none>",
+		"web|deployments.apps/web|west|<unknown>|<none>|<none>|<none>",
+		"web|services/web|west|Synced|<none>|<none>|<none>")
+}
+
+func TestAnObjectIsWhereItsTargetsSay(t *testing.T) {
+	object := func(targets string) Object {
+		return Object{Type: "deployments.apps", Namespace: "web", Name: "web", UID: "uid-of-x", Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: targets}}
+	}
+	copies := []placementv1alpha1.Copy{copyOf("deployments", "web", "east", "Synced", ""), copyOf("deployments", "web", "gone", "Removing", "Waits")}
+	other := copyOf("deployments", "other", "west", "Synced", "")
+	other.Spec.Object.UID = "uid-of-y"
+	w := NewWhere()
+	w.AddObject(object(`{"east":{},"west":{}}`), append(copies, other))
+	wantRows(t, w.Table(),
+		"web|deployments.apps/web|east|Synced|<none>|<none>|<none>",
+		"web|deployments.apps/web|west|Pending|NoCopyYet|<none>|the syncer of the physical cluster has not taken note of it",
+		"web|deployments.apps/web|gone|Removing|Waits|<none>|<none>")
+
+	w = NewWhere()
+	w.AddObject(object(`{"east":{"state":"Observed","uid":"1"}}`), nil)
+	w.AddObject(object(""), nil)
+	got := rows(t, w.Table())
+	if !strings.HasPrefix(got[0], "web|deployments.apps/web|east|Mirrored|") || !strings.HasPrefix(got[1], "web|deployments.apps/web|<none>|NotPlaced|") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestADecisionIsExplainedWithItsRejections(t *testing.T) {
+	p := &placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "namespace"}}
+	p.Spec.Decision = &placementv1alpha1.Decision{
+		PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}},
+		Policies:         []placementv1alpha1.PolicyReference{{Level: "Namespace", Name: "own", Generation: 2}, {Level: "Global", Name: "gold", Generation: 7}},
+	}
+	p.Status.Targets = []placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: "Active"}}
+	p.Status.Rejected = []placementv1alpha1.RejectedPhysicalCluster{{PhysicalCluster: "west", Reason: "Cordoned", Message: "is cordoned"}}
+	p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionPolicySatisfied, Status: "False", Reason: "PolicyMismatch", Message: "east is not permitted"}}
+	e := ExplainPlacement(p)
+	if diff := cmp.Diff([]string{
+		"Namespace web is placed on east.",
+		"Policies: Namespace own (generation 2), Global gold (generation 7).",
+		"The policies of now want something else (PolicyMismatch): east is not permitted",
+	}, e.Lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	wantRows(t, e.Table, "east|Chosen|<none>|Active", "west|Rejected|Cordoned|is cordoned")
+
+	p.Spec.Decision, p.Status.Targets = nil, nil
+	p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionScheduled, Status: "False", Reason: "NoPhysicalClusterFits", Message: "west: is cordoned"}}
+	e = ExplainPlacement(p)
+	if diff := cmp.Diff([]string{"Namespace web waits for a physical cluster: west: is cordoned"}, e.Lines); diff != "" {
+		t.Errorf("waiting (-want +got):\n%s", diff)
+	}
+
+	e = ExplainReview("web", placementv1alpha1.PlacementReviewStatus{PhysicalClusters: []string{"west"}, Rejected: p.Status.Rejected[:0]})
+	if diff := cmp.Diff([]string{
+		"Namespace web is not placed yet: its first object that runs would go to west.",
+		"No policy selects it.",
+	}, e.Lines); diff != "" {
+		t.Errorf("not placed (-want +got):\n%s", diff)
+	}
+	wantRows(t, e.Table, "west|WouldBeChosen|<none>|<none>")
+}
+
+func TestWhatIfComparesWhereANamespaceIsWithWhereItWouldBe(t *testing.T) {
+	var outcomes []Outcome
+	for _, c := range []struct {
+		namespace, decided, answer string
+		want                       Change
+	}{
+		{"a", "", "", Pending},
+		{"b", "", "east", Placed},
+		{"c", "east", "", Pending},
+		{"d", "east,west", "west,east", Unchanged},
+		{"e", "east", "west", Moves},
+		{"f", "east", "east,west", Moves},
+	} {
+		s := placementv1alpha1.PlacementReviewStatus{Decided: split(c.decided), PhysicalClusters: split(c.answer), Message: "the sentence"}
+		if c.namespace == "e" {
+			s.Rejected = []placementv1alpha1.RejectedPhysicalCluster{{PhysicalCluster: "east", Message: "is cordoned"}, {PhysicalCluster: "north", Message: "is full"}}
+		}
+		o := Compare("shop", c.namespace, s)
+		if o.Change != c.want {
+			t.Errorf("from %q to %q: %s, want %s", c.decided, c.answer, o.Change, c.want)
+		}
+		outcomes = append(outcomes, o)
+	}
+	wantRows(t, WhatIf(outcomes, false),
+		"a|Pending|<none>|<none>|the sentence",
+		"c|Pending|east|<none>|the sentence",
+		"e|Moves|east|west|east: is cordoned",
+		"f|Moves|east|east,west|<none>",
+		"b|Placed|<none>|east|<none>",
+		"d|Unchanged|east,west|east,west|<none>")
+	if got := rows(t, WhatIf(outcomes[:1], true))[0]; got != "shop|a|Pending|<none>|<none>|the sentence" {
+		t.Errorf("with the logical cluster: %s", got)
+	}
+	for n, want := range map[int]string{
+		0: "0 namespaces: 0 would move, 0 would have nowhere to go, 0 stay where they are",
+		1: "1 namespace: 0 would move, 1 would have nowhere to go, 0 stay where they are",
+		6: "6 namespaces: 2 would move, 2 would have nowhere to go, 1 stay where they are, 1 would be placed",
+	} {
+		if got := Count(outcomes[:n]); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func split(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ",")
+}
