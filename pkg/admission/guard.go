@@ -63,10 +63,36 @@ func guardSyncer(ctx context.Context, r *request) error {
 	if err := syncerguard.Check(w); err != nil {
 		return admission.NewForbidden(r.Attributes, err)
 	}
-	if w.Verb != syncerguard.Create || !syncerguard.InNamespace(w) {
+	switch {
+	case w.Verb == syncerguard.Create && syncerguard.InNamespace(w):
+		return guardPlace(ctx, r)
+	case w.Verb == syncerguard.Update && syncerguard.NamesPlace(w):
+		return guardRecord(ctx, r)
+	}
+	return nil
+}
+
+// guardRecord refuses a Copy that gets another physical namespace than the one that the
+// Namespace names, or is acknowledged without one: see elsewhere. A Namespace that is gone
+// names none.
+func guardRecord(ctx context.Context, r *request) error {
+	c, ok := r.obj.(*placementv1alpha1.Copy)
+	if !ok {
 		return nil
 	}
-	return guardPlace(ctx, r)
+	namespace, err := r.getNamespace(ctx)
+	if err == nil && placedOn(namespace, r.syncer) && elsewhere(r, namespace, c) != nil {
+		namespace, err = r.getLiveNamespace(ctx)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
+	case !placedOn(namespace, r.syncer):
+		return nil
+	}
+	return elsewhere(r, namespace, c)
 }
 
 // guardPlace refuses what a syncer makes in a namespace that is not placed on its
@@ -116,13 +142,16 @@ func misplaced(r *request, namespace *corev1.Namespace) error {
 }
 
 // elsewhere says that a Copy is about another physical namespace than that of its
-// Namespace.
+// Namespace. One that does not say which has made nothing: it may be written, but that
+// something is gone can only be said of a place.
 func elsewhere(r *request, namespace *corev1.Namespace, c *placementv1alpha1.Copy) error {
-	if c.Status.PhysicalNamespace == "" || c.Status.PhysicalNamespace == namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] {
+	recorded, named := c.Status.PhysicalNamespace, namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation]
+	mayBeUnknown := c.Status.State != placementv1alpha1.CopyRemoved || !placedOn(namespace, r.syncer)
+	if recorded == named || recorded == "" && mayBeUnknown {
 		return nil
 	}
 	return apierrors.NewConflict(r.groupResource(), r.GetName(), fmt.Errorf("the physical namespace of namespace %s is %q, not %q",
-		namespace.Name, namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation], c.Status.PhysicalNamespace))
+		namespace.Name, named, recorded))
 }
 
 func verb(o admission.Operation) syncerguard.Verb {

@@ -301,6 +301,48 @@ func TestACopyIsTakenOnlyOfAnObjectThatIsHereForItsSyncer(t *testing.T) {
 	}
 }
 
+// What is acknowledged is that something is gone from a place: one that nobody may make up.
+func TestWhereACopyIsIsRecordedOnceAndBeforeItIsAcknowledged(t *testing.T) {
+	w := placedWorld()
+	w.namespaces[0].Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] = "here"
+	f := w.start(t)
+	if _, err := f.kube.CoreV1().Namespaces().Create(t.Context(), w.namespaces[0].DeepCopy(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	record := func(place string, state placementv1alpha1.CopyState) *placementv1alpha1.Copy {
+		obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+		obj.Spec = placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{
+			Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Name: "conf", UID: "u",
+		}}
+		obj.Status.State, obj.Status.PhysicalNamespace = state, place
+		return obj
+	}
+	accepted := func(err error) bool { return err == nil }
+	for _, c := range []struct {
+		before, place string
+		state         placementv1alpha1.CopyState
+		as            func(error) bool
+	}{
+		{"", "here", placementv1alpha1.CopyPending, accepted},
+		{"", "", placementv1alpha1.CopyFailed, accepted},
+		{"", "made-up", placementv1alpha1.CopyPending, apierrors.IsConflict},
+		{"", "made-up", placementv1alpha1.CopyRemoved, apierrors.IsConflict},
+		{"", "", placementv1alpha1.CopyRemoved, apierrors.IsConflict},
+		{"", "here", placementv1alpha1.CopyRemoved, accepted},
+		{"before", "before", placementv1alpha1.CopyRemoved, accepted}, // it was made in a namespace of that name before
+		{"before", "here", placementv1alpha1.CopyRemoved, apierrors.IsForbidden},
+	} {
+		err := f.write(shop(), attributes(admission.Update, "copies.placement.atoll.dev", "Copy",
+			record(c.place, c.state), record(c.before, placementv1alpha1.CopyPending), "", east))
+		if !c.as(err) {
+			t.Errorf("from %q to %q, %s: %v", c.before, c.place, c.state, err)
+		}
+	}
+	if err := f.write(shop(), attributes(admission.Create, "copies.placement.atoll.dev", "Copy", record("", placementv1alpha1.CopyRemoved), nil, "", east)); !apierrors.IsConflict(err) {
+		t.Errorf("nothing says of what it is gone: %v", err)
+	}
+}
+
 // A quota is stamped before its Namespace, which was deleted in between.
 func TestWhatRulesANamespaceThatWasNeverPlacedCanBeAcknowledgedAsRemoved(t *testing.T) {
 	w := placedWorld()

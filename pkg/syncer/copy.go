@@ -33,6 +33,10 @@ var NotOurs = Failure{
 // ReasonNew is the reason of a Copy whose object was not applied yet.
 const ReasonNew = "New"
 
+// ReasonOtherNamespace is the reason of a Copy that records another physical namespace than
+// the one of its Namespace.
+const ReasonOtherNamespace = "OtherNamespace"
+
 const (
 	// ReasonAdopted is the reason of a Copy that a controller below has made its own.
 	ReasonAdopted = "Adopted"

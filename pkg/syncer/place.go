@@ -15,40 +15,54 @@ type Place struct {
 	// UID is that of the Namespace which the physical one has to be the copy of; empty if
 	// that is not known.
 	UID types.UID
+	// Disputed says that the Namespace of the object that the Copy is about names another
+	// one: the three are watched one by one, and one is older than a restored backup.
+	Disputed bool
 }
 
-// PlaceOf finds the recorded name: for an object that shall be here on its Namespace,
-// for one that was here in its Copy. namespace is nil if it is not seen.
+// PlaceOf finds where the copy of an object is, or goes. namespace is the Namespace of the
+// object, made the physical object with the UID that the Copy records; each is nil if it is
+// not seen.
 //
-//	Copy                            Namespace   the name is that of
-//	of the object, with a name      has a name  the Namespace
-//	of another one, with a name     any         the Copy
-//	with a name, and no object      any         the Copy
-//	any, with a name                has none    the Copy
-//	none, or without a name         any         the Namespace
-func PlaceOf(in Input, namespace *unstructured.Unstructured) Place {
+//	made   the Copy     the Namespace  the name is that of
+//	seen   any          any            made: nothing ever moves
+//	not    with a name  any            the Copy
+//	not    without      any            the Namespace
+//
+// Nothing is made before the Copy has the name, which the server accepts if the Namespace
+// has it, and never changes: so nothing that was made for the object is elsewhere, wherever
+// the Namespace points by now. That is what an acknowledgement rests on.
+func PlaceOf(in Input, namespace, made *unstructured.Unstructured) Place {
 	var place Place
 	if namespace != nil {
 		place = Place{Name: PhysicalName(namespace), UID: namespace.GetUID()}
 	}
-	current := in.Logical != nil && in.Copy != nil && in.Copy.Spec.Object.UID == in.Logical.GetUID()
-	if in.Copy != nil && in.Copy.Status.PhysicalNamespace != "" && (!current || place.Name == "") {
+	named := place.Name
+	switch {
+	case made != nil:
+		place.Name = PhysicalNamespaceOf(made)
+	case in.Copy != nil && in.Copy.Status.PhysicalNamespace != "":
 		place.Name = in.Copy.Status.PhysicalNamespace
 	}
+	current := in.Logical != nil && in.Copy != nil && in.Copy.Spec.Object.UID == in.Logical.GetUID()
+	place.Disputed = current && named != "" && named != place.Name
 	return place
 }
 
 // In says what is known of the place: below is what is known under the copy of the
 // Namespace, nil if that is nothing.
 //
-//	below                      then
-//	nothing, or another name   Absent
-//	being deleted              Terminating
-//	marked with another UID    NotOurs
-//	else                       Ready
+//	the place  below                      then
+//	disputed   any                        Disputed
+//	else       nothing, or another name   Absent
+//	           being deleted              Terminating
+//	           marked with another UID    NotOurs
+//	           else                       Ready
 func (p Place) In(below *unstructured.Unstructured) Namespace {
 	state := NamespaceReady
 	switch {
+	case p.Disputed:
+		state = NamespaceDisputed
 	case below == nil || below.GetName() != p.Name:
 		state = NamespaceAbsent
 	case below.GetDeletionTimestamp() != nil:
@@ -57,6 +71,28 @@ func (p Place) In(below *unstructured.Unstructured) Namespace {
 		state = NamespaceNotOurs
 	}
 	return Namespace{Name: p.Name, State: state}
+}
+
+// PlaceOfMirror is the physical namespace in which what is mirrored is to be looked for;
+// empty if it may be in any. namespace is nil if it is not seen.
+//
+//	the Namespace                  where
+//	is not seen, or without name   anywhere
+//	is no older than the mirror    anywhere: that was made in one before it, which a backup
+//	                               may have brought back
+//	else                           in the one that it names
+func PlaceOfMirror(mirror, namespace *unstructured.Unstructured) string {
+	if namespace == nil || !namespace.GetCreationTimestamp().Time.Before(mirror.GetCreationTimestamp().Time) {
+		return ""
+	}
+	return PhysicalName(namespace)
+}
+
+// KeepsNamespace says that a Copy of something in a namespace keeps the physical one with a
+// name: its object may still be there, or be made there.
+func KeepsNamespace(c *placementv1alpha1.Copy, name string) bool {
+	s := c.Status
+	return s.State != placementv1alpha1.CopyRemoved && (s.PhysicalNamespace == "" || s.PhysicalNamespace == name)
 }
 
 // NamespaceFailed is why an object cannot be put into a namespace whose copy is c; nil if

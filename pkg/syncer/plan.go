@@ -38,7 +38,7 @@ type Input struct {
 	Unseen bool
 	// Namespace is where the copy goes.
 	Namespace Namespace
-	// Contents is, for a Namespace, how many other Copies in it are not Removed.
+	// Contents is, for a Namespace, how many other Copies keep the physical one.
 	Contents int
 	// Scaled says that an autoscaler that is on this target too scales the copy.
 	Scaled bool
@@ -76,7 +76,7 @@ type Namespace struct {
 	// Name is the recorded name; empty as long as none is known.
 	Name string
 	// State is what the physical namespace itself is; for a Namespace, which is
-	// not in one, it is NamespaceReady.
+	// not in one, it is NamespaceReady or NamespaceDisputed.
 	State NamespaceState
 }
 
@@ -88,6 +88,7 @@ const (
 	NamespaceAbsent      NamespaceState = "Absent"
 	NamespaceTerminating NamespaceState = "Terminating"
 	NamespaceNotOurs     NamespaceState = "NotOurs"
+	NamespaceDisputed    NamespaceState = "Disputed"
 )
 
 // Plan says what to do next. No action means that nothing is to be done until
@@ -118,9 +119,13 @@ const (
 //	L       C               P             do
 //	live    none            any           1 WriteCopy Pending
 //	live    Removed         any           2 nothing: the server deletes the Copy first
-//	live    stale           ours by C     3 Delete it, WriteCopy Removing
-//	live    stale           other         4 WriteCopy Removed
+//	live    stale           ours by C     3 AskServer; gone: Delete it, WriteCopy Removing
+//	live    stale           other         4 AskServer; gone: WriteCopy Removed
 //	live    current         foreign       5 WriteCopy Failed, NotOurs or OrphanInTheWay
+//	live    current, of     any           5a WriteCopy Pending, OtherNamespace
+//	        another place
+//	live    current,        any           5b WriteCopy Pending with the place
+//	        without place
 //	live    current         old           6 Delete it: its UID cannot exist any more
 //	live    current         none          7 CreateNamespace if need be, LookAtRules if it makes pods, Apply; a
 //	                                        finished Job or Pod stays gone
@@ -214,13 +219,22 @@ func (p planner) observed() []Action {
 	return nil
 }
 
-// finishStale: cells 3 and 4. The new object waits until its predecessor is gone.
+// finishStale: cells 3 and 4. The new object waits until its predecessor is gone. That
+// the name has another UID by now proves nothing alone: who sees it may not have heard
+// that a backup brought the predecessor back.
 func (p planner) finishStale() []Action {
-	if p.physical == physicalOld && p.incarnation() != p.Copy.Spec.Object.UID {
+	uid := p.Copy.Spec.Object.UID
+	if p.Gone != uid {
+		return []Action{{Verb: AskServer, UID: uid, Why: "OtherIncarnation"}}
+	}
+	if p.Ref.IsNamespace() && p.Contents > 0 {
+		return nil // it goes after everything in it
+	}
+	if p.physical == physicalOld && p.incarnation() != uid {
 		// Older than the Copy, under the same name: as gone as the Copy's own.
 		return p.delete(p.Logical, "OtherIncarnation")
 	}
-	return p.remove(p.Copy.Spec.Object.UID, "OtherIncarnation")
+	return p.remove(uid, "OtherIncarnation")
 }
 
 // remove: cells 3, 4, 10 and 11, for the incarnation uid.
@@ -268,6 +282,11 @@ func (p planner) keep() []Action {
 		return p.adopted(adopter)
 	case p.Namespace.Name == "":
 		return p.write(p.status(placementv1alpha1.CopyPending, "NoPhysicalNamespace", "the namespace has no recorded name on physical clusters yet"), uid)
+	case p.Namespace.State == NamespaceDisputed: // 5a
+		return p.write(p.status(placementv1alpha1.CopyPending, ReasonOtherNamespace, "the copy belongs in the namespace "+p.Namespace.Name+
+			" of the physical cluster by its record, and in another one by its Namespace; nothing is written before both say the same, and its removal asks in "+p.Namespace.Name), uid)
+	case p.Copy.Status.PhysicalNamespace == "": // 5b
+		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
 	case p.Namespace.State == NamespaceNotOurs:
 		return p.fail(Failure{Reason: "NamespaceNotOurs", Message: "the namespace " + p.Namespace.Name + " of the physical cluster belongs to somebody else"})
 	case p.Namespace.State == NamespaceTerminating:

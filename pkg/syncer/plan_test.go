@@ -184,6 +184,9 @@ func describe(actions []Action) string {
 
 func unseen(in *Input) { in.Unseen = true }
 
+// placeless: the Copy was made before its Namespace was seen.
+func placeless(in *Input) { in.Copy.Status.PhysicalNamespace = "" }
+
 func unruled(in *Input) { in.Ruled = false }
 
 // reportedAgo: the Copy was written a moment ago, and there is another status since.
@@ -214,13 +217,19 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"1 even before the namespace has a name", situation{logical: "live", unnamed: true}, "WriteCopy Pending/New"},
 		{"2 a removed copy is taken note of first", situation{logical: "live", copy: "Removed", physical: "old"}, ""},
 		{"2 and for a new object too", situation{logical: "live!", copy: "Removed", physical: "old"}, ""},
-		{"3 a predecessor is finished", situation{logical: "live!", copy: "Synced", physical: "old"}, "WriteCopy Removing/OtherIncarnation, Delete p1 OtherIncarnation"},
-		{"3 also when both are to go", situation{logical: "deleting!", copy: "Synced", physical: "old"}, "WriteCopy Removing/OtherIncarnation, Delete p1 OtherIncarnation"},
-		{"3 while it is on its way", situation{logical: "live!", copy: "Removing", physical: "old-"}, "WriteCopy Removing/OtherIncarnation"},
-		{"4 nothing of it is there", situation{logical: "live!", copy: "Synced"}, "WriteCopy Removed"},
-		{"4 its successor is not touched", situation{logical: "live!", copy: "Synced", physical: "new"}, "WriteCopy Removed"},
-		{"4 nor is a foreign object", situation{logical: "live!", copy: "Synced", physical: "foreign"}, "WriteCopy Removed"},
+		{"3 whether a predecessor is gone says the server", situation{logical: "live!", copy: "Synced", physical: "old"}, "AskServer old OtherIncarnation"},
+		{"3 and of that one", situation{logical: "live!", copy: "Synced", physical: "old", gone: "new"}, "AskServer old OtherIncarnation"},
+		{"3 a predecessor is finished", situation{logical: "live!", copy: "Synced", physical: "old", gone: "old"}, "WriteCopy Removing/OtherIncarnation, Delete p1 OtherIncarnation"},
+		{"3 also when both are to go", situation{logical: "deleting!", copy: "Synced", physical: "old", gone: "old"}, "WriteCopy Removing/OtherIncarnation, Delete p1 OtherIncarnation"},
+		{"3 while it is on its way", situation{logical: "live!", copy: "Removing", physical: "old-", gone: "old"}, "WriteCopy Removing/OtherIncarnation"},
+		{"4 nothing of it is there", situation{logical: "live!", copy: "Synced", gone: "old"}, "WriteCopy Removed"},
+		{"4 its successor is not touched", situation{logical: "live!", copy: "Synced", physical: "new", gone: "old"}, "WriteCopy Removed"},
+		{"4 nor is a foreign object", situation{logical: "live!", copy: "Synced", physical: "foreign", gone: "old"}, "WriteCopy Removed"},
 		{"5 a foreign object is left alone", situation{logical: "live", copy: "Pending", physical: "foreign"}, "WriteCopy Failed/NotOurs"},
+		{"5a nothing is written as long as its place is in dispute", situation{logical: "live", copy: "Synced", physical: "old~", namespace: NamespaceDisputed}, "WriteCopy Pending/OtherNamespace"},
+		{"5a nor made", situation{logical: "live", copy: "Pending", namespace: NamespaceDisputed}, "WriteCopy Pending/OtherNamespace"},
+		{"5b the place is recorded before anything is there", situation{logical: "live", copy: "Pending", namespace: NamespaceAbsent, edit: placeless}, "WriteCopy Pending/New"},
+		{"5b or written there", situation{logical: "live", copy: "Synced", physical: "old~", edit: placeless}, "WriteCopy Pending/New"},
 		{"6 an incarnation without a record", situation{logical: "live", copy: "Pending", physical: "new"}, "Delete p1 OtherIncarnation"},
 		{"7 the namespace comes before the first object", situation{logical: "live", copy: "Pending", namespace: NamespaceAbsent}, "CreateNamespace"},
 		{"7 what makes pods waits for what rules them", situation{kind: "Deployment", logical: "live", copy: "Pending", edit: unruled}, "LookAtRules"},
@@ -254,6 +263,7 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"11 gone", situation{logical: "deleting", copy: "Removing"}, "WriteCopy Removed"},
 		{"11 replaced by a foreign object", situation{logical: "deleting", copy: "Removing", physical: "foreign"}, "WriteCopy Removed"},
 		{"11 with no namespace", situation{logical: "deleting", unnamed: true}, "WriteCopy Removed"},
+		{"10 deleted, whatever its Namespace says by now", situation{logical: "deleting", copy: "Synced", physical: "old", namespace: NamespaceDisputed}, "WriteCopy Removing/Removing, Delete p1 Removing"},
 		{"12 an orphan", situation{physical: "old"}, "Report"},
 		{"12 of which the server knows nothing", situation{physical: "old", gone: "old"}, "Report"},
 		{"13 a foreign object", situation{physical: "foreign"}, ""},
@@ -282,6 +292,7 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 
 		{"a Namespace stays for what is in it", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old", contents: 1}, "WriteCopy Synced"},
 		{"and goes when it is empty", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old"}, "WriteCopy Removing/Removing, Delete p1 Removing"},
+		{"also one that was made again", situation{kind: "Namespace", logical: "live!", copy: "Synced", physical: "old", gone: "old", contents: 1}, ""},
 		{"but not before the server emptied it", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old", edit: func(in *Input) {
 			in.Logical.Object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
 		}}, "WriteCopy Synced"},

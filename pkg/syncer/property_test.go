@@ -22,7 +22,7 @@ func drawSituation(t *rapid.T) situation {
 		copy:      rapid.SampledFrom([]string{"", "Pending", "Synced", "Failed", "Removing", "Removed"}).Draw(t, "copy"),
 		physical:  rapid.SampledFrom([]string{"", "old", "old~", "old-", "new", "new-", "foreign", "foreign-", "unmarked"}).Draw(t, "physical"),
 		gone:      types.UID(rapid.SampledFrom([]string{"", "", "old", "new"}).Draw(t, "gone")),
-		namespace: rapid.SampledFrom([]NamespaceState{NamespaceReady, NamespaceAbsent, NamespaceTerminating, NamespaceNotOurs}).Draw(t, "namespace"),
+		namespace: rapid.SampledFrom([]NamespaceState{NamespaceReady, NamespaceAbsent, NamespaceTerminating, NamespaceNotOurs, NamespaceDisputed}).Draw(t, "namespace"),
 		unnamed:   rapid.Bool().Draw(t, "unnamed"),
 		contents:  rapid.IntRange(0, 1).Draw(t, "contents"),
 		observed:  rapid.SampledFrom([]string{"", `{"phase":"Failed"}`, `{"conditions":[{"type":"Complete","status":"True"}]}`}).Draw(t, "observed"),
@@ -42,6 +42,9 @@ func instructed(in Input, uid types.UID) bool {
 	entry, ok := stamp.TargetsOf(in.Logical.GetAnnotations())[in.Target]
 	if !ok || entry.State == placementv1alpha1.TargetObserved {
 		return in.Copy != nil && in.Gone == uid
+	}
+	if stale := in.Copy != nil && in.Copy.Spec.Object.UID != in.Logical.GetUID(); stale && in.Gone != in.Copy.Spec.Object.UID {
+		return false // it may have been brought back
 	}
 	return in.Logical.GetUID() != uid || in.Logical.GetDeletionTimestamp() != nil || entry.State == placementv1alpha1.TargetStateRemoving
 }
@@ -104,6 +107,9 @@ func TestNothingThatIsNotOursIsWrittenTo(t *testing.T) {
 func TestThereIsARecordBeforeTheFirstWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawSituation(t).input()
+		if in.Copy != nil && rapid.Bool().Draw(t, "placeless") {
+			placeless(&in)
+		}
 		recorded := in.Copy != nil
 		for _, a := range Plan(in) {
 			switch a.Verb {
@@ -112,6 +118,9 @@ func TestThereIsARecordBeforeTheFirstWrite(t *testing.T) {
 			case Apply, Delete, CreateNamespace:
 				if !recorded {
 					t.Fatalf("%s without a Copy", a.Verb)
+				}
+				if a.Verb != Delete && in.Copy.Status.PhysicalNamespace == "" {
+					t.Fatalf("%s without the place on the Copy", a.Verb)
 				}
 			}
 		}

@@ -82,7 +82,7 @@ func (c Change) latest() *unstructured.Unstructured {
 //	                                     any other                   Object, Claims
 //	                                     it came                     CopiesOwn, too: they may wait for it
 //	                                     a Namespace came, or got    Contents, too: it waits for the name
-//	                                     its name below
+//	                                     its name below, or another
 //	                                     of an autoscaler            Scaled, too
 //	mirrors what controllers below made  an own update that came     nothing
 //	                                     back
@@ -95,7 +95,7 @@ func WakeAbove(c Change) []Woken {
 		if c.came() {
 			woken = append(woken, Woken{Wake: WakeCopiesOwn})
 		}
-		if c.Kind.Role == workload.Container && (c.came() || c.New != nil && PhysicalName(c.Old) == "" && PhysicalName(c.New) != "") {
+		if c.Kind.Role == workload.Container && (c.came() || c.New != nil && PhysicalName(c.New) != "" && PhysicalName(c.Old) != PhysicalName(c.New)) {
 			woken = append(woken, Woken{Wake: WakeContents})
 		}
 		if len(c.Kind.Scales) > 0 {

@@ -86,6 +86,8 @@ func TestWhatAChangeAboveWakes(t *testing.T) {
 			[]Woken{object, claims, {Wake: WakeCopiesOwn}, {Wake: WakeContents}}},
 		"a namespace got its name": {Change{Kind: namespaces, Old: thing(here), New: thing(here, called("n"))},
 			[]Woken{object, claims, {Wake: WakeContents}}},
+		"a namespace has another name, as after a backup was restored": {Change{Kind: namespaces, Old: thing(here, called("m")), New: thing(here, called("n"))},
+			[]Woken{object, claims, {Wake: WakeContents}}},
 		"a namespace that has its name got a label": {Change{Kind: namespaces, Old: thing(here, called("n")), New: thing(here, called("n"), labelled)},
 			[]Woken{object, claims}},
 		"a namespace is gone": {Change{Kind: namespaces, Old: thing(here, called("n"))}, []Woken{object, claims}},

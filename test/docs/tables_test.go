@@ -43,7 +43,7 @@ func ofComment(t *testing.T, file, function string) string {
 
 func TestTheTablesOfTheSyncerPageAreThoseOfTheCode(t *testing.T) {
 	page := read(t, "docs", "syncer.md")
-	for function, file := range map[string]string{"Plan": "plan.go", "Observe": "observe.go", "Identify": "identity.go"} {
+	for function, file := range map[string]string{"Plan": "plan.go", "PlaceOf": "place.go", "Observe": "observe.go", "Identify": "identity.go"} {
 		block := regexp.MustCompile("(?s)(<!-- table of " + function + ",[^\n]*-->\n```\n)(.*?)(```\n<!-- end -->)")
 		m := block.FindStringSubmatch(page)
 		if m == nil {

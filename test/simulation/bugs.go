@@ -18,6 +18,7 @@ import (
 // what they send, where a line alters it (nil for what is right).
 type Bugs struct {
 	plan      func(syncer.Input) []syncer.Action
+	place     func(in syncer.Input, namespace, made *unstructured.Unstructured) syncer.Place
 	summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
 	decide    func(placement.Snapshot, placement.Unit) placement.Decision
 	release   func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict

@@ -48,6 +48,9 @@ var known = []struct {
 				on("strip below", 102+seed, "one", "db", Happening{Resource: services, Name: "a", Physical: "west", N: 30}),
 			}
 		}},
+	{"189716680737731", "after a backup was restored the syncer saw the object of before in the Namespace of after, made its copy where that pointed, " +
+		"and acknowledged its removal where the Copy said: copies are made where their Copy says, and removals ask there",
+		func(seed int) []Happening { return namespaceBroughtBack(28 + seed) }},
 }
 
 // leavingNamespace deletes a namespace with something in it, and restores a backup of
@@ -60,6 +63,31 @@ func leavingNamespace(restored int) []Happening {
 		on("delete namespace", 91, "two", "web", Happening{}),
 		on("restore", restored, "two", "web", Happening{N: 1}),
 	}
+}
+
+// namespaceBroughtBack makes a namespace with its objects again, restores a backup from
+// before, and deletes what that brought back.
+func namespaceBroughtBack(seed int) []Happening {
+	var script []Happening
+	all := func(verb string, at int) {
+		for _, name := range []string{"a", "b", "c"} {
+			script = append(script, on(verb, at, "one", "web", Happening{Resource: services, Name: name, N: 1}))
+		}
+	}
+	one := func(verb string, at, n int) {
+		script = append(script, on(verb, at, "one", "web", Happening{Resource: services, Name: "d", N: n}))
+	}
+	all("create", 10)
+	one("wait", 11, 40)
+	one("back up", 12, 0)
+	one("replace namespace", 13, 2)
+	one("wait", 14, 60)
+	all("create", 15)
+	one("wait", 16, 40)
+	one("restore", 17, seed)
+	one("wait", 18, 5+seed%16)
+	all("delete", 19)
+	return script
 }
 
 func on(verb string, step int, cluster, namespace string, h Happening) Happening {

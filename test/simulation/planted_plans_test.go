@@ -72,6 +72,15 @@ func acknowledgesEarly(in syncer.Input) []syncer.Action {
 	return actions
 }
 
+// followsNamespace takes for the place of a copy what its Namespace names now.
+func followsNamespace(in syncer.Input, namespace, made *unstructured.Unstructured) syncer.Place {
+	place := syncer.PlaceOf(in, namespace, made)
+	if place.Disputed {
+		place = syncer.Place{Name: syncer.PhysicalName(namespace), UID: place.UID}
+	}
+	return place
+}
+
 func trespasses(in syncer.Input) []syncer.Action {
 	actions := syncer.Plan(in)
 	for i, a := range actions {
@@ -110,7 +119,7 @@ func reuses(in syncer.Input) []syncer.Action {
 	if in.Copy != nil && in.Logical != nil && in.Copy.Status.State == placementv1alpha1.CopyRemoved && in.Copy.Spec.Object.UID != in.Logical.GetUID() {
 		c := in.Copy.DeepCopy()
 		c.Spec.Object.UID = in.Logical.GetUID()
-		c.Status = placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyPending}
+		c.Status = placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyPending, PhysicalNamespace: c.Status.PhysicalNamespace}
 		return []syncer.Action{{Verb: syncer.WriteCopy, Copy: c}}
 	}
 	return syncer.Plan(in)

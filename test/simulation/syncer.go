@@ -36,7 +36,7 @@ func (p *physical) startSyncer() {
 	a, err := agent.New(agent.Config{
 		PhysicalCluster: p.name, Upstream: config(s.up), Physical: config(s.down), Kinds: kinds,
 		Identify: func(string, string) (string, func()) { return s.name, func() {} },
-		Plan:     w.bugs.Plan(w),
+		Plan:     w.bugs.Plan(w), Place: w.bugs.place,
 	})
 	if err != nil {
 		panic(err)

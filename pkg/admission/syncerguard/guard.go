@@ -76,6 +76,13 @@ func (w Write) stale() bool {
 // must be placed on the syncer's physical cluster.
 func InNamespace(w Write) bool { return w.Resource == copies || w.mirrored() }
 
+// NamesPlace reports whether an update is of a Copy that did not say in which physical
+// namespace its object is.
+func NamesPlace(w Write) bool {
+	old, ok := w.Old.(*placementv1alpha1.Copy)
+	return ok && w.Resource == copies && old.Status.PhysicalNamespace == ""
+}
+
 // Check says why a write is not permitted; nil means that it is.
 func Check(w Write) error {
 	switch {
@@ -150,6 +157,13 @@ func checkCopy(w Write) error {
 		if c.Spec.PhysicalCluster != w.Target {
 			return fmt.Errorf("the syncer of %s may not write a Copy of %s", w.Target, c.Spec.PhysicalCluster)
 		}
+	}
+	written, ok := w.Object.(*placementv1alpha1.Copy)
+	old, had := w.Old.(*placementv1alpha1.Copy)
+	if w.Verb == Update && ok && had && !w.stale() &&
+		old.Status.PhysicalNamespace != "" && written.Status.PhysicalNamespace != old.Status.PhysicalNamespace {
+		return fmt.Errorf("status.physicalNamespace of a Copy never changes: what it records is in %q, not in %q",
+			old.Status.PhysicalNamespace, written.Status.PhysicalNamespace)
 	}
 	return nil
 }

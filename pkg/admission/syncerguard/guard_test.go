@@ -12,6 +12,12 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
+func aCopyIn(namespace string) metav1.Object {
+	c := &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}
+	c.Status.PhysicalNamespace = namespace
+	return c
+}
+
 func aCopy(cluster string) metav1.Object {
 	return &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: cluster}}
 }
@@ -61,6 +67,10 @@ func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
 		{"its Copy, updated", Write{Verb: Update, Resource: copies, Object: aCopy("east"), Old: aCopy("east")}, true},
 		{"a Copy taken from another", Write{Verb: Update, Resource: copies, Object: aCopy("east"), Old: aCopy("west")}, false},
 		{"a Copy given to another", Write{Verb: Update, Resource: copies, Object: aCopy("west"), Old: aCopy("east")}, false},
+		{"its Copy, with its place", Write{Verb: Update, Resource: copies, Object: aCopyIn("n"), Old: aCopyIn("")}, true},
+		{"its Copy, in the same place", Write{Verb: Update, Resource: copies, Object: aCopyIn("n"), Old: aCopyIn("n")}, true},
+		{"its Copy, in another place", Write{Verb: Update, Resource: copies, Object: aCopyIn("m"), Old: aCopyIn("n")}, false},
+		{"its Copy, in no place any more", Write{Verb: Update, Resource: copies, Object: aCopyIn(""), Old: aCopyIn("n")}, false},
 		{"its Copy, deleted", Write{Verb: Delete, Resource: copies, Old: aCopy("east")}, true},
 		{"a deleted Copy of another", Write{Verb: Delete, Resource: copies, Old: aCopy("west")}, false},
 		{"something else as a Copy", Write{Verb: Create, Resource: copies, Object: bare}, false},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -42,9 +43,10 @@ type Config struct {
 	Identify func(controlPlane, physicalCluster string) (me string, free func())
 	// Watching says how it is noticed that one of the two servers went back in time.
 	Watching controller.ServerOptions
-	// Plan and Observe decide; default: those of pkg/syncer. The simulation plants
+	// Plan, Place and Observe decide; default: those of pkg/syncer. The simulation plants
 	// mistakes here.
 	Plan    func(syncer.Input) []syncer.Action
+	Place   func(in syncer.Input, namespace, made *unstructured.Unstructured) syncer.Place
 	Observe func(syncer.Observation) []syncer.Action
 }
 

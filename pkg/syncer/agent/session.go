@@ -53,7 +53,7 @@ func newSession(a *Agent, w report.World) *session {
 		Counted: func(n fleetv1alpha1.OrphanCounts) { s.report.Orphans(n) },
 	})
 	copies := down.New(down.Config{
-		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Permits: s.permits,
+		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits,
 		Confirm: s.gate.Confirm, Forbidden: s.report.Notify, Orphans: unplaced,
 	})
 	mirrors := up.New(up.Config{

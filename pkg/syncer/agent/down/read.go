@@ -6,6 +6,7 @@ import (
 
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/klog/v2"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -70,24 +71,37 @@ func (p *pass) readPhysical() {
 	p.in.Unseen = true
 }
 
-// namespace finds where the copy goes, and what is known of that without asking.
+// namespace finds where the copy is, or goes, and what is known of that without asking.
 func (p *pass) namespace() syncer.Namespace {
 	logical, _ := p.View.Namespace(p.key.Request.Cluster, p.in.Ref.LogicalNamespace())
-	place := syncer.PlaceOf(p.in, logical)
-	if place.Name == "" || p.in.Ref.IsNamespace() {
+	place := p.Place(p.in, logical, p.made())
+	if place.Disputed {
+		p.View.DoubtNamespaces()
+	}
+	switch {
+	case place.Name == "":
+		return syncer.Namespace{State: syncer.NamespaceReady}
+	case p.in.Ref.IsNamespace() && !place.Disputed:
 		return syncer.Namespace{Name: place.Name, State: syncer.NamespaceReady}
 	}
-	key := view.KeyOfNamespace(p.key.Request.Cluster, p.key.Request.Namespace)
+	key := view.KeyOfNamespace(p.key.Request.Cluster, p.in.Ref.LogicalNamespace())
 	below, _ := p.View.CopyBelow(key, controller.Request{Name: place.Name})
 	return place.In(below)
 }
 
-// contents counts what keeps a physical namespace: Copies in it whose objects
-// may still be there.
+// made is the object with the UID that the Copy records, as the watch has it.
+func (p *pass) made() *unstructured.Unstructured {
+	if p.in.Copy == nil || p.in.Copy.Status.PhysicalUID == "" {
+		return nil
+	}
+	return p.View.PhysicalByUID(p.key.Resource, p.in.Copy.Status.PhysicalUID)
+}
+
+// contents counts what keeps the physical namespace.
 func (p *pass) contents() int {
 	n := 0
 	for key, c := range p.View.CopiesIn(p.key.Request.Cluster, p.key.Request.Name) {
-		if key != p.key && c.Status.State != placementv1alpha1.CopyRemoved {
+		if key != p.key && syncer.KeepsNamespace(c, p.in.Namespace.Name) {
 			n++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -35,6 +36,8 @@ type Config struct {
 	Permits func() boundary.Permits
 	// Plan decides; default syncer.Plan.
 	Plan func(syncer.Input) []syncer.Action
+	// Place finds where a copy is; default syncer.PlaceOf.
+	Place func(in syncer.Input, namespace, made *unstructured.Unstructured) syncer.Place
 	// Confirm returns an error unless who answers below is the cluster that is meant:
 	// it is asked before something is acknowledged that cannot be taken back.
 	Confirm func(context.Context) error
@@ -66,6 +69,9 @@ type Reconciler struct {
 func New(c Config) *Reconciler {
 	if c.Plan == nil {
 		c.Plan = syncer.Plan
+	}
+	if c.Place == nil {
+		c.Place = syncer.PlaceOf
 	}
 	if c.Permits == nil {
 		c.Permits = func() boundary.Permits { return boundary.Permits{} }

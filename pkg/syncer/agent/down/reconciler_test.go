@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -72,6 +73,59 @@ func TestACopyThatTheWatchDoesNotKnowIsLookedAtAgain(t *testing.T) {
 	})
 	if after := f.reconcile(t, key); after != syncer.UnwatchedInterval {
 		t.Errorf("looked at again after %s, not %s", after, syncer.UnwatchedInterval)
+	}
+}
+
+// elsewhere is a ConfigMap whose Copy records another physical namespace than the one that
+// its Namespace names: the watch of one of them is behind a backup that was restored.
+func elsewhere(uid types.UID) (config *unstructured.Unstructured, record *placementv1alpha1.Copy, below *unstructured.Unstructured) {
+	config = viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`)
+	record = viewtest.Copy(config, placementv1alpha1.CopyStatus{
+		State: placementv1alpha1.CopySynced, PhysicalNamespace: "shop-web-before", PhysicalUID: uid,
+	})
+	below = viewtest.CopyOf(config, uid)
+	below.SetNamespace("shop-web-before")
+	return config, record, below
+}
+
+func TestARemovalIsAcknowledgedWhenItIsGoneFromWhereItWasMade(t *testing.T) {
+	for name, unwatched := range map[string]bool{"the watch has it": false, "the watch lacks it": true} {
+		t.Run(name, func(t *testing.T) {
+			config, record, below := elsewhere("below-c")
+			viewtest.Deleting(config, placementv1alpha1.CopiesFinalizer)
+			f := newFixture(t, []runtime.Object{viewtest.Namespace(), config}, []runtime.Object{below}, record)
+			if unwatched {
+				f.Below.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+					short := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMapList"}}
+					short.SetResourceVersion("1000")
+					return true, short, nil
+				})
+			}
+			f.Watch(t)
+			key := viewtest.KeyOf("ConfigMap", "web", "conf")
+			f.reconcile(t, key)
+			if n := viewtest.Count(f.Below, "delete"); n != 1 {
+				t.Errorf("it was deleted %d times", n)
+			}
+			if got := f.Record(t, key).Status; got.State != placementv1alpha1.CopyRemoved || got.PhysicalNamespace != "shop-web-before" {
+				t.Errorf("recorded: %+v", got)
+			}
+		})
+	}
+}
+
+func TestNothingIsMadeInANamespaceThatTheCopyDoesNotRecord(t *testing.T) {
+	config, record, _ := elsewhere("")
+	f := newFixture(t, []runtime.Object{viewtest.Namespace(), config}, nil, record)
+	applied := f.ServeApplies(t)
+	f.Watch(t)
+	key := viewtest.KeyOf("ConfigMap", "web", "conf")
+	f.reconcile(t, key)
+	if diff := cmp.Diff([]string(nil), applied()); diff != "" {
+		t.Errorf("applied (-want +got)\n%s", diff)
+	}
+	if got := f.Record(t, key).Status; got.Reason != syncer.ReasonOtherNamespace || got.PhysicalNamespace != "shop-web-before" {
+		t.Errorf("recorded: %+v", got)
 	}
 }
 

@@ -81,11 +81,12 @@ func (r *Reconciler) lookBelow(ctx context.Context, v *viewed) error {
 // findBelow asks the physical cluster for the UID; nil is gone.
 func (r *Reconciler) findBelow(ctx context.Context, v *viewed) (*unstructured.Unstructured, error) {
 	names := syncer.NamesBelow(v.Logical.GetName(), r.View.Target)
-	namespace, ok := r.View.Namespace(v.cluster, v.Namespace)
-	if !ok || syncer.PhysicalName(namespace) == "" {
+	namespace, _ := r.View.Namespace(v.cluster, v.Namespace)
+	place := syncer.PlaceOfMirror(v.Logical, namespace)
+	if place == "" {
 		return r.findEverywhere(ctx, v, names)
 	}
-	client := r.Down.Dynamic.Resource(v.key.Resource).Namespace(syncer.PhysicalName(namespace))
+	client := r.Down.Dynamic.Resource(v.key.Resource).Namespace(place)
 	for _, name := range names {
 		obj, err := client.Get(ctx, name, metav1.GetOptions{})
 		switch {

@@ -207,16 +207,23 @@ func TestWithoutTheNameOfItsNamespaceAPodIsLookedForEverywhere(t *testing.T) {
 		"it runs, without a mark":  {[]runtime.Object{viewtest.Object("Pod", "somewhere", "app-1", "below-p")}, 0},
 		"another one has the name": {[]runtime.Object{viewtest.Object("Pod", "somewhere", "app-1", "below-q")}, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, []runtime.Object{viewtest.Mirror("app-1", "p", "below-p")}, c.below)
-			f.Watch(t)
-			if _, err := f.Reconcile(f.Ctx, view.MirrorKey{Resource: viewtest.Kind("Pod").GroupVersionResource(), UID: "below-p"}); err != nil {
-				t.Fatal(err)
-			}
-			if n := viewtest.Count(f.Above, "delete"); n != c.want {
-				t.Errorf("%d deletions in the control plane, not %d", n, c.want)
-			}
-		})
+		// Such a Namespace may have been made after what a restored backup brought back.
+		younger := viewtest.Namespace()
+		younger.SetCreationTimestamp(metav1.Unix(2, 0))
+		for seen, namespaces := range map[string][]runtime.Object{"no Namespace": nil, "one that is younger": {younger}} {
+			t.Run(name+", "+seen, func(t *testing.T) {
+				mirror := viewtest.Mirror("app-1", "p", "below-p")
+				mirror.SetCreationTimestamp(metav1.Unix(1, 0))
+				f := newFixture(t, append(namespaces, mirror), c.below)
+				f.Watch(t)
+				if _, err := f.Reconcile(f.Ctx, view.MirrorKey{Resource: viewtest.Kind("Pod").GroupVersionResource(), UID: "below-p"}); err != nil {
+					t.Fatal(err)
+				}
+				if n := viewtest.Count(f.Above, "delete"); n != c.want {
+					t.Errorf("%d deletions in the control plane, not %d", n, c.want)
+				}
+			})
+		}
 	}
 }
 
