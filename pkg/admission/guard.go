@@ -96,9 +96,12 @@ func guardRecord(ctx context.Context, r *request) error {
 }
 
 // guardPlace refuses what a syncer makes in a namespace that is not placed on its
-// physical cluster, and the record of a copy that would go to another physical
-// namespace than the one that the Namespace names: the syncer has not seen yet that the
-// Namespace was made again, and with the old physical namespace its copy would go.
+// physical cluster, with the words for one that does not exist: which others there are,
+// and in which logical clusters, is nothing for it.
+//
+// It refuses the record of a copy that would go to another physical namespace than the
+// one that the Namespace names: the syncer has not seen yet that the Namespace was made
+// again, and with the old physical namespace its copy would go.
 //
 // What rules a namespace is stamped before the Namespace itself is: if that is deleted in
 // between, the record of a rule is the only way in which the rule can go.
@@ -109,7 +112,7 @@ func guardPlace(ctx context.Context, r *request) error {
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return err
+		return apierrors.NewNotFound(namespacesResource, r.GetNamespace())
 	case err != nil:
 		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
 	}
@@ -133,7 +136,7 @@ func placedOn(namespace *corev1.Namespace, target string) bool {
 // misplaced says what is wrong, as far as that Namespace knows.
 func misplaced(r *request, namespace *corev1.Namespace) error {
 	if !placedOn(namespace, r.syncer) {
-		return admission.NewForbidden(r.Attributes, fmt.Errorf("namespace %s is not placed on %s", r.GetNamespace(), r.syncer))
+		return apierrors.NewNotFound(namespacesResource, r.GetNamespace())
 	}
 	if c, ok := r.obj.(*placementv1alpha1.Copy); ok {
 		return elsewhere(r, namespace, c)

@@ -21,6 +21,13 @@ func (p *plugin) protect(r *request) {
 	if r.virtual() {
 		return
 	}
+	if r.syncer != "" && !r.isSubresourceCreate() {
+		released := r.old != nil && protect.Released(r.obj, r.old)
+		protect.BySyncer(r.obj, r.old, r.GetSubresource() == "status")
+		if released && r.GetSubresource() == "" {
+			stamp.Release(r.obj)
+		}
+	}
 	switch {
 	case r.system || r.groupResource() == copiesResource:
 		// free to write them; who else may write Copies was asked before

@@ -56,6 +56,12 @@ func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 
 // permit says whether the request may be at all; nothing is changed.
 func (p *plugin) permit(ctx context.Context, r *request) error {
+	if r.syncer != "" { // before it hears of a namespace that is not placed there
+		if err := guard(ctx, r); err != nil {
+			return err
+		}
+		return p.lifecycle.admit(ctx, r)
+	}
 	if err := p.lifecycle.admit(ctx, r); err != nil {
 		return err
 	}

@@ -364,8 +364,8 @@ func TestWhatRulesANamespaceThatWasNeverPlacedCanBeAcknowledgedAsRemoved(t *test
 	}{
 		{"here", "", func(err error) bool { return err == nil }},
 		{"here", "guessed", apierrors.IsConflict},
-		{"elsewhere", "", apierrors.IsForbidden},
-		{"unknown", "", apierrors.IsForbidden},
+		{"elsewhere", "", apierrors.IsNotFound},
+		{"unknown", "", apierrors.IsNotFound},
 	} {
 		obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
 		obj.Spec = placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{

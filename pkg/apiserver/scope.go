@@ -56,15 +56,18 @@ func WithScope(next http.Handler, clusterOf func(token string) (logicalcluster.N
 
 // withExisting answers requests to a logical cluster that does not exist. It is
 // behind authorization, so that nobody can find out the names of others; what
-// needs no authorization is answered for any name, and by anybody.
+// needs no authorization is answered for any name, and by anybody. In the view of a
+// physical cluster, one that does not exist is as empty as one of which nothing is
+// placed there: a syncer may ask for any name.
 func withExisting(next, anybody http.Handler, exists func(context.Context, logicalcluster.Name) (bool, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		c, ok := scope.ClusterFrom(req.Context())
+		_, viewed := scope.TargetFrom(req.Context())
 		switch {
 		case isUnscoped(req.URL.Path):
 			anybody.ServeHTTP(w, req)
 			return
-		case !ok, c == scope.Root, c == scope.Wildcard:
+		case !ok, c == scope.Root, c == scope.Wildcard, viewed:
 			next.ServeHTTP(w, req)
 			return
 		}

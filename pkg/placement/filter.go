@@ -30,7 +30,7 @@ func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 		func(c PhysicalCluster) *rejection {
 			return r.tainted(c, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
 		},
-		r.permits, r.serves, r.stores, r.bounded, r.roomy,
+		r.permits, r.serves, r.stores, counted, r.bounded, r.roomy,
 	} {
 		if why := check(c); why != nil {
 			return why
@@ -156,6 +156,16 @@ func (r *rules) stores(c PhysicalCluster) *rejection {
 		case class != workload.DefaultStorageClass && !slices.Contains(c.Status.StorageClasses, class):
 			return reject(ReasonNoStorageClass, "it has no storage class %s", class)
 		}
+	}
+	return nil
+}
+
+// counted is about what the server itself knows: all else rests on what the physical
+// cluster says of itself.
+func counted(c PhysicalCluster) *rejection {
+	bound, ok := c.Spec.Bounds[fleetv1alpha1.BoundNamespaces]
+	if ok && bound.CmpInt64(int64(c.Placements)) <= 0 {
+		return reject(ReasonBoundsExceeded, "it has %d namespaces, its bound is %s", c.Placements, bound.String())
 	}
 	return nil
 }

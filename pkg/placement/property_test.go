@@ -180,6 +180,12 @@ func drawCluster(t *rapid.T, name string) PhysicalCluster {
 		Unschedulable: rapid.IntRange(0, 4).Draw(t, "cordon") == 0, Forget: rapid.IntRange(0, 9).Draw(t, "forget") == 0,
 		Taints: drawTaints(t), Bounds: drawList(t, "bounds", 20),
 	}
+	if rapid.IntRange(0, 3).Draw(t, "counted") == 0 {
+		if c.Spec.Bounds == nil {
+			c.Spec.Bounds = corev1.ResourceList{}
+		}
+		c.Spec.Bounds["count/namespaces"] = *resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "namespaces"), resource.DecimalSI)
+	}
 	c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: rapid.SampledFrom([]metav1.ConditionStatus{"True", "True", "True", "False", "Unknown"}).Draw(t, "ready")}}
 	c.Status.Allocatable = drawList(t, "allocatable", 20)
 	c.Status.Requested = drawList(t, "requested", 10)

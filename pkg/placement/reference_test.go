@@ -342,6 +342,9 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 			}
 		}
 	}
+	if _, ok := c.Spec.Bounds["count/namespaces"]; ok && int64(c.Placements+1)*1000 > millis(c.Spec.Bounds, "count/namespaces") {
+		return false
+	}
 	for name, want := range u.Requests {
 		if want.MilliValue() == 0 {
 			continue
@@ -404,6 +407,9 @@ func dumbScore(s Snapshot, u Unit, fit []PhysicalCluster, c PhysicalCluster) (pr
 
 func dumbFree(c PhysicalCluster, name corev1.ResourceName) int {
 	total := millis(c.Status.Allocatable, name)
+	if _, ok := c.Spec.Bounds[name]; ok {
+		total = min(total, millis(c.Spec.Bounds, name))
+	}
 	if total == 0 {
 		return 0
 	}

@@ -155,7 +155,7 @@ func freeShare(c PhysicalCluster) int {
 
 // freePercent is between 0 and 100; 0 if the physical cluster has not reported.
 func freePercent(c PhysicalCluster, name corev1.ResourceName) int {
-	total := c.Status.Allocatable[name]
+	total := allocatable(c, name)
 	if total.Sign() <= 0 {
 		return 0
 	}
@@ -163,10 +163,19 @@ func freePercent(c PhysicalCluster, name corev1.ResourceName) int {
 	return min(100, max(0, int(100*left.AsApproximateFloat64()/total.AsApproximateFloat64())))
 }
 
+// allocatable is what the physical cluster says, and no more than its admin does.
+func allocatable(c PhysicalCluster, name corev1.ResourceName) resource.Quantity {
+	claimed := c.Status.Allocatable[name]
+	if bound, ok := c.Spec.Bounds[name]; ok && bound.Cmp(claimed) < 0 {
+		return bound
+	}
+	return claimed
+}
+
 // free is what is allocatable and neither requested nor assumed; it may be
 // negative.
 func free(c PhysicalCluster, name corev1.ResourceName) resource.Quantity {
-	left := c.Status.Allocatable[name].DeepCopy()
+	left := allocatable(c, name).DeepCopy()
 	left.Sub(c.Status.Requested[name])
 	left.Sub(c.Assumed[name])
 	return left

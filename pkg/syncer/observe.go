@@ -295,6 +295,8 @@ func restoreServiceAccount(pod *unstructured.Unstructured, name, automount strin
 
 func userKeys(m map[string]string) map[string]string {
 	out := maps.Clone(m)
-	maps.DeleteFunc(out, func(k, _ string) bool { return placementv1alpha1.IsSystemKey(k) })
+	maps.DeleteFunc(out, func(k, _ string) bool {
+		return placementv1alpha1.IsSystemKey(k) || k == placementv1alpha1.PhysicalClusterAnnotation // no wish of a user
+	})
 	return out
 }

@@ -33,7 +33,7 @@ func Update(obj, old metav1.Object) {
 // the note of what a user wants, and once the object is being deleted, it may take
 // our finalizer off.
 func UpdateObserved(obj, old metav1.Object) {
-	released := old.GetDeletionTimestamp() != nil && !slices.Contains(obj.GetFinalizers(), placementv1alpha1.CopiesFinalizer)
+	released := Released(obj, old)
 	_, wanted := obj.GetAnnotations()[placementv1alpha1.WantedAnnotation]
 	Update(obj, old)
 	if !wanted {
@@ -44,6 +44,11 @@ func UpdateObserved(obj, old metav1.Object) {
 			return f == placementv1alpha1.CopiesFinalizer
 		}))
 	}
+}
+
+// Released reports whether an update takes our finalizer off what is being deleted.
+func Released(obj, old metav1.Object) bool {
+	return old.GetDeletionTimestamp() != nil && !slices.Contains(obj.GetFinalizers(), placementv1alpha1.CopiesFinalizer)
 }
 
 // Equal reports whether the system's keys of two objects are the same, save the

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // UnlocatedError says why a Service leads nowhere, in upstream's words for APIServices.
@@ -39,9 +40,13 @@ const (
 //
 //	the Service has               it is at
 //	type ExternalName             that name
-//	an address in its status      the first such address
+//	type LoadBalancer, and an     the first such address
+//	address in its status
 //	no selector                   its ready endpoints, which a user wrote
 //	a selector                    nowhere: it runs on a physical cluster
+//
+// What a syncer says counts for what runs on its physical cluster only: that is the
+// address of a load balancer, which is made there, and no other status and no endpoints.
 func Locate(s *corev1.Service, endpoints []discoveryv1.EndpointSlice, port int32) ([]string, error) {
 	at := func(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 	if s.Spec.Type == corev1.ServiceTypeExternalName && s.Spec.ExternalName != "" {
@@ -49,6 +54,7 @@ func Locate(s *corev1.Service, endpoints []discoveryv1.EndpointSlice, port int32
 	}
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		switch {
+		case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
 		case ingress.Hostname != "":
 			return []string{at(ingress.Hostname, port)}, nil
 		case ingress.IP != "":
@@ -65,6 +71,7 @@ func Locate(s *corev1.Service, endpoints []discoveryv1.EndpointSlice, port int32
 	if i < 0 {
 		return nil, unlocated(ServicePortError, "it has no port %d", port)
 	}
+	endpoints = slices.DeleteFunc(slices.Clone(endpoints), func(e discoveryv1.EndpointSlice) bool { return stamp.Mirrored(&e) })
 	if len(endpoints) == 0 {
 		return nil, unlocated(EndpointsNotFound, "it has no selector and no endpoints. Give it endpoints, or the type LoadBalancer or ExternalName; a webhook may have a url instead")
 	}

@@ -9,6 +9,16 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
+// mirrored is what a syncer makes of endpoints.
+func mirrored(endpoints []discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice {
+	out := make([]discoveryv1.EndpointSlice, len(endpoints))
+	for i := range endpoints {
+		endpoints[i].DeepCopyInto(&out[i])
+		out[i].Annotations = map[string]string{"placement.atoll.dev/targets": `{"east":{"state":"Observed","uid":"1"}}`}
+	}
+	return out
+}
+
 func TestAServiceIsWhereTheServerCanCallIt(t *testing.T) {
 	t.Parallel()
 	ingress := func(i corev1.LoadBalancerIngress) corev1.ServiceStatus {
@@ -32,14 +42,16 @@ func TestAServiceIsWhereTheServerCanCallIt(t *testing.T) {
 		endpoints []discoveryv1.EndpointSlice
 		want      result
 	}{
-		"an external name":          {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "hook.example.com"}}, nil, result{Hosts: []string{"hook.example.com:443"}}},
-		"a load balancer":           {corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}}, Status: ingress(corev1.LoadBalancerIngress{IP: "192.0.2.1"})}, nil, result{Hosts: []string{"192.0.2.1:443"}}},
-		"one with a name":           {corev1.Service{Status: ingress(corev1.LoadBalancerIngress{Hostname: "lb.example.com", IP: "192.0.2.1"})}, nil, result{Hosts: []string{"lb.example.com:443"}}},
-		"endpoints of a user":       {corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.7", Ports: https}}, endpoints, result{Hosts: []string{"192.0.2.1:8443", "192.0.2.2:8443", "[2001:db8::1]:8443"}}},
-		"a service that runs below": {corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: https}}, endpoints, result{Reason: EndpointsNotFound}},
-		"a port that it lacks":      {corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, endpoints, result{Reason: ServicePortError}},
-		"no endpoints":              {corev1.Service{Spec: corev1.ServiceSpec{Ports: https}}, nil, result{Reason: EndpointsNotFound}},
-		"none that is ready":        {corev1.Service{Spec: corev1.ServiceSpec{Ports: https}}, []discoveryv1.EndpointSlice{{Ports: endpoints[0].Ports, Endpoints: endpoints[0].Endpoints[2:]}}, result{Reason: MissingEndpoints}},
+		"an external name":                     {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "hook.example.com"}}, nil, result{Hosts: []string{"hook.example.com:443"}}},
+		"a load balancer":                      {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"a": "b"}}, Status: ingress(corev1.LoadBalancerIngress{IP: "192.0.2.1"})}, nil, result{Hosts: []string{"192.0.2.1:443"}}},
+		"one with a name":                      {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}, Status: ingress(corev1.LoadBalancerIngress{Hostname: "lb.example.com", IP: "192.0.2.1"})}, nil, result{Hosts: []string{"lb.example.com:443"}}},
+		"an address that no load balancer has": {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Ports: https}, Status: ingress(corev1.LoadBalancerIngress{IP: "192.0.2.66"})}, endpoints[:1], result{Hosts: []string{"192.0.2.1:8443", "192.0.2.2:8443"}}},
+		"endpoints that a syncer mirrored":     {corev1.Service{Spec: corev1.ServiceSpec{Ports: https}}, mirrored(endpoints), result{Reason: EndpointsNotFound}},
+		"endpoints of a user":                  {corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.7", Ports: https}}, endpoints, result{Hosts: []string{"192.0.2.1:8443", "192.0.2.2:8443", "[2001:db8::1]:8443"}}},
+		"a service that runs below":            {corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: https}}, endpoints, result{Reason: EndpointsNotFound}},
+		"a port that it lacks":                 {corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, endpoints, result{Reason: ServicePortError}},
+		"no endpoints":                         {corev1.Service{Spec: corev1.ServiceSpec{Ports: https}}, nil, result{Reason: EndpointsNotFound}},
+		"none that is ready":                   {corev1.Service{Spec: corev1.ServiceSpec{Ports: https}}, []discoveryv1.EndpointSlice{{Ports: endpoints[0].Ports, Endpoints: endpoints[0].Endpoints[2:]}}, result{Reason: MissingEndpoints}},
 	} {
 		var got result
 		hosts, err := Locate(&c.service, c.endpoints, 443)

@@ -58,13 +58,15 @@ func New() *Usage {
 }
 
 // With counts what next serves. It belongs behind authorization and behind the
-// check that the logical cluster exists: nobody takes places with made-up names.
+// check that the logical cluster exists: nobody takes places with made-up names. Syncers
+// are no users, and may ask for any name.
 func (u *Usage) With(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		c, ok := scope.ClusterFrom(ctx)
 		who, known := request.UserFrom(ctx)
-		if !ok || c == scope.Wildcard || !known || auth.IsSystem(who) {
+		_, viewed := scope.TargetFrom(ctx)
+		if !ok || c == scope.Wildcard || viewed || !known || auth.IsSystem(who) {
 			next.ServeHTTP(w, req)
 			return
 		}

@@ -643,7 +643,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 					},
 					"bounds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bounds is the most that placements may request here in sum; a resource that is not named is bounded by what the physical cluster has.",
+							Description: "bounds is the most that placements may request here in sum, and the most of what the physical cluster says to have that counts when others are weighed against it; for a resource that is not named it is trusted with what it says. \"count/namespaces\" is the most namespaces that are placed here, which the server counts itself.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,

@@ -66,8 +66,11 @@ type PhysicalClusterSpec struct {
 	// +optional
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// bounds is the most that placements may request here in sum; a resource
-	// that is not named is bounded by what the physical cluster has.
+	// bounds is the most that placements may request here in sum, and the most of
+	// what the physical cluster says to have that counts when others are weighed
+	// against it; for a resource that is not named it is trusted with what it says.
+	// "count/namespaces" is the most namespaces that are placed here, which the
+	// server counts itself.
 	// +optional
 	Bounds corev1.ResourceList `json:"bounds,omitempty"`
 	// tenancy is what objects of logical clusters may do on the physical cluster beyond
@@ -92,6 +95,9 @@ type PhysicalClusterSpec struct {
 	// +optional
 	Forget bool `json:"forget,omitempty"`
 }
+
+// BoundNamespaces is the key of bounds for the number of namespaces.
+const BoundNamespaces corev1.ResourceName = "count/namespaces"
 
 // ConnectionType says who opens the connection.
 type ConnectionType string

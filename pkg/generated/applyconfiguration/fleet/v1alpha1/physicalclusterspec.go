@@ -21,8 +21,11 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	Unschedulable *bool `json:"unschedulable,omitempty"`
 	// taints keep placements away that do not tolerate them.
 	Taints []v1.Taint `json:"taints,omitempty"`
-	// bounds is the most that placements may request here in sum; a resource
-	// that is not named is bounded by what the physical cluster has.
+	// bounds is the most that placements may request here in sum, and the most of
+	// what the physical cluster says to have that counts when others are weighed
+	// against it; for a resource that is not named it is trusted with what it says.
+	// "count/namespaces" is the most namespaces that are placed here, which the
+	// server counts itself.
 	Bounds *v1.ResourceList `json:"bounds,omitempty"`
 	// tenancy is what objects of logical clusters may do on the physical cluster beyond
 	// the default, which keeps tenants apart.

@@ -1,0 +1,83 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Attack is one thing that somebody hostile tries.
+type Attack struct {
+	// Name is a sentence of what holds.
+	Name string
+	// Fence fails if the attack succeeds.
+	Fence func(context.Context, *World) error
+	// Control fails if the attack does not bite without the fence. It runs after Fence,
+	// and is nil where there is no way to do without.
+	Control func(context.Context, *World) error
+}
+
+// timeout bounds each half of an attack.
+const timeout = 90 * time.Second
+
+// All are the attacks.
+func All() []Attack {
+	return []Attack{
+		documents, names, endpoints, metadata, claims,
+	}
+}
+
+// Try runs one attack and its control.
+func (a Attack) Try(ctx context.Context, w *World) error {
+	if err := bounded(ctx, w, a.Fence); err != nil {
+		return err
+	}
+	if a.Control == nil {
+		return nil
+	}
+	if err := bounded(ctx, w, a.Control); err != nil {
+		return fmt.Errorf("without the fence: %w", err)
+	}
+	return nil
+}
+
+func bounded(ctx context.Context, w *World, half func(context.Context, *World) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return half(ctx, w)
+}
+
+// Run tries all attacks, says of each how it went, and in one closing line how many held.
+func Run(ctx context.Context, w *World, out io.Writer) error {
+	held, all := 0, All()
+	for _, a := range all {
+		if err := a.Try(ctx, w); err != nil {
+			fmt.Fprintf(out, "BROKEN %s: %v\n", a.Name, err)
+			continue
+		}
+		held++
+		fmt.Fprintf(out, "held   %s\n", a.Name)
+	}
+	fmt.Fprintf(out, "%d of %d attacks held\n", held, len(all))
+	if held < len(all) {
+		return errors.New("not all attacks held")
+	}
+	return nil
+}
+
+// eventually polls until check returns no error, or until ctx ends.
+func eventually(ctx context.Context, what string, check func() error) error {
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
