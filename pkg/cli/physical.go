@@ -23,7 +23,8 @@ import (
 
 // physical is a physical cluster that is to be registered, as this machine reaches it.
 type physical struct {
-	// kubeconfig is the whole way in, with nothing of this machine's files.
+	config *clientcmdapi.Config
+	// kubeconfig is config, written.
 	kubeconfig []byte
 	server     string
 	kube       kubernetes.Interface
@@ -31,8 +32,8 @@ type physical struct {
 	uid types.UID
 }
 
-// loadPhysical reads a kubeconfig and makes it one that can be sent: one context, all data
-// inline, and no program that would have to run on the server.
+// loadPhysical reads a kubeconfig and makes it one that can be sent: one context, and all
+// data inline.
 func loadPhysical(file, contextName string) (*physical, error) {
 	config, err := clientcmd.LoadFromFile(file)
 	if err != nil {
@@ -47,29 +48,41 @@ func loadPhysical(file, contextName string) (*physical, error) {
 	if err := clientcmdapi.FlattenConfig(config); err != nil {
 		return nil, fmt.Errorf("--physical-kubeconfig: reading the files that %s names: %w", file, err)
 	}
-	for name, user := range config.AuthInfos {
-		if user.Exec != nil || user.AuthProvider != nil || user.TokenFile != "" {
-			return nil, fmt.Errorf("--physical-kubeconfig: user %q of %s gets its credentials from a program or file of this machine, which the server does not have: "+
-				"use a kubeconfig with the token of a ServiceAccount or with a certificate", name, file)
-		}
-	}
-	p := &physical{}
-	if p.kubeconfig, err = clientcmd.Write(*config); err != nil {
+	kubeconfig, err := clientcmd.Write(*config)
+	if err != nil {
 		return nil, err
 	}
-	rest, err := clientcmd.RESTConfigFromKubeConfig(p.kubeconfig)
+	p, err := newPhysical(config, kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--physical-kubeconfig: %s: %w", file, err)
 	}
-	rest.Timeout, rest.QPS, rest.Burst = requestTimeout, 200, 400
-	p.server = rest.Host
-	p.kube, err = kubernetes.NewForConfig(rest)
-	return p, err
+	return p, nil
 }
 
-// check reaches the physical cluster, reads who it is, and asks whether a syncer with
-// these credentials may do what it has to.
-func (p *physical) check(ctx context.Context, kinds workload.Catalog) error {
+func newPhysical(config *clientcmdapi.Config, kubeconfig []byte) (*physical, error) {
+	rest, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	rest.Timeout, rest.QPS, rest.Burst = requestTimeout, 200, 400
+	kube, err := kubernetes.NewForConfig(rest)
+	return &physical{config: config, kubeconfig: kubeconfig, server: rest.Host, kube: kube}, err
+}
+
+// portable says whether the server can use the kubeconfig, too: nothing in it is a program
+// or a file of this machine.
+func (p *physical) portable() error {
+	for name, user := range p.config.AuthInfos {
+		if user.Exec != nil || user.AuthProvider != nil || user.TokenFile != "" {
+			return fmt.Errorf("--physical-kubeconfig: user %q gets its credentials from a program or file of this machine, which the server does not have: "+
+				"--make-credentials makes a ServiceAccount for the server", name)
+		}
+	}
+	return nil
+}
+
+// identify reaches the physical cluster and reads who it is.
+func (p *physical) identify(ctx context.Context) error {
 	namespace, err := p.kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
@@ -87,6 +100,11 @@ func (p *physical) check(ctx context.Context, kinds workload.Catalog) error {
 	if slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == placementv1alpha1.GroupName }) {
 		return fmt.Errorf("%s is a logical cluster of an Atoll server, not a physical cluster; name another context of --physical-kubeconfig with --physical-context", p.server)
 	}
+	return nil
+}
+
+// permits asks whether a syncer with these credentials may do what it has to.
+func (p *physical) permits(ctx context.Context, kinds workload.Catalog) error {
 	missing, err := lacking(ctx, p.kube, []authorizationv1.ResourceAttributes{edit.Question("*", "*", "*")})
 	if err != nil || len(missing) == 0 {
 		return err
@@ -94,7 +112,7 @@ func (p *physical) check(ctx context.Context, kinds workload.Catalog) error {
 	if missing, err = lacking(ctx, p.kube, edit.Questions(edit.Needs(kinds))); err != nil || len(missing) == 0 {
 		return err
 	}
-	return fmt.Errorf("the credentials of --physical-kubeconfig may not do all that a syncer does on the physical cluster; grant their user, in all namespaces: %s", list(missing, 10))
+	return fmt.Errorf("the credentials of --physical-kubeconfig may not do all that a syncer does on the physical cluster; grant their user, in all namespaces: %s; or use those of an admin with --make-credentials", list(missing, 10))
 }
 
 // lacking are those of the questions whose answer is no.

@@ -27,6 +27,7 @@ const requestTimeout = 20 * time.Second
 type register struct {
 	*options
 	kubeconfig, context string
+	makeCredentials     bool
 	pull, trusted       bool
 	labels              map[string]string
 	taints              []string
@@ -49,6 +50,9 @@ func newRegisterCommand(o *options) *cobra.Command {
 			# The server reaches it
 			kubectl atoll register east --physical-kubeconfig east.kubeconfig --labels topology.kubernetes.io/region=eu
 
+			# With a ServiceAccount that is made for it, where the kubeconfig logs in with a program or may do too much
+			kubectl atoll register west --physical-kubeconfig west.kubeconfig --make-credentials
+
 			# It is for one tenant, or for tenants that trust each other
 			kubectl atoll register lab --physical-kubeconfig lab.kubeconfig --trusted
 
@@ -59,6 +63,7 @@ func newRegisterCommand(o *options) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&r.kubeconfig, "physical-kubeconfig", "", "The kubeconfig of the physical cluster (--kubeconfig is that of the Atoll server).")
 	f.StringVar(&r.context, "physical-context", "", "The context of --physical-kubeconfig; its current one by default.")
+	f.BoolVar(&r.makeCredentials, "make-credentials", false, "Make a ServiceAccount on the physical cluster that may do what a syncer does, and register with its token.")
 	f.BoolVar(&r.pull, "pull", false, "An agent beside the physical cluster, atoll-syncer, connects to the server.")
 	f.BoolVar(&r.trusted, "trusted", false, "Let logical clusters do there what its own users may: for one tenant, or tenants that trust each other.")
 	f.StringToStringVarP(&r.labels, "labels", "l", nil, "Labels, by which policies select physical clusters: key=value,...")
@@ -87,17 +92,11 @@ func (r *register) run(cmd *cobra.Command, name string) error {
 	if r.pull {
 		return r.runPull(ctx, c, pc)
 	}
-	p, err := loadPhysical(r.kubeconfig, r.context)
+	p, err := r.reach(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	if err := p.check(ctx, r.kinds); err != nil {
-		return err
-	}
 	fmt.Fprintf(r.Out, "%s answers (cluster %s), and the credentials permit what a syncer does\n", p.server, p.uid)
-	if err := c.unknownUID(ctx, name, p); err != nil {
-		return err
-	}
 	if err := r.writeSecret(ctx, c, pc.Spec.Connection.KubeconfigSecretRef, p.kubeconfig); err != nil {
 		return err
 	}
@@ -105,6 +104,33 @@ func (r *register) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	return r.awaitReady(ctx, c, pc)
+}
+
+// reach checks the way to the physical cluster that the server will take.
+func (r *register) reach(ctx context.Context, c *connection, name string) (*physical, error) {
+	p, err := loadPhysical(r.kubeconfig, r.context)
+	if err != nil {
+		return nil, err
+	}
+	if !r.makeCredentials {
+		if err := p.portable(); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.identify(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.unknownUID(ctx, name, p); err != nil {
+		return nil, err
+	}
+	if r.makeCredentials {
+		if p, err = p.makeCredentials(ctx, r.kinds); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(r.Out, "serviceaccount/%s, with a role and a token, made in namespace %s of the physical cluster\n", syncerAccount, fleetv1alpha1.LeaseNamespace)
+		return p, p.awaitPermits(ctx, r.kinds)
+	}
+	return p, p.permits(ctx, r.kinds)
 }
 
 // wanted is the PhysicalCluster that the flags describe.
@@ -166,7 +192,6 @@ func (c *connection) unknownUID(ctx context.Context, name string, p *physical) e
 // awaitReady waits until the physical cluster is Ready, or says why it is not.
 func (r *register) awaitReady(ctx context.Context, c *connection, pc *fleetv1alpha1.PhysicalCluster) error {
 	fmt.Fprintf(r.Out, "waiting until %s is Ready ...\n", pc.Name)
-	began := time.Now()
 	last := pc
 	err := until(ctx, r.timeout, func(ctx context.Context) (bool, error) {
 		found, err := c.atoll.FleetV1alpha1().PhysicalClusters().Get(ctx, pc.Name, metav1.GetOptions{})
@@ -178,8 +203,7 @@ func (r *register) awaitReady(ctx context.Context, c *connection, pc *fleetv1alp
 		if ready == nil || ready.Status != metav1.ConditionTrue {
 			return false, nil
 		}
-		// What is True may be about the kubeconfig of before: it is confirmed after a report.
-		return pc.Status.Identity.UID == "" || time.Since(began) > 2*pollInterval, nil
+		return true, nil
 	})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s was unregistered meanwhile", pc.Name)
@@ -192,6 +216,9 @@ func (r *register) awaitReady(ctx context.Context, c *connection, pc *fleetv1alp
 		return err
 	}
 	fmt.Fprintf(r.Out, "%s is Ready\n", last.Name)
+	if pc.Status.Identity.UID != "" {
+		fmt.Fprintln(r.Out, "That may still be from before the change: if the server cannot use what is new, it is NotReady within a minute.")
+	}
 	return nil
 }
 

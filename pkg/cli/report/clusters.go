@@ -74,16 +74,14 @@ func labels(all map[string]string) string {
 	return orNone(metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: all}))
 }
 
-// share is what is requested of what there is, as far as it is reported.
+// share is what is requested of what there is. Both are reported together: nothing
+// requested is zero, nothing there is not known.
 func share(s fleetv1alpha1.PhysicalClusterStatus, name corev1.ResourceName) string {
 	there, ok := s.Allocatable[name]
 	if !ok {
 		return unknown
 	}
-	requested, ok := s.Requested[name]
-	if !ok {
-		return fmt.Sprintf("%s/%s", unknown, there.String())
-	}
+	requested := s.Requested[name]
 	return fmt.Sprintf("%s/%s", requested.String(), there.String())
 }
 

@@ -76,7 +76,7 @@ func TestAPhysicalClusterIsShownWithWhatIsKnownOfIt(t *testing.T) {
 		}),
 	}
 	wantRows(t, PhysicalClusters(list, Usages{"east": {Placements: 2, Copies: 9}}, noon),
-		"east|Ready|<none>|2|9|1500m/20|<unknown>/8Gi|60m|v1.37.1|5|Push|region=eu|<none>",
+		"east|Ready|<none>|2|9|1500m/20|0/8Gi|60m|v1.37.1|5|Push|region=eu|<none>",
 		"new|Unknown|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|<none>",
 		"silent|Unknown,HeartbeatLost,SchedulingDisabled|gpu=a:NoSchedule,old:NoExecute|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|silent since 11:59",
 		"wrong|NotReady,Unreachable,Terminating|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|no route")

@@ -52,7 +52,7 @@ func TestPhysicalClustersAreListedCordonedAndTainted(t *testing.T) {
 	w.ok("lc", "use", "root")
 
 	w.wantRow([]string{"clusters"}, "NAME", "STATUS", "TAINTS", "PLACEMENTS", "COPIES", "CPU", "MEMORY", "AGE")
-	w.wantRow([]string{"clusters"}, "fleet-a", "Ready", "<none>", "1", "1", "<unknown>/100", "<unknown>/100Gi")
+	w.wantRow([]string{"clusters"}, "fleet-a", "Ready", "<none>", "1", "1", "0/100", "0/100Gi")
 	w.wantRow([]string{"clusters", "-l", "name=fleet-b"}, "fleet-b", "Ready", "<none>", "0", "0")
 	if out := w.ok("clusters", "-l", "name=fleet-b", "--no-headers"); strings.Contains(out, "fleet-a") || strings.Contains(out, "NAME") {
 		t.Errorf("the selector and --no-headers: %s", out)
@@ -141,7 +141,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 		{"east --pull --taints a-", "kubectl atoll taint"},
 		{"east --physical-kubeconfig " + filepath.Join(dir, "none"), "no such file"},
 		{"east --physical-kubeconfig " + silent + " --physical-context none", "--physical-context"},
-		{"east --physical-kubeconfig " + program, "use a kubeconfig with the token of a ServiceAccount"},
+		{"east --physical-kubeconfig " + program, "--make-credentials makes a ServiceAccount"},
 		{"east --physical-kubeconfig " + silent, "https://127.0.0.1:1 does not answer here"},
 		{"east --physical-kubeconfig " + w.kubeconfig + " --physical-context checks", "is a logical cluster of an Atoll server"},
 	} {
