@@ -54,8 +54,10 @@ func (p *printFlags) forPeople() bool {
 func (p *printFlags) print(o *options, table *metav1.Table, objects ...runtime.Object) error {
 	if p.forPeople() {
 		w := printers.GetNewTabWriter(o.Out)
-		defer w.Flush()
-		return printers.NewTablePrinter(printers.PrintOptions{Wide: *p.OutputFormat == "wide", NoHeaders: p.noHeaders}).PrintObj(table, w)
+		if err := printers.NewTablePrinter(printers.PrintOptions{Wide: *p.OutputFormat == "wide", NoHeaders: p.noHeaders}).PrintObj(table, w); err != nil {
+			return err
+		}
+		return w.Flush()
 	}
 	list := &corev1.List{}
 	for _, obj := range objects {

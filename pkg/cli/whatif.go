@@ -26,7 +26,6 @@ type whatIf struct {
 	*options
 	print   *printFlags
 	files   *genericclioptions.FileNameFlags
-	names   []string
 	all     bool
 	anew    bool
 	without []string
