@@ -101,5 +101,11 @@ func content(lc *tenancyv1alpha1.LogicalCluster) string {
 
 // until polls until done, or returns context.DeadlineExceeded after the timeout.
 func until(ctx context.Context, timeout time.Duration, done wait.ConditionWithContextFunc) error {
-	return wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, done)
+	return wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(context.Context) (bool, error) {
+		// A question that begins before the timeout may end after it: cut short, it would
+		// fail with an error of its own.
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		return done(ctx)
+	})
 }

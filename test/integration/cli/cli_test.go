@@ -194,6 +194,15 @@ func TestLogicalClustersAreCreatedUsedAndDeleted(t *testing.T) {
 	}
 }
 
+// Whatever a request is about when the time is over, what is left is said.
+func TestADeletionThatTakesLongerSaysWhatIsLeft(t *testing.T) {
+	w := newWorld(t, "long")
+	w.physical("long-a")
+	w.copied(w.deploy("web", "long-a"), "long-a", placementv1alpha1.CopySynced, "")
+	w.ok("lc", "use", "root")
+	w.fails("logical cluster long is not gone after 1s, and goes on", "lc", "delete", "long", "--timeout", "1s")
+}
+
 func TestObjectsAreShownWhereTheyRun(t *testing.T) {
 	w := newWorld(t, "where")
 	w.physical("where-a", "where-b")
