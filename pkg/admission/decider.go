@@ -52,7 +52,7 @@ type question struct {
 
 // outcome has the targets of the unit, or says why there are none.
 type outcome struct {
-	unit    placementv1alpha1.Targets
+	unit    stamp.Unit
 	message string
 	refused bool
 }
@@ -92,7 +92,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if unit := stamp.Decided(stored); unit != nil {
+	if unit := stamp.UnitOf(stored); unit != nil {
 		return outcome{unit: unit}, d.stampNamespace(ctx, q, unit)
 	}
 	snapshot, unit, err := d.lookup.snapshot(ctx, q.cluster, q.namespace)
@@ -120,7 +120,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	decision, forget := d.assumptions.decide(snapshot, unit, q.namespace.UID)
 	o := outcome{message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
 	if decision.Possible() {
-		o.unit = stamp.On(decision.PhysicalClusters)
+		o.unit = stamp.UnitOn(decision.PhysicalClusters)
 	}
 	if q.dryRun || o.refused {
 		forget()
@@ -206,7 +206,7 @@ func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Pl
 // stampNamespace makes the Namespace, and before it what rules it, carry what the
 // decision wants. Whoever crashes in between leaves it to the next object or to the
 // placement controller.
-func (d *decider) stampNamespace(ctx context.Context, q question, unit placementv1alpha1.Targets) error {
+func (d *decider) stampNamespace(ctx context.Context, q question, unit stamp.Unit) error {
 	if q.dryRun {
 		return nil
 	}

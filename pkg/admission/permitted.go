@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -44,7 +43,7 @@ func (p *plugin) permitted(ctx context.Context, r *request) error {
 	}
 	targets := stamp.TargetsOf(r.obj.GetAnnotations())
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		if targets[target].State != placementv1alpha1.TargetSync {
+		if !targets[target].Keeps() {
 			continue
 		}
 		physical, ok := p.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})

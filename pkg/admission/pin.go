@@ -3,25 +3,30 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
+
+	corev1 "k8s.io/api/core/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/scope"
-	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // pins checks the one key of our domain that users set: on a Namespace, the
-// physical cluster that it must be placed on.
+// physical cluster that it must be placed on, or moved to.
 type pins struct {
 	client           versioned.Interface
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	decider          *decider
 }
 
 func (p pins) validate(ctx context.Context, r *request) error {
@@ -38,10 +43,10 @@ func (p pins) validate(ctx context.Context, r *request) error {
 	if err := p.exists(ctx, r, pin); err != nil {
 		return err
 	}
-	if r.old == nil {
+	if r.old == nil || !r.user() {
 		return nil
 	}
-	return p.unplaced(ctx, r, pin)
+	return p.foretell(ctx, r, pin)
 }
 
 func (p pins) exists(ctx context.Context, r *request, pin string) error {
@@ -58,22 +63,55 @@ func (p pins) exists(ctx context.Context, r *request, pin string) error {
 	return nil
 }
 
-// unplaced refuses a pin that would move the namespace.
-func (p pins) unplaced(ctx context.Context, r *request, pin string) error {
-	name := r.obj.GetName()
-	placement, err := p.client.PlacementV1alpha1().Placements(name).Get(at(ctx, r.cluster), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+// foretell says in warnings what a pin does to a namespace that is placed: where it
+// moves, what stops meanwhile, what keeps it. A dry run tells the same.
+func (p pins) foretell(ctx context.Context, r *request, pin string) error {
+	stored, err := p.client.PlacementV1alpha1().Placements(r.GetName()).Get(at(ctx, r.cluster), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reading the placement of namespace %s: %w", r.GetName(), err))
+	}
+	if stored.Spec.Decision == nil {
+		return nil
+	}
+	namespace, err := r.lookup.liveNamespace(ctx, r.cluster, r.GetName())
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetName(), err))
+	}
+	namespace = pinned(namespace, pin)
+	q := question{cluster: r.cluster, kinds: r.kinds, namespace: namespace, dryRun: true}
+	status, err := p.decider.answer(ctx, q, &placementv1alpha1.PlacementReviewSpec{}, placement.Unit{})
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reviewing the move of namespace %s: %w", r.GetName(), err))
+	}
+	for _, sentence := range foretold(r.GetName(), status) {
+		warning.AddWarning(ctx, "", sentence)
+	}
+	return nil
+}
+
+func pinned(namespace *corev1.Namespace, pin string) *corev1.Namespace {
+	namespace = namespace.DeepCopy()
+	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, placementv1alpha1.PhysicalClusterAnnotation, pin)
+	return namespace
+}
+
+// foretold are the sentences about a move, the gravest first.
+func foretold(namespace string, status placementv1alpha1.PlacementReviewStatus) []string {
+	at := strings.Join(status.Decided, ", ")
 	switch {
-	case apierrors.IsNotFound(err):
+	case len(status.PhysicalClusters) == 0:
+		return []string{fmt.Sprintf("namespace %s stays on %s: %s", namespace, at, status.Message)}
+	case slices.Equal(status.Decided, status.PhysicalClusters):
 		return nil
-	case err != nil:
-		return apierrors.NewInternalError(fmt.Errorf("reading the placement of namespace %s: %w", name, err))
-	case !stamp.BelongsTo(placement, r.obj.GetUID()):
-		return nil
+	case len(status.Obstacles) > 0:
+		return []string{fmt.Sprintf("namespace %s stays on %s until nothing keeps it: %s", namespace, at, strings.Join(status.Obstacles, "; "))}
 	}
-	clusters := stamp.Decided(placement).Names()
-	if len(clusters) == 0 || len(clusters) == 1 && clusters[0] == pin {
-		return nil
+	out := []string{fmt.Sprintf("namespace %s moves from %s to %s", namespace, at, strings.Join(status.PhysicalClusters, ", "))}
+	if len(status.StopsFirst) > 0 {
+		out = append(out, fmt.Sprintf("these must not run twice and are stopped before they are started there: %s", strings.Join(status.StopsFirst, ", ")))
 	}
-	return admission.NewForbidden(r.Attributes, fmt.Errorf("annotation %s: the namespace is placed on %s already and cannot be moved to %s: moving is not supported yet",
-		placementv1alpha1.PhysicalClusterAnnotation, strings.Join(clusters, ", "), pin))
+	return out
 }

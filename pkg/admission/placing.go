@@ -79,11 +79,15 @@ func (p *placing) stamps(r *request) (workload.Kind, bool) {
 
 // restamp gives obj, the object of the request or a copy of it, what the decision
 // for its unit wants; nil changes nothing.
-func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, obj metav1.Object, unit placementv1alpha1.Targets) error {
+func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) error {
 	if unit == nil {
 		return nil
 	}
-	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{Unit: unit})
+	runs, err := runsOf(r, kind, obj, unit)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{Unit: unit, Runs: runs})
 	if !stamp.Equal(targets, stamp.TargetsOf(obj.GetAnnotations())) {
 		stamp.Set(obj, targets)
 	}
@@ -95,6 +99,19 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 		stamp.NamePhysicalNamespace(obj, id, r.cluster)
 	}
 	return nil
+}
+
+// runsOf says how the object of a request runs, where that counts: it is on its way, or
+// waits.
+func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) (workload.Runs, error) {
+	if kind.Role != workload.Placed || unit.Settled() && !stamp.Waits(obj) {
+		return workload.RunsAnywhere, nil
+	}
+	content, err := external(kind, r.GetObject())
+	if err != nil {
+		return "", err
+	}
+	return workload.RunsOf(kind, content), nil
 }
 
 // allowed reports whether an update by a user changed nothing of the stamp of the
@@ -117,12 +134,12 @@ func (p *placing) allowed(ctx context.Context, r *request) (bool, error) {
 
 // known is the decision for the unit that the informers have, once the Namespace
 // has it.
-func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (placementv1alpha1.Targets, error) {
+func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (stamp.Unit, error) {
 	placement, ok := p.placements.Get(controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: placementv1alpha1.NamespaceUnit})
 	if !ok {
 		return nil, nil
 	}
-	unit := stamp.Decided(placement)
+	unit := stamp.UnitOf(placement)
 	if unit == nil {
 		return nil, nil
 	}
@@ -151,7 +168,7 @@ func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (pl
 }
 
 // decide asks the decider and says what the user should know.
-func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (placementv1alpha1.Targets, error) {
+func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (stamp.Unit, error) {
 	namespace, err := r.getLiveNamespace(ctx)
 	switch {
 	case apierrors.IsNotFound(err):

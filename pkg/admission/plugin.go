@@ -20,12 +20,13 @@ func newPlugin(config Config) (*plugin, error) {
 		kube: config.Kube, client: config.Client, metadata: config.Metadata, dynamic: config.Dynamic, namespaces: config.Namespaces,
 		logicalClusters: config.LogicalClusters, physicalClusters: config.PhysicalClusters, kinds: config.Kinds, objects: config.Objects,
 	}
+	placing := newPlacing(config, lookup)
 	return &plugin{
 		Handler:   admission.NewHandler(admission.Create, admission.Update, admission.Delete),
 		lookup:    lookup,
 		lifecycle: newLifecycle(config.Clock),
-		placing:   newPlacing(config, lookup),
-		pins:      pins{client: config.Client, physicalClusters: config.PhysicalClusters},
+		placing:   placing,
+		pins:      pins{client: config.Client, physicalClusters: config.PhysicalClusters, decider: placing.decider},
 	}, nil
 }
 

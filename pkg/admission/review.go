@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -118,6 +121,15 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 	decision, forget := d.assumptions.decide(snapshot, unit, "")
 	forget()
 	status.PhysicalClusters, status.Message, status.Policies = decision.PhysicalClusters, decision.Message(), decision.Policies
+	status.Move = cmp.Or(decision.Move.Mode, placementv1alpha1.MoveAuto)
+	status.DrainSeconds = ptr.Deref(decision.Move.DrainSeconds, transition.DefaultDrain)
+	if from := left(status.Decided, status.PhysicalClusters); len(from) > 0 {
+		objects, err := d.objectsOf(ctx, q)
+		if err != nil {
+			return status, fmt.Errorf("looking for what cannot move: %w", err)
+		}
+		status.Obstacles, status.StopsFirst = transition.Obstacles(objects, from), transition.StopsFirst(objects, from)
+	}
 	for _, no := range decision.Rejected {
 		status.Rejected = append(status.Rejected, placementv1alpha1.RejectedPhysicalCluster(no))
 	}
@@ -149,4 +161,22 @@ func validateName(n *placementv1alpha1.PolicyName, path *field.Path) field.Error
 		errs = append(errs, field.Required(path.Child("name"), "which policy it is"))
 	}
 	return errs
+}
+
+// left are the physical clusters that a unit would leave; none if it can go nowhere.
+func left(decided, next []string) []string {
+	if len(next) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(decided), func(name string) bool { return slices.Contains(next, name) })
+}
+
+// objectsOf are the placed objects of a namespace, also those that are mirrored.
+func (d *decider) objectsOf(ctx context.Context, q question) ([]transition.Object, error) {
+	var objects []transition.Object
+	err := d.eachPlaced(ctx, q, func(kind workload.Kind, obj *unstructured.Unstructured) error {
+		objects = append(objects, transition.Object{Kind: kind, Logical: obj})
+		return nil
+	})
+	return objects, err
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -17,7 +16,7 @@ import (
 // stampRules gives quotas and limits that were there before the decision its
 // targets, ahead of the Namespace: they go down before the first thing that they
 // rule.
-func (d *decider) stampRules(ctx context.Context, q question, unit placementv1alpha1.Targets) error {
+func (d *decider) stampRules(ctx context.Context, q question, unit stamp.Unit) error {
 	if d.lookup.metadata == nil {
 		return errors.New("there is no client")
 	}
@@ -44,7 +43,7 @@ func (d *decider) stampRules(ctx context.Context, q question, unit placementv1al
 	return nil
 }
 
-func restampRule(kind workload.Kind, q question, obj metav1.Object, unit placementv1alpha1.Targets) []byte {
+func restampRule(kind workload.Kind, q question, obj metav1.Object, unit stamp.Unit) []byte {
 	return stamp.Restamp(obj, func(o metav1.Object) {
 		stamp.Set(o, stamp.Targets(kind, q.cluster, o, stamp.Source{Unit: unit}))
 	})

@@ -45,9 +45,6 @@ func restrict(u *placement.Unit, clusters []placement.PhysicalCluster, kind work
 // placement, so a namespace without one has none. What cannot be read, as a template
 // with a bad quantity, was refused when it was written.
 func (d *decider) includeWaiting(ctx context.Context, q question, clusters []placement.PhysicalCluster, u *placement.Unit) error {
-	if d.lookup.dynamic == nil {
-		return errors.New("there is no client")
-	}
 	asker := ""
 	if q.object != nil {
 		named, err := meta.Accessor(q.object)
@@ -56,6 +53,21 @@ func (d *decider) includeWaiting(ctx context.Context, q question, clusters []pla
 		}
 		asker = named.GetName()
 	}
+	return d.eachPlaced(ctx, q, func(kind workload.Kind, other *unstructured.Unstructured) error {
+		if kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asker || other.GetDeletionTimestamp() != nil ||
+			stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
+			return nil
+		}
+		restrict(u, clusters, kind, other.Object)
+		return include(u, kind, other.Object)
+	})
+}
+
+// eachPlaced reads the objects of placed kinds in a namespace, page by page.
+func (d *decider) eachPlaced(ctx context.Context, q question, do func(workload.Kind, *unstructured.Unstructured) error) error {
+	if d.lookup.dynamic == nil {
+		return errors.New("there is no client")
+	}
 	for _, kind := range q.kinds.Kinds() {
 		if kind.Role != workload.Placed {
 			continue
@@ -63,13 +75,10 @@ func (d *decider) includeWaiting(ctx context.Context, q question, clusters []pla
 		client := d.lookup.dynamic.Resource(kind.GroupVersionResource()).Namespace(q.namespace.Name)
 		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
 		err := pages.EachListItem(at(ctx, q.cluster), metav1.ListOptions{}, func(obj runtime.Object) error {
-			other, ok := obj.(*unstructured.Unstructured)
-			if !ok || kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asker || other.GetDeletionTimestamp() != nil ||
-				stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
-				return nil
+			if u, ok := obj.(*unstructured.Unstructured); ok {
+				return do(kind, u)
 			}
-			restrict(u, clusters, kind, other.Object)
-			return include(u, kind, other.Object)
+			return nil
 		})
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", kind.Resource, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -20,7 +21,7 @@ import (
 // the policies do not permit it any more, or a target lacks what a new object needs. It
 // looks at informers only; what they do not know yet is said by the Placement and the
 // Copies.
-func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit placementv1alpha1.Targets) error {
+func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit stamp.Unit) error {
 	if !r.user() || unit == nil || kind.Role != workload.Placed {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 	}
 	for _, name := range unit.Names() {
 		c, ok := p.decider.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
-		if !ok || unit[name].State != placementv1alpha1.TargetSync {
+		if !ok || unit[name] != stamp.PartStays && unit[name] != stamp.PartArrives {
 			continue
 		}
 		if lacks := placement.Lacks(placement.PhysicalCluster{PhysicalCluster: c}, needs); lacks != "" {

@@ -19,7 +19,7 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	if r.unit.Pin != "" {
 		r.shape = shape{count: 1, least: 1}
 	}
-	d := Decision{Wanted: r.shape.String(), Policies: r.heard, Refuse: r.refuse, Pin: r.unit.Pin}
+	d := Decision{Wanted: r.shape.String(), Policies: r.heard, Refuse: r.refuse, Move: r.move, Pin: r.unit.Pin}
 	d.PinKnown = slices.ContainsFunc(from, func(c PhysicalCluster) bool { return c.Name == d.Pin })
 
 	ranked, rejected := r.filter(from)

@@ -14,6 +14,7 @@ const (
 	ReasonPolicyMismatch   = "PolicyMismatch"
 	ReasonDeleting         = "Deleting"
 	ReasonCordoned         = "Cordoned"
+	ReasonDraining         = "Draining"
 	ReasonNotReady         = "NotReady"
 	ReasonReadyUnknown     = "ReadyUnknown"
 	ReasonUntoleratedTaint = "UntoleratedTaint"
@@ -49,6 +50,8 @@ type Decision struct {
 	Policies []placementv1alpha1.PolicyReference
 	// Refuse says that an object that cannot be placed shall be refused.
 	Refuse bool
+	// Move says how the unit moves, if a policy says.
+	Move placementv1alpha1.MoveRules
 	// Pin repeats the pin of the unit, Known whether it names a candidate.
 	Pin      string
 	PinKnown bool

@@ -26,7 +26,7 @@ func reject(reason, format string, args ...any) *rejection {
 // before those that the physical cluster reports.
 func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 	for _, check := range []func(PhysicalCluster) *rejection{
-		r.pinned, r.selected, r.related, deleting, cordoned, ready,
+		r.pinned, r.selected, r.related, deleting, draining, cordoned, ready,
 		func(c PhysicalCluster) *rejection {
 			return r.tainted(c, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
 		},
@@ -44,7 +44,7 @@ func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 // about what is there already.
 func (r *rules) mayKeep(c PhysicalCluster) *rejection {
 	for _, check := range []func(PhysicalCluster) *rejection{
-		r.pinned, r.selected, r.related,
+		r.pinned, r.selected, r.related, draining,
 		func(c PhysicalCluster) *rejection { return r.tainted(c, corev1.TaintEffectNoExecute) },
 	} {
 		if why := check(c); why != nil {
@@ -91,6 +91,13 @@ func (r *rules) selected(c PhysicalCluster) *rejection {
 func deleting(c PhysicalCluster) *rejection {
 	if c.DeletionTimestamp != nil || c.Spec.Forget {
 		return reject(ReasonDeleting, "it is being removed")
+	}
+	return nil
+}
+
+func draining(c PhysicalCluster) *rejection {
+	if c.Spec.Drain.Requested {
+		return reject(ReasonDraining, "it is being drained")
 	}
 	return nil
 }

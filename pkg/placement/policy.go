@@ -90,6 +90,7 @@ type rules struct {
 	shape  shape
 	order  order
 	refuse bool
+	move   placementv1alpha1.MoveRules
 	// most is the least maxCount, and limits the policy that has it; 0: none has.
 	most      int
 	limits    string
@@ -116,7 +117,7 @@ func compile(s Snapshot, u Unit) *rules {
 	slices.SortFunc(policies, func(a, b Policy) int {
 		return cmp.Or(cmp.Compare(rank(a.Level), rank(b.Level)), cmp.Compare(a.Name, b.Name))
 	})
-	var shaped, ordered, answered bool
+	var shaped, ordered, answered, moves bool
 	for _, p := range policies {
 		selects, err := p.selects(u)
 		if err == nil && !selects {
@@ -134,6 +135,9 @@ func compile(s Snapshot, u Unit) *rules {
 		}
 		if p.Rules.IfImpossible != "" && !answered {
 			r.refuse, answered = p.Rules.IfImpossible == placementv1alpha1.ImpossibleRefuse, true
+		}
+		if p.Rules.Move != nil && !moves {
+			r.move, moves = *p.Rules.Move, true
 		}
 		r.fences = append(r.fences, newFence(p, err))
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // Object is an object of a unit, as far as progress needs it.
@@ -46,7 +47,7 @@ func Progresses(objects []Object, copies []*placementv1alpha1.Copy) map[string]P
 			p := progress[name]
 			c := byObject[key{o.UID, name}]
 			switch {
-			case target.State == placementv1alpha1.TargetObserved:
+			case target.State == placementv1alpha1.TargetObserved, target.NoCopy():
 				continue
 			case target.State == placementv1alpha1.TargetStateRemoving:
 				p.Removing++
@@ -80,14 +81,10 @@ func Status(p *placementv1alpha1.Placement, progress map[string]Progress, now ti
 	if p.Spec.Decision == nil {
 		return status
 	}
-	targets := map[string]placementv1alpha1.TargetPhase{}
-	for name, at := range progress {
-		if at.Removing > 0 && at.Wanted == 0 {
-			targets[name] = placementv1alpha1.TargetRemoving
-		}
-	}
-	for _, c := range p.Spec.Decision.PhysicalClusters {
-		targets[c.Name] = placementv1alpha1.TargetStarting
+	targets := phases(p, progress)
+	var arriving []string
+	if t := p.Spec.Transition; t != nil && t.Phase == placementv1alpha1.TransitionStarting {
+		arriving = t.To
 	}
 	old := map[string]placementv1alpha1.TargetStatus{}
 	for _, t := range status.Targets {
@@ -95,7 +92,7 @@ func Status(p *placementv1alpha1.Placement, progress map[string]Progress, now ti
 	}
 	status.Targets = nil
 	for name, phase := range targets {
-		status.Targets = append(status.Targets, target(old[name], name, phase, progress[name], now))
+		status.Targets = append(status.Targets, target(old[name], name, phase, arriving, progress[name], now))
 	}
 	slices.SortFunc(status.Targets, func(a, b placementv1alpha1.TargetStatus) int {
 		return cmp.Compare(a.PhysicalCluster, b.PhysicalCluster)
@@ -116,8 +113,32 @@ func Status(p *placementv1alpha1.Placement, progress map[string]Progress, now ti
 	return status
 }
 
-func target(old placementv1alpha1.TargetStatus, name string, phase placementv1alpha1.TargetPhase, p Progress, now time.Time) placementv1alpha1.TargetStatus {
-	if phase == placementv1alpha1.TargetStarting &&
+// phases are those of the targets, before it is asked whether one that starts is Active.
+func phases(p *placementv1alpha1.Placement, progress map[string]Progress) map[string]placementv1alpha1.TargetPhase {
+	targets := map[string]placementv1alpha1.TargetPhase{}
+	for name, at := range progress {
+		if at.Removing > 0 && at.Wanted == 0 {
+			targets[name] = placementv1alpha1.TargetRemoving
+		}
+	}
+	for name, part := range stamp.UnitOf(p) {
+		switch part {
+		case stamp.PartStays, stamp.PartArrives:
+			targets[name] = placementv1alpha1.TargetStarting
+		case stamp.PartLeaves:
+			targets[name] = placementv1alpha1.TargetActive
+		case stamp.PartDrains:
+			targets[name] = placementv1alpha1.TargetDraining
+		case stamp.PartRemoves:
+			targets[name] = placementv1alpha1.TargetRemoving
+		}
+	}
+	return targets
+}
+
+func target(old placementv1alpha1.TargetStatus, name string, phase placementv1alpha1.TargetPhase, arriving []string, p Progress, now time.Time) placementv1alpha1.TargetStatus {
+	arrives := slices.Contains(arriving, name)
+	if phase == placementv1alpha1.TargetStarting && !arrives &&
 		(old.Phase == placementv1alpha1.TargetActive || p.Wanted > 0 && p.Synced == p.Wanted) {
 		phase = placementv1alpha1.TargetActive
 	}
@@ -128,6 +149,8 @@ func target(old placementv1alpha1.TargetStatus, name string, phase placementv1al
 	switch {
 	case phase == placementv1alpha1.TargetStarting && p.Failed > 0:
 		t.Reason = "CopiesFailed"
+	case phase == placementv1alpha1.TargetStarting && arrives && p.Synced == p.Wanted:
+		t.Reason = "NotAvailable"
 	case phase == placementv1alpha1.TargetStarting:
 		t.Reason = "CopiesPending"
 	case phase == placementv1alpha1.TargetRemoving:

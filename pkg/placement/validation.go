@@ -23,6 +23,8 @@ const (
 	maxWeights     = 8
 	maxCount       = 64
 	maxWeight      = 100
+	// maxDrainSeconds is a day.
+	maxDrainSeconds = 24 * 60 * 60
 )
 
 // ValidateClusterPolicy checks a ClusterPlacementPolicy; path is that of the spec.
@@ -53,6 +55,23 @@ func ValidateRules(r *placementv1alpha1.PolicyRules, path *field.Path) field.Err
 	default:
 		errs = append(errs, field.NotSupported(path.Child("ifImpossible"), r.IfImpossible,
 			[]placementv1alpha1.Impossible{placementv1alpha1.ImpossiblePending, placementv1alpha1.ImpossibleRefuse}))
+	}
+	return append(errs, validateMove(r.Move, path.Child("move"))...)
+}
+
+func validateMove(m *placementv1alpha1.MoveRules, path *field.Path) field.ErrorList {
+	if m == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	switch m.Mode {
+	case "", placementv1alpha1.MoveAuto, placementv1alpha1.MoveNever:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("mode"), m.Mode,
+			[]placementv1alpha1.MoveMode{placementv1alpha1.MoveAuto, placementv1alpha1.MoveNever}))
+	}
+	if n := m.DrainSeconds; n != nil && (*n < 0 || *n > maxDrainSeconds) {
+		errs = append(errs, field.Invalid(path.Child("drainSeconds"), *n, fmt.Sprintf("must be between 0 and %d", maxDrainSeconds)))
 	}
 	return errs
 }

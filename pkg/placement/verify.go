@@ -47,7 +47,7 @@ func Verify(s Snapshot, u Unit) Verdict {
 		}
 		v = Verdict{Reason: first.Reason, Message: first.PhysicalCluster + ": " + first.Message}
 	}
-	v.Message = fmt.Sprintf("it is placed on %s and stays there, as nothing moves it yet; %s", strings.Join(decided, ", "), v.Message)
+	v.Message = fmt.Sprintf("it is placed on %s; %s", strings.Join(decided, ", "), v.Message)
 	return v
 }
 

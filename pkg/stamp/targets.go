@@ -16,9 +16,11 @@ import (
 
 // Source is what the targets of an object follow from.
 type Source struct {
-	// Unit are the targets of the unit that the object belongs to, see Decided. nil
-	// says that none are decided. It counts for all kinds but referenced ones.
-	Unit placementv1alpha1.Targets
+	// Unit is the unit that the object belongs to, see UnitOf. nil says that nothing is
+	// decided. It counts for all kinds but referenced ones.
+	Unit Unit
+	// Runs says how the object runs; it counts for placed kinds in a transition.
+	Runs workload.Runs
 	// Referrers are the targets of everything that refers to the object: all of
 	// it, as what nobody needs is removed. It counts for referenced kinds only.
 	Referrers []placementv1alpha1.Targets
@@ -38,25 +40,25 @@ func Targets(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object,
 // wanted is what the placement says about an object, by the role of its kind.
 //
 //	role        object                       wanted
-//	Placed      goes down                    what the unit says
+//	Placed      goes down                    by how it runs, see part
 //	Placed      stays up, see GoesDown       nothing
-//	Container   not in root                  what the unit says
-//	Ruling      holds on so many targets,    copy wherever the unit has one; Removing
-//	            see workload.Rules           wherever the unit has Removing
-//	Ruling      does not                     Removing wherever the unit has a target
-//	Referenced  goes down                    copy wherever a referrer has one; nothing said
-//	                                         (it stays) where a referrer is being removed or
+//	Container   not in root                  as what may run anywhere
+//	Ruling      holds on so many targets,    copy wherever the unit has a part but Removes;
+//	            see workload.Rules           there Removing
+//	Ruling      does not                     Removing wherever the unit has a part
+//	Referenced  goes down                    copy wherever a referrer has one, or waits to; nothing
+//	                                         said (it stays) where a referrer is being removed or
 //	                                         adopted, what it uses goes after it; else Removing
 //	Referenced  stays up                     Removing
 func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, current placementv1alpha1.Targets, from Source) placementv1alpha1.Targets {
 	down := GoesDown(kind, cluster, obj)
 	switch kind.Role {
 	case workload.Placed, workload.Container:
-		if down {
-			return from.Unit
+		if down && from.Unit != nil {
+			return placed(kind, current, from)
 		}
 	case workload.Ruling:
-		if down {
+		if down && from.Unit != nil {
 			return ruling(kind, from.Unit)
 		}
 	case workload.Referenced:
@@ -68,18 +70,89 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 	return nil
 }
 
-func ruling(kind workload.Kind, unit placementv1alpha1.Targets) placementv1alpha1.Targets {
-	synced := 0
-	for _, target := range unit {
-		if target.State == placementv1alpha1.TargetSync {
-			synced++
+func placed(kind workload.Kind, current placementv1alpha1.Targets, from Source) placementv1alpha1.Targets {
+	// begun: it has, or had until just now, a copy somewhere. held: one of these is
+	// where the unit leaves.
+	begun, held := false, false
+	for name, target := range current {
+		copied := target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving
+		begun = begun || copied
+		held = held || copied && (from.Unit[name].left() || target.State == placementv1alpha1.TargetStateRemoving)
+	}
+	out := placementv1alpha1.Targets{}
+	for name, p := range from.Unit {
+		target := placementv1alpha1.Target{State: part(p, from.Runs, current[name].Keeps() && hasEntry(current, name), begun, held)}
+		if !kind.Addressed() && target.Keeps() {
+			target.State = placementv1alpha1.TargetSync // no traffic comes by it
+		}
+		out[name] = target
+	}
+	return out
+}
+
+func hasEntry(targets placementv1alpha1.Targets, name string) bool {
+	_, ok := targets[name]
+	return ok
+}
+
+// part is what one physical cluster shall do with a placed object.
+//
+//	how it runs   part             has a copy here  else                   then
+//	any           Stays, Arrives   yes              any                    copy (Arrives: Starting)
+//	any           Removes          yes              not ToEnd              Removing
+//	any           Leaves, Drains   yes              any                    copy (Drains: Draining)
+//	Anywhere      Stays, Arrives   no               any                    copy (Arrives: Starting)
+//	Anywhere      Leaves           no               any                    copy: it serves there as yet
+//	Once          Stays, Arrives   no               a copy where it left   Waiting
+//	Once          Stays, Arrives   no               none                   copy
+//	ToEnd         Stays, Arrives   no               begun elsewhere        Waiting
+//	ToEnd         Stays, Arrives   no               not begun              copy
+//	ToEnd         Removes          yes              any                    copy: it ends where it began
+//	Ended         Stays, Arrives   no               any                    Finished
+//	any           any other        no               any                    Removing: none is made
+func part(p Part, runs workload.Runs, has, begun, held bool) placementv1alpha1.TargetState {
+	here := placementv1alpha1.TargetSync
+	switch p {
+	case PartArrives:
+		here = placementv1alpha1.TargetStateStarting
+	case PartDrains:
+		here = placementv1alpha1.TargetStateDraining
+	}
+	if has {
+		if p == PartRemoves && runs != workload.RunsToEnd {
+			return placementv1alpha1.TargetStateRemoving
+		}
+		return here
+	}
+	if p.left() {
+		if p == PartLeaves && runs == workload.RunsAnywhere {
+			return here
+		}
+		return placementv1alpha1.TargetStateRemoving
+	}
+	switch {
+	case runs == workload.RunsEnded:
+		return placementv1alpha1.TargetStateFinished
+	case runs == workload.RunsOnce && held, runs == workload.RunsToEnd && begun:
+		return placementv1alpha1.TargetStateWaiting
+	}
+	return here
+}
+
+// ruling: how many limit a sum is how many there will be; those that are left count
+// only as long as there are no others.
+func ruling(kind workload.Kind, unit Unit) placementv1alpha1.Targets {
+	staying := 0
+	for _, p := range unit {
+		if !p.left() {
+			staying++
 		}
 	}
-	holds := workload.Rules(kind, synced)
+	holds := workload.Rules(kind, staying)
 	out := placementv1alpha1.Targets{}
-	for name, target := range unit {
+	for name, p := range unit {
 		out[name] = placementv1alpha1.Target{State: placementv1alpha1.TargetStateRemoving}
-		if holds && target.State == placementv1alpha1.TargetSync {
+		if holds && p != PartRemoves {
 			out[name] = placementv1alpha1.Target{}
 		}
 	}
@@ -91,7 +164,7 @@ func referenced(current placementv1alpha1.Targets, referrers []placementv1alpha1
 	for _, targets := range referrers {
 		for name, target := range targets {
 			switch {
-			case target.State == placementv1alpha1.TargetSync:
+			case needs(target):
 				out[name] = placementv1alpha1.Target{}
 			case target.State == placementv1alpha1.TargetStateRemoving, target.Adopted:
 				kept[name] = true
@@ -106,22 +179,37 @@ func referenced(current placementv1alpha1.Targets, referrers []placementv1alpha1
 	return out
 }
 
+// needs says that what an object refers to is needed on a target: also ahead of it.
+func needs(target placementv1alpha1.Target) bool {
+	return target.Keeps() || target.State == placementv1alpha1.TargetStateWaiting
+}
+
 // Next are the targets that follow on current when wanted is wanted.
 //
-//	has now    wanted    then
-//	nothing    copy      copy
-//	nothing    Removing  nothing: there is no copy to remove
-//	copy       copy      copy, with the settings wanted
-//	copy       Removing  Removing
-//	copy       nothing   copy: absence is never a removal
-//	Removing   any       Removing: a removal that has begun is finished first
-//	Observed   any       Observed: nothing is sent down
+//	has now    wanted               then
+//	nothing    Removing             nothing: there is no copy to remove
+//	nothing    any other            as wanted
+//	copy       copy                 copy, with the settings and the traffic wanted
+//	copy       Removing             Removing
+//	copy       Waiting, Finished    copy: it is there
+//	Waiting    Removing             nothing: there is no copy to remove
+//	Waiting    any other            as wanted
+//	Finished   Removing             nothing
+//	Finished   any other            Finished: it does not run again
+//	any        nothing said         as it is: absence is never a removal
+//	Removing   any                  Removing: a removal that has begun is finished first
+//	Observed   any                  Observed: nothing is sent down
 func Next(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targets {
 	next := maps.Clone(current)
 	for name, target := range wanted {
 		has, ok := current[name]
+		removing := target.State == placementv1alpha1.TargetStateRemoving
 		switch {
-		case !ok && target.State == placementv1alpha1.TargetSync, ok && has.State == placementv1alpha1.TargetSync:
+		case ok && has.NoCopy() && removing:
+			delete(next, name)
+		case !ok && !removing,
+			ok && has.State == placementv1alpha1.TargetStateWaiting,
+			ok && has.Keeps() && (target.Keeps() || removing):
 			if next == nil {
 				next = placementv1alpha1.Targets{}
 			}
@@ -136,7 +224,7 @@ func Next(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targets {
 func Adds(current placementv1alpha1.Targets, referrers ...placementv1alpha1.Targets) bool {
 	for _, targets := range referrers {
 		for name, target := range targets {
-			if _, ok := current[name]; !ok && target.State == placementv1alpha1.TargetSync {
+			if _, ok := current[name]; !ok && needs(target) {
 				return true
 			}
 		}

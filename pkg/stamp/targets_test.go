@@ -35,6 +35,21 @@ func kindOf(group, kind string) workload.Kind {
 	return k
 }
 
+// unitFrom is a unit that stays where the targets keep a copy, and leaves the others.
+func unitFrom(targets placementv1alpha1.Targets) Unit {
+	if targets == nil {
+		return nil
+	}
+	unit := Unit{}
+	for name, target := range targets {
+		unit[name] = PartStays
+		if target.State == placementv1alpha1.TargetStateRemoving {
+			unit[name] = PartRemoves
+		}
+	}
+	return unit
+}
+
 // object has the targets of an annotation.
 func object(targets string) *metav1.ObjectMeta {
 	o := &metav1.ObjectMeta{Namespace: "web", Name: "x"}
@@ -54,13 +69,12 @@ func TestAnObjectFollowsTheDecisionForItsUnit(t *testing.T) {
 		{"a target is removed", `{"east":{},"west":{}}`, `{"east":{"state":"Removing"},"west":{}}`, `{"east":{"state":"Removing"},"west":{}}`},
 		{"what never was on a target is not removed from it", "", `{"east":{"state":"Removing"},"west":{}}`, `{"west":{}}`},
 		{"a removal is finished first", `{"east":{"state":"Removing"}}`, `{"east":{}}`, `{"east":{"state":"Removing"}}`},
-		{"replicas", `{"east":{}}`, `{"east":{"replicas":2}}`, `{"east":{"replicas":2}}`},
 		{"mirrored objects are on their physical cluster only", `{"east":{"state":"Observed","uid":"1"}}`, `{"east":{},"west":{}}`, `{"east":{"state":"Observed","uid":"1"}}`},
 		{"a broken annotation is stamped anew", `x`, `{"east":{}}`, `{"east":{}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, kind := range []workload.Kind{kindOf("apps", "Deployment"), kindOf("", "Namespace")} {
-				got := Targets(kind, "shop", object(c.current), Source{Unit: parse(t, c.unit)[0]}).String()
+				got := Targets(kind, "shop", object(c.current), Source{Unit: unitFrom(parse(t, c.unit)[0])}).String()
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", kind.Kind, diff)
 				}
@@ -72,7 +86,7 @@ func TestAnObjectFollowsTheDecisionForItsUnit(t *testing.T) {
 func TestWhatIsBeingDeletedKeepsItsTargets(t *testing.T) {
 	o := object(`{"east":{}}`)
 	o.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	unit := parse(t, `{"east":{"state":"Removing"},"west":{}}`)[0]
+	unit := Unit{"east": PartRemoves, "west": PartStays}
 	for _, kind := range workload.Builtin().Kinds() {
 		if got := Targets(kind, "shop", o, Source{Unit: unit}).String(); got != `{"east":{}}` {
 			t.Errorf("%s: %s", kind.Kind, got)
@@ -127,7 +141,7 @@ func TestWhatRulesANamespaceFollowsIt(t *testing.T) {
 		{"a limit with a target that the namespace gets next", "LimitRange", `{"east":{},"west":{}}`, `{"east":{}}`, `{"east":{},"west":{}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Targets(kindOf("", c.kind), "shop", object(c.current), Source{Unit: parse(t, c.namespace)[0]}).String()
+			got := Targets(kindOf("", c.kind), "shop", object(c.current), Source{Unit: unitFrom(parse(t, c.namespace)[0])}).String()
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -176,19 +190,25 @@ func TestAStampIsIdempotentAndLosesNothing(t *testing.T) {
 		rapid.Custom(func(t *rapid.T) placementv1alpha1.Target {
 			return placementv1alpha1.Target{State: rapid.SampledFrom([]placementv1alpha1.TargetState{
 				placementv1alpha1.TargetSync, placementv1alpha1.TargetSync, placementv1alpha1.TargetStateRemoving, placementv1alpha1.TargetObserved,
+				placementv1alpha1.TargetStateStarting, placementv1alpha1.TargetStateDraining, placementv1alpha1.TargetStateWaiting, placementv1alpha1.TargetStateFinished,
 			}).Draw(t, "state")}
 		}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(workload.Builtin().Kinds()).Draw(t, "kind")
 		current := placementv1alpha1.Targets(targets.Draw(t, "current"))
-		from := Source{Unit: targets.Draw(t, "unit")}
+		from := Source{
+			Unit: rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}),
+				rapid.SampledFrom([]Part{PartStays, PartArrives, PartLeaves, PartDrains, PartRemoves}), 0, 3).Draw(t, "unit"),
+			Runs: rapid.SampledFrom([]workload.Runs{workload.RunsAnywhere, workload.RunsOnce, workload.RunsToEnd, workload.RunsEnded}).Draw(t, "runs"),
+		}
 		for range rapid.IntRange(0, 2).Draw(t, "referrers") {
 			from.Referrers = append(from.Referrers, targets.Draw(t, "referrer"))
 		}
 		once := Targets(kind, "shop", object(current.String()), from)
 		for name, target := range current {
 			now, ok := once[name]
-			if !ok || target.State != placementv1alpha1.TargetSync && now.State != target.State {
+			waits := target.State == placementv1alpha1.TargetStateWaiting || target.State == placementv1alpha1.TargetStateFinished
+			if !ok && !waits || ok && !waits && !target.Keeps() && now.State != target.State {
 				t.Fatalf("%s: %s became %s", name, current, once)
 			}
 		}

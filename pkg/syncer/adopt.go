@@ -48,7 +48,7 @@ func Adopts(adopting workload.Kind, controller *unstructured.Unstructured, kind 
 func Adoptable(obj metav1.Object, target string) bool {
 	targets := stamp.TargetsOf(obj.GetAnnotations())
 	entry, ok := targets[target]
-	return ok && len(targets) == 1 && entry.State == placementv1alpha1.TargetSync &&
+	return ok && len(targets) == 1 && entry.Keeps() &&
 		obj.GetDeletionTimestamp() == nil && metav1.GetControllerOfNoCopy(obj) == nil
 }
 

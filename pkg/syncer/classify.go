@@ -45,6 +45,8 @@ func classifyLogical(in Input) logicalClass {
 		return logicalAbsent
 	case entry.State == placementv1alpha1.TargetObserved:
 		return logicalObserved
+	case entry.NoCopy():
+		return logicalAbsent // nothing is to be made yet, or any more
 	}
 	removing := entry.State == placementv1alpha1.TargetStateRemoving
 	deleted := in.Logical.GetDeletionTimestamp() != nil

@@ -121,7 +121,7 @@ func ofNamespace(c *placementv1alpha1.Copy) bool {
 func Scaled(target string, scalers []*unstructured.Unstructured) bool {
 	for _, scaler := range scalers {
 		entry, ok := stamp.TargetsOf(scaler.GetAnnotations())[target]
-		if ok && entry.State == placementv1alpha1.TargetSync && scaler.GetDeletionTimestamp() == nil {
+		if ok && entry.Keeps() && scaler.GetDeletionTimestamp() == nil {
 			return true
 		}
 	}

@@ -53,7 +53,7 @@ const counting = 10 * time.Second
 func (r Rule) Standing(target string) (standing Standing, uncounted time.Time) {
 	entry, ok := stamp.TargetsOf(r.Logical.GetAnnotations())[target]
 	switch {
-	case !ok || entry.State != placementv1alpha1.TargetSync || r.Logical.GetDeletionTimestamp() != nil:
+	case !ok || !entry.Keeps() || r.Logical.GetDeletionTimestamp() != nil:
 		return RuleHolds, time.Time{}
 	case r.Copy != nil && r.Copy.Status.State == placementv1alpha1.CopyFailed:
 		return RuleHolds, time.Time{}

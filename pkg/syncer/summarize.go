@@ -16,6 +16,8 @@ import (
 // view is what one target says about an object.
 type view struct {
 	target string
+	// receives says that the copy there receives traffic.
+	receives bool
 	// generation of the logical object that the target has observed.
 	generation int64
 	// status as it is below; nil if not known yet.
@@ -42,7 +44,10 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 	if !HasStatus(kind) || observedOnly(logical) {
 		return current, false
 	}
-	views := viewsOf(logical, copies)
+	if ended(logical) {
+		return current, false // nothing below will ever say more
+	}
+	views := receiving(viewsOf(logical, copies))
 	switch known := reported(views); {
 	case len(known) == 0:
 		status = zero(kind)
@@ -70,6 +75,33 @@ func setObservedGeneration(status map[string]any, generation int64) {
 	status["observedGeneration"] = generation
 }
 
+// ended says that an object ran to its end on a physical cluster that it has left.
+func ended(logical *unstructured.Unstructured) bool {
+	left := false
+	for _, t := range stamp.TargetsOf(logical.GetAnnotations()) {
+		if t.Keeps() {
+			return false
+		}
+		left = left || t.State == placementv1alpha1.TargetStateFinished
+	}
+	return left
+}
+
+// receiving are the views of targets whose copy receives traffic, if there are any: of
+// the others no address is published.
+func receiving(views []view) []view {
+	var out []view
+	for _, v := range views {
+		if v.receives {
+			out = append(out, v)
+		}
+	}
+	if len(out) == 0 {
+		return views
+	}
+	return out
+}
+
 // observedOnly says that the object was mirrored: its status is the syncer's.
 func observedOnly(logical *unstructured.Unstructured) bool {
 	targets := stamp.TargetsOf(logical.GetAnnotations())
@@ -86,10 +118,10 @@ func viewsOf(logical *unstructured.Unstructured, copies []*placementv1alpha1.Cop
 	targets := stamp.TargetsOf(logical.GetAnnotations())
 	var views []view
 	for _, name := range targets.Names() {
-		if targets[name].State != placementv1alpha1.TargetSync {
+		if !targets[name].Keeps() {
 			continue
 		}
-		v := view{target: name}
+		v := view{target: name, receives: targets[name].Receives()}
 		for _, c := range copies {
 			if c.Spec.PhysicalCluster == name && c.Spec.Object.UID == logical.GetUID() && c.Status.State != placementv1alpha1.CopyRemoved {
 				v.generation, v.status = c.Status.ObservedGeneration, observedStatus(c)

@@ -153,7 +153,7 @@ func (s *server) compose(c clients) {
 				Elsewhere: nowhere{}, Clusters: informers.logicalClusters}),
 			garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all,
 				Mapper: func(context.Context, logicalcluster.Name) (meta.RESTMapper, error) { return mapper, nil }}),
-			placementcontroller.New(placementcontroller.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Kinds: kinds,
+			placementcontroller.New(placementcontroller.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Dynamic: c.dynamic, Kinds: kinds,
 				Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Policies: informers.policies,
 				LogicalClusters: informers.logicalClusters, NamespacePolicies: informers.nsPolicies, Placements: informers.placements, Copies: informers.copies, Objects: all}),
 			references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: kinds, Objects: all, ServiceAccounts: informers.serviceAccounts}),

@@ -242,7 +242,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all, Mapper: s.restMapper}),
 		endpoints.New(endpoints.Config{Kube: c.kube, Metadata: all}),
 		logicalclusters.New(clusters),
-		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Namespaces: c.namespaces,
+		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Namespaces: c.namespaces,
 			PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies, Placements: c.placements, Copies: c.copies, Objects: all}),
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: c.kinds, Objects: all, ServiceAccounts: c.serviceAccounts}),
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,

@@ -31,7 +31,8 @@ type Verdict struct {
 //	gone, other UID             Removed                  delete the Copy
 //	gone, other UID             other                    nothing: its syncer removes what is below first
 //	deleting          each      all Removed, or none     remove the finalizer
-//	                            and the target given up
+//	                            and the target given up,
+//	                            or none was to be made
 //	live              Removing  Removed, or none         drop the entry, delete the Copy
 //	                            and the target given up
 //	live              Sync      Removed                  delete the Copy: the syncer begins anew
@@ -65,7 +66,7 @@ func Decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(targe
 		if observed(target) {
 			return gone(target)
 		}
-		return ok && removed(c) || !ok && gone(target)
+		return ok && removed(c) || !ok && (gone(target) || targets[target].NoCopy())
 	}
 	for _, target := range slices.Sorted(maps.Keys(current)) {
 		c := current[target]

@@ -24,6 +24,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.ClaimedObjectApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Connection"):
 		return &fleetv1alpha1.ConnectionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Drain"):
+		return &fleetv1alpha1.DrainApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForgetReport"):
 		return &fleetv1alpha1.ForgetReportApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Orphan"):
@@ -66,6 +68,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.DecidedPhysicalClusterApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Decision"):
 		return &applyconfigurationplacementv1alpha1.DecisionApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("MoveRules"):
+		return &applyconfigurationplacementv1alpha1.MoveRulesApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
 		return &applyconfigurationplacementv1alpha1.ObjectReferenceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterTerm"):
@@ -92,6 +96,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.TopologySpreadApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TopologyTier"):
 		return &applyconfigurationplacementv1alpha1.TopologyTierApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Transition"):
+		return &applyconfigurationplacementv1alpha1.TransitionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("UnitAffinity"):
 		return &applyconfigurationplacementv1alpha1.UnitAffinityApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Weight"):

@@ -22,6 +22,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	return map[string]common.OpenAPIDefinition{
 		v1alpha1.ClaimedObject{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref),
 		v1alpha1.Connection{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_Connection(ref),
+		v1alpha1.Drain{}.OpenAPIModelName():                               schema_pkg_apis_fleet_v1alpha1_Drain(ref),
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
 		v1alpha1.Orphan{}.OpenAPIModelName():                              schema_pkg_apis_fleet_v1alpha1_Orphan(ref),
 		v1alpha1.OrphanCounts{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphanCounts(ref),
@@ -46,6 +47,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.CopyStatus{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyStatus(ref),
 		placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref),
 		placementv1alpha1.Decision{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Decision(ref),
+		placementv1alpha1.MoveRules{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_MoveRules(ref),
 		placementv1alpha1.ObjectReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectReference(ref),
 		placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PhysicalClusterTerm(ref),
 		placementv1alpha1.Placement{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_Placement(ref),
@@ -66,6 +68,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
 		placementv1alpha1.TopologySpread{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TopologySpread(ref),
 		placementv1alpha1.TopologyTier{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TopologyTier(ref),
+		placementv1alpha1.Transition{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_Transition(ref),
 		placementv1alpha1.UnitAffinity{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref),
 		placementv1alpha1.Weight{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Weight(ref),
 		tenancyv1alpha1.LogicalCluster{}.OpenAPIModelName():               schema_pkg_apis_tenancy_v1alpha1_LogicalCluster(ref),
@@ -143,6 +146,26 @@ func schema_pkg_apis_fleet_v1alpha1_Connection(ref common.ReferenceCallback) com
 		},
 		Dependencies: []string{
 			v1alpha1.SecretReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_Drain(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Drain asks that everything moves off a physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"requested": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requested moves everything off the physical cluster, which receives nothing new meanwhile. Taking it off cancels: what has not begun to leave stays. The condition Drained says how far it is.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -681,6 +704,13 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 							Ref:         ref(v1alpha1.OrphansOrder{}.OpenAPIModelName()),
 						},
 					},
+					"drain": {
+						SchemaProps: spec.SchemaProps{
+							Description: "drain asks that everything moves off the physical cluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Drain{}.OpenAPIModelName()),
+						},
+					},
 					"forget": {
 						SchemaProps: spec.SchemaProps{
 							Description: "forget declares the physical cluster lost for good: its copies count as removed although nobody saw them go. Status keeps the report.",
@@ -692,7 +722,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1alpha1.Tenancy{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.Drain{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1alpha1.Tenancy{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -713,7 +743,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready, Syncing.",
+							Description: "conditions: Ready, Syncing, Drained.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1642,6 +1672,33 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_MoveRules(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MoveRules say how a namespace moves.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is Auto (the default: moved as soon as something else is wanted) or Never (stays where it is, and says so), which a pin and a drain override.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"drainSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "drainSeconds is how long what is left stays after its addresses and endpoints were withdrawn, for clients and caches to follow. Default 15.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_ObjectReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2051,7 +2108,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "decided is where the namespace is now. Nothing moves it yet.",
+							Description: "decided is where the namespace is now.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2080,6 +2137,58 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 									},
 								},
 							},
+						},
+					},
+					"obstacles": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "obstacles are what keeps the namespace from moving there, as sentences; the first 20. It does not move as long as there is one.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"stopsFirst": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "stopsFirst are the objects, as <kind> <name>, that must not run twice: in a move each is stopped before it is started; the first 20.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"drainSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "drainSeconds is how long what is left stays without traffic.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"move": {
+						SchemaProps: spec.SchemaProps{
+							Description: "move is whether policies let the namespace be moved.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"message": {
@@ -2146,11 +2255,17 @@ func schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref common.ReferenceCallba
 							Ref:         ref(placementv1alpha1.Decision{}.OpenAPIModelName()),
 						},
 					},
+					"transition": {
+						SchemaProps: spec.SchemaProps{
+							Description: "transition is there while the unit is on its way to the decision: written with it, in one write.",
+							Ref:         ref(placementv1alpha1.Transition{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.Decision{}.OpenAPIModelName()},
+			placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2212,7 +2327,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Scheduled, Settled, PolicySatisfied.",
+							Description: "conditions: Scheduled, Settled, PolicySatisfied, Moving.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2299,7 +2414,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a namespace hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), and ifImpossible each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name.",
+				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a namespace hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), ifImpossible and move each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"terms": {
@@ -2444,11 +2559,17 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 							Format:      "",
 						},
 					},
+					"move": {
+						SchemaProps: spec.SchemaProps{
+							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
+							Ref:         ref(placementv1alpha1.MoveRules{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
 	}
 }
 
@@ -2613,11 +2734,17 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"move": {
+						SchemaProps: spec.SchemaProps{
+							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
+							Ref:         ref(placementv1alpha1.MoveRules{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -2673,9 +2800,8 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "State is empty, Removing or Observed.",
-							Type:        []string{"string"},
-							Format:      "",
+							Type:   []string{"string"},
+							Format: "",
 						},
 					},
 					"uid": {
@@ -2803,6 +2929,92 @@ func schema_pkg_apis_placement_v1alpha1_TopologyTier(ref common.ReferenceCallbac
 				Required: []string{"key"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_Transition(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Transition is the way from the physical clusters that a unit had to those of the decision.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"cause": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"started": {
+						SchemaProps: spec.SchemaProps{
+							Description: "started is when the transition began, since when the phase did.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"to": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "to are the physical clusters of the decision that the unit does not run on yet.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"from": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "from are the physical clusters that it leaves.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"drainSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "drainSeconds is how long the phase Draining lasts.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"cause", "phase", "started", "since"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
@@ -46,6 +48,8 @@ type Config struct {
 	Kube     kubernetes.Interface
 	Client   versioned.Interface
 	Metadata metadata.Interface
+	// Dynamic reads the objects of a unit in a transition.
+	Dynamic dynamic.Interface
 
 	Namespaces       *controller.Informer[*corev1.Namespace]
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
@@ -60,6 +64,9 @@ type Config struct {
 	// Objects has the metadata of all kinds.
 	Objects *controller.Metadata
 
+	// MaxMoves is how many units move at a time, over all logical clusters; default 20.
+	// MaxMovesEach is how many of them come to, or leave, one physical cluster; default 10.
+	MaxMoves, MaxMovesEach int
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -73,6 +80,7 @@ type Controller struct {
 	written *utilcache.LRUExpireCache
 	// unsatisfied holds since when the policies want something else than the decision.
 	unsatisfied *utilcache.LRUExpireCache
+	moves       *moves
 }
 
 // New makes the controller and subscribes it to the informers.
@@ -80,8 +88,14 @@ func New(config Config) *Controller {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
+	if config.MaxMoves == 0 {
+		config.MaxMoves = defaultMaxMoves
+	}
+	if config.MaxMovesEach == 0 {
+		config.MaxMovesEach = defaultMaxMovesEach
+	}
 	c := &Controller{
-		Config: config, recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		Config: config, moves: newMoves(), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = controller.New(name, workers, c.reconcile)
@@ -119,7 +133,10 @@ type stamped struct {
 //	going      decided    status
 //	there      none       nothing: admission makes it
 //	there      undecided  have one pending object decided, tell the others; again later
-//	there      decided    have stale objects stamped, status
+//	there      decided    have stale objects stamped, status; begin a transition if the
+//	                      decision is not what is wanted any more
+//	there      on its way have stale objects stamped, see what the transition waits for,
+//	                      next phase, status
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
 	u, ok := c.read(key)
 	if !ok {
@@ -131,14 +148,19 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		}
 		return c.retry(ctx, u)
 	}
-	var errs []error
-	for _, o := range u.stale {
-		errs = append(errs, c.restamp(ctx, o))
+	if u.placement.Spec.Transition != nil && u.namespace.DeletionTimestamp == nil {
+		return c.advance(ctx, u)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := c.restampAll(ctx, u.stale); err != nil {
 		return controller.Result{}, err
 	}
-	result, err := c.writeStatus(ctx, u)
+	v := c.verify(u)
+	moving, result, err := c.reconsider(ctx, u, v)
+	if err != nil || result.RequeueAfter < 0 {
+		return controller.Result{}, err
+	}
+	written, err := c.writeStatus(ctx, u, v, moving)
+	result = sooner(result, written)
 	if len(u.stale) > 0 && result.RequeueAfter == 0 {
 		result.RequeueAfter = retryInterval // if what was stamped is never seen
 	}
@@ -204,7 +226,7 @@ func (u *unit) add(kind workload.Kind, o *metav1.PartialObjectMetadata) bool {
 	if o.DeletionTimestamp != nil || u.namespace.DeletionTimestamp != nil || kind.Role == workload.Referenced {
 		return false
 	}
-	decided := stamp.Decided(u.placement)
+	decided := stamp.UnitOf(u.placement)
 	if decided == nil {
 		return kind.Role == workload.Placed && len(current) == 0 && stamp.GoesDown(kind, u.key.Cluster, o)
 	}
@@ -247,11 +269,39 @@ func (c *Controller) restamp(ctx context.Context, o stamped) error {
 	return nil
 }
 
-func (c *Controller) writeStatus(ctx context.Context, u *unit) (controller.Result, error) {
+// restampAll has objects stamped in their order.
+func (c *Controller) restampAll(ctx context.Context, list []stamped) error {
+	var errs []error
+	for _, o := range list {
+		errs = append(errs, c.restamp(ctx, o))
+	}
+	return errors.Join(errs...)
+}
+
+// sooner is the result that comes back first.
+func sooner(a, b controller.Result) controller.Result {
+	if a.RequeueAfter == 0 || b.RequeueAfter > 0 && b.RequeueAfter < a.RequeueAfter {
+		return b
+	}
+	return a
+}
+
+// writeStatus writes what became of the decision, if that changed; moving is what is
+// said about the transition, nil if there is nothing to say.
+func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving *metav1.Condition) (controller.Result, error) {
 	now := c.Clock.Now()
 	progress := placement.Progresses(u.objects, c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace))
 	status := placement.Status(u.placement, progress, now)
-	later := controller.Result{RequeueAfter: c.verify(u, &status)}
+	later := controller.Result{RequeueAfter: v.again}
+	if v.condition != nil {
+		meta.SetStatusCondition(&status.Conditions, *v.condition)
+	}
+	if moving == nil {
+		meta.RemoveStatusCondition(&status.Conditions, placementv1alpha1.ConditionMoving)
+	} else {
+		moving.ObservedGeneration, moving.LastTransitionTime = u.placement.Generation, metav1.NewTime(now)
+		meta.SetStatusCondition(&status.Conditions, *moving)
+	}
 	if placement.EqualStatus(u.placement.Status, status) {
 		return later, nil
 	}

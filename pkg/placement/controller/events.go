@@ -70,6 +70,13 @@ func (c *Controller) record(ctx context.Context, event *corev1.Event) error {
 	return nil
 }
 
+// normal is an event about what went as it should; as warn.
+func normal(about *placementv1alpha1.Placement, reason, message string, now time.Time) *corev1.Event {
+	event := warn(about, placementv1alpha1.SchemeGroupVersion.WithKind("Placement"), reason, message, now)
+	event.Type = corev1.EventTypeNormal
+	return event
+}
+
 // warn is an event; its name is the same for the same message about the
 // same object within the time for which it is not repeated, so that two servers
 // write one.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,34 +26,43 @@ import (
 // by, and who edits several writes one after the other.
 const settleDelay = 2 * time.Second
 
-// verify says in the status whether the decision is what the policies of now permit, and
-// when to look again if that is not certain yet.
-func (c *Controller) verify(u *unit, status *placementv1alpha1.PlacementStatus) (again time.Duration) {
+// verdict is whether the decision is what the policies of now permit.
+type verdict struct {
+	placement.Verdict
+	// condition says so; nil as long as that is not certain.
+	condition *metav1.Condition
+	// again is when to look again if it is not.
+	again time.Duration
+}
+
+// verify compares the decision with what the policies of now permit.
+func (c *Controller) verify(u *unit) verdict {
 	if u.namespace.DeletionTimestamp != nil {
-		return 0
+		return verdict{Verdict: placement.Verdict{Satisfied: true}}
 	}
 	s, asked := c.snapshot(u)
-	v := placement.Verify(s, asked)
+	v := verdict{Verdict: placement.Verify(s, asked)}
 	now := c.Clock.Now()
-	condition := metav1.Condition{
+	condition := &metav1.Condition{
 		Type: placementv1alpha1.ConditionPolicySatisfied, Status: metav1.ConditionTrue, Reason: v.Reason, Message: v.Message,
 		ObservedGeneration: u.placement.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
 	if v.Satisfied {
 		c.unsatisfied.Remove(u.key)
-	} else {
-		since, ok := c.unsatisfied.Get(u.key)
-		if !ok {
-			since = now
-			c.unsatisfied.Add(u.key, now, time.Hour)
-		}
-		if left := since.(time.Time).Add(settleDelay).Sub(now); left > 0 {
-			return left
-		}
-		condition.Status = metav1.ConditionFalse
+		v.condition = condition
+		return v
 	}
-	meta.SetStatusCondition(&status.Conditions, condition)
-	return 0
+	since, ok := c.unsatisfied.Get(u.key)
+	if !ok {
+		since = now
+		c.unsatisfied.Add(u.key, now, time.Hour)
+	}
+	if v.again = since.(time.Time).Add(settleDelay).Sub(now); v.again > 0 {
+		return v
+	}
+	v.again, condition.Status = 0, metav1.ConditionFalse
+	v.condition = condition
+	return v
 }
 
 // snapshot has the physical clusters of the decision; all only if a policy compares
@@ -130,7 +138,7 @@ func (c *Controller) subscribePolicies() {
 		}
 	})
 	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
-		if old != nil && (new == nil || !maps.Equal(old.Labels, new.Labels) || !sameTaints(old.Spec.Taints, new.Spec.Taints)) {
+		if old != nil && (new == nil || !maps.Equal(old.Labels, new.Labels) || !sameTaints(old.Spec.Taints, new.Spec.Taints) || old.Spec.Drain != new.Spec.Drain) {
 			c.lookAt(old.Name)
 		}
 	})

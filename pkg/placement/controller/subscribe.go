@@ -17,6 +17,7 @@ import (
 
 // subscribe turns events into namespaces to look at.
 func (c *Controller) subscribe() {
+	c.Placements.Handle(c.moves.observe)
 	c.Placements.Handle(func(_, new *placementv1alpha1.Placement) {
 		switch {
 		case new == nil:
@@ -42,6 +43,8 @@ func (c *Controller) subscribe() {
 		switch {
 		case new == nil:
 			c.queue.EnqueueAfter(keyOf(old), batchDelay)
+		case c.moves.has(keyOf(new)):
+			c.queue.EnqueueAfter(keyOf(new), batchDelay) // what its copies report decides
 		case old == nil || old.Status.State != new.Status.State || old.Status.Message != new.Status.Message || old.Spec != new.Spec:
 			c.queue.EnqueueAfter(keyOf(new), batchDelay)
 		}

@@ -22,6 +22,10 @@ const (
 	ConditionReady = "Ready"
 	// ConditionSyncing is True while a syncer holds all its watches.
 	ConditionSyncing = "Syncing"
+	// ConditionDrained is there while a drain is requested: True when nothing is placed there
+	// and its syncer has seen that nothing of ours is left; else the message has what
+	// is left and what keeps it.
+	ConditionDrained = "Drained"
 )
 
 // Reasons of the Ready condition.
@@ -90,6 +94,9 @@ type PhysicalClusterSpec struct {
 	// no order of their own.
 	// +optional
 	Orphans *OrphansOrder `json:"orphans,omitempty"`
+	// drain asks that everything moves off the physical cluster.
+	// +optional
+	Drain Drain `json:"drain,omitzero"`
 	// forget declares the physical cluster lost for good: its copies count as
 	// removed although nobody saw them go. Status keeps the report.
 	// +optional
@@ -98,6 +105,15 @@ type PhysicalClusterSpec struct {
 
 // BoundNamespaces is the key of bounds for the number of namespaces.
 const BoundNamespaces corev1.ResourceName = "count/namespaces"
+
+// Drain asks that everything moves off a physical cluster.
+type Drain struct {
+	// requested moves everything off the physical cluster, which receives nothing new
+	// meanwhile. Taking it off cancels: what has not begun to leave stays. The condition
+	// Drained says how far it is.
+	// +optional
+	Requested bool `json:"requested,omitempty"`
+}
 
 // ConnectionType says who opens the connection.
 type ConnectionType string
@@ -132,7 +148,7 @@ type SecretReference struct {
 
 // PhysicalClusterStatus is the observed state of a PhysicalCluster.
 type PhysicalClusterStatus struct {
-	// conditions: Ready, Syncing.
+	// conditions: Ready, Syncing, Drained.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -16,6 +16,11 @@ func (in Connection) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Drain) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.Drain"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForgetReport) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.ForgetReport"
 }

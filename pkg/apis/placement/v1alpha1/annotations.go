@@ -29,7 +29,7 @@ const (
 )
 
 // PhysicalClusterAnnotation is the one key of the domain that users may set: on a
-// Namespace, the PhysicalCluster that it must be placed on.
+// Namespace, the PhysicalCluster that it must be placed on, or moved to.
 const PhysicalClusterAnnotation = "placement.atoll.dev/cluster"
 
 // Keys that the syncer writes on copies, so that a physical cluster explains
@@ -67,14 +67,36 @@ const (
 	// TargetObserved: the object was mirrored from the target; nothing is
 	// sent down.
 	TargetObserved TargetState = "Observed"
+	// TargetStateStarting: keep a copy that receives no traffic yet: its addresses are
+	// not published.
+	TargetStateStarting TargetState = "Starting"
+	// TargetStateDraining: keep a copy that receives no traffic any more.
+	TargetStateDraining TargetState = "Draining"
+	// TargetStateWaiting: make no copy before all others are gone: two must not run at a
+	// time.
+	TargetStateWaiting TargetState = "Waiting"
+	// TargetStateFinished: the object ran to its end elsewhere; no copy is made.
+	TargetStateFinished TargetState = "Finished"
 )
+
+// Keeps reports whether the target shall have a copy.
+func (t Target) Keeps() bool {
+	return t.State == TargetSync || t.State == TargetStateStarting || t.State == TargetStateDraining
+}
+
+// NoCopy reports whether there is no copy on the target, and none to be removed.
+func (t Target) NoCopy() bool {
+	return t.State == TargetStateWaiting || t.State == TargetStateFinished
+}
+
+// Receives reports whether the copy on the target receives traffic.
+func (t Target) Receives() bool { return t.State == TargetSync }
 
 // Target is one entry of Targets.
 type Target struct {
 	// Replicas overrides spec.replicas on this target.
-	Replicas *int32 `json:"replicas,omitempty"`
-	// State is empty, Removing or Observed.
-	State TargetState `json:"state,omitempty"`
+	Replicas *int32      `json:"replicas,omitempty"`
+	State    TargetState `json:"state,omitempty"`
 	// UID is, for an observed object, the UID that it has on the target.
 	UID types.UID `json:"uid,omitempty"`
 	// Adopted says of an observed object that a user made it, and a controller of

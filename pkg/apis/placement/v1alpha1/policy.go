@@ -70,7 +70,7 @@ type PlacementPolicyList struct {
 //
 // Constraints (terms, tolerations, affinity, maxCount) of all policies that select a
 // namespace hold together. How many and how they are laid out (count, minCount,
-// topology, spread), which are better (preferences, weights), and ifImpossible each
+// topology, spread), which are better (preferences, weights), ifImpossible and move each
 // come from the first policy that says so: that of the namespace before those of the
 // logical cluster before those of "root", by name.
 type PolicyRules struct {
@@ -123,7 +123,32 @@ type PolicyRules struct {
 	// Pending (accepted, waits) or Refuse (the request fails). Default Pending.
 	// +optional
 	IfImpossible Impossible `json:"ifImpossible,omitempty"`
+
+	// move says how the namespace moves when the decision that it has is permitted no
+	// more. As a whole from the first policy that says so.
+	// +optional
+	Move *MoveRules `json:"move,omitempty"`
 }
+
+// MoveRules say how a namespace moves.
+type MoveRules struct {
+	// mode is Auto (the default: moved as soon as something else is wanted) or Never
+	// (stays where it is, and says so), which a pin and a drain override.
+	// +optional
+	Mode MoveMode `json:"mode,omitempty"`
+	// drainSeconds is how long what is left stays after its addresses and endpoints
+	// were withdrawn, for clients and caches to follow. Default 15.
+	// +optional
+	DrainSeconds *int32 `json:"drainSeconds,omitempty"`
+}
+
+// MoveMode says whether a namespace is moved.
+type MoveMode string
+
+const (
+	MoveAuto  MoveMode = "Auto"
+	MoveNever MoveMode = "Never"
+)
 
 // PhysicalClusterTerm selects physical clusters by their labels. All that it says must
 // hold; one that says nothing selects all.

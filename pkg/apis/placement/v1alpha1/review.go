@@ -54,7 +54,7 @@ type PolicyName struct {
 
 // PlacementReviewStatus is the answer.
 type PlacementReviewStatus struct {
-	// decided is where the namespace is now. Nothing moves it yet.
+	// decided is where the namespace is now.
 	// +optional
 	// +listType=atomic
 	Decided []string `json:"decided,omitempty"`
@@ -62,6 +62,22 @@ type PlacementReviewStatus struct {
 	// +optional
 	// +listType=atomic
 	PhysicalClusters []string `json:"physicalClusters,omitempty"`
+	// obstacles are what keeps the namespace from moving there, as sentences; the first
+	// 20. It does not move as long as there is one.
+	// +optional
+	// +listType=atomic
+	Obstacles []string `json:"obstacles,omitempty"`
+	// stopsFirst are the objects, as <kind> <name>, that must not run twice: in a move
+	// each is stopped before it is started; the first 20.
+	// +optional
+	// +listType=atomic
+	StopsFirst []string `json:"stopsFirst,omitempty"`
+	// drainSeconds is how long what is left stays without traffic.
+	// +optional
+	DrainSeconds int32 `json:"drainSeconds,omitempty"`
+	// move is whether policies let the namespace be moved.
+	// +optional
+	Move MoveMode `json:"move,omitempty"`
 	// message is the sentence for people.
 	// +optional
 	Message string `json:"message,omitempty"`

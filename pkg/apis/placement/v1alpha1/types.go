@@ -33,6 +33,57 @@ type PlacementSpec struct {
 	// wins (compare-and-swap on the resource version).
 	// +optional
 	Decision *Decision `json:"decision,omitempty"`
+	// transition is there while the unit is on its way to the decision: written with
+	// it, in one write.
+	// +optional
+	Transition *Transition `json:"transition,omitempty"`
+}
+
+// TransitionCause says why a unit moves.
+type TransitionCause string
+
+const (
+	// CausePinned: the annotation placement.atoll.dev/cluster of the namespace.
+	CausePinned TransitionCause = "Pinned"
+	// CausePolicy: policies, labels or taints permit the old decision no more, or want
+	// more or fewer physical clusters.
+	CausePolicy TransitionCause = "Policy"
+	// CauseDrain: a physical cluster is drained.
+	CauseDrain TransitionCause = "Drain"
+)
+
+// TransitionPhase says how far a transition is.
+type TransitionPhase string
+
+const (
+	// TransitionStarting: copies are made where the unit goes, and nothing is taken away.
+	TransitionStarting TransitionPhase = "Starting"
+	// TransitionDraining: what is left receives no traffic any more.
+	TransitionDraining TransitionPhase = "Draining"
+	// TransitionRemoving: what is left is removed. A removal that has begun is finished,
+	// also if the unit is to go back.
+	TransitionRemoving TransitionPhase = "Removing"
+)
+
+// Transition is the way from the physical clusters that a unit had to those of the
+// decision.
+type Transition struct {
+	Cause TransitionCause `json:"cause"`
+	Phase TransitionPhase `json:"phase"`
+	// started is when the transition began, since when the phase did.
+	Started metav1.Time `json:"started"`
+	Since   metav1.Time `json:"since"`
+	// to are the physical clusters of the decision that the unit does not run on yet.
+	// +optional
+	// +listType=set
+	To []string `json:"to,omitempty"`
+	// from are the physical clusters that it leaves.
+	// +optional
+	// +listType=set
+	From []string `json:"from,omitempty"`
+	// drainSeconds is how long the phase Draining lasts.
+	// +optional
+	DrainSeconds int32 `json:"drainSeconds,omitempty"`
 }
 
 // Decision names the targets.
@@ -87,6 +138,9 @@ const (
 	// ConditionPolicySatisfied is False while the decision, which is kept, is not
 	// what the policies of now permit.
 	ConditionPolicySatisfied = "PolicySatisfied"
+	// ConditionMoving is True during a transition, with what it waits for. It is False
+	// with the reason while the unit should move and cannot, and absent else.
+	ConditionMoving = "Moving"
 )
 
 // TargetPhase is where one target is in a transition.
@@ -95,6 +149,7 @@ type TargetPhase string
 const (
 	TargetStarting TargetPhase = "Starting"
 	TargetActive   TargetPhase = "Active"
+	TargetDraining TargetPhase = "Draining"
 	TargetRemoving TargetPhase = "Removing"
 )
 
@@ -109,7 +164,7 @@ type PlacementStatus struct {
 	// +listType=map
 	// +listMapKey=physicalCluster
 	Rejected []RejectedPhysicalCluster `json:"rejected,omitempty"`
-	// conditions: Scheduled, Settled, PolicySatisfied.
+	// conditions: Scheduled, Settled, PolicySatisfied, Moving.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -46,6 +46,11 @@ func (in Decision) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MoveRules) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.MoveRules"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectReference) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ObjectReference"
 }
@@ -143,6 +148,11 @@ func (in TopologySpread) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TopologyTier) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.TopologyTier"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Transition) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Transition"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

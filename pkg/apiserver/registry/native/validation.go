@@ -1,7 +1,9 @@
 package native
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 	placementapi "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -202,12 +205,39 @@ func validatePlacement(obj, old runtime.Object) field.ErrorList {
 	if old == nil {
 		return errs
 	}
-	if was := old.(*placementapi.Placement).Spec.Decision; was != nil {
-		if p.Spec.Decision == nil || !apiequality.Semantic.DeepEqual(was.PhysicalClusters, p.Spec.Decision.PhysicalClusters) {
-			errs = append(errs, field.Forbidden(path.Child("physicalClusters"), "a decision is final: the first writer wins"))
-		}
+	return append(errs, validateTransition(p, old.(*placementapi.Placement), specPath)...)
+}
+
+// validateTransition: a decision changes by a transition from all that the unit has or
+// may have, and is never taken back. So nobody, of whatever age his view is, can make a
+// placement forget where copies are.
+func validateTransition(p, old *placementapi.Placement, path *field.Path) field.ErrorList {
+	if old.Spec.Decision == nil {
+		return nil
 	}
-	return errs
+	if p.Spec.Decision == nil {
+		return field.ErrorList{field.Forbidden(path.Child("decision"), "a decision is not taken back, but followed by another")}
+	}
+	if apiequality.Semantic.DeepEqual(old.Spec.Decision.PhysicalClusters, p.Spec.Decision.PhysicalClusters) {
+		if t := p.Spec.Transition; t != nil && (old.Spec.Transition == nil || !sameWay(t, old.Spec.Transition)) {
+			return field.ErrorList{field.Forbidden(path.Child("transition"), "where a transition goes and what it leaves changes with the decision only")}
+		}
+		return nil
+	}
+	var next []string
+	for _, c := range p.Spec.Decision.PhysicalClusters {
+		next = append(next, c.Name)
+	}
+	want := transition.Begin(old.Spec, next, "", 0, time.Time{})
+	if t := p.Spec.Transition; want != nil && (t == nil || !sameWay(t, want) || t.Phase != placementapi.TransitionStarting) {
+		return field.ErrorList{field.Forbidden(path.Child("decision"),
+			fmt.Sprintf("it needs a transition in the phase Starting to %v, from %v", want.To, want.From))}
+	}
+	return nil
+}
+
+func sameWay(a, b *placementapi.Transition) bool {
+	return slices.Equal(a.To, b.To) && slices.Equal(a.From, b.From)
 }
 
 func validateCopy(obj, old runtime.Object) field.ErrorList {

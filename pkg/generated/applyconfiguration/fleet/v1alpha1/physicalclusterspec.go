@@ -40,6 +40,8 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// orphans orders what becomes of all Orphans of the physical cluster that have
 	// no order of their own.
 	Orphans *OrphansOrderApplyConfiguration `json:"orphans,omitempty"`
+	// drain asks that everything moves off the physical cluster.
+	Drain *DrainApplyConfiguration `json:"drain,omitempty"`
 	// forget declares the physical cluster lost for good: its copies count as
 	// removed although nobody saw them go. Status keeps the report.
 	Forget *bool `json:"forget,omitempty"`
@@ -114,6 +116,14 @@ func (b *PhysicalClusterSpecApplyConfiguration) WithEmptied(value metav1.Time) *
 // If called multiple times, the Orphans field is set to the value of the last call.
 func (b *PhysicalClusterSpecApplyConfiguration) WithOrphans(value *OrphansOrderApplyConfiguration) *PhysicalClusterSpecApplyConfiguration {
 	b.Orphans = value
+	return b
+}
+
+// WithDrain sets the Drain field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Drain field is set to the value of the last call.
+func (b *PhysicalClusterSpecApplyConfiguration) WithDrain(value *DrainApplyConfiguration) *PhysicalClusterSpecApplyConfiguration {
+	b.Drain = value
 	return b
 }
 

@@ -10,6 +10,9 @@ type PlacementSpecApplyConfiguration struct {
 	// decision is absent until a scheduler decided. Whoever writes it first
 	// wins (compare-and-swap on the resource version).
 	Decision *DecisionApplyConfiguration `json:"decision,omitempty"`
+	// transition is there while the unit is on its way to the decision: written with
+	// it, in one write.
+	Transition *TransitionApplyConfiguration `json:"transition,omitempty"`
 }
 
 // PlacementSpecApplyConfiguration constructs a declarative configuration of the PlacementSpec type for use with
@@ -23,5 +26,13 @@ func PlacementSpec() *PlacementSpecApplyConfiguration {
 // If called multiple times, the Decision field is set to the value of the last call.
 func (b *PlacementSpecApplyConfiguration) WithDecision(value *DecisionApplyConfiguration) *PlacementSpecApplyConfiguration {
 	b.Decision = value
+	return b
+}
+
+// WithTransition sets the Transition field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Transition field is set to the value of the last call.
+func (b *PlacementSpecApplyConfiguration) WithTransition(value *TransitionApplyConfiguration) *PlacementSpecApplyConfiguration {
+	b.Transition = value
 	return b
 }

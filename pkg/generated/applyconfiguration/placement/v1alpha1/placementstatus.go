@@ -14,7 +14,7 @@ type PlacementStatusApplyConfiguration struct {
 	Targets []TargetStatusApplyConfiguration `json:"targets,omitempty"`
 	// rejected has the reason for each physical cluster that was not chosen.
 	Rejected []RejectedPhysicalClusterApplyConfiguration `json:"rejected,omitempty"`
-	// conditions: Scheduled, Settled, PolicySatisfied.
+	// conditions: Scheduled, Settled, PolicySatisfied, Moving.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

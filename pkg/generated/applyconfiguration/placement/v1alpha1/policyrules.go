@@ -14,7 +14,7 @@ import (
 //
 // Constraints (terms, tolerations, affinity, maxCount) of all policies that select a
 // namespace hold together. How many and how they are laid out (count, minCount,
-// topology, spread), which are better (preferences, weights), and ifImpossible each
+// topology, spread), which are better (preferences, weights), ifImpossible and move each
 // come from the first policy that says so: that of the namespace before those of the
 // logical cluster before those of "root", by name.
 type PolicyRulesApplyConfiguration struct {
@@ -47,6 +47,9 @@ type PolicyRulesApplyConfiguration struct {
 	// ifImpossible says what happens to an object that cannot be placed:
 	// Pending (accepted, waits) or Refuse (the request fails). Default Pending.
 	IfImpossible *placementv1alpha1.Impossible `json:"ifImpossible,omitempty"`
+	// move says how the namespace moves when the decision that it has is permitted no
+	// more. As a whole from the first policy that says so.
+	Move *MoveRulesApplyConfiguration `json:"move,omitempty"`
 }
 
 // PolicyRulesApplyConfiguration constructs a declarative configuration of the PolicyRules type for use with
@@ -167,5 +170,13 @@ func (b *PolicyRulesApplyConfiguration) WithWeights(values ...*WeightApplyConfig
 // If called multiple times, the IfImpossible field is set to the value of the last call.
 func (b *PolicyRulesApplyConfiguration) WithIfImpossible(value placementv1alpha1.Impossible) *PolicyRulesApplyConfiguration {
 	b.IfImpossible = &value
+	return b
+}
+
+// WithMove sets the Move field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Move field is set to the value of the last call.
+func (b *PolicyRulesApplyConfiguration) WithMove(value *MoveRulesApplyConfiguration) *PolicyRulesApplyConfiguration {
+	b.Move = value
 	return b
 }

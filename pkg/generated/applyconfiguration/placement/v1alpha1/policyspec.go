@@ -157,3 +157,11 @@ func (b *PolicySpecApplyConfiguration) WithIfImpossible(value placementv1alpha1.
 	b.PolicyRulesApplyConfiguration.IfImpossible = &value
 	return b
 }
+
+// WithMove sets the Move field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Move field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithMove(value *MoveRulesApplyConfiguration) *PolicySpecApplyConfiguration {
+	b.PolicyRulesApplyConfiguration.Move = value
+	return b
+}

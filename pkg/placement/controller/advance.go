@@ -1,0 +1,261 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	// moveInterval is how often a transition is looked at without an event: what pods and
+	// endpoints there are tells no event here.
+	moveInterval = time.Second
+	// cached reads from the watch cache, live from the database.
+	cached, live = "0", ""
+	// maxWaits is how many things that a transition waits for are named.
+	maxWaits = 5
+)
+
+// advance brings a transition on. What the watch caches say is enough to wait; before a
+// phase ends, all is read from the database: nothing is taken away upon what was true
+// before.
+func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, error) {
+	v := c.verify(u)
+	if !v.Satisfied {
+		// Another decision, also to go back, replaces this transition in each phase.
+		moving, result, err := c.reconsider(ctx, u, v)
+		if err != nil || result.RequeueAfter < 0 {
+			return controller.Result{}, err
+		}
+		_ = moving // what keeps it from going elsewhere does not keep it from going on
+	}
+	t := u.placement.Spec.Transition
+	s, stale, err := c.state(ctx, u, cached)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	if err := c.restampAll(ctx, stale); err != nil {
+		return controller.Result{}, err
+	}
+	step := transition.Next(t, s)
+	if step.Done || step.Phase != t.Phase {
+		if s, _, err = c.state(ctx, u, live); err != nil {
+			return controller.Result{}, err
+		}
+		step = transition.Next(t, s)
+	}
+	if step.Done || step.Phase != t.Phase {
+		return controller.Result{}, c.enter(ctx, u, step)
+	}
+	result, err := c.writeStatus(ctx, u, v, moving(t, step))
+	return sooner(sooner(result, controller.Result{RequeueAfter: step.Again}), controller.Result{RequeueAfter: moveInterval}), err
+}
+
+// enter writes the next phase, or that the transition is over.
+func (c *Controller) enter(ctx context.Context, u *unit, step transition.Step) error {
+	p := u.placement.DeepCopy()
+	now := c.Clock.Now()
+	if step.Done {
+		p.Spec.Transition = nil
+	} else {
+		p.Spec.Transition.Phase, p.Spec.Transition.Since = step.Phase, metav1.NewTime(now)
+	}
+	if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("entering the next phase of a move: %w", err)
+	}
+	if !step.Done {
+		return nil
+	}
+	t := u.placement.Spec.Transition
+	return c.record(ctx, normal(p, "Moved", fmt.Sprintf("is on %s now, %s after it began", strings.Join(stamp.Decided(p).Names(), ", "),
+		now.Sub(t.Started.Time).Round(time.Second)), now))
+}
+
+// moving says what a transition waits for.
+func moving(t *placementv1alpha1.Transition, step transition.Step) *metav1.Condition {
+	waits := step.Waits
+	if len(waits) > maxWaits {
+		waits = append(waits[:maxWaits:maxWaits], fmt.Sprintf("and %d more", len(step.Waits)-maxWaits))
+	}
+	message := "from " + strings.Join(t.From, ", ") + " to " + strings.Join(t.To, ", ")
+	switch {
+	case len(t.From) == 0:
+		message = "to " + strings.Join(t.To, ", ")
+	case len(t.To) == 0:
+		message = "from " + strings.Join(t.From, ", ")
+	}
+	if len(waits) > 0 {
+		message += "; waits: " + strings.Join(waits, "; ")
+	}
+	return &metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionTrue, Reason: string(t.Phase), Message: message}
+}
+
+// state reads a unit in a transition, with the objects that do not have the targets of
+// the phase: what rules the namespace is first, then the Namespace.
+func (c *Controller) state(ctx context.Context, u *unit, from string) (transition.State, []stamped, error) {
+	s := transition.State{Decided: stamp.Decided(u.placement).Names(), NotReady: map[string]string{}, Now: c.Clock.Now()}
+	copies, err := c.copiesOf(ctx, u, from)
+	if err != nil {
+		return s, nil, err
+	}
+	var rules, rest []stamped
+	selects := false
+	for _, kind := range c.Kinds.Current().Kinds() {
+		objects, err := c.objectsOf(ctx, kind, u, from)
+		if err != nil {
+			return s, nil, err
+		}
+		for _, o := range objects {
+			current := stamp.TargetsOf(o.GetAnnotations())
+			if len(current) > 0 {
+				s.Objects = append(s.Objects, transition.Object{Kind: kind, Logical: o, Copies: copies[string(o.GetUID())]})
+			}
+			selects = selects || kind.Semantics == workload.ServiceSemantics
+			if kind.Role == workload.Referenced || o.GetDeletionTimestamp() != nil {
+				continue
+			}
+			source := stamp.Source{Unit: stamp.UnitOf(u.placement), Runs: workload.RunsOf(kind, o.Object)}
+			if kind.Role != workload.Placed {
+				source.Runs = workload.RunsAnywhere
+			}
+			if stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, source)) {
+				continue
+			}
+			partial := &metav1.PartialObjectMetadata{}
+			partial.Name, partial.Namespace = o.GetName(), o.GetNamespace()
+			one := stamped{resource: kind.GroupVersionResource(), kind: kind, object: partial}
+			if kind.Role == workload.Ruling {
+				rules = append(rules, one)
+			} else {
+				rest = append(rest, one)
+			}
+		}
+	}
+	s.Stale = len(rules) + len(rest)
+	for _, name := range s.Decided {
+		s.NotReady[name] = c.notReady(name)
+	}
+	if selects {
+		if s.Endpoints, err = c.endpoints(ctx, u, from); err != nil {
+			return s, nil, err
+		}
+	}
+	return s, append(rules, rest...), nil
+}
+
+// objectsOf reads the objects of one kind in a unit. Those of the Namespace and of what has
+// no pods need their metadata only.
+func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit, from string) ([]*unstructured.Unstructured, error) {
+	client := c.Dynamic.Resource(kind.GroupVersionResource())
+	if kind.Role == workload.Container {
+		o, err := client.Get(ctx, u.key.Namespace, metav1.GetOptions{ResourceVersion: from})
+		if err != nil {
+			return nil, fmt.Errorf("reading the namespace: %w", err)
+		}
+		return []*unstructured.Unstructured{o}, nil
+	}
+	if kind.Role == workload.Referenced {
+		return c.metadataOf(ctx, kind, u, from)
+	}
+	list, err := client.Namespace(u.key.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: from})
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", kind.Resource, err)
+	}
+	out := make([]*unstructured.Unstructured, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+// metadataOf reads no content: that of Secrets and ConfigMaps is not needed here.
+func (c *Controller) metadataOf(ctx context.Context, kind workload.Kind, u *unit, from string) ([]*unstructured.Unstructured, error) {
+	list, err := c.Metadata.Resource(kind.GroupVersionResource()).Namespace(u.key.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: from})
+	if err != nil {
+		return nil, fmt.Errorf("reading the metadata of %s: %w", kind.Resource, err)
+	}
+	var out []*unstructured.Unstructured
+	for i := range list.Items {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&list.Items[i])
+		if err != nil {
+			return nil, fmt.Errorf("reading the metadata of %s %s: %w", kind.Kind, list.Items[i].Name, err)
+		}
+		out = append(out, &unstructured.Unstructured{Object: content})
+	}
+	return out, nil
+}
+
+// copiesOf are the Copies of a unit by the UID of the object and by target.
+func (c *Controller) copiesOf(ctx context.Context, u *unit, from string) (map[string]map[string]*placementv1alpha1.Copy, error) {
+	list := c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace)
+	if from == live {
+		read, err := c.Client.PlacementV1alpha1().Copies(u.key.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading Copies: %w", err)
+		}
+		list = nil
+		for i := range read.Items {
+			list = append(list, &read.Items[i])
+		}
+	}
+	out := map[string]map[string]*placementv1alpha1.Copy{}
+	for _, one := range list {
+		uid := string(one.Spec.Object.UID)
+		if out[uid] == nil {
+			out[uid] = map[string]*placementv1alpha1.Copy{}
+		}
+		out[uid][one.Spec.PhysicalCluster] = one
+	}
+	return out, nil
+}
+
+// notReady says why a physical cluster is no replacement; empty if it is one.
+func (c *Controller) notReady(name string) string {
+	pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
+	if !ok {
+		return "there is no such physical cluster"
+	}
+	if ready := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
+		return "the physical cluster is not known to be ready"
+	}
+	return ""
+}
+
+// endpoints counts the ready endpoints by Service and target.
+func (c *Controller) endpoints(ctx context.Context, u *unit, from string) (map[string]map[string]int, error) {
+	list, err := c.Kube.DiscoveryV1().EndpointSlices(u.key.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: from})
+	if err != nil {
+		return nil, fmt.Errorf("reading EndpointSlices: %w", err)
+	}
+	out := map[string]map[string]int{}
+	for i := range list.Items {
+		slice := &list.Items[i]
+		service := slice.Labels[discoveryv1.LabelServiceName]
+		for name := range stamp.TargetsOf(slice.Annotations) {
+			for _, e := range slice.Endpoints {
+				if e.Conditions.Ready == nil || *e.Conditions.Ready {
+					if out[service] == nil {
+						out[service] = map[string]int{}
+					}
+					out[service][name]++
+				}
+			}
+		}
+	}
+	return out, nil
+}

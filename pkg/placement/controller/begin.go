@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+)
+
+const (
+	// blockedInterval is how often it is tried again to move what something keeps.
+	blockedInterval = 15 * time.Second
+	// queuedInterval is how often it is asked whether there is room to move.
+	queuedInterval = 2 * time.Second
+)
+
+// begun is the result of having begun a transition: its write brings us back.
+var begun = controller.Result{RequeueAfter: -1}
+
+// reconsider begins a transition if the decision is not what is wanted any more.
+//
+//	the decision                              then
+//	is what is wanted                         nothing
+//	is not, for less than a moment, and       nothing yet: who edits several things writes one
+//	neither pin nor drain say so              after the other
+//	is not, for where other namespaces are    stays: two that avoid each other would chase each other
+//	is not, and there is nowhere else         stays, Moving=False
+//	is not, and a policy says Never           stays, Moving=False; but a pin and a drain count
+//	is not, and something cannot move         stays, Moving=False with all that
+//	is not, and too many move                 later, Moving=False
+//	is not                                    the new decision and the transition, in one write
+func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav1.Condition, controller.Result, error) {
+	cause := c.cause(u)
+	switch {
+	case v.Satisfied, v.Reason == placement.ReasonAffinity, v.Reason == placement.ReasonAntiAffinity:
+		return nil, controller.Result{}, nil
+	case v.again > 0 && cause == placementv1alpha1.CausePolicy:
+		return nil, controller.Result{}, nil
+	}
+	review, err := c.Client.PlacementV1alpha1().PlacementReviews(u.key.Namespace).Create(ctx, &placementv1alpha1.PlacementReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, controller.Result{}, fmt.Errorf("asking where the namespace goes: %w", err)
+	}
+	status := review.Status
+	stays := func(reason, message string, again time.Duration) (*metav1.Condition, controller.Result, error) {
+		return &metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: reason, Message: message},
+			controller.Result{RequeueAfter: again}, nil
+	}
+	switch {
+	case len(status.PhysicalClusters) == 0:
+		return stays("NowhereToGo", status.Message, blockedInterval)
+	case slices.Equal(status.Decided, status.PhysicalClusters):
+		return nil, controller.Result{}, nil // the informers were behind
+	case status.Move == placementv1alpha1.MoveNever && cause == placementv1alpha1.CausePolicy:
+		return stays("MoveNever", fmt.Sprintf("it would move to %s, but the policies say that it is never moved", strings.Join(status.PhysicalClusters, ", ")), 0)
+	case len(status.Obstacles) > 0:
+		return stays("Blocked", strings.Join(status.Obstacles, "; "), blockedInterval)
+	}
+	t := transition.Begin(u.placement.Spec, status.PhysicalClusters, cause, status.DrainSeconds, c.Clock.Now())
+	if t == nil {
+		return nil, controller.Result{}, nil
+	}
+	if !c.moves.room(u.key, t, c.MaxMoves, c.MaxMovesEach) {
+		return stays("Queued", "as many namespaces move as may move at a time", queuedInterval)
+	}
+	return nil, begun, c.begin(ctx, u, status, t)
+}
+
+// begin writes a decision with its transition, upon what was read: whoever decided in
+// between has decided.
+func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha1.PlacementReviewStatus, t *placementv1alpha1.Transition) error {
+	p := u.placement.DeepCopy()
+	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies}.API()
+	p.Spec.Transition = t
+	if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("beginning to move: %w", err)
+	}
+	c.moves.began(u.key, t)
+	return c.record(ctx, normal(p, "Moving", fmt.Sprintf("moves from %s to %s (%s)",
+		strings.Join(stamp.Decided(u.placement).Names(), ", "), strings.Join(review.PhysicalClusters, ", "), t.Cause), c.Clock.Now()))
+}
+
+// cause is why the decision may not be what is wanted.
+func (c *Controller) cause(u *unit) placementv1alpha1.TransitionCause {
+	decided := stamp.Decided(u.placement)
+	for _, name := range decided.Names() {
+		if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok && pc.Spec.Drain.Requested {
+			return placementv1alpha1.CauseDrain
+		}
+	}
+	if pin := u.namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation]; pin != "" && !slices.Equal(decided.Names(), []string{pin}) {
+		return placementv1alpha1.CausePinned
+	}
+	return placementv1alpha1.CausePolicy
+}

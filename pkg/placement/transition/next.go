@@ -1,0 +1,276 @@
+package transition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Object is an object of a unit.
+type Object struct {
+	Kind workload.Kind
+	// Logical has the metadata; of placed kinds, all.
+	Logical *unstructured.Unstructured
+	// Copies are its records, by target.
+	Copies map[string]*placementv1alpha1.Copy
+}
+
+func (o Object) String() string { return o.Kind.Kind + " " + o.Logical.GetName() }
+
+func (o Object) targets() placementv1alpha1.Targets {
+	return stamp.TargetsOf(o.Logical.GetAnnotations())
+}
+
+// State is what is known of a unit in a transition.
+type State struct {
+	// Decided are the physical clusters of the decision.
+	Decided []string
+	// Objects are all that have targets.
+	Objects []Object
+	// Stale counts the objects that do not have the targets of the phase yet.
+	Stale int
+	// NotReady says by physical cluster why it is not ready.
+	NotReady map[string]string
+	// Endpoints counts the ready endpoints by Service and target.
+	Endpoints map[string]map[string]int
+	Now       time.Time
+}
+
+// Step is what follows.
+type Step struct {
+	// Phase is the one to be in.
+	Phase placementv1alpha1.TransitionPhase
+	// Done: the transition is over.
+	Done bool
+	// Waits are what it waits for, as sentences, sorted.
+	Waits []string
+	// Again is when to look again without an event; zero: no time passes.
+	Again time.Duration
+}
+
+// Next says which phase of a transition follows on what is there.
+//
+//	phase     the replacement            else                            then
+//	Starting  is not there               any                             Starting
+//	Starting  is there                   nothing is left                 done
+//	Starting  is there                   something has addresses         Draining
+//	Starting  is there                   nothing has                     Removing, see below
+//	Draining  is not there any more      any                             Starting: traffic comes back
+//	Draining  is there                   the time has not passed         Draining
+//	Draining  is there                   the time has passed             Removing, see below
+//	Removing  any                        something is left               Removing
+//	Removing  any                        nothing is left                 done
+//
+// A CronJob is not removed while a job of it runs: the phase before lasts until then.
+func Next(t *placementv1alpha1.Transition, s State) Step {
+	if t.Phase == placementv1alpha1.TransitionRemoving {
+		left := s.left(t.From)
+		return Step{Phase: t.Phase, Done: len(left) == 0 && s.Stale == 0, Waits: left}
+	}
+	if waits := s.missing(t.From); len(waits) > 0 {
+		return Step{Phase: placementv1alpha1.TransitionStarting, Waits: waits}
+	}
+	if len(t.From) == 0 {
+		return Step{Phase: t.Phase, Done: true}
+	}
+	drained := !s.addressed(t.From)
+	if t.Phase == placementv1alpha1.TransitionDraining {
+		left := t.Since.Add(time.Duration(t.DrainSeconds) * time.Second).Sub(s.Now)
+		if left > 0 {
+			return Step{Phase: t.Phase, Again: left, Waits: []string{fmt.Sprintf("traffic was withdrawn from %s, which has %d s to end", strings.Join(t.From, ", "), t.DrainSeconds)}}
+		}
+		drained = true
+	}
+	if !drained {
+		return Step{Phase: placementv1alpha1.TransitionDraining, Again: time.Duration(t.DrainSeconds) * time.Second}
+	}
+	if runs := s.active(t.From); len(runs) > 0 {
+		return Step{Phase: t.Phase, Waits: runs}
+	}
+	return Step{Phase: placementv1alpha1.TransitionRemoving}
+}
+
+// missing is what the replacement of what is on from lacks. Nothing has to be better
+// than it is there.
+func (s State) missing(from []string) []string {
+	var waits []string
+	if s.Stale > 0 {
+		waits = append(waits, fmt.Sprintf("%d objects have not got their targets", s.Stale))
+	}
+	for _, name := range s.Decided {
+		if why := s.NotReady[name]; why != "" && len(from) > 0 {
+			waits = append(waits, fmt.Sprintf("%s: %s", name, why))
+		}
+		for _, o := range s.Objects {
+			if why := s.lacks(o, name, from); why != "" {
+				waits = append(waits, fmt.Sprintf("%s on %s: %s", o, name, why))
+			}
+		}
+	}
+	slices.Sort(waits)
+	return waits
+}
+
+// lacks says what the copy of an object on a target lacks; empty: nothing.
+//
+//	the object                               lacks
+//	is going, mirrored, or has no copy there nothing: it waits, ended, or runs elsewhere
+//	is being removed there                   the end of that
+//	failed wherever it was                   nothing
+//	is not synced there                      the reason on the Copy
+//	has fewer pods available than wanted,    pods
+//	and than before
+//	is a Service that had ready endpoints    endpoints
+func (s State) lacks(o Object, name string, from []string) string {
+	entry, ok := o.targets()[name]
+	switch {
+	case !ok || o.Logical.GetDeletionTimestamp() != nil:
+		return ""
+	case entry.State == placementv1alpha1.TargetStateRemoving:
+		return "an earlier removal has to end first"
+	case !entry.Keeps():
+		return ""
+	}
+	c, before := o.Copies[name], o.on(from)
+	if !synced(c, o.Logical.GetGeneration()) {
+		if len(before) > 0 && !slices.ContainsFunc(before, func(c *placementv1alpha1.Copy) bool { return c.Status.State == placementv1alpha1.CopySynced }) {
+			return "" // it was not in place before either
+		}
+		return why(c)
+	}
+	had := int64(0)
+	for _, b := range before {
+		had = max(had, availableIn(b))
+	}
+	if want, counts := wanted(o, c); counts {
+		if want = min(want, had); c.Status.ObservedGeneration < o.Logical.GetGeneration() && had > 0 {
+			return "its controller has not looked at it yet"
+		}
+		if have := availableIn(c); have < want {
+			return fmt.Sprintf("%d of %d pods are available", have, want)
+		}
+	}
+	if o.Kind.Semantics == workload.ServiceSemantics && s.ready(o, from...) > 0 && s.ready(o, name) == 0 {
+		return "it has no ready endpoint"
+	}
+	return ""
+}
+
+func (s State) ready(o Object, targets ...string) int {
+	n := 0
+	for _, name := range targets {
+		n += s.Endpoints[o.Logical.GetName()][name]
+	}
+	return n
+}
+
+// on are the Copies of an object on some targets.
+func (o Object) on(targets []string) []*placementv1alpha1.Copy {
+	var out []*placementv1alpha1.Copy
+	for _, name := range targets {
+		if c := o.Copies[name]; c != nil && c.Status.State != placementv1alpha1.CopyRemoved {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func synced(c *placementv1alpha1.Copy, generation int64) bool {
+	return c != nil && c.Status.State == placementv1alpha1.CopySynced && c.Status.AppliedGeneration >= generation
+}
+
+func why(c *placementv1alpha1.Copy) string {
+	if c == nil {
+		return "there is no copy yet"
+	}
+	return cmp.Or(c.Status.Message, c.Status.Reason, "it is not in place yet")
+}
+
+// wanted is how many pods of an object are wanted on a target, beside the Copy there;
+// counts is false if it is no kind that says.
+func wanted(o Object, c *placementv1alpha1.Copy) (n int64, counts bool) {
+	if len(o.Kind.Replicas) > 0 {
+		n, ok, err := unstructured.NestedInt64(o.Logical.Object, o.Kind.Replicas...)
+		if err != nil || !ok {
+			n = 1
+		}
+		return n, true
+	}
+	status := observed(c)
+	if desired, ok := number(status, "desiredNumberScheduled"); ok {
+		return max(desired, 1), true
+	}
+	return 0, false
+}
+
+// availableIn is how many pods a Copy says are available.
+func availableIn(c *placementv1alpha1.Copy) int64 {
+	status := observed(c)
+	if n, ok := number(status, "availableReplicas"); ok {
+		return n
+	}
+	n, _ := number(status, "numberAvailable")
+	return n
+}
+
+// addressed says whether an object publishes addresses of what is left.
+func (s State) addressed(from []string) bool {
+	return slices.ContainsFunc(s.Objects, func(o Object) bool {
+		if !o.Kind.Addressed() || o.Logical.GetDeletionTimestamp() != nil {
+			return false
+		}
+		targets := o.targets()
+		return slices.ContainsFunc(from, func(name string) bool { entry, ok := targets[name]; return ok && entry.Keeps() })
+	})
+}
+
+// active are the CronJobs of which a job runs on what is left.
+func (s State) active(from []string) []string {
+	var out []string
+	for _, o := range s.Objects {
+		if o.Kind.Semantics != workload.CronJobSemantics {
+			continue
+		}
+		for _, c := range o.on(from) {
+			if jobs, _, _ := unstructured.NestedSlice(observed(c), "active"); len(jobs) > 0 {
+				out = append(out, fmt.Sprintf("%s on %s: a job of it runs to its end", o, c.Spec.PhysicalCluster))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// left is what is still on the physical clusters that are left.
+func (s State) left(from []string) []string {
+	var out []string
+	if s.Stale > 0 {
+		out = append(out, fmt.Sprintf("%d objects have not got their targets", s.Stale))
+	}
+	for _, name := range from {
+		count := 0
+		for _, o := range s.Objects {
+			entry, ok := o.targets()[name]
+			switch {
+			case !ok || entry.NoCopy():
+			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:
+				out = append(out, fmt.Sprintf("%s on %s runs to its end", o, name))
+			default:
+				count++
+			}
+		}
+		if count > 0 {
+			out = append(out, fmt.Sprintf("%d objects are not gone from %s", count, name))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

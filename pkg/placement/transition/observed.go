@@ -1,0 +1,29 @@
+package transition
+
+import (
+	"encoding/json"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// observed is the raw status in a Copy; nil if there is none.
+func observed(c *placementv1alpha1.Copy) map[string]any {
+	if c == nil || c.Status.Observed == nil {
+		return nil
+	}
+	var status map[string]any
+	if json.Unmarshal(c.Status.Observed.Raw, &status) != nil {
+		return nil
+	}
+	return status
+}
+
+func number(status map[string]any, name string) (int64, bool) {
+	switch n := status[name].(type) {
+	case int64:
+		return n, true
+	case float64:
+		return int64(n), true
+	}
+	return 0, false
+}

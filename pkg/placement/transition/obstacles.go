@@ -1,0 +1,78 @@
+package transition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// maxNamed is how many objects are named at most.
+const maxNamed = 20
+
+// Obstacles are what keeps a unit from leaving physical clusters, as sentences with the
+// way out; the first ones, sorted.
+//
+//	object                              then
+//	a claim with a volume there         it stays: the volume would be lost
+//	a Pod that nothing makes again and  it stays: it could not go on elsewhere
+//	that does not end by itself
+//	any other                           goes, or ends there: see workload.RunsOf
+func Obstacles(objects []Object, from []string) []string {
+	var out []string
+	for _, o := range objects {
+		at := o.at(from)
+		if len(at) == 0 || o.Logical.GetDeletionTimestamp() != nil {
+			continue
+		}
+		where := strings.Join(at, ", ")
+		switch {
+		case o.Kind.VolumeClaims != nil && len(o.Kind.VolumeClaims) == 0:
+			out = append(out, fmt.Sprintf("%s: its volume is on %s and does not move; delete the claim once its data are safe elsewhere", o, where))
+		case o.Kind.IsPod() && !stamp.Mirrored(o.Logical) && !ends(o):
+			out = append(out, fmt.Sprintf("%s on %s: no controller makes it again elsewhere; delete it, or make it by a Deployment", o, where))
+		}
+	}
+	return bounded(out)
+}
+
+// StopsFirst names the objects that are stopped on the physical clusters that are left
+// before they are started elsewhere; the first ones, sorted.
+func StopsFirst(objects []Object, from []string) []string {
+	var out []string
+	for _, o := range objects {
+		if len(o.at(from)) > 0 && !stamp.Mirrored(o.Logical) && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsOnce {
+			out = append(out, o.String())
+		}
+	}
+	return bounded(out)
+}
+
+// at are the targets among some that an object is on.
+func (o Object) at(some []string) []string {
+	targets := o.targets()
+	return slices.DeleteFunc(targets.Names(), func(name string) bool {
+		return !slices.Contains(some, name) || targets[name].NoCopy()
+	})
+}
+
+// ends says that a pod ends by itself, or did.
+func ends(o Object) bool {
+	if workload.Ended(o.Kind, o.Logical.Object) {
+		return true
+	}
+	policy, _, _ := unstructured.NestedString(o.Logical.Object, "spec", "restartPolicy")
+	return policy == "Never" || policy == "OnFailure"
+}
+
+func bounded(list []string) []string {
+	slices.Sort(list)
+	if len(list) > maxNamed {
+		list = append(list[:maxNamed:maxNamed], fmt.Sprintf("and %d more", len(list)-maxNamed))
+	}
+	return list
+}

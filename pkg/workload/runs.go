@@ -1,0 +1,70 @@
+package workload
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Runs says whether an object may run on two physical clusters at a time, as it does for
+// a while when it moves.
+type Runs string
+
+const (
+	// RunsAnywhere: it may, or does not run. Also what is said of an object of which
+	// only the metadata are known.
+	RunsAnywhere Runs = ""
+	// RunsOnce: it is stopped in one place before it is started in another.
+	RunsOnce Runs = "Once"
+	// RunsToEnd: it runs to its end where it began, and is not begun again.
+	RunsToEnd Runs = "ToEnd"
+	// RunsEnded: it did.
+	RunsEnded Runs = "Ended"
+)
+
+// RunsOf says how an object runs.
+//
+//	kind                               then
+//	that ends (Job, Pod), ended        Ended
+//	that ends                          ToEnd
+//	StatefulSet: each of its pods is   Once
+//	a singleton by contract
+//	CronJob: each run is one           Once
+//	Deployment, strategy Recreate      Once
+//	any other                          Anywhere
+func RunsOf(kind Kind, obj map[string]any) Runs {
+	if len(kind.Finished.Conditions)+len(kind.Finished.Phases) > 0 {
+		if Ended(kind, obj) {
+			return RunsEnded
+		}
+		return RunsToEnd
+	}
+	switch kind.Semantics {
+	case StatefulSetSemantics, CronJobSemantics:
+		return RunsOnce
+	}
+	if strategy, _, _ := unstructured.NestedString(obj, "spec", "strategy", "type"); kind.PodTemplate != nil && strategy == "Recreate" {
+		return RunsOnce
+	}
+	return RunsAnywhere
+}
+
+// Ended reports whether an object, or the copy whose status it has, ran to its end.
+func Ended(kind Kind, obj map[string]any) bool {
+	phase, _, _ := unstructured.NestedString(obj, "status", "phase")
+	if slices.Contains(kind.Finished.Phases, phase) {
+		return true
+	}
+	conditions, _, _ := unstructured.NestedSlice(obj, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		name, _ := condition["type"].(string)
+		return condition["status"] == "True" && slices.Contains(kind.Finished.Conditions, name)
+	})
+}
+
+// Addressed says that objects of the kind publish addresses at which clients reach what
+// runs on a physical cluster.
+func (k Kind) Addressed() bool {
+	return k.Semantics == ServiceSemantics || k.Semantics == IngressSemantics
+}
