@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -22,11 +23,16 @@ type Owner struct {
 	Deleting bool
 	// Gates are the readiness gates that its pod template names.
 	Gates []string
+	// Draining says that its copy on the target receives no traffic any more.
+	Draining bool
 }
 
-// OwnerOf is a logical object as the owner of something below.
-func OwnerOf(obj *unstructured.Unstructured) Owner {
-	return Owner{Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil, Gates: TemplateGates(obj)}
+// OwnerOf is a logical object as the owner of something on a target.
+func OwnerOf(target string, obj *unstructured.Unstructured) Owner {
+	return Owner{
+		Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil, Gates: TemplateGates(obj),
+		Draining: stamp.TargetsOf(obj.GetAnnotations())[target].State == placementv1alpha1.TargetStateDraining,
+	}
 }
 
 // Observation is one object that controllers of the target made.
@@ -262,8 +268,17 @@ func (s Observation) translateJobLabels(labels map[string]string) {
 	}
 }
 
+// endpointsUp: endpoints of a Service that receives no traffic any more are as those of
+// pods that end: they still serve, but nobody new is to come.
 func endpointsUp(s Observation, obj *unstructured.Unstructured, _ map[string]string) {
+	draining := slices.ContainsFunc(s.Physical.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		owner, ok := s.Owner(ref.UID)
+		return ok && owner.Draining
+	})
 	for _, e := range list(obj.Object, "endpoints") {
+		if draining {
+			withdraw(e)
+		}
 		ref := field(e, "targetRef")
 		if ref == nil {
 			continue
@@ -275,6 +290,19 @@ func endpointsUp(s Observation, obj *unstructured.Unstructured, _ map[string]str
 			ref["uid"] = string(uid)
 		}
 	}
+}
+
+func withdraw(endpoint map[string]any) {
+	conditions := field(endpoint, "conditions")
+	if conditions == nil {
+		conditions = map[string]any{}
+		endpoint["conditions"] = conditions
+	}
+	ready, said := conditions["ready"].(bool)
+	if _, has := conditions["serving"]; !has {
+		conditions["serving"] = ready || !said
+	}
+	conditions["ready"], conditions["terminating"] = false, true
 }
 
 func restoreServiceAccount(pod *unstructured.Unstructured, name, automount string) {

@@ -42,7 +42,7 @@ func observationOf(t testing.TB, physical, logical string) Observation {
 	s := Observation{
 		Namespace: "web", Now: time.Unix(1<<40, 0),
 		Owner: func(uid types.UID) (Owner, bool) {
-			return Owner{Name: "owner", UID: "l-owner"}, uid == "p-owner"
+			return Owner{Name: "owner", UID: "l-owner", Draining: uid == "p-draining"}, uid == "p-owner" || uid == "p-draining"
 		},
 		Refers: func(uid types.UID) (types.UID, bool) { return "l-" + uid, uid != "p-unknown" },
 	}

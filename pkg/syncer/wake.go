@@ -67,6 +67,11 @@ func (c Change) came() bool {
 	return c.New != nil && (c.Old == nil || c.Old.GetDeletionTimestamp() != nil && c.New.GetDeletionTimestamp() == nil)
 }
 
+// redirected says that the copy begins, or ends, to receive traffic.
+func (c Change) redirected() bool {
+	return c.Old != nil && c.New != nil && OwnerOf(c.Target, c.Old).Draining != OwnerOf(c.Target, c.New).Draining
+}
+
 // latest is what is known of the object last.
 func (c Change) latest() *unstructured.Unstructured {
 	if c.New != nil {
@@ -81,6 +86,8 @@ func (c Change) latest() *unstructured.Unstructured {
 //	has a copy here, or is to, or was    nothing that goes down      nothing
 //	                                     any other                   Object, Claims
 //	                                     it came                     CopiesOwn, too: they may wait for it
+//	                                     traffic is withdrawn, or    CopiesOwn, too: its endpoints
+//	                                     comes back
 //	                                     a Namespace came, or got    Contents, too: it waits for the name
 //	                                     its name below, or another
 //	                                     of an autoscaler            Scaled, too
@@ -92,7 +99,7 @@ func WakeAbove(c Change) []Woken {
 	var woken []Woken
 	if c.Placed && !wasMirrored(c.Target, c.latest()) && c.goesDown() {
 		woken = append(woken, Woken{Wake: WakeObject}, Woken{Wake: WakeClaims})
-		if c.came() {
+		if c.came() || c.redirected() {
 			woken = append(woken, Woken{Wake: WakeCopiesOwn})
 		}
 		if c.Kind.Role == workload.Container && (c.came() || c.New != nil && PhysicalName(c.New) != "" && PhysicalName(c.Old) != PhysicalName(c.New)) {

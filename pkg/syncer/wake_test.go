@@ -81,6 +81,8 @@ func TestWhatAChangeAboveWakes(t *testing.T) {
 			[]Woken{object, claims}},
 		"it is back to life, as after a backup was restored": {Change{Kind: deployments, Old: thing(here, being), New: thing(here)},
 			[]Woken{object, claims, {Wake: WakeCopiesOwn}}},
+		"traffic is withdrawn from it": {Change{Kind: deployments, Old: thing(here), New: thing(targeted(`{"east":{"state":"Draining"}}`))},
+			[]Woken{object, claims, {Wake: WakeCopiesOwn}}},
 		"it is gone": {Change{Kind: deployments, Old: thing(here)}, []Woken{object, claims}},
 		"a namespace came": {Change{Kind: namespaces, New: thing(here)},
 			[]Woken{object, claims, {Wake: WakeCopiesOwn}, {Wake: WakeContents}}},

@@ -33,6 +33,8 @@ const (
 	// recheckInterval is how often a physical cluster that goes or is forgotten is looked
 	// at without an event.
 	recheckInterval = 10 * time.Second
+	// drainInterval is how often it is counted what is left to be drained.
+	drainInterval = 2 * time.Second
 )
 
 // Config is what the controller works with. The clients take the logical
@@ -127,6 +129,12 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	result, err := c.conclude(ctx, wanted)
 	if err != nil {
 		return controller.Result{}, err
+	}
+	if err := c.drain(ctx, wanted); err != nil {
+		return controller.Result{}, err
+	}
+	if pc.Spec.Drain.Requested {
+		result = sooner(result, drainInterval)
 	}
 	if err := c.accept(ctx, wanted); err != nil {
 		return controller.Result{}, err

@@ -115,16 +115,10 @@ func (c *Controller) forgetUnmade(ctx context.Context, target string, known map[
 // physical cluster any more. It asks the server: an informer that has nothing
 // proves nothing.
 func (c *Controller) checkUse(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (free bool, err error) {
-	all := scope.WithCluster(ctx, scope.Wildcard)
-	copies, err := c.Client.PlacementV1alpha1().Copies(metav1.NamespaceAll).List(all, metav1.ListOptions{})
+	used, err := c.uses(ctx, pc.Name)
 	if err != nil {
-		return false, fmt.Errorf("listing Copies: %w", err)
+		return false, err
 	}
-	placements, err := c.Client.PlacementV1alpha1().Placements(metav1.NamespaceAll).List(all, metav1.ListOptions{})
-	if err != nil {
-		return false, fmt.Errorf("listing Placements: %w", err)
-	}
-	used := use(pc.Name, copies.Items, placements.Items)
 	if used == (usage{}) {
 		return true, nil
 	}
@@ -147,12 +141,8 @@ func use(name string, copies []placementv1alpha1.Copy, placements []placementv1a
 		}
 	}
 	for i := range placements {
-		if d := placements[i].Spec.Decision; d != nil {
-			for _, c := range d.PhysicalClusters {
-				if c.Name == name {
-					u.placements++
-				}
-			}
+		if _, ok := stamp.UnitOf(&placements[i])[name]; ok {
+			u.placements++
 		}
 	}
 	return u

@@ -26,6 +26,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.ConnectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Drain"):
 		return &fleetv1alpha1.DrainApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DrainBlocker"):
+		return &fleetv1alpha1.DrainBlockerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DrainEvidence"):
+		return &fleetv1alpha1.DrainEvidenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DrainStatus"):
+		return &fleetv1alpha1.DrainStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForgetReport"):
 		return &fleetv1alpha1.ForgetReportApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Orphan"):
@@ -50,6 +56,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.PhysicalObjectApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PortRange"):
 		return &fleetv1alpha1.PortRangeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ResourceCount"):
+		return &fleetv1alpha1.ResourceCountApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &fleetv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Tenancy"):

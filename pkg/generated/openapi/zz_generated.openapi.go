@@ -23,6 +23,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ClaimedObject{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref),
 		v1alpha1.Connection{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_Connection(ref),
 		v1alpha1.Drain{}.OpenAPIModelName():                               schema_pkg_apis_fleet_v1alpha1_Drain(ref),
+		v1alpha1.DrainBlocker{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_DrainBlocker(ref),
+		v1alpha1.DrainEvidence{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_DrainEvidence(ref),
+		v1alpha1.DrainStatus{}.OpenAPIModelName():                         schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref),
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
 		v1alpha1.Orphan{}.OpenAPIModelName():                              schema_pkg_apis_fleet_v1alpha1_Orphan(ref),
 		v1alpha1.OrphanCounts{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphanCounts(ref),
@@ -37,6 +40,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PhysicalClusterStatus{}.OpenAPIModelName():               schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref),
 		v1alpha1.PhysicalObject{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref),
 		v1alpha1.PortRange{}.OpenAPIModelName():                           schema_pkg_apis_fleet_v1alpha1_PortRange(ref),
+		v1alpha1.ResourceCount{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
 		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
 		placementv1alpha1.ClusterPlacementPolicy{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref),
@@ -166,6 +170,173 @@ func schema_pkg_apis_fleet_v1alpha1_Drain(ref common.ReferenceCallback) common.O
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_DrainBlocker(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DrainBlocker is a namespace that a drain cannot move.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"logicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason is a CamelCase word, message the sentence for people.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+				},
+				Required: []string{"logicalCluster", "namespace", "reason", "message"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_DrainEvidence(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DrainEvidence is what is on a physical cluster with the mark of this control plane.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "at is when all of it was listed there, by whom.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"by": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects is how many there were, counts how many of which resource.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"counts": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ResourceCount{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"digest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "digest is the SHA-256 of their UIDs, sorted, each with a line end.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"at", "by", "objects", "digest"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ResourceCount{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DrainStatus is how far a drain is.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespaces": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaces counts those that are on the physical cluster or still leave it, moving those of them that are on their way.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"moving": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+					"copies": {
+						SchemaProps: spec.SchemaProps{
+							Description: "copies counts the records of copies on it.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"blockers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "blockers are namespaces that stay, with the reason; the first 20.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.DrainBlocker{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"seen": {
+						SchemaProps: spec.SchemaProps{
+							Description: "seen is what the syncer found when it looked last. It is the evidence of the condition Drained.",
+							Ref:         ref(v1alpha1.DrainEvidence{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.DrainBlocker{}.OpenAPIModelName(), v1alpha1.DrainEvidence{}.OpenAPIModelName()},
 	}
 }
 
@@ -875,6 +1046,12 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.OrphanCounts{}.OpenAPIModelName()),
 						},
 					},
+					"drain": {
+						SchemaProps: spec.SchemaProps{
+							Description: "drain is how far the drain is; absent while none is requested.",
+							Ref:         ref(v1alpha1.DrainStatus{}.OpenAPIModelName()),
+						},
+					},
 					"forgotten": {
 						SchemaProps: spec.SchemaProps{
 							Description: "forgotten reports what spec.forget gave up.",
@@ -885,7 +1062,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -982,6 +1159,35 @@ func schema_pkg_apis_fleet_v1alpha1_PortRange(ref common.ReferenceCallback) comm
 					},
 				},
 				Required: []string{"first", "last"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ResourceCount counts the objects of one resource.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is <resource>.<group>; without the group for the core group.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+				},
+				Required: []string{"resource", "count"},
 			},
 		},
 	}

@@ -74,6 +74,8 @@ type Agent struct {
 	up       connection.ControlPlane
 	down     connection.Physical
 	report   *report.Reporter
+	// me is the name in the election.
+	me string
 }
 
 // New makes an Agent. It does not connect: Run does, for as long as it takes.
@@ -114,6 +116,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			break
 		}
 		me := election.Named(a.Identify(controlPlane, a.PhysicalCluster))
+		a.me = me.Name
 		err := a.election.Lead(ctx, me, a.work)
 		me.Free()
 		if err != nil {
@@ -154,7 +157,7 @@ func (a *Agent) work(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.gate.Admit("", "", false) // who it was when we last held the Lease says nothing
 	a.report = report.New(report.Config{
-		PhysicalCluster: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate,
+		PhysicalCluster: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate, Kinds: a.Kinds, Name: a.me,
 	})
 	var reports sync.WaitGroup
 	defer reports.Wait()

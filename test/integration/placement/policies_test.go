@@ -141,7 +141,7 @@ func related(how placementv1alpha1.AffinityType, namespace string) []placementv1
 	return []placementv1alpha1.UnitAffinity{{Type: how, NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}}}
 }
 
-// A policy that no longer permits where a namespace is moves nothing; the Placement, an
+// A policy that no longer permits where a namespace is, and nothing may move; the Placement, an
 // event, and a warning with the next write say so, until it is met again.
 func testUnsatisfied(t *testing.T) {
 	ctx := newCluster(t, "unsatisfied")
@@ -158,7 +158,9 @@ func testUnsatisfied(t *testing.T) {
 		}
 	}
 	server.Eventually(t, waitTimeout, "a policy that is met", satisfied(metav1.ConditionTrue))
-	ownPolicy(t, ctx, "web", func(r *placementv1alpha1.PolicyRules) { r.Terms = only("region", "us") })
+	ownPolicy(t, ctx, "web", func(r *placementv1alpha1.PolicyRules) {
+		r.Terms, r.Move = only("region", "us"), &placementv1alpha1.MoveRules{Mode: placementv1alpha1.MoveNever}
+	})
 	server.Eventually(t, waitTimeout, "a policy that is not met", satisfied(metav1.ConditionFalse))
 	server.Eventually(t, waitTimeout, "the event", func() error {
 		events, err := shared.Kube.CoreV1().Events("web").List(ctx, metav1.ListOptions{FieldSelector: "reason=PolicyNotSatisfied"})
@@ -173,7 +175,7 @@ func testUnsatisfied(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if text := warned.text(); !strings.Contains(text, "namespace web: it is placed on east and stays there") {
+		if text := warned.text(); !strings.Contains(text, "namespace web: it is placed on east; ") {
 			return fmt.Errorf("the warning says %q", text)
 		}
 		return expect("targets", "east", targetsOf(d))

@@ -192,9 +192,63 @@ type PhysicalClusterStatus struct {
 	// it is listed as Orphans.
 	// +optional
 	Orphans OrphanCounts `json:"orphans,omitzero"`
+	// drain is how far the drain is; absent while none is requested.
+	// +optional
+	Drain *DrainStatus `json:"drain,omitempty"`
 	// forgotten reports what spec.forget gave up.
 	// +optional
 	Forgotten *ForgetReport `json:"forgotten,omitempty"`
+}
+
+// DrainStatus is how far a drain is.
+type DrainStatus struct {
+	// namespaces counts those that are on the physical cluster or still leave it, moving
+	// those of them that are on their way.
+	// +optional
+	Namespaces int32 `json:"namespaces"`
+	// +optional
+	Moving int32 `json:"moving"`
+	// copies counts the records of copies on it.
+	// +optional
+	Copies int32 `json:"copies"`
+	// blockers are namespaces that stay, with the reason; the first 20.
+	// +optional
+	// +listType=atomic
+	Blockers []DrainBlocker `json:"blockers,omitempty"`
+	// seen is what the syncer found when it looked last. It is the evidence of the
+	// condition Drained.
+	// +optional
+	Seen *DrainEvidence `json:"seen,omitempty"`
+}
+
+// DrainBlocker is a namespace that a drain cannot move.
+type DrainBlocker struct {
+	LogicalCluster string `json:"logicalCluster"`
+	Namespace      string `json:"namespace"`
+	// reason is a CamelCase word, message the sentence for people.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// DrainEvidence is what is on a physical cluster with the mark of this control plane.
+type DrainEvidence struct {
+	// at is when all of it was listed there, by whom.
+	At metav1.Time `json:"at"`
+	By string      `json:"by"`
+	// objects is how many there were, counts how many of which resource.
+	Objects int32 `json:"objects"`
+	// +optional
+	// +listType=atomic
+	Counts []ResourceCount `json:"counts,omitempty"`
+	// digest is the SHA-256 of their UIDs, sorted, each with a line end.
+	Digest string `json:"digest"`
+}
+
+// ResourceCount counts the objects of one resource.
+type ResourceCount struct {
+	// resource is <resource>.<group>; without the group for the core group.
+	Resource string `json:"resource"`
+	Count    int32  `json:"count"`
 }
 
 // ForgetReport says what was given up when a physical cluster was forgotten.

@@ -21,6 +21,21 @@ func (in Drain) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DrainBlocker) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.DrainBlocker"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DrainEvidence) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.DrainEvidence"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DrainStatus) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.DrainStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ForgetReport) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.ForgetReport"
 }
@@ -88,6 +103,11 @@ func (in PhysicalObject) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PortRange) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.PortRange"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ResourceCount) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ResourceCount"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -25,6 +25,8 @@ import (
 const (
 	// settle bounds how often a change below is reported.
 	settle = time.Second
+	// drainInterval is how often it is looked what is left during a drain.
+	drainInterval = 5 * time.Second
 )
 
 // World is what a session depends on.
@@ -58,10 +60,15 @@ type Reporter struct {
 	up              connection.ControlPlane
 	down            connection.Physical
 	gate            *connection.Gate
+	kinds           workload.Source
+	name            string
 
 	wake chan struct{}
 	// reporting is held for one report.
 	reporting connection.RequestLock
+
+	// draining is for who reports only.
+	draining bool
 
 	mu        sync.Mutex
 	inv       *inventory // nil while nothing is to be seen
@@ -83,12 +90,16 @@ type Config struct {
 	Down     connection.Physical
 	// Gate is opened for the cluster that is meant.
 	Gate *connection.Gate
+	// Kinds are those of which objects may be there.
+	Kinds workload.Source
+	// Name is who looks, as the evidence of a drain says.
+	Name string
 }
 
 // New makes a Reporter, which is called by the gate from now on.
 func New(c Config) *Reporter {
 	r := &Reporter{
-		physicalCluster: c.PhysicalCluster, resync: c.Interval, up: c.Up, down: c.Down, gate: c.Gate,
+		physicalCluster: c.PhysicalCluster, resync: c.Interval, up: c.Up, down: c.Down, gate: c.Gate, kinds: c.Kinds, name: c.Name,
 		wake: make(chan struct{}, 1), known: make(chan struct{}),
 	}
 	c.Gate.OnAlarm(r.Notify)
@@ -126,6 +137,8 @@ func (r *Reporter) Run(ctx context.Context) {
 			next = 2 * time.Second
 		} else if !done {
 			next = time.Second
+		} else if r.draining {
+			next = min(next, drainInterval)
 		}
 		timer.Reset(next)
 	}
@@ -283,6 +296,11 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	wanted.Status.Identity = who.Record
 	if failure == nil {
 		seen.fill(&wanted.Status)
+	}
+	if r.draining = failure == nil && pc.Spec.Drain.Requested; r.draining && pc.Status.Drain != nil {
+		if wanted.Status.Drain.Seen, err = r.evidence(ctx, pc); err != nil {
+			return false, err
+		}
 	}
 	wanted.Status.Orphans = r.orphanCounts()
 	for _, c := range r.conditions(pc.Generation) {

@@ -59,7 +59,7 @@ func (r *Reconciler) namesIn(cluster logicalcluster.Name, uid types.UID) syncer.
 			if !ok || logicalcluster.From(obj) != cluster {
 				return syncer.Owner{}, false
 			}
-			return syncer.OwnerOf(obj), true
+			return syncer.OwnerOf(r.View.Target, obj), true
 		},
 		Namespace: func(physical string) (string, bool) {
 			n := r.View.NamespaceOf(physical)

@@ -60,7 +60,7 @@ func (v *View) Owner(uid types.UID) (syncer.Owner, bool) {
 	if !ok {
 		return syncer.Owner{}, false
 	}
-	return syncer.OwnerOf(obj), true
+	return syncer.OwnerOf(v.Target, obj), true
 }
 
 // UIDAbove is the UID of MirrorOf.

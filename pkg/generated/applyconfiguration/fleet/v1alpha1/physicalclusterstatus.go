@@ -40,6 +40,8 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// orphans counts what is on the physical cluster and belongs to nothing here;
 	// it is listed as Orphans.
 	Orphans *OrphanCountsApplyConfiguration `json:"orphans,omitempty"`
+	// drain is how far the drain is; absent while none is requested.
+	Drain *DrainStatusApplyConfiguration `json:"drain,omitempty"`
 	// forgotten reports what spec.forget gave up.
 	Forgotten *ForgetReportApplyConfiguration `json:"forgotten,omitempty"`
 }
@@ -152,6 +154,14 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithDefaultStorageClass(value 
 // If called multiple times, the Orphans field is set to the value of the last call.
 func (b *PhysicalClusterStatusApplyConfiguration) WithOrphans(value *OrphanCountsApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
 	b.Orphans = value
+	return b
+}
+
+// WithDrain sets the Drain field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Drain field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithDrain(value *DrainStatusApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.Drain = value
 	return b
 }
 

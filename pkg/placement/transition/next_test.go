@@ -1,0 +1,203 @@
+package transition
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+const (
+	starting = placementv1alpha1.TransitionStarting
+	draining = placementv1alpha1.TransitionDraining
+	removing = placementv1alpha1.TransitionRemoving
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// object is one of generation 1, with targets, fields of its spec, and what its Copies
+// say: "east: Synced {...}".
+func object(kind schema.GroupKind, name, targets string, spec map[string]any, copies ...string) Object {
+	k, ok := workload.Builtin().ByKind(kind)
+	if !ok {
+		panic(kind)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetName(name)
+	u.SetGeneration(1)
+	u.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: targets})
+	o := Object{Kind: k, Logical: u, Copies: map[string]*placementv1alpha1.Copy{}}
+	for _, text := range copies {
+		target, rest, _ := strings.Cut(text, ": ")
+		state, status, _ := strings.Cut(rest, " ")
+		c := &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: target}}
+		c.Status.State, c.Status.AppliedGeneration, c.Status.ObservedGeneration = placementv1alpha1.CopyState(state), 1, 1
+		if status != "" {
+			c.Status.Observed = &runtime.RawExtension{Raw: []byte(status)}
+		}
+		o.Copies[target] = c
+	}
+	return o
+}
+
+var (
+	deployments = schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	services    = schema.GroupKind{Kind: "Service"}
+	jobs        = schema.GroupKind{Group: "batch", Kind: "Job"}
+	cronJobs    = schema.GroupKind{Group: "batch", Kind: "CronJob"}
+	sets        = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	daemons     = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
+)
+
+func web(targets string, copies ...string) Object {
+	return object(deployments, "web", targets, map[string]any{"replicas": int64(3)}, copies...)
+}
+
+func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
+	const both = `{"east":{},"west":{}}`
+	ready := web(both, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":3}`)
+	half := web(both, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":2}`)
+	front := object(services, "front", both, nil, "east: Synced", "west: Synced")
+	for _, c := range []struct {
+		name    string
+		phase   placementv1alpha1.TransitionPhase
+		objects []Object
+		change  func(*State)
+		want    placementv1alpha1.TransitionPhase
+		done    bool
+		waits   string
+	}{
+		{"all is there", starting, []Object{ready}, nil, removing, false, ""},
+		{"all is there, and has addresses", starting, []Object{ready, front}, nil, draining, false, ""},
+		{"too few pods are available", starting, []Object{half}, nil, starting, false, "Deployment web on west: 2 of 3 pods are available"},
+		{"no copy yet", starting, []Object{web(both, `east: Synced {"availableReplicas":3}`)}, nil, starting, false, "Deployment web on west: there is no copy yet"},
+		{"not stamped yet", starting, []Object{ready}, func(s *State) { s.Stale = 2 }, starting, false, "2 objects have not got their targets"},
+		{"a silent physical cluster is no replacement", starting, []Object{ready}, func(s *State) { s.NotReady = map[string]string{"west": "silent"} }, starting, false, "west: silent"},
+		{"refused there", starting, []Object{web(both, `east: Synced {"availableReplicas":3}`, `west: Failed`)}, nil, starting, false, "Deployment web on west: it is not in place yet"},
+		{"as broken as it was", starting, []Object{web(both, `east: Failed`, `west: Failed`)}, nil, removing, false, ""},
+		{"as unavailable as it was", starting, []Object{web(both, `east: Synced {"availableReplicas":1}`, `west: Synced {"availableReplicas":1}`)}, nil, removing, false, ""},
+		{"a daemon waits for its nodes", starting, []Object{object(daemons, "d", both, nil, `east: Synced {"numberAvailable":2,"desiredNumberScheduled":2}`, `west: Synced {"numberAvailable":0,"desiredNumberScheduled":3}`)}, nil, starting, false, "DaemonSet d on west: 0 of 2 pods are available"},
+		{"a service without endpoints", starting, []Object{front}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: it has no ready endpoint"},
+		{"a service that had none either", starting, []Object{front}, nil, draining, false, ""},
+		{"what runs once has no copy to wait for", starting, []Object{object(sets, "db", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"availableReplicas":1}`)}, nil, removing, false, ""},
+		{"an earlier removal there", starting, []Object{web(`{"east":{},"west":{"state":"Removing"}}`, `east: Synced {"availableReplicas":3}`)}, nil, starting, false, "Deployment web on west: an earlier removal has to end first"},
+		{"a job of a CronJob runs", starting, []Object{object(cronJobs, "c", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"active":[{"name":"j"}]}`)}, nil, starting, false, "CronJob c on east: a job of it runs to its end"},
+
+		{"the time has not passed", draining, []Object{ready, front}, func(s *State) { s.Now = noon.Add(9 * time.Second) }, draining, false, "traffic was withdrawn from east, which has 10 s to end"},
+		{"the time has passed", draining, []Object{ready, front}, func(s *State) { s.Now = noon.Add(10 * time.Second) }, removing, false, ""},
+		{"the replacement is not available any more", draining, []Object{half, front}, func(s *State) { s.Now = noon.Add(time.Hour) }, starting, false, "Deployment web on west: 2 of 3 pods are available"},
+
+		{"something is left", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, false, "1 objects are not gone from east"},
+		{"a job ends where it began", removing, []Object{object(jobs, "j", `{"east":{},"west":{"state":"Waiting"}}`, nil)}, nil, removing, false, "Job j on east runs to its end"},
+		{"nothing is left", removing, []Object{web(`{"west":{}}`)}, nil, removing, true, ""},
+		{"nothing is left, but something waits", removing, []Object{web(`{"west":{"state":"Waiting"}}`)}, func(s *State) { s.Stale = 1 }, removing, false, "1 objects have not got their targets"},
+		{"there is no time out", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, func(s *State) { s.Now = noon.AddDate(1, 0, 0) }, removing, false, "1 objects are not gone from east"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}, DrainSeconds: 10}
+			s := State{Decided: []string{"west"}, Objects: c.objects, Now: noon}
+			if c.change != nil {
+				c.change(&s)
+			}
+			step := Next(transition, s)
+			if step.Phase != c.want || step.Done != c.done {
+				t.Errorf("%s, done %v; want %s, %v", step.Phase, step.Done, c.want, c.done)
+			}
+			if diff := cmp.Diff(c.waits, strings.Join(step.Waits, "; ")); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// No time, and nothing but a replacement that is as good, lets a removal begin.
+func TestNothingIsTakenAwayBecauseTimePasses(t *testing.T) {
+	transition := &placementv1alpha1.Transition{Phase: starting, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
+	s := State{Decided: []string{"west"}, Objects: []Object{web(`{"east":{},"west":{}}`, `east: Synced {"availableReplicas":3}`)}}
+	for _, years := range []int{0, 1, 100} {
+		s.Now = noon.AddDate(years, 0, 0)
+		if step := Next(transition, s); step.Phase != starting {
+			t.Errorf("after %d years: %s", years, step.Phase)
+		}
+	}
+}
+
+func TestATransitionWithoutAnythingToLeaveEndsWithItsCopies(t *testing.T) {
+	transition := &placementv1alpha1.Transition{Phase: starting, Since: metav1.NewTime(noon), To: []string{"west"}}
+	s := State{Decided: []string{"east", "west"}, Objects: []Object{web(`{"east":{},"west":{}}`, "east: Synced", "west: Synced")}}
+	if step := Next(transition, s); !step.Done {
+		t.Errorf("it waits for %v", step.Waits)
+	}
+}
+
+func TestATransitionFollowsFromTheOneBefore(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		decided            []string
+		on                 *placementv1alpha1.Transition
+		next               []string
+		wantTo, wantFrom   []string
+		nothing, undecided bool
+	}{
+		{name: "undecided", undecided: true, next: []string{"east"}, nothing: true},
+		{name: "as before", decided: []string{"east"}, next: []string{"east"}, nothing: true},
+		{name: "elsewhere", decided: []string{"east"}, next: []string{"west"}, wantTo: []string{"west"}, wantFrom: []string{"east"}},
+		{name: "one more", decided: []string{"east"}, next: []string{"east", "west"}, wantTo: []string{"west"}},
+		{name: "one less", decided: []string{"east", "west"}, next: []string{"east"}, wantFrom: []string{"west"}},
+		{name: "back", decided: []string{"west"}, on: &placementv1alpha1.Transition{To: []string{"west"}, From: []string{"east"}}, next: []string{"east"}, wantTo: []string{"east"}, wantFrom: []string{"west"}},
+		{name: "elsewhere on the way", decided: []string{"west"}, on: &placementv1alpha1.Transition{To: []string{"west"}, From: []string{"east"}}, next: []string{"north"}, wantTo: []string{"north"}, wantFrom: []string{"east", "west"}},
+		{name: "another of two on the way", decided: []string{"west", "north"}, on: &placementv1alpha1.Transition{To: []string{"west"}, From: []string{"east"}}, next: []string{"north", "west"}, wantTo: []string{"west"}, wantFrom: []string{"east"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spec := placementv1alpha1.PlacementSpec{Transition: c.on}
+			if !c.undecided {
+				spec.Decision = &placementv1alpha1.Decision{}
+				for _, name := range c.decided {
+					spec.Decision.PhysicalClusters = append(spec.Decision.PhysicalClusters, placementv1alpha1.DecidedPhysicalCluster{Name: name})
+				}
+			}
+			got := Begin(spec, c.next, placementv1alpha1.CausePinned, 5, noon)
+			if c.nothing {
+				if got != nil {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			if !slices.Equal(got.To, c.wantTo) || !slices.Equal(got.From, c.wantFrom) || got.Phase != starting || got.DrainSeconds != 5 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestWhatCannotMoveIsNamed(t *testing.T) {
+	claims, pods := schema.GroupKind{Kind: "PersistentVolumeClaim"}, schema.GroupKind{Kind: "Pod"}
+	objects := []Object{
+		web(`{"east":{}}`),
+		object(sets, "db", `{"east":{}}`, nil),
+		object(claims, "data-db-0", `{"east":{"state":"Observed","uid":"1"}}`, nil),
+		object(claims, "elsewhere", `{"north":{}}`, nil),
+		object(pods, "shell", `{"east":{}}`, map[string]any{"restartPolicy": "Always"}),
+		object(pods, "once", `{"east":{}}`, map[string]any{"restartPolicy": "Never"}),
+		object(pods, "web-1", `{"east":{"state":"Observed","uid":"2"}}`, nil),
+	}
+	want := []string{
+		"PersistentVolumeClaim data-db-0: its volume is on east and does not move; delete the claim once its data are safe elsewhere",
+		"Pod shell on east: no controller makes it again elsewhere; delete it, or make it by a Deployment",
+	}
+	if diff := cmp.Diff(want, Obstacles(objects, []string{"east"})); diff != "" {
+		t.Errorf("obstacles (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"StatefulSet db"}, StopsFirst(objects, []string{"east"})); diff != "" {
+		t.Errorf("stop first (-want +got):\n%s", diff)
+	}
+}

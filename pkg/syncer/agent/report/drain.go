@@ -1,0 +1,75 @@
+package report
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// evidence lists what of the control plane is on the physical cluster, asking it and no
+// cache. What was found before stands if nothing is different, unless the server waits
+// for a look that is newer.
+func (r *Reporter) evidence(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (*fleetv1alpha1.DrainEvidence, error) {
+	found, err := r.left(ctx, pc.Status.ControlPlane)
+	if err != nil {
+		return nil, fmt.Errorf("looking for what is left: %w", err)
+	}
+	before := pc.Status.Drain.Seen
+	if before == nil || before.Digest != found.Digest || before.Objects != found.Objects {
+		return found, nil
+	}
+	drained := apimeta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionDrained)
+	if drained != nil && drained.Status != metav1.ConditionTrue && !drained.LastTransitionTime.Before(&before.At) {
+		return found, nil
+	}
+	return before, nil
+}
+
+// left lists all that carries the mark of a control plane, page by page.
+func (r *Reporter) left(ctx context.Context, controlPlane string) (*fleetv1alpha1.DrainEvidence, error) {
+	found := &fleetv1alpha1.DrainEvidence{At: metav1.NewTime(time.Now()), By: r.name}
+	marked := labels.SelectorFromSet(labels.Set{placementv1alpha1.ManagedByLabel: controlPlane}).String()
+	var uids []string
+	for _, kind := range r.kinds.Current().All() {
+		client, count := r.down.Metadata.Resource(kind.GroupVersionResource()), int32(0)
+		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
+		err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: marked}, func(obj runtime.Object) error {
+			m, err := apimeta.Accessor(obj)
+			if err == nil {
+				uids = append(uids, string(m.GetUID()))
+				count++
+			}
+			return err
+		})
+		if apierrors.IsNotFound(err) {
+			continue // it does not serve the kind
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", kind.Resource, err)
+		}
+		if count > 0 {
+			found.Counts = append(found.Counts, fleetv1alpha1.ResourceCount{Resource: kind.GroupResource().String(), Count: count})
+			found.Objects += count
+		}
+	}
+	slices.Sort(uids)
+	sum := sha256.New()
+	for _, uid := range uids {
+		fmt.Fprintln(sum, uid)
+	}
+	found.Digest = hex.EncodeToString(sum.Sum(nil))
+	return found, nil
+}
