@@ -109,9 +109,9 @@ spec:
 	}
 	must(t)(web.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 
-	must(t)(web.Run(ctx, "patch", "pp", "west-first", "--type=merge", "-p", `{"spec":{"terms":[{"matchLabels":{"topology.kubernetes.io/region":"east"}}]}}`))
+	must(t)(web.Run(ctx, "patch", "pp", "west-first", "--type=merge", "-p", `{"spec":{"move":{"mode":"Never"},"terms":[{"matchLabels":{"topology.kubernetes.io/region":"east"}}]}}`))
 	must(t)(web.Run(ctx, "wait", "placement/namespace", "--for=condition=PolicySatisfied=False", "--timeout=1m"))
-	if err := want("target of web, which nothing moves yet", theLab.homeOf(t, k, "web").name, "west"); err != nil {
+	if err := want("target of web, which may not move", theLab.homeOf(t, k, "web").name, "west"); err != nil {
 		t.Error(err)
 	}
 	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=3m"))
