@@ -1,0 +1,82 @@
+package physicalclusters
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
+	noon := metav1.NewTime(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	later, earlier := metav1.NewTime(noon.Add(time.Second)), metav1.NewTime(noon.Add(-time.Second))
+	seen := func(at metav1.Time, objects int32) *fleetv1alpha1.DrainEvidence {
+		e := &fleetv1alpha1.DrainEvidence{At: at, By: "host", Objects: objects}
+		if objects > 0 {
+			e.Counts = []fleetv1alpha1.ResourceCount{{Resource: "pods", Count: objects}}
+		}
+		return e
+	}
+	blocker := fleetv1alpha1.DrainBlocker{LogicalCluster: "shop", Namespace: "web", Message: "because"}
+	for _, c := range []struct {
+		name   string
+		drain  fleetv1alpha1.DrainStatus
+		asked  bool
+		silent bool
+		before string
+		want   string
+	}{
+		{"all of it moves", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 3, Copies: 9}, false, false, "", "False Draining: 3 namespaces are on it, 3 of them move, 0 cannot"},
+		{"some of it is blocked", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Draining: 3 namespaces are on it, 1 of them move, 1 cannot"},
+		{"all that is left is blocked", fleetv1alpha1.DrainStatus{Namespaces: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 1 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
+		{"copies are left", fleetv1alpha1.DrainStatus{Copies: 2}, false, false, "", "False Removing: no namespace is placed on it; 2 copies are not known to be gone"},
+		{"the informers have nothing, the server has not said so", fleetv1alpha1.DrainStatus{}, false, false, "", "False Removing: no namespace is placed on it; 0 copies are not known to be gone"},
+		{"nobody can look", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, true, reasonVerifying, "Unknown Silent: nothing is placed on it; its syncer cannot say whether something is left"},
+		{"nobody has looked", fleetv1alpha1.DrainStatus{}, true, false, "", "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
+		{"somebody looked before there was nothing", fleetv1alpha1.DrainStatus{Seen: seen(earlier, 0)}, true, false, reasonVerifying, "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
+		{"somebody looked in the same second", fleetv1alpha1.DrainStatus{Seen: seen(noon, 0)}, true, false, reasonVerifying, "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
+		{"a look from while it drained is none", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, "Removing", "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
+		{"something is left", fleetv1alpha1.DrainStatus{Seen: seen(later, 4)}, true, false, reasonVerifying, "False Left: nothing is placed on it, but 4 objects with our mark are left (4 pods); see the Orphans in root"},
+		{"nothing is left", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonVerifying, "True Drained: nothing of this control plane is left on it, as host found"},
+		{"it stays drained", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonDrained, "True Drained: nothing of this control plane is left on it, as host found"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pc := &fleetv1alpha1.PhysicalCluster{Status: fleetv1alpha1.PhysicalClusterStatus{Drain: &c.drain}}
+			if !c.silent {
+				pc.Status.Conditions = append(pc.Status.Conditions, metav1.Condition{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue})
+			}
+			if c.before != "" {
+				pc.Status.Conditions = append(pc.Status.Conditions, metav1.Condition{Type: fleetv1alpha1.ConditionDrained, Reason: c.before, LastTransitionTime: noon})
+			}
+			got := drained(pc, c.asked)
+			if diff := cmp.Diff(c.want, fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestADrainCountsWhatIsPlacedThereAndWhatLeaves(t *testing.T) {
+	placed := func(namespace, on string, transition *placementv1alpha1.Transition, conditions ...metav1.Condition) *placementv1alpha1.Placement {
+		p := &placementv1alpha1.Placement{}
+		p.Namespace = namespace
+		p.Spec.Decision = &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: on}}}
+		p.Spec.Transition = transition
+		p.Status.Conditions = conditions
+		return p
+	}
+	blocked := metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: "Blocked", Message: "because"}
+	leaves := &placementv1alpha1.Transition{Phase: placementv1alpha1.TransitionRemoving, From: []string{"east"}, To: []string{"west"}}
+	got := drainOf("east", []*placementv1alpha1.Placement{
+		placed("here", "east", nil), placed("leaves", "west", leaves), placed("blocked", "east", nil, blocked), placed("elsewhere", "west", nil, blocked), {},
+	})
+	want := &fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Blockers: []fleetv1alpha1.DrainBlocker{{Namespace: "blocked", Reason: "Blocked", Message: "because"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
