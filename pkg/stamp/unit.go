@@ -102,7 +102,7 @@ func Waits(obj metav1.Object) bool {
 	return false
 }
 
-// left says that the unit goes away from there.
+// left says that the unit leaves it.
 func (p Part) left() bool { return p == PartLeaves || p == PartDrains || p == PartRemoves }
 
 // Decided are the targets of the decision of a placement; nil if it is undecided.

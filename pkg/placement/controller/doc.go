@@ -10,8 +10,12 @@
 // keeps the Placement's status true to the Copies. Events on the objects of users say
 // what waits and why.
 //
+// A decision that is not what is wanted any more is followed by another, with the
+// transition that leads there; pkg/placement/transition says when each phase of it ends.
+//
 // Level-triggered: one reconcile of a namespace does whatever is left to do,
 // whichever event it came from.
 //
-// Invariant: it never takes a target away.
+// Invariant: nothing is taken from an object but by a transition, upon what was read from
+// the database.
 package controller

@@ -46,6 +46,8 @@ type fixture struct {
 	kube     *kubefake.Clientset
 	atoll    *atollfake.Clientset
 	metadata *metadatafake.FakeMetadataClient
+	// review is the answer to the question where the namespace would go.
+	review placementv1alpha1.PlacementReviewStatus
 }
 
 // newFixture runs the informers over what is stored: a Namespace, a Placement, Copies,
@@ -78,6 +80,9 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 		t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
 		kube: kubefake.NewClientset(kube...), atoll: atollfake.NewClientset(atoll...), metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...),
 	}
+	f.atoll.PrependReactor("create", "placementreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &placementv1alpha1.PlacementReview{Status: f.review}, nil
+	})
 	placements := f.atoll.PlacementV1alpha1()
 	config := Config{
 		Kinds: workload.Builtin(),
@@ -142,7 +147,7 @@ func (f *fixture) writes() []string {
 					line += fmt.Sprintf(" %s: %s %s", e.InvolvedObject.Name, e.Reason, e.Message)
 				}
 			}
-			if !slices.Contains([]string{"list", "watch", "get"}, a.GetVerb()) {
+			if !slices.Contains([]string{"list", "watch", "get"}, a.GetVerb()) && a.GetResource().Resource != "placementreviews" {
 				out = append(out, line)
 			}
 		}

@@ -120,7 +120,7 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 }
 
 // No time, and nothing but a replacement that is as good, lets a removal begin.
-func TestNothingIsTakenAwayBecauseTimePasses(t *testing.T) {
+func TestNoRemovalBeginsBecauseTimePasses(t *testing.T) {
 	transition := &placementv1alpha1.Transition{Phase: starting, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
 	s := State{Decided: []string{"west"}, Objects: []Object{web(`{"east":{},"west":{}}`, `east: Synced {"availableReplicas":3}`)}}
 	for _, years := range []int{0, 1, 100} {
