@@ -113,7 +113,7 @@ func plant(ctx context.Context, w *World, must bool, planted func(context.Contex
 	if err := planted(ctx); err != nil {
 		return err
 	}
-	// What was planted comes up within a moment, if at all: it is asked many times.
+	// What was planted is mirrored within a moment, if at all: it is asked many times.
 	for asked := 0; ; {
 		_, err := w.admin.kube.CoreV1().ConfigMaps("web").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil && strings.Contains(err.Error(), "hook.example.com") {
