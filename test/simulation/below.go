@@ -34,6 +34,8 @@ type physical struct {
 	// emptied says that all that is ours was lost while it was known to be there.
 	emptied    bool
 	registered bool
+	// class is its RuntimeClass; empty for one that never had any.
+	class string
 }
 
 // Who writes below, besides the syncer.

@@ -185,7 +185,7 @@ func (l *ledger) digest(key kube.Key, v *unstructured.Unstructured, target strin
 	out, _ := syncer.Transform(v, syncer.Placing{
 		Ref:          syncer.Ref{Kind: kindOf(key.Resource), Cluster: key.Cluster, Namespace: key.Namespace, Name: key.Name},
 		ControlPlane: controlPlane, Namespace: namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation],
-		Target: targetsOf(v)[target], RuntimeClass: l.world.cluster(target).classOf(syncer.RuntimeHandler(v)),
+		Target: targetsOf(v)[target], RuntimeClass: l.world.cluster(target).classOnce(syncer.RuntimeHandler(v)),
 	})
 	return out.GetAnnotations()[syncer.AppliedAnnotation]
 }

@@ -46,8 +46,18 @@ func (w *World) makeRuntimeClasses() {
 		w.must(w.api.Create(admin, runtimeClasses, in(cluster, runtimeClass(sandboxed))))
 	}
 	for _, p := range w.clusters[:2] {
-		p.must(p.api.Create(controllers, runtimeClasses, runtimeClass("class-of-"+p.name)))
+		p.class = "class-of-" + p.name
+		p.must(p.api.Create(controllers, runtimeClasses, runtimeClass(p.class)))
 	}
+}
+
+// classOnce is the RuntimeClass that had a handler from the beginning: an emptied cluster
+// lost it, which changes nothing of what controllers have observed.
+func (p *physical) classOnce(handler string) string {
+	if handler != sandbox {
+		return ""
+	}
+	return p.class
 }
 
 // sandbox creates an object whose pods need the runtime.
