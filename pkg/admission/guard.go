@@ -65,7 +65,10 @@ func guardSyncer(ctx context.Context, r *request) error {
 	}
 	switch {
 	case w.Verb == syncerguard.Create && syncerguard.InNamespace(w):
-		return guardPlace(ctx, r)
+		if err := guardPlace(ctx, r); err != nil {
+			return err
+		}
+		return guardMirror(ctx, r)
 	case w.Verb == syncerguard.Update && syncerguard.NamesPlace(w):
 		return guardRecord(ctx, r)
 	}

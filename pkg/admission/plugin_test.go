@@ -404,6 +404,30 @@ func TestTheCopyOfAnObjectThatWasAdoptedSinceIsRefused(t *testing.T) {
 	}
 }
 
+// Its syncer was given a list that lacks the first mirror, which has the second name.
+func TestAnObjectIsMirroredOnce(t *testing.T) {
+	w := placedWorld()
+	first := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: in("shop", "app-1.east")}
+	first.Namespace = "web"
+	first.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{"state":"Observed","uid":"below-1"}}`
+	w.objects = []runtime.Object{first}
+	f := w.start(t)
+	for _, c := range []struct {
+		name, uid string
+		refused   bool
+	}{
+		{"app-1", "below-1", true},
+		{"app-1", "below-2", false},
+		{"app-2", "below-1", false}, // of a name that its mirror cannot have
+	} {
+		pod := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: "web", Annotations: map[string]string{placementv1alpha1.UIDAnnotation: c.uid}}}
+		err := f.write(shop(), attributes(admission.Create, "pods", "Pod", pod, nil, "", east))
+		if c.refused != apierrors.IsConflict(err) || !c.refused && err != nil {
+			t.Errorf("%s of %s: %v", c.name, c.uid, err)
+		}
+	}
+}
+
 func TestWhatLaterPluginsChangeIsRefused(t *testing.T) {
 	f := placedWorld().start(t)
 	old := &core.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{

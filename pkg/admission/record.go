@@ -51,20 +51,28 @@ func record(ctx context.Context, r *request) error {
 // followed reports what known does, as far as the server's informers of metadata have
 // heard of the object. No is no answer.
 func (l *lookup) followed(r *request, c *placementv1alpha1.Copy) bool {
-	if l.objects == nil {
-		return false
-	}
-	objects := l.objects()
 	kind, namespace, ok := objectOf(r, c)
-	if objects == nil || !ok {
+	if !ok {
 		return false
 	}
-	informer := objects.For(kind.GroupVersionResource())
+	informer := l.follows(kind)
 	if informer == nil {
 		return false
 	}
 	obj, ok := informer.Get(controller.Request{Cluster: r.cluster, Namespace: namespace, Name: c.Spec.Object.Name})
 	return ok && isFor(obj, c, r.syncer)
+}
+
+// follows is the server's informer of the metadata of a kind; nil as long as there is none.
+func (l *lookup) follows(kind workload.Kind) *controller.Informer[*metav1.PartialObjectMetadata] {
+	if l.objects == nil {
+		return nil
+	}
+	objects := l.objects()
+	if objects == nil {
+		return nil
+	}
+	return objects.For(kind.GroupVersionResource())
 }
 
 // known reports whether the object of a Copy is here and for the syncer that asks.

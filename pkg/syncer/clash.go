@@ -1,6 +1,8 @@
 package syncer
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,9 +56,30 @@ func (c Clash) Resolve() (name string, after time.Duration) {
 	case 1:
 		return c.Name, 0
 	case 2:
-		return c.Name + "." + c.Target, 0
+		return SecondName(c.Name, c.Target), 0
 	}
 	return "", clashDelay
+}
+
+// SecondName is that of a mirror whose first one, that of what it mirrors, somebody else has.
+func SecondName(name, target string) string { return name + "." + target }
+
+// FirstMirror is the one of several mirrors of one object that everybody means: one that is
+// being deleted, which is somebody's word about what is mirrored, or else the first by
+// name; nil if there is none.
+func FirstMirror(mirrors []*unstructured.Unstructured) *unstructured.Unstructured {
+	if len(mirrors) == 0 {
+		return nil
+	}
+	return slices.MinFunc(mirrors, func(a, b *unstructured.Unstructured) int {
+		if deleting := a.GetDeletionTimestamp() != nil; deleting != (b.GetDeletionTimestamp() != nil) {
+			if deleting {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 }
 
 // NamesBelow are the names that an object below may have whose mirror has the name.

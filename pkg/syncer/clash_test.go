@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
@@ -39,5 +40,26 @@ func TestANameThatIsTakenIsTriedAgainAndThenFollowedByTheTarget(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"app"}, NamesBelow("app", "east")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestOfSeveralMirrorsTheOneThatIsBeingDeletedIsMeant(t *testing.T) {
+	mirror := func(name string, options ...option) *unstructured.Unstructured {
+		u := thing(options...)
+		u.SetName(name)
+		return u
+	}
+	for want, mirrors := range map[string][]*unstructured.Unstructured{
+		"a":      {mirror("b"), mirror("a"), mirror("c")},
+		"b":      {mirror("a"), mirror("b", being)},
+		"c":      {mirror("d", being), mirror("c", being), mirror("a")},
+		"a.east": {mirror("a.east", being), mirror("a")},
+	} {
+		if got := FirstMirror(mirrors); got.GetName() != want {
+			t.Errorf("%s is meant, not %s", got.GetName(), want)
+		}
+	}
+	if FirstMirror(nil) != nil {
+		t.Error("there is one of none")
 	}
 }

@@ -39,6 +39,9 @@ func (r *Reconciler) createUp(ctx context.Context, v *viewed, obj *unstructured.
 	switch {
 	case syncer.IsNamespaceGone(err):
 		return time.Second, nil
+	case apierrors.IsConflict(err): // it is mirrored under another name, which we were not told
+		r.View.DoubtMirrors(v.key.Resource)
+		return time.Second, nil
 	case err != nil:
 		return r.unwelcome(ctx, v, "Mirroring failed", err)
 	}

@@ -17,10 +17,18 @@ func (v *View) Mirror(key MirrorKey) (*unstructured.Unstructured, bool) {
 	return v.WrittenMirrors.Newest(key, informed, informed != nil)
 }
 
+// DoubtMirrors has the mirrors of a kind compared with the server's: it has one that the
+// watch lacks.
+func (v *View) DoubtMirrors(gvr schema.GroupVersionResource) {
+	if i := v.now.Load().above(gvr); i != nil {
+		i.Doubt()
+	}
+}
+
 // informedMirror is the same, as far as the watch has it.
 func (v *View) informedMirror(key MirrorKey) *unstructured.Unstructured {
 	if i := v.now.Load().above(key.Resource); i != nil {
-		return first(i.ByIndex(byEntryUID, string(key.UID)))
+		return syncer.FirstMirror(i.ByIndex(byEntryUID, string(key.UID)))
 	}
 	return nil
 }
