@@ -53,6 +53,10 @@ test-race: ## run the tests that link the API server with the race detector (com
 worlds: ## run seeded worlds of the simulation, each once (ARGS=20000, or ARGS="1000000 -budget 1h")
 	@hack/worlds.sh $(ARGS)
 
+.PHONY: attack
+attack: ## attack a server and two physical clusters as a hostile tenant or syncer, and count what held
+	@hack/attack.sh
+
 .PHONY: conformance
 conformance: ## judge a logical cluster by upstream's conformance tests (ARGS="-tiers api -shards 3")
 	@hack/conformance.sh $(ARGS)

@@ -25,7 +25,10 @@ const timeout = 90 * time.Second
 // All are the attacks.
 func All() []Attack {
 	return []Attack{
-		documents, names, endpoints, metadata, claims,
+		documents, names, endpoints, metadata,
+		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster,
+		elsewhere, longSelector, privileged,
+		claims, // the last: what it draws takes the room for a minute
 	}
 }
 

@@ -11,10 +11,9 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
-	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
-// claimedNamespaces are placed while the syncer claims to have all the room of the world.
+// claimedNamespaces, with pods for which nobody honest has room, are placed while the syncer claims to have all the room of the world.
 const claimedNamespaces = 6
 
 var claims = Attack{
@@ -53,20 +52,20 @@ func (w *World) draw(ctx context.Context, bound string) (drawn int, err error) {
 	if err := w.claim(w.own(ctx, scope.Root), "1000000", "1000Ti"); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, w.bound(root, ""), w.claim(w.own(ctx, scope.Root), "4", "8Gi")) }()
+	defer func() { err = errors.Join(err, w.claim(w.own(ctx, scope.Root), "4", "8Gi"), w.bound(root, "")) }()
 	if ctx, err = w.cluster(ctx); err != nil {
 		return 0, err
 	}
 	for i := range claimedNamespaces {
 		name := fmt.Sprint("n", i)
-		if err := w.place(ctx, name, nil); err != nil {
+		if err := w.place(ctx, name, nil, "10k"); err != nil {
 			return 0, err
 		}
-		ns, err := w.admin.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		there, err := w.isPlaced(ctx, name)
 		if err != nil {
 			return 0, err
 		}
-		if _, there := stamp.TargetsOf(ns.Annotations)[Mallory]; there {
+		if there {
 			drawn++
 		}
 	}

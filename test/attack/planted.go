@@ -201,13 +201,18 @@ func (w *World) endsWithItsRecords(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gr := appsv1.Resource("deployments")
+	namespace, err := w.admin.kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
 	c := &placementv1alpha1.Copy{
-		ObjectMeta: metav1.ObjectMeta{Name: syncer.CopyName(gr, "app", Mallory), Finalizers: []string{"example.com/hold"}},
+		ObjectMeta: metav1.ObjectMeta{Name: syncer.CopyName(appsv1.Resource("deployments"), "app", Mallory), Finalizers: []string{"example.com/hold"}},
 		Spec: placementv1alpha1.CopySpec{PhysicalCluster: Mallory, Object: placementv1alpha1.ObjectReference{
 			Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Name: "app", UID: d.UID,
 		}},
-		Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyPending},
+		Status: placementv1alpha1.CopyStatus{
+			State: placementv1alpha1.CopyPending, PhysicalNamespace: namespace.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation],
+		},
 	}
 	copies := w.mallory.atoll.PlacementV1alpha1().Copies("web")
 	if c, err = copies.Create(withTarget(ctx), c, metav1.CreateOptions{}); err != nil {

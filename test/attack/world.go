@@ -27,6 +27,7 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // Mallory is the physical cluster whose syncer is hostile: nothing runs there.
@@ -173,19 +174,36 @@ func (w *World) placed(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ctx, w.place(ctx, "web", map[string]string{placementv1alpha1.PhysicalClusterAnnotation: Mallory})
+	if err := w.place(ctx, "web", map[string]string{placementv1alpha1.PhysicalClusterAnnotation: Mallory}, "1m"); err != nil {
+		return nil, err
+	}
+	if there, err := w.isPlaced(ctx, "web"); err != nil || !there {
+		return nil, fmt.Errorf("namespace web is not placed on %s (%w)", Mallory, err)
+	}
+	return ctx, nil
 }
 
-// place makes a namespace and a Deployment in it.
-func (w *World) place(ctx context.Context, namespace string, annotations map[string]string) error {
+// isPlaced reports whether a namespace is on the hostile physical cluster.
+func (w *World) isPlaced(ctx context.Context, namespace string) (bool, error) {
+	ns, err := w.admin.kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	_, there := stamp.TargetsOf(ns.Annotations)[Mallory]
+	return there, nil
+}
+
+// place makes a namespace and in it a Deployment, whose pod wants so much CPU.
+func (w *World) place(ctx context.Context, namespace string, annotations map[string]string, cpu string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: annotations}}
 	if _, err := w.admin.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating namespace %s: %w", namespace, err)
 	}
 	labels := map[string]string{"app": "app"}
+	wants := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "app"}, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx"}}}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx", Resources: wants}}}},
 	}}
 	if _, err := w.admin.kube.AppsV1().Deployments(namespace).Create(ctx, d, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating a Deployment: %w", err)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/atoll-dev/atoll/pkg/answers"
 )
 
 // DeniedError says that an address may not be called. It has the address as it
@@ -30,6 +32,8 @@ type Guard struct {
 	policy Policy
 	own    []string
 	dialer net.Dialer
+	// answers are those of webhooks.
+	answers *answers.Reader
 }
 
 // NewGuard makes a guard. The ends that are always denied are host:port or URLs:
@@ -39,7 +43,7 @@ func NewGuard(o Options, own ...string) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{policy: policy}
+	g := &Guard{policy: policy, answers: answers.NewReader(webhookAnswers)}
 	for _, end := range own {
 		if u, err := url.Parse(end); err == nil && u.Host != "" {
 			end = u.Host

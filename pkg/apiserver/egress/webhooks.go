@@ -8,7 +8,9 @@ import (
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 
+	"github.com/atoll-dev/atoll/pkg/answers"
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 // Webhooks makes the clients of stock webhook machinery call through the guard and
@@ -30,13 +32,27 @@ func (a anonymous) ClientConfigForService(string, string, int) (*rest.Config, er
 	return a.guard.Config(), nil
 }
 
+// webhookAnswers bounds what webhooks answer by what they were asked about: an object of
+// any size may come back changed, in a patch or, converted, with others. The request of a
+// user has given up its slot while a webhook answers, so their number bounds nothing: all
+// that a logical cluster's webhooks answer at a time is bounded, too.
+var webhookAnswers = answers.Bounds{
+	Most: 3 << 20, PerSent: 4, Together: 64 << 20, Free: 64 << 10,
+	Owner: func(req *http.Request) string {
+		if c, ok := scope.ClusterFrom(req.Context()); ok {
+			return c.String()
+		}
+		return "at " + req.URL.Host // upstream converts without the context of the request
+	},
+}
+
 // Config is a configuration without credentials whose clients call through the
-// guard; user agent and timeout are those that upstream calls webhooks with.
+// guard, follow no redirects and read no answer without end; user agent and timeout are those that upstream calls webhooks with.
 func (g *Guard) Config() *rest.Config {
 	return &rest.Config{
 		Dial: g.DialContext, Proxy: noProxy,
 		UserAgent: "kube-apiserver-admission", Timeout: 30 * time.Second,
-		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return suspended{next} },
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return suspended{g.answers.With(next)} },
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/atoll-dev/atoll/pkg/answers"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -31,6 +32,11 @@ const (
 	// RequestTimeout bounds a request about an object to the physical cluster.
 	RequestTimeout = 20 * time.Second
 )
+
+// physicalAnswers bounds what a physical cluster answers: a syncer in the server is
+// beside those of others. Lists are what is large; those that find no room beside others
+// are asked for again later.
+var physicalAnswers = answers.Bounds{Most: 256 << 20, Together: 256 << 20, Free: 64 << 10, Watches: true, Owner: func(*http.Request) string { return "" }}
 
 // ControlPlane are the clients of the control plane; every context names a scope.
 type ControlPlane struct {
@@ -102,6 +108,7 @@ func NewPhysical(c *rest.Config, guard Guard, watching controller.ServerOptions)
 	if c.Transport == nil {
 		c.Dial = identified(c.Dial, func() { g.known.Store(false) })
 	}
+	c.Wrap(answers.NewReader(physicalAnswers).With)
 	open, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return p, nil, fmt.Errorf("making a transport to the physical cluster: %w", err)
