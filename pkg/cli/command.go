@@ -57,7 +57,7 @@ func NewCommand(kinds workload.Catalog, streams genericiooptions.IOStreams) *cob
 	root.AddCommand(
 		newClustersCommand(o), newRegisterCommand(o), newUnregisterCommand(o),
 		newCordonCommand(o, true), newCordonCommand(o, false), newTaintCommand(o), newLogicalClustersCommand(o),
-		newWhereCommand(o), newExplainCommand(o), newWhatIfCommand(o), newPolicyCommand(o),
+		newMoveCommand(o), newDrainCommand(o), newWhereCommand(o), newExplainCommand(o), newWhatIfCommand(o), newPolicyCommand(o),
 	)
 	return root
 }

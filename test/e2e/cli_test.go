@@ -103,7 +103,9 @@ func TestEveryCommandOfTheCLIPageWorks(t *testing.T) {
 	for _, want := range []string{
 		"east is Ready", "west is Ready", "atoll-syncer --physical-cluster edge", "secret/west-kubeconfig deleted in namespace atoll-system",
 		`Switched to context "shop"`, "Namespace web is placed on ", "ClusterPlacementPolicy west is valid and would be created.",
-		"1 namespace: 0 would move, 1 would have nowhere to go", "logicalcluster.tenancy.atoll.dev/shop deleted",
+		"1 namespace: 0 would move, 1 would have nowhere to go", "namespace/web moves to west", "on west\n",
+		"1 namespace: 1 would move, 0 would have nowhere to go", "physicalcluster.fleet.atoll.dev/west draining", "1 of 1 namespaces have left, copies left: 0",
+		"west is drained: ", "logicalcluster.tenancy.atoll.dev/shop deleted",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q was not printed", want)

@@ -37,6 +37,9 @@ func ExplainPlacement(p *placementv1alpha1.Placement) *Explanation {
 	if reason, message, ok := notTrue(p.Status.Conditions, placementv1alpha1.ConditionPolicySatisfied); ok {
 		e.Lines = append(e.Lines, fmt.Sprintf("The policies of now want something else (%s): %s", reason, message))
 	}
+	if line, ok := moving(p); ok {
+		e.Lines = append(e.Lines, line)
+	}
 	phases := map[string]placementv1alpha1.TargetStatus{}
 	for _, t := range p.Status.Targets {
 		phases[t.PhysicalCluster] = t

@@ -231,6 +231,75 @@ func TestWhatIfComparesWhereANamespaceIsWithWhereItWouldBe(t *testing.T) {
 	}
 }
 
+func TestWhatCannotMoveIsBlocked(t *testing.T) {
+	s := placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"claim data cannot move", "another"}}
+	blocked := Compare("shop", "db", s)
+	s.Obstacles, s.StopsFirst = nil, []string{"StatefulSet db"}
+	moves := Compare("shop", "db", s)
+	wantRows(t, WhatIf([]Outcome{moves, blocked}, false),
+		"db|Blocked|east|west|claim data cannot move; another",
+		"db|Moves|east|west|stopped before it is started: StatefulSet db")
+	if got, want := Count([]Outcome{moves, blocked}), "2 namespaces: 1 would move, 0 would have nowhere to go, 0 stay where they are, 1 would have to move and cannot"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if n := Stays([]Outcome{moves, blocked, {Change: Pending}, {Change: Unchanged}}); n != 2 {
+		t.Errorf("%d stay, want 2", n)
+	}
+}
+
+func TestTheProgressOfAMoveIsSaid(t *testing.T) {
+	placed := func(on string, change func(*placementv1alpha1.Placement)) *placementv1alpha1.Placement {
+		p := &placementv1alpha1.Placement{}
+		p.Spec.Decision = &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: on}}}
+		change(p)
+		return p
+	}
+	moving := func(p *placementv1alpha1.Placement, status metav1.ConditionStatus, message string) {
+		p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionMoving, Status: status, Reason: "Why", Message: message}}
+	}
+	for _, c := range []struct {
+		p    *placementv1alpha1.Placement
+		want string
+		done bool
+	}{
+		{placed("east", func(p *placementv1alpha1.Placement) { moving(p, "False", "a claim keeps it") }), "decided for east (Why: a claim keeps it)", false},
+		{placed("east", func(*placementv1alpha1.Placement) {}), "decided for east", false},
+		{placed("west", func(p *placementv1alpha1.Placement) {
+			p.Spec.Transition = &placementv1alpha1.Transition{Phase: placementv1alpha1.TransitionStarting, From: []string{"east"}, To: []string{"west"}}
+			moving(p, "True", "waits for web")
+		}), "Starting: from east to west (Why: waits for web)", false},
+		{placed("west", func(*placementv1alpha1.Placement) {}), "on west", true},
+	} {
+		if line, done := Move(c.p, "west"); line != c.want || done != c.done {
+			t.Errorf("%q %v, want %q %v", line, done, c.want, c.done)
+		}
+	}
+	p := placed("west", func(p *placementv1alpha1.Placement) { moving(p, "True", "waits for web") })
+	if e := ExplainPlacement(p); !strings.Contains(strings.Join(e.Lines, "\n"), "It moves (Why): waits for web") {
+		t.Errorf("explained: %q", e.Lines)
+	}
+	moving(p, "False", "a claim keeps it")
+	if e := ExplainPlacement(p); !strings.Contains(strings.Join(e.Lines, "\n"), "It should move and cannot (Why): a claim keeps it") {
+		t.Errorf("explained: %q", e.Lines)
+	}
+}
+
+func TestTheProgressOfADrainIsABar(t *testing.T) {
+	for _, c := range []struct {
+		began, left Usage
+		want        string
+	}{
+		{Usage{}, Usage{}, "[####################] 0 of 0 namespaces have left, copies left: 0"},
+		{Usage{4, 20}, Usage{4, 20}, "[--------------------] 0 of 4 namespaces have left, copies left: 20"},
+		{Usage{4, 20}, Usage{1, 9}, "[###############-----] 3 of 4 namespaces have left, copies left: 9"},
+		{Usage{4, 20}, Usage{0, 2}, "[####################] 4 of 4 namespaces have left, copies left: 2"},
+	} {
+		if got := Progress(c.began, c.left); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
 func split(s string) []string {
 	if s == "" {
 		return nil

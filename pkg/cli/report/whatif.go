@@ -20,6 +20,8 @@ const (
 	Moves Change = "Moves"
 	// Pending: it would be nowhere, or there is no other place for what is placed.
 	Pending Change = "Pending"
+	// Blocked: it would have to move, and something keeps it where it is.
+	Blocked Change = "Blocked"
 	// Placed: it is nowhere, and would go somewhere with its first object that runs.
 	Placed Change = "Placed"
 )
@@ -39,7 +41,7 @@ type Outcome struct {
 //	none     some           Placed
 //	some     none           Pending
 //	some     the same       Unchanged
-//	some     others         Moves
+//	some     others         Moves, or Blocked if there are obstacles
 func Compare(logicalCluster, namespace string, s placementv1alpha1.PlacementReviewStatus) Outcome {
 	o := Outcome{LogicalCluster: logicalCluster, Namespace: namespace, From: sorted(s.Decided), To: sorted(s.PhysicalClusters)}
 	switch {
@@ -49,8 +51,13 @@ func Compare(logicalCluster, namespace string, s placementv1alpha1.PlacementRevi
 		o.Change = Placed
 	case slices.Equal(o.From, o.To):
 		o.Change = Unchanged
+	case len(s.Obstacles) > 0:
+		o.Change, o.Message = Blocked, strings.Join(s.Obstacles, "; ")
 	default:
 		o.Change, o.Message = Moves, left(o.From, s)
+		if len(s.StopsFirst) > 0 {
+			o.Message = strings.TrimPrefix(o.Message+"; stopped before it is started: "+strings.Join(s.StopsFirst, ", "), "; ")
+		}
 	}
 	return o
 }
@@ -94,7 +101,7 @@ func WhatIf(outcomes []Outcome, logicalClusters bool) *metav1.Table {
 }
 
 func order(c Change) string {
-	return fmt.Sprint(slices.Index([]Change{Pending, Moves, Placed, Unchanged}, c))
+	return fmt.Sprint(slices.Index([]Change{Pending, Blocked, Moves, Placed, Unchanged}, c))
 }
 
 // Count says how many namespaces would do what.
@@ -105,6 +112,9 @@ func Count(outcomes []Outcome) string {
 	}
 	out := fmt.Sprintf("%s: %d would move, %d would have nowhere to go, %d stay where they are",
 		plural(len(outcomes), "namespace"), counts[Moves], counts[Pending], counts[Unchanged])
+	if counts[Blocked] > 0 {
+		out += fmt.Sprintf(", %d would have to move and cannot", counts[Blocked])
+	}
 	if counts[Placed] > 0 {
 		out += fmt.Sprintf(", %d would be placed", counts[Placed])
 	}

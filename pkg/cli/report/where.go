@@ -87,6 +87,8 @@ func (w *Where) AddObject(o Object, copies []placementv1alpha1.Copy) {
 			add(w.table, orNone(o.Namespace), name, target, "Mirrored", none, none, "a controller of the physical cluster made it")
 		case c != nil:
 			w.addCopy(c)
+		case targets[target].NoCopy():
+			add(w.table, orNone(o.Namespace), name, target, string(targets[target].State), none, none, "no copy is made there")
 		default:
 			add(w.table, orNone(o.Namespace), name, target, "Pending", "NoCopyYet", none, "the syncer of the physical cluster has not taken note of it")
 		}

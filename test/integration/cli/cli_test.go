@@ -237,6 +237,56 @@ func TestObjectsAreShownWhereTheyRun(t *testing.T) {
 	w.fails(`namespaces "none" not found`, "explain", "none")
 }
 
+func TestNamespacesAreMovedAndPhysicalClustersDrained(t *testing.T) {
+	w := newWorld(t, "moves")
+	w.physical("moves-a", "moves-b")
+	w.deploy("web", "moves-a")
+	pin := func() string {
+		ns, err := w.Kube.CoreV1().Namespaces().Get(w.ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ns.Annotations[placementv1alpha1.PhysicalClusterAnnotation]
+	}
+	out, errOut, err := w.run("move", "web", "--to", "moves-b", "--dry-run=server")
+	if err != nil || out != "namespace/web moves to moves-b (server dry run)\n" || !strings.Contains(errOut, "namespace web moves from moves-a to moves-b") || pin() != "moves-a" {
+		t.Errorf("a dry run: %v\n%s%s, pinned to %s", err, out, errOut, pin())
+	}
+	w.fails(`there is no physical cluster "nowhere"`, "move", "web", "--to", "nowhere")
+	w.fails(`"none" not found`, "move", "none", "--to", "moves-b")
+	w.fails("to", "move", "web")
+	w.fails(`points to "root", where nothing runs`, "move", "web", "--to", "moves-b", "--context", "root")
+	// Nobody makes copies here, so that the move begins and does not end.
+	w.fails("is not on moves-b after 1s, and the move goes on", "move", "web", "--to", "moves-b", "--watch", "--timeout", "1s")
+	if pin() != "moves-b" {
+		t.Errorf("pinned to %s", pin())
+	}
+
+	w.fails(`is for the logical cluster "root"`, "drain", "moves-a")
+	w.ok("lc", "use", "root")
+	requested := func() bool {
+		pc, err := w.Atoll.FleetV1alpha1().PhysicalClusters().Get(server.InRoot(t), "moves-b", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pc.Spec.Drain.Requested
+	}
+	w.fails("would not become empty: 1 of the namespaces on it cannot move", "drain", "moves-b", "--dry-run")
+	if requested() {
+		t.Error("a dry run asked for the drain")
+	}
+	w.fails("moves-b is not drained, and the drain goes on", "drain", "moves-b")
+	w.fails("moves-b is not drained, and the drain goes on", "drain", "moves-b", "--watch", "--timeout", "1s")
+	if !requested() {
+		t.Error("the drain was not asked for")
+	}
+	w.ok("drain", "moves-b", "--cancel")
+	if requested() {
+		t.Error("the drain was not canceled")
+	}
+	w.fails(`"nowhere" not found`, "drain", "nowhere")
+}
+
 func TestWhatIfAndPolicyTestSayWhatWouldMove(t *testing.T) {
 	w := newWorld(t, "whatif")
 	w.physical("whatif-a", "whatif-b")

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+	"k8s.io/kubectl/pkg/util/templates"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/cli/report"
+)
+
+// physicalClusterNames are the physical clusters as every logical cluster has them.
+const physicalClusterNames = "nodes"
+
+func newMoveCommand(o *options) *cobra.Command {
+	var to string
+	var watch bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "move NAMESPACE --to NAME",
+		Short: "Move a namespace to a physical cluster",
+		Long: templates.LongDesc(`Move a namespace to a physical cluster.
+
+			It sets the annotation placement.atoll.dev/cluster of the Namespace, which also keeps it there. The server moves it:
+			what runs is removed from the old place only when it is available in the new one. --dry-run=server says what would be
+			stopped before it is started. With --watch the exit code is 0 when the move is complete.`),
+		Example: templates.Examples(`
+			kubectl atoll move web --to west --dry-run=server
+			kubectl atoll move web --to west --watch`),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completion.ResourceNameCompletionFunc(o.factory, "namespace"),
+	}
+	change := newChangeFlags(cmd)
+	cmd.Flags().StringVar(&to, "to", "", "The physical cluster.")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Wait until the move is complete, and show how far it is.")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "How long to watch.")
+	cmdutil.CheckErr(cmd.MarkFlagRequired("to"))
+	cmdutil.CheckErr(cmd.RegisterFlagCompletionFunc("to", completion.ResourceNameCompletionFunc(o.factory, physicalClusterNames)))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := change.complete(cmd); err != nil {
+			return err
+		}
+		ctx, c, err := o.inCluster(cmd)
+		if err != nil {
+			return err
+		}
+		namespace, err := o.pin(ctx, c, args[0], to, change)
+		if err != nil {
+			return err
+		}
+		if err := change.done(o, namespace, "moves to "+to); err != nil {
+			return err
+		}
+		if !watch || change.dryRun != cmdutil.DryRunNone {
+			return nil
+		}
+		return o.watchMove(ctx, c, args[0], to, timeout)
+	}
+	return cmd
+}
+
+// pin sets the annotation of the namespace.
+func (o *options) pin(ctx context.Context, c *connection, name, to string, change *changeFlags) (*corev1.Namespace, error) {
+	client := c.kube.CoreV1().Namespaces()
+	if change.dryRun == cmdutil.DryRunClient {
+		return client.Get(ctx, name, metav1.GetOptions{})
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{placementv1alpha1.PhysicalClusterAnnotation: to},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return client.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager, DryRun: change.serverDryRun()})
+}
+
+// watchMove shows each step of a move until it is complete.
+func (o *options) watchMove(ctx context.Context, c *connection, namespace, to string, timeout time.Duration) error {
+	last := ""
+	err := until(ctx, timeout, func(ctx context.Context) (bool, error) {
+		p, err := c.atoll.PlacementV1alpha1().Placements(namespace).Get(ctx, placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			last = "nothing is placed in it yet: its first object that runs goes there"
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		line, done := report.Move(p, to)
+		if line != last {
+			fmt.Fprintln(o.Out, line)
+			last = line
+		}
+		return done, nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("namespace %s is not on %s after %s, and the move goes on: %s", namespace, to, timeout, last)
+	}
+	return err
+}
