@@ -38,7 +38,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("making a directory: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	l := &lab{dir: dir}
 	defer func() { err = errors.Join(err, l.stop()) }()
 	if err := l.start(ctx); err != nil {
