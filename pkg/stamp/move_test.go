@@ -51,8 +51,8 @@ func TestAnObjectGoesThroughTheMoveOfItsUnit(t *testing.T) {
 		{"also if the move has ended", statefulSet, workload.RunsOnce, "", `{"west":{"state":"Waiting"}}`, `{"west":{}}`},
 		{"a new one that runs once begins where the unit goes", statefulSet, workload.RunsOnce, starting, ``, `{"west":{}}`},
 
-		{"what ends by itself is left to it", job, workload.RunsToEnd, removing, `{"east":{}}`, `{"east":{},"west":{"state":"Waiting"}}`},
-		{"what has ended goes, and does not begin again", job, workload.RunsEnded, removing, `{"east":{},"west":{"state":"Waiting"}}`, `{"east":{"state":"Removing"},"west":{"state":"Finished"}}`},
+		{"what ends by itself is left to it", job, workload.RunsToEnd, removing, `{"east":{}}`, `{"east":{},"west":{"state":"Finished"}}`},
+		{"what has ended goes, and does not begin again", job, workload.RunsEnded, removing, `{"east":{},"west":{"state":"Finished"}}`, `{"east":{"state":"Removing"},"west":{"state":"Finished"}}`},
 		{"what has ended stays ended", job, "", "", `{"west":{"state":"Finished"}}`, `{"west":{"state":"Finished"}}`},
 		{"a new job begins where the unit goes", job, workload.RunsToEnd, starting, ``, `{"west":{}}`},
 	} {

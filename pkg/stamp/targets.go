@@ -34,7 +34,24 @@ func Targets(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object,
 	if obj.GetDeletionTimestamp() != nil || mirrored(current) {
 		return current
 	}
-	return Next(current, wanted(kind, cluster, obj, current, from))
+	want := wanted(kind, cluster, obj, current, from)
+	if kind.Role == workload.Container {
+		current = takenBack(current, want)
+	}
+	return Next(current, want)
+}
+
+// takenBack are the targets of a Namespace without the removals that are not wanted any
+// more. It is removed after everything in it, which may have come back already: it would
+// wait for that for ever.
+func takenBack(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targets {
+	out := maps.Clone(current)
+	for name, target := range wanted {
+		if has, ok := current[name]; ok && has.State == placementv1alpha1.TargetStateRemoving && target.Keeps() {
+			out[name] = target
+		}
+	}
+	return out
 }
 
 // wanted is what the placement says about an object, by the role of its kind.
@@ -105,7 +122,7 @@ func hasEntry(targets placementv1alpha1.Targets, name string) bool {
 //	Anywhere      Leaves           no               any                    copy: it serves there as yet
 //	Once          Stays, Arrives   no               a copy where it left   Waiting
 //	Once          Stays, Arrives   no               none                   copy
-//	ToEnd         Stays, Arrives   no               begun elsewhere        Waiting
+//	ToEnd         Stays, Arrives   no               begun elsewhere        Finished: it ends there
 //	ToEnd         Stays, Arrives   no               not begun              copy
 //	ToEnd         Removes          yes              any                    copy: it ends where it began
 //	Ended         Stays, Arrives   no               any                    Finished
@@ -131,9 +148,9 @@ func part(p Part, runs workload.Runs, has, begun, held bool) placementv1alpha1.T
 		return placementv1alpha1.TargetStateRemoving
 	}
 	switch {
-	case runs == workload.RunsEnded:
+	case runs == workload.RunsEnded, runs == workload.RunsToEnd && begun:
 		return placementv1alpha1.TargetStateFinished
-	case runs == workload.RunsOnce && held, runs == workload.RunsToEnd && begun:
+	case runs == workload.RunsOnce && held:
 		return placementv1alpha1.TargetStateWaiting
 	}
 	return here
@@ -197,7 +214,8 @@ func needs(target placementv1alpha1.Target) bool {
 //	Finished   Removing             nothing
 //	Finished   any other            Finished: it does not run again
 //	any        nothing said         as it is: absence is never a removal
-//	Removing   any                  Removing: a removal that has begun is finished first
+//	Removing   any                  Removing: a removal that has begun is finished first; but
+//	                                see takenBack
 //	Observed   any                  Observed: nothing is sent down
 func Next(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targets {
 	next := maps.Clone(current)

@@ -1,11 +1,14 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
@@ -52,15 +55,69 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		w.fail(Converges, "%s has no targets, but its namespace goes to %v", key, decision)
 	}
 	whole := len(targets) > 0
+	decision := w.decisionOf(namespace)
 	for _, name := range targets.Names() {
-		if targets[name].State != placementv1alpha1.TargetSync {
-			w.fail(Converges, "%s is still leaving %s", key, name)
+		if w.waitsToMove(namespace) {
+			whole = false
+			continue
+		}
+		if !slices.Contains(decision, name) && !w.cluster(name).dead && isPlaced(key) {
+			w.fail(Converges, "%s is on %s, but its namespace goes to %v: %s", key, name, decision, w.movingOf(namespace))
+		}
+		switch {
+		case targets[name].State == placementv1alpha1.TargetStateFinished:
+			whole = false
+			continue
+		case targets[name].State != placementv1alpha1.TargetSync:
+			w.fail(Converges, "%s is still %s on %s: %s", key, targets[name].State, name, w.movingOf(namespace))
 		}
 		whole = w.copyConverged(key, obj, w.cluster(name)) && whole
 	}
 	if whole && key.Resource != namespaces {
 		w.statusConverged(key, obj)
 	}
+}
+
+// movingOf is what is said about the transition of a namespace.
+func (w *World) movingOf(namespace kube.Object) string {
+	p, ok := w.api.Find(placementOf(w.api.KeyOf(namespaces, namespace))).(*placementv1alpha1.Placement)
+	if !ok {
+		return "it has no placement"
+	}
+	c := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving)
+	if c == nil {
+		return fmt.Sprintf("it does not move, transition %v", p.Spec.Transition)
+	}
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
+// waitsToMove: a namespace that shall move stays while its copies are refused elsewhere,
+// and says so; or while the other place, or the one that it leaves, is gone for good.
+func (w *World) waitsToMove(namespace kube.Object) bool {
+	key := w.api.KeyOf(namespaces, namespace)
+	p, ok := w.api.Find(placementOf(key)).(*placementv1alpha1.Placement)
+	if !ok || p.Spec.Transition == nil {
+		return false
+	}
+	for _, name := range append(decided(p), p.Spec.Transition.From...) {
+		if w.cluster(name).dead {
+			return true
+		}
+	}
+	for _, gr := range []schema.GroupResource{jobs, pods} {
+		for _, obj := range w.api.List(gr) {
+			for _, name := range p.Spec.Transition.From {
+				if k := w.api.KeyOf(gr, obj); k.Cluster == key.Cluster && k.Namespace == key.Name && targetsOf(obj)[name].Keeps() && slices.Contains(targetsOf(obj).Names(), name) {
+					return true // it runs to its end there
+				}
+			}
+		}
+	}
+	return meta.IsStatusConditionTrue(p.Status.Conditions, placementv1alpha1.ConditionMoving) &&
+		slices.ContainsFunc(w.api.List(copies), func(obj kube.Object) bool {
+			c, k := obj.(*placementv1alpha1.Copy), w.api.KeyOf(copies, obj)
+			return k.Cluster == key.Cluster && k.Namespace == key.Name && slices.Contains(decided(p), c.Spec.PhysicalCluster) && c.Status.State == placementv1alpha1.CopyFailed
+		})
 }
 
 // withdrawn: somebody took it off its last target.

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -59,7 +58,7 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		}
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
-		} else if t, ok := targetsOf(logical)[p.name]; !ok || t.State != placementv1alpha1.TargetSync && t.UID != obj.GetUID() {
+		} else if t, ok := targetsOf(logical)[p.name]; !ok || !t.Keeps() && t.UID != obj.GetUID() {
 			w.fail(Converges, "%s %s on %s is left of %s, which shall not be there", key, obj.GetUID(), p.name, logicalKey)
 		}
 		return

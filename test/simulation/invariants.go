@@ -36,6 +36,8 @@ const (
 	// DecisionsStand: a namespace has one decision, by the rules, and its objects
 	// have no other targets; the name of the physical namespace never changes.
 	DecisionsStand = "decisions stand"
+	// ReplacedFirst: nothing leaves a target before it is as available elsewhere.
+	ReplacedFirst = "the replacement comes first"
 	// Permitted: the syncer asks only for what its identity may do.
 	Permitted = "syncers do what they may"
 	// OneSyncer: of several syncers of a physical cluster the one that holds its Lease
@@ -78,6 +80,8 @@ type ledger struct {
 	recorded map[types.UID]map[types.UID]bool
 	// decisions by the UID of the Namespace, physical names too.
 	decisions     map[types.UID]string
+	leaving       map[types.UID][]string // what a transition leaves
+	everDecided   map[everDecided]bool
 	physicalNames map[types.UID]string
 	// marked are the physical UIDs that have had our mark: a syncer may not have seen
 	// yet that people took it off.
@@ -136,7 +140,7 @@ type sighted struct {
 func newLedger(w *World) *ledger {
 	return &ledger{
 		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
-		recorded: map[types.UID]map[types.UID]bool{}, decisions: map[types.UID]string{}, physicalNames: map[types.UID]string{},
+		recorded: map[types.UID]map[types.UID]bool{}, decisions: map[types.UID]string{}, leaving: map[types.UID][]string{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
 		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
 	}
@@ -229,7 +233,7 @@ func (l *ledger) mayRemove(uid types.UID, target string) bool {
 func (l *ledger) restored(b *kube.Backup) {
 	known := map[types.UID]bool{}
 	l.turnedBack = l.world.step()
-	l.decisions, l.physicalNames = map[types.UID]string{}, map[types.UID]string{}
+	l.decisions, l.leaving, l.physicalNames = map[types.UID]string{}, map[types.UID][]string{}, map[types.UID]string{}
 	for _, obj := range b.Objects {
 		known[obj.GetUID()] = true
 		delete(l.lost, obj.GetUID())

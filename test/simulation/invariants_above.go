@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -32,6 +33,12 @@ func (l *ledger) acknowledged(e kube.Event) {
 			_, kept = targetsOf(e.New)[name]
 		}
 		if entry.State == placementv1alpha1.TargetObserved || kept && !released {
+			continue
+		}
+		if entry.NoCopy() {
+			if copied := l.world.availableOn(e.Key, e.Old, name); copied >= 0 {
+				l.world.fail(FinalizersWait, "%s %s has no copy to wait for on %s, but there is one", e.Key, e.Old.GetUID(), name)
+			}
 			continue
 		}
 		if p := l.world.cluster(name); p == nil || p.forgotten() || l.forced[e.Old.GetUID()] {
@@ -100,9 +107,12 @@ func isClone(obj kube.Object) bool {
 func (l *ledger) decides(s placement.Snapshot, u placement.Unit, d placement.Decision) {
 	for _, c := range s.PhysicalClusters {
 		ready := meta.IsStatusConditionTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady)
-		if slices.Contains(d.PhysicalClusters, c.Name) && (c.Spec.Unschedulable || c.Spec.Forget || !ready) {
+		if slices.Contains(d.PhysicalClusters, c.Name) && !slices.Contains(u.Decided, c.Name) && (c.Spec.Drain.Requested || c.Spec.Unschedulable || c.Spec.Forget || !ready) {
 			l.world.fail(DecisionsStand, "%s was chosen, but may receive nothing", c.Name)
 		}
+	}
+	if len(u.Decided) > 0 {
+		return // what stands may be kept
 	}
 	u.Decided = d.PhysicalClusters
 	if v := placement.Verify(s, u); d.Possible() && !v.Satisfied {
@@ -110,7 +120,8 @@ func (l *ledger) decides(s placement.Snapshot, u placement.Unit, d placement.Dec
 	}
 }
 
-// decided checks that a decision stays.
+// decided checks that a decision stays, or is followed by another with the transition
+// from all that the unit had.
 func (l *ledger) decided(e kube.Event) {
 	if e.New == nil {
 		return
@@ -120,10 +131,21 @@ func (l *ledger) decided(e kube.Event) {
 		return
 	}
 	uid, now := p.OwnerReferences[0].UID, strings.Join(decided(p), ",")
-	if before, ok := l.decisions[uid]; ok && before != now {
-		l.world.fail(DecisionsStand, "namespace %s was decided for %s and is decided for %s", uid, before, now)
+	var leaving []string
+	if t := p.Spec.Transition; t != nil {
+		leaving = t.From
 	}
-	l.decisions[uid] = now
+	if before, ok := l.decisions[uid]; ok && before != now {
+		for _, name := range append(strings.Split(before, ","), l.leaving[uid]...) {
+			if !slices.Contains(decided(p), name) && !slices.Contains(leaving, name) {
+				l.world.fail(DecisionsStand, "namespace %s was decided for %s and is decided for %s, with no way from %s", uid, before, now, name)
+			}
+		}
+	}
+	l.decisions[uid], l.leaving[uid] = now, leaving
+	for _, name := range decided(p) {
+		l.everDecided[everDecided{uid, name}] = true
+	}
 }
 
 // targeted checks the targets and the physical name that an object gets.
@@ -144,12 +166,61 @@ func (l *ledger) targeted(e kube.Event) {
 	if e.Old != nil {
 		before = targetsOf(e.Old)
 	}
+	l.replaced(e, namespace.GetUID(), before)
 	decision := strings.Split(l.decisions[namespace.GetUID()], ",")
 	for _, name := range targetsOf(e.New).Names() {
-		if _, had := before[name]; !had && !slices.Contains(decision, name) {
+		if _, had := before[name]; !had && !slices.Contains(decision, name) && !l.everDecided[everDecided{namespace.GetUID(), name}] {
 			l.world.fail(DecisionsStand, "%s got the target %s, but its namespace %s is decided for %v", e.Key, name, namespace.GetUID(), decision)
 		}
 	}
+}
+
+// everDecided is a physical cluster that a namespace was decided for at some time: a
+// server that is behind may still stamp it, and the copy leaves again.
+type everDecided struct {
+	namespace types.UID
+	name      string
+}
+
+// replaced checks that a Deployment leaves a target by a transition only when it is as
+// available elsewhere. What people withdraw is theirs.
+func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1alpha1.Targets) {
+	if e.Key.Resource != deployments || e.New.GetDeletionTimestamp() != nil || l.world.withdraws {
+		return
+	}
+	now := targetsOf(e.New)
+	for name, target := range now {
+		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !slices.Contains(l.leaving[namespace], name) {
+			continue
+		}
+		had := l.world.availableOn(e.Key, e.New, name)
+		best := int64(-1)
+		for other, t := range now {
+			if t.Keeps() {
+				best = max(best, l.world.availableOn(e.Key, e.New, other))
+			}
+		}
+		if wish := number(e.New, "spec", "replicas"); best < min(had, wish) {
+			l.world.fail(ReplacedFirst, "%s leaves %s, where %d pods are available, for %v, where at most %d are", e.Key, name, had, now, best)
+		}
+	}
+}
+
+// availableOn is how many pods of a Deployment its Copy says are available; -1 if it has
+// none that is in place.
+func (w *World) availableOn(key kube.Key, obj kube.Object, target string) int64 {
+	c, ok := w.api.Find(kube.Key{
+		Resource: copies, Cluster: key.Cluster, Namespace: key.Namespace, Name: syncer.CopyName(key.Resource, key.Name, target),
+	}).(*placementv1alpha1.Copy)
+	if !ok || c.Spec.Object.UID != obj.GetUID() || c.Status.State != placementv1alpha1.CopySynced {
+		return -1
+	}
+	var status map[string]any
+	if c.Status.Observed != nil {
+		_ = json.Unmarshal(c.Status.Observed.Raw, &status) // ours
+	}
+	n, _ := status["availableReplicas"].(float64)
+	return int64(n)
 }
 
 // generationRises checks a status whose observed generation rises.
@@ -163,7 +234,7 @@ func (l *ledger) generationRises(e kube.Event) {
 	}
 	uid := e.New.GetUID()
 	for _, name := range targetsOf(e.New).Names() {
-		if targetsOf(e.New)[name].State != placementv1alpha1.TargetSync {
+		if !targetsOf(e.New)[name].Keeps() {
 			continue
 		}
 		seen := false

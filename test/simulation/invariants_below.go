@@ -170,11 +170,28 @@ func (l *ledger) remade(e kube.Event, of types.UID) bool {
 	return slices.ContainsFunc(versions, func(v *unstructured.Unstructured) bool { return v.GetGeneration() != versions[0].GetGeneration() })
 }
 
+// leavesNamespace: a namespace that leaves a physical cluster goes after what is in it.
+func (l *ledger) leavesNamespace(p *physical, e kube.Event, logical kube.Object) {
+	key := l.world.api.KeyOf(namespaces, logical)
+	for _, obj := range l.world.api.List(copies) {
+		c := obj.(*placementv1alpha1.Copy)
+		if k := l.world.api.KeyOf(copies, c); k.Cluster != key.Cluster || k.Namespace != key.Name || c.Spec.PhysicalCluster != p.name ||
+			c.Spec.Object.Resource == "namespaces" || c.Status.State == placementv1alpha1.CopyRemoved || c.Status.PhysicalUID == "" {
+			continue
+		}
+		l.world.fail(AbsenceIsNoDelete, "%s on %s was deleted before the copy of %s %s", e.Key, p.name, c.Spec.Object.Kind, c.Spec.Object.Name)
+	}
+}
+
 // removesNamespace: what is in it goes along.
 func (l *ledger) removesNamespace(p *physical, e kube.Event, of types.UID) {
 	_, logical := l.world.api.ByUID(of)
 	emptied := func(v *unstructured.Unstructured) bool {
 		return v.GetDeletionTimestamp() != nil && len(stringsIn(v, "spec", "finalizers")) == 0
+	}
+	if logical != nil && targetsOf(logical)[p.name].State == placementv1alpha1.TargetStateRemoving {
+		l.leavesNamespace(p, e, logical)
+		return
 	}
 	if logical != nil && len(stringsIn(logical, "spec", "finalizers")) > 0 && logical.GetDeletionTimestamp() != nil &&
 		// What was said before a backup was restored may still be carried out.

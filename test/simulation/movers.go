@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -38,6 +39,26 @@ func (w *World) split(h Happening) {
 			t[h.Physical] = placementv1alpha1.Target{Replicas: &n}
 		}
 	})
+}
+
+// pin: a user wants a namespace on a physical cluster, or anywhere again.
+func (w *World) pin(h Happening) {
+	w.update(w.people, h.namespace(), func(u *unstructured.Unstructured) bool {
+		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		if annotations[placementv1alpha1.PhysicalClusterAnnotation] = h.Physical; h.N%5 == 0 {
+			delete(annotations, placementv1alpha1.PhysicalClusterAnnotation)
+		}
+		u.SetAnnotations(annotations)
+		return true
+	})
+}
+
+// drain: an admin wants everything off a physical cluster, or not any more.
+func (w *World) drain(h Happening) {
+	w.cluster(h.Physical).edit(admin, func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Drain.Requested = !pc.Spec.Drain.Requested })
 }
 
 func (w *World) decisionOf(namespace kube.Object) []string {

@@ -102,7 +102,7 @@ func (l *ledger) ruled(p *physical, key kube.Key, m syncer.Mark) {
 	}
 	for _, obj := range l.world.api.ListNamespace(quotas, m.Cluster, m.Namespace) {
 		entry, here := targetsOf(obj)[p.name]
-		if !here || entry.State != placementv1alpha1.TargetSync || obj.GetDeletionTimestamp() != nil || l.ruledBefore(obj) {
+		if !here || !entry.Keeps() || obj.GetDeletionTimestamp() != nil || l.ruledBefore(obj) {
 			continue
 		}
 		record := kube.Key{Resource: copies, Cluster: m.Cluster, Namespace: m.Namespace, Name: syncer.CopyName(quotas, obj.GetName(), p.name)}

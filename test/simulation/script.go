@@ -92,6 +92,13 @@ var verbs = []verb{
 	{"swap credentials", 1, false, (*World).swapCredentials},
 }
 
+// moving is what moves namespaces, in a third of the worlds. Whether a world has it is
+// drawn apart, so that the others are what they were before there were moves.
+var moving = []verb{
+	{"pin", 6, false, (*World).pin},
+	{"drain", 2, false, (*World).drain},
+}
+
 // happenings in a world.
 const happenings = 60
 
@@ -116,6 +123,18 @@ func Script(seed uint64, provoked ...string) []Happening {
 			bag = append(bag, v.name)
 		}
 	}
+	for _, v := range moving {
+		weight := v.weight
+		switch moves := rand.New(rand.NewPCG(seed, 3)).IntN(3) == 0; {
+		case slices.Contains(provoked, v.name):
+			weight = 30
+		case !moves:
+			continue
+		}
+		for range weight {
+			bag = append(bag, v.name)
+		}
+	}
 	clusters := []logicalcluster.Name{"one", "two"}[:1+rng.IntN(2)]
 	spacing := 5 + rng.IntN(40)
 	var script []Happening
@@ -134,7 +153,7 @@ func Script(seed uint64, provoked ...string) []Happening {
 func (w *World) happen(h Happening) {
 	w.wait()
 	w.say("=== %s", h)
-	for _, v := range verbs {
+	for _, v := range slices.Concat(verbs, moving) {
 		if v.name == h.Verb {
 			v.do(w, h)
 		}

@@ -153,6 +153,9 @@ func (s *server) create(ctx context.Context, c *call) answer {
 	if err := s.admit(ctx, c, obj, nil, k8sadmission.Create, &metav1.CreateOptions{}); err != nil {
 		return failure(err)
 	}
+	if r.res.kind == "PlacementReview" {
+		return s.front.object(r, obj) // a question: nothing is stored
+	}
 	return s.commit(c, func() answer {
 		return s.front.result(r)(s.store.Create(c.line.by, r.res.GroupResource(), obj))
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -65,6 +66,8 @@ type World struct {
 	clusters []*physical
 	ledger   *ledger
 	backup   *kube.Backup
+	// withdraws says that people take objects off targets one by one.
+	withdraws bool
 	// people is the line of users, movers that of what moves objects between targets.
 	people, movers *line
 
@@ -124,6 +127,7 @@ func run(o Options) Outcome {
 		o.Script = Script(o.Seed)
 	}
 	w := newWorld(o)
+	w.withdraws = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "withdraw" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	w.ctx = ctx
 	w.build()

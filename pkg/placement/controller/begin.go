@@ -33,6 +33,8 @@ var begun = controller.Result{RequeueAfter: -1}
 //	is what is wanted                         nothing
 //	is not, for less than a moment, and       nothing yet: who edits several things writes one
 //	neither pin nor drain say so              after the other
+//	is not where some objects have copies     what is there leaves: a server that was behind
+//	                                          stamped them
 //	is not, for where other namespaces are    stays: two that avoid each other would chase each other
 //	is not, and there is nowhere else         stays, Moving=False
 //	is not, and a policy says Never           stays, Moving=False; but a pin and a drain count
@@ -41,6 +43,19 @@ var begun = controller.Result{RequeueAfter: -1}
 //	is not                                    the new decision and the transition, in one write
 func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav1.Condition, controller.Result, error) {
 	cause := c.cause(u)
+	if left := u.leftovers(); len(left) > 0 && u.placement.Spec.Transition == nil {
+		now := metav1.NewTime(c.Clock.Now())
+		t := &placementv1alpha1.Transition{
+			Cause: placementv1alpha1.CauseLeftover, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: left,
+		}
+		p := u.placement.DeepCopy()
+		p.Spec.Transition = t
+		if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
+			return nil, controller.Result{}, fmt.Errorf("beginning to remove what is left: %w", err)
+		}
+		c.moves.began(u.key, t)
+		return nil, begun, nil
+	}
 	switch {
 	case v.Satisfied, v.Reason == placement.ReasonAffinity, v.Reason == placement.ReasonAntiAffinity:
 		return nil, controller.Result{}, nil
@@ -74,6 +89,20 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		return stays("Queued", "as many namespaces move as may move at a time", queuedInterval)
 	}
 	return nil, begun, c.begin(ctx, u, status, t)
+}
+
+// leftovers are physical clusters that keep copies of objects and are not the unit's.
+func (u *unit) leftovers() []string {
+	unit := stamp.UnitOf(u.placement)
+	found := placementv1alpha1.Targets{}
+	for _, o := range u.objects {
+		for name, target := range o.Targets {
+			if _, ok := unit[name]; !ok && target.Keeps() {
+				found[name] = target
+			}
+		}
+	}
+	return found.Names()
 }
 
 // begin writes a decision with its transition, upon what was read: whoever decided in

@@ -75,7 +75,7 @@ const (
 	// TargetStateWaiting: make no copy before all others are gone: two must not run at a
 	// time.
 	TargetStateWaiting TargetState = "Waiting"
-	// TargetStateFinished: the object ran to its end elsewhere; no copy is made.
+	// TargetStateFinished: the object ran to its end elsewhere, or does; no copy is made.
 	TargetStateFinished TargetState = "Finished"
 )
 

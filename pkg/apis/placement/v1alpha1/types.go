@@ -50,6 +50,9 @@ const (
 	CausePolicy TransitionCause = "Policy"
 	// CauseDrain: a physical cluster is drained.
 	CauseDrain TransitionCause = "Drain"
+	// CauseLeftover: an object has a copy where the decision has none, as a server that
+	// was behind gave it one.
+	CauseLeftover TransitionCause = "Leftover"
 )
 
 // TransitionPhase says how far a transition is.

@@ -219,7 +219,10 @@ func validateTransition(p, old *placementapi.Placement, path *field.Path) field.
 		return field.ErrorList{field.Forbidden(path.Child("decision"), "a decision is not taken back, but followed by another")}
 	}
 	if apiequality.Semantic.DeepEqual(old.Spec.Decision.PhysicalClusters, p.Spec.Decision.PhysicalClusters) {
-		if t := p.Spec.Transition; t != nil && (old.Spec.Transition == nil || !sameWay(t, old.Spec.Transition)) {
+		t := p.Spec.Transition
+		leftover := t != nil && old.Spec.Transition == nil && len(t.To) == 0 && !slices.ContainsFunc(p.Spec.Decision.PhysicalClusters,
+			func(c placementapi.DecidedPhysicalCluster) bool { return slices.Contains(t.From, c.Name) })
+		if t != nil && !leftover && (old.Spec.Transition == nil || !sameWay(t, old.Spec.Transition)) {
 			return field.ErrorList{field.Forbidden(path.Child("transition"), "where a transition goes and what it leaves changes with the decision only")}
 		}
 		return nil
