@@ -10,6 +10,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	copiescontroller "github.com/atoll-dev/atoll/pkg/controllers/copies"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -21,7 +22,9 @@ type Bugs struct {
 	place     func(in syncer.Input, namespace, made *unstructured.Unstructured) syncer.Place
 	summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
 	decide    func(placement.Snapshot, placement.Unit) placement.Decision
-	release   func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
+	// next is nil for transition.Next.
+	next    func(*placementv1alpha1.Transition, transition.State) transition.Step
+	release func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
 	// alter changes a request of the shells before it arrives.
 	alter func(*call)
 	// answer changes what the shells get as the answer; f has not executed it yet if

@@ -72,6 +72,7 @@ var planted = []plant{
 	{"what is ruled does not wait for quotas", Bugs{plan: ignoresRules}, RulesFirst, 100, []string{"limit", "create"}},
 	{"pods run without the runtime that they name", Bugs{plan: forgetsRuntime}, SameRuntime, 50, []string{"sandbox"}},
 	{"pods run with a class of the name below", Bugs{plan: keepsClass}, SameRuntime, 50, []string{"sandbox"}},
+	{"what is left is removed at once", Bugs{next: removesFirst}, ReplacedFirst, 100, []string{"pin", "create"}},
 	{"what is refused is tried again at once", Bugs{plan: insists}, Paced, 100, []string{"create", "delete namespace below"}},
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }

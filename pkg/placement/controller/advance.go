@@ -52,12 +52,12 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 	if err := c.restampAll(ctx, stale); err != nil {
 		return controller.Result{}, err
 	}
-	step := transition.Next(t, s)
+	step := c.Next(t, s)
 	if step.Done || step.Phase != t.Phase {
 		if s, _, err = c.state(ctx, u, live); err != nil {
 			return controller.Result{}, err
 		}
-		step = transition.Next(t, s)
+		step = c.Next(t, s)
 	}
 	if step.Done || step.Phase != t.Phase {
 		return controller.Result{}, c.enter(ctx, u, step)

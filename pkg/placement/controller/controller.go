@@ -24,6 +24,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -67,6 +68,9 @@ type Config struct {
 	// MaxMoves is how many units move at a time, over all logical clusters; default 20.
 	// MaxMovesEach is how many of them come to, or leave, one physical cluster; default 10.
 	MaxMoves, MaxMovesEach int
+	// Next says which phase of a transition follows; default: transition.Next. The
+	// simulation plants mistakes here.
+	Next func(*placementv1alpha1.Transition, transition.State) transition.Step
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -87,6 +91,9 @@ type Controller struct {
 func New(config Config) *Controller {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
+	}
+	if config.Next == nil {
+		config.Next = transition.Next
 	}
 	if config.MaxMoves == 0 {
 		config.MaxMoves = defaultMaxMoves
