@@ -53,7 +53,6 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
 			return nil, controller.Result{}, fmt.Errorf("beginning to remove what is left: %w", err)
 		}
-		c.moves.began(u.key, t)
 		return nil, begun, nil
 	}
 	switch {
@@ -85,7 +84,7 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	if t == nil {
 		return nil, controller.Result{}, nil
 	}
-	if !c.moves.room(u.key, t, c.MaxMoves, c.MaxMovesEach) {
+	if !c.moves.take(u.key, t, bounds{c.MaxMoves, c.MaxMovesEach}, c.Clock.Now()) {
 		return stays("Queued", "as many namespaces move as may move at a time", queuedInterval)
 	}
 	return nil, begun, c.begin(ctx, u, status, t)
@@ -112,9 +111,9 @@ func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha
 	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies}.API()
 	p.Spec.Transition = t
 	if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
+		c.moves.set(u.key, u.placement.Spec.Transition)
 		return fmt.Errorf("beginning to move: %w", err)
 	}
-	c.moves.began(u.key, t)
 	return c.record(ctx, normal(p, "Moving", fmt.Sprintf("moves from %s to %s (%s)",
 		strings.Join(stamp.Decided(u.placement).Names(), ", "), strings.Join(review.PhysicalClusters, ", "), t.Cause), c.Clock.Now()))
 }

@@ -65,8 +65,9 @@ type Config struct {
 	// Objects has the metadata of all kinds.
 	Objects *controller.Metadata
 
-	// MaxMoves is how many units move at a time, over all logical clusters; default 20.
-	// MaxMovesEach is how many of them come to, or leave, one physical cluster; default 10.
+	// MaxMoves is how many units move at a time, over all logical clusters, for a drain and
+	// for all other causes each; default 20. MaxMovesEach is how many of them come to, or
+	// leave, one physical cluster; default 10.
 	MaxMoves, MaxMovesEach int
 	// Next says which phase of a transition follows; default: transition.Next. The
 	// simulation plants mistakes here.

@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +62,7 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 			f.review = c.review
 			if c.full {
 				f.MaxMoves = 1
-				f.moves.began(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
+				f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
 			}
 			f.look()
 			f.clock.SetTime(f.clock.Now().Add(c.wait))
@@ -93,35 +95,52 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 	}
 }
 
-func TestMovesAreCountedInAllAndForEachPhysicalCluster(t *testing.T) {
-	key := func(name string) controller.Request { return controller.Request{Cluster: "shop", Namespace: name} }
-	to := func(from, to string) *placementv1alpha1.Transition {
-		return &placementv1alpha1.Transition{From: []string{from}, To: []string{to}}
+func TestMovesAreCountedSoThatNobodyKeepsOthersFromMoving(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	key := func(cluster, name string) controller.Request {
+		return controller.Request{Cluster: logicalcluster.Name(cluster), Namespace: name}
 	}
-	m := newMoves()
-	m.began(key("a"), to("east", "west"))
-	m.began(key("b"), to("east", "north"))
+	move := func(cause placementv1alpha1.TransitionCause, from, to string, age time.Duration) *placementv1alpha1.Transition {
+		return &placementv1alpha1.Transition{
+			Cause: cause, From: []string{from}, To: []string{to}, Phase: placementv1alpha1.TransitionStarting, Started: metav1.NewTime(now.Add(-age)),
+		}
+	}
+	const pin, drain = placementv1alpha1.CausePinned, placementv1alpha1.CauseDrain
 	for name, c := range map[string]struct {
-		key        string
-		t          *placementv1alpha1.Transition
-		most, each int
-		want       bool
+		others []*placementv1alpha1.Transition
+		key    controller.Request
+		t      *placementv1alpha1.Transition
+		want   bool
 	}{
-		"room":                               {"c", to("south", "west"), 3, 2, true},
-		"too many in all":                    {"c", to("south", "west"), 2, 9, false},
-		"too many leave one":                 {"c", to("east", "south"), 9, 2, false},
-		"too many come to one":               {"c", to("south", "west"), 9, 1, false},
-		"what moves already may turn around": {"a", to("west", "east"), 1, 1, true},
+		"room":                             {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0)}, key("shop", "x"), move(pin, "c", "d", 0), true},
+		"too many in all":                  {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "c", "d", 0), move(pin, "e", "f", 0)}, key("shop", "x"), move(pin, "g", "h", 0), false},
+		"too many leave one":               {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "a", "c", 0)}, key("shop", "x"), move(pin, "a", "d", 0), false},
+		"too many come to one":             {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "c", "b", 0)}, key("shop", "x"), move(pin, "d", "b", 0), false},
+		"what moves may turn round":        {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "a", "b", 0), move(pin, "a", "b", 0)}, key("other", "0"), move(pin, "b", "a", 0), true},
+		"what does not come on":            {[]*placementv1alpha1.Transition{move(pin, "a", "b", time.Hour), move(pin, "a", "b", time.Hour), move(pin, "a", "b", 0)}, key("shop", "x"), move(pin, "a", "b", 0), true},
+		"tenants do not hold a drain up":   {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "a", "b", 0), move(pin, "a", "b", 0)}, key("shop", "x"), move(drain, "a", "b", 0), true},
+		"a drain does not hold tenants up": {[]*placementv1alpha1.Transition{move(drain, "a", "b", 0), move(drain, "a", "b", 0), move(drain, "a", "b", 0)}, key("shop", "x"), move(pin, "a", "b", 0), true},
 	} {
-		if got := m.room(key(c.key), c.t, c.most, c.each); got != c.want {
+		m := newMoves()
+		for i, other := range c.others {
+			m.set(key("other", fmt.Sprint(i)), other)
+		}
+		if got := m.take(c.key, c.t, bounds{3, 2}, now); got != c.want || m.has(c.key) != (c.want || c.key.Cluster == "other") {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	m.observe(&placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "x"}}, nil)
-	m.began(key("a"), nil)
-	m.began(key("b"), nil)
-	if len(m.counts)+len(m.units) > 0 {
-		t.Errorf("of moves that ended %v and %v are left", m.units, m.counts)
+	m := newMoves()
+	for i := range maxMovesOfTenant {
+		if !m.take(key("shop", fmt.Sprint(i)), move(pin, "a", "b", 0), bounds{99, 99}, now) {
+			t.Errorf("move %d of a tenant waits", i)
+		}
+	}
+	if m.take(key("shop", "x"), move(pin, "a", "b", 0), bounds{99, 99}, now) || !m.take(key("bank", "x"), move(pin, "a", "b", 0), bounds{99, 99}, now) {
+		t.Error("a tenant has more than its share, or another one has to wait for it")
+	}
+	m.observe(&placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Annotations: map[string]string{logicalcluster.AnnotationKey: "bank"}}}, nil)
+	if m.has(keyOf(&placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Annotations: map[string]string{logicalcluster.AnnotationKey: "bank"}}})) {
+		t.Error("a placement that is gone moves")
 	}
 }
 

@@ -3,6 +3,7 @@ package controller
 import (
 	"slices"
 	"sync"
+	"time"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -13,23 +14,24 @@ import (
 const (
 	defaultMaxMoves     = 20
 	defaultMaxMovesEach = 10
+	// maxMovesOfTenant is how many units of one logical cluster move for other causes than
+	// a drain.
+	maxMovesOfTenant = 5
+	// slotTime is how long a move that does not come on counts: what never becomes
+	// available where it goes keeps nobody else from moving.
+	slotTime = 5 * time.Minute
 )
 
 // moves counts the transitions that the informer knows: what is in etcd, a little later.
 // Servers that begin some at the same moment may be over the bounds by as many.
 type moves struct {
-	mu     sync.Mutex
-	units  map[controller.Request]*placementv1alpha1.Transition
-	counts map[string]int
+	mu    sync.Mutex
+	units map[controller.Request]*placementv1alpha1.Transition
 }
 
-func newMoves() *moves {
-	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, counts: map[string]int{}}
-}
+func newMoves() *moves { return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}} }
 
 func (m *moves) observe(old, new *placementv1alpha1.Placement) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if new == nil {
 		m.set(keyOf(old), nil)
 	} else {
@@ -37,28 +39,14 @@ func (m *moves) observe(old, new *placementv1alpha1.Placement) {
 	}
 }
 
-// began counts one ahead of the informer.
-func (m *moves) began(key controller.Request, t *placementv1alpha1.Transition) {
+// set notes the transition of a unit; nil is none.
+func (m *moves) set(key controller.Request, t *placementv1alpha1.Transition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.set(key, t)
-}
-
-func (m *moves) set(key controller.Request, t *placementv1alpha1.Transition) {
-	if before := m.units[key]; before != nil {
-		for _, name := range slices.Concat(before.To, before.From) {
-			if m.counts[name]--; m.counts[name] == 0 {
-				delete(m.counts, name)
-			}
-		}
-		delete(m.units, key)
-	}
 	if t == nil {
-		return
-	}
-	m.units[key] = t
-	for _, name := range slices.Concat(t.To, t.From) {
-		m.counts[name]++
+		delete(m.units, key)
+	} else {
+		m.units[key] = t
 	}
 }
 
@@ -69,12 +57,40 @@ func (m *moves) has(key controller.Request) bool {
 	return ok
 }
 
-// room reports whether a unit that does not move yet may begin to.
-func (m *moves) room(key controller.Request, t *placementv1alpha1.Transition, most, each int) bool {
+// bounds are how many units move at a time: in all, and to or from one physical cluster.
+type bounds struct{ most, each int }
+
+// take counts a transition that is about to begin, ahead of the informer, unless there is
+// no room for it. What moves already may turn round.
+//
+// Drains are counted apart from what tenants can cause, and of the latter each logical
+// cluster has a share.
+func (m *moves) take(key controller.Request, t *placementv1alpha1.Transition, b bounds, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, moves := m.units[key]; moves {
-		return true
+	if _, moves := m.units[key]; !moves && !m.room(key, t, b, now) {
+		return false
 	}
-	return len(m.units) < most && !slices.ContainsFunc(slices.Concat(t.To, t.From), func(name string) bool { return m.counts[name] >= each })
+	m.units[key] = t
+	return true
+}
+
+func (m *moves) room(key controller.Request, t *placementv1alpha1.Transition, b bounds, now time.Time) bool {
+	drain := t.Cause == placementv1alpha1.CauseDrain
+	all, tenant, each := 0, 0, map[string]int{}
+	for k, other := range m.units {
+		stuck := other.Phase == placementv1alpha1.TransitionStarting && now.Sub(other.Started.Time) > slotTime
+		if stuck || drain != (other.Cause == placementv1alpha1.CauseDrain) {
+			continue
+		}
+		all++
+		if k.Cluster == key.Cluster {
+			tenant++
+		}
+		for _, name := range slices.Concat(other.To, other.From) {
+			each[name]++
+		}
+	}
+	full := func(name string) bool { return each[name] >= b.each }
+	return all < b.most && (drain || tenant < maxMovesOfTenant) && !slices.ContainsFunc(slices.Concat(t.To, t.From), full)
 }

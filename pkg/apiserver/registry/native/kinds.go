@@ -73,7 +73,10 @@ func PhysicalCluster() Kind {
 		Row: func(o runtime.Object) []any {
 			c := o.(*fleet.PhysicalCluster)
 			ready, reason := conditionCells(c.Status.Conditions, fleet.ConditionReady)
-			return []any{ready, fmt.Sprint(!c.Spec.Unschedulable), c.Status.Version, fmt.Sprint(c.Status.Nodes), string(c.Spec.Connection.Type), reason}
+			if drained := apimeta.FindStatusCondition(c.Status.Conditions, fleet.ConditionDrained); drained != nil {
+				reason += "; drain: " + drained.Reason
+			}
+			return []any{ready, fmt.Sprint(!c.Spec.Unschedulable && !c.Spec.Drain.Requested), c.Status.Version, fmt.Sprint(c.Status.Nodes), string(c.Spec.Connection.Type), reason}
 		},
 	}
 }
@@ -123,7 +126,7 @@ func Placement() Kind {
 		Validate: validatePlacement,
 		Columns: []metav1.TableColumnDefinition{
 			column("Physical Clusters", "The targets."), column("Scheduled", "Whether there is a decision."),
-			column("Settled", "Whether every copy is in place."),
+			column("Settled", "Whether every copy is in place."), column("Moving", "The phase of a move, or why none begins that should."),
 			wideColumn("Policy Satisfied", "Whether the policies of now permit where it is."), wideColumn("Message", "Why not."),
 		},
 		Row: func(o runtime.Object) []any {
@@ -137,13 +140,16 @@ func Placement() Kind {
 			scheduled, _ := conditionCells(p.Status.Conditions, placement.ConditionScheduled)
 			settled, _ := conditionCells(p.Status.Conditions, placement.ConditionSettled)
 			satisfied, _ := conditionCells(p.Status.Conditions, placement.ConditionPolicySatisfied)
-			message := ""
+			message, moving := "", ""
+			if c := apimeta.FindStatusCondition(p.Status.Conditions, placement.ConditionMoving); c != nil {
+				message, moving = c.Message, c.Reason
+			}
 			for _, name := range []string{placement.ConditionPolicySatisfied, placement.ConditionScheduled} {
-				if c := apimeta.FindStatusCondition(p.Status.Conditions, name); c != nil && c.Status != metav1.ConditionTrue {
+				if c := apimeta.FindStatusCondition(p.Status.Conditions, name); c != nil && c.Status != metav1.ConditionTrue && moving == "" {
 					message = c.Message
 				}
 			}
-			return []any{strings.Join(names, ","), scheduled, settled, satisfied, message}
+			return []any{strings.Join(names, ","), scheduled, settled, moving, satisfied, message}
 		},
 	}
 }

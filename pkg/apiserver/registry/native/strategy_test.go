@@ -142,7 +142,8 @@ func TestATableHasTheNameTheColumnsOfTheKindAndTheAge(t *testing.T) {
 	t.Parallel()
 	decided := placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: "namespace", Namespace: "web"}}
 	decided.Spec.Decision = &placement.Decision{PhysicalClusters: []placement.DecidedPhysicalCluster{{Name: "east"}, {Name: "west"}}}
-	decided.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionTrue, Message: "fits"}, {Type: placement.ConditionPolicySatisfied, Status: metav1.ConditionFalse, Message: "west is forbidden"}}
+	decided.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionTrue, Message: "fits"}, {Type: placement.ConditionPolicySatisfied, Status: metav1.ConditionFalse, Message: "west is forbidden"},
+		{Type: placement.ConditionMoving, Status: metav1.ConditionTrue, Reason: "Starting", Message: "from north to west"}}
 	pending := placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: "namespace", Namespace: "db"}}
 	pending.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionFalse, Message: "no cluster is Ready"}}
 	list := &placement.PlacementList{ListMeta: metav1.ListMeta{ResourceVersion: "42"}, Items: []placement.Placement{decided, pending}}
@@ -159,12 +160,12 @@ func TestATableHasTheNameTheColumnsOfTheKindAndTheAge(t *testing.T) {
 	for _, r := range table.Rows {
 		rows = append(rows, r.Cells)
 	}
-	if diff := cmp.Diff([]string{"Name", "Physical Clusters", "Scheduled", "Settled", "Policy Satisfied", "Message", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "Physical Clusters", "Scheduled", "Settled", "Moving", "Policy Satisfied", "Message", "Age"}, columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	want := [][]any{
-		{"namespace", "east,west", "True", "Unknown", "False", "west is forbidden", "<unknown>"},
-		{"namespace", "", "False", "Unknown", "Unknown", "no cluster is Ready", "<unknown>"},
+		{"namespace", "east,west", "True", "Unknown", "Starting", "False", "from north to west", "<unknown>"},
+		{"namespace", "", "False", "Unknown", "", "Unknown", "no cluster is Ready", "<unknown>"},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -220,6 +220,9 @@ func validateTransition(p, old *placementapi.Placement, path *field.Path) field.
 	}
 	if apiequality.Semantic.DeepEqual(old.Spec.Decision.PhysicalClusters, p.Spec.Decision.PhysicalClusters) {
 		t := p.Spec.Transition
+		if was := old.Spec.Transition; t == nil && was != nil && len(was.From) > 0 && was.Phase != placementapi.TransitionRemoving {
+			return field.ErrorList{field.Forbidden(path.Child("transition"), fmt.Sprintf("it ends once %v are left, in the phase Removing", was.From))}
+		}
 		leftover := t != nil && old.Spec.Transition == nil && len(t.To) == 0 && !slices.ContainsFunc(p.Spec.Decision.PhysicalClusters,
 			func(c placementapi.DecidedPhysicalCluster) bool { return slices.Contains(t.From, c.Name) })
 		if t != nil && !leftover && (old.Spec.Transition == nil || !sameWay(t, old.Spec.Transition)) {

@@ -113,6 +113,42 @@ func TestADecisionNamesEachPhysicalClusterOnce(t *testing.T) {
 	}
 }
 
+func TestADecisionChangesWithAWayFromAllThatTheUnitHas(t *testing.T) {
+	t.Parallel()
+	moving := func(p *placement.Placement, phase placement.TransitionPhase, to, from []string) *placement.Placement {
+		p.Spec.Transition = &placement.Transition{Cause: placement.CausePinned, Phase: phase, To: to, From: from}
+		return p
+	}
+	undecided := decision()
+	undecided.Spec.Decision = nil
+	east, west, north := []string{"east"}, []string{"west"}, []string{"north"}
+	const forbidden, way = "spec.decision FieldValueForbidden", "spec.transition FieldValueForbidden"
+	for _, c := range []struct {
+		name, want string
+		obj, old   *placement.Placement
+	}{
+		{"the first decision", "", decision("east"), undecided},
+		{"elsewhere", "", moving(decision("west"), placement.TransitionStarting, west, east), decision("east")},
+		{"elsewhere, without a way", forbidden, decision("west"), decision("east")},
+		{"elsewhere, and what was is removed at once", forbidden, moving(decision("west"), placement.TransitionRemoving, west, east), decision("east")},
+		{"elsewhere, and what was is forgotten", forbidden, moving(decision("west"), placement.TransitionStarting, west, nil), decision("east")},
+		{"turned round, and what was begun is forgotten", forbidden, moving(decision("north"), placement.TransitionStarting, north, east),
+			moving(decision("west"), placement.TransitionDraining, west, east)},
+		{"turned round", "", moving(decision("north"), placement.TransitionStarting, north, []string{"east", "west"}),
+			moving(decision("west"), placement.TransitionDraining, west, east)},
+		{"taken back", forbidden, undecided, decision("east")},
+		{"the next phase", "", moving(decision("west"), placement.TransitionDraining, west, east), moving(decision("west"), placement.TransitionStarting, west, east)},
+		{"another way in the next phase", way, moving(decision("west"), placement.TransitionDraining, west, north), moving(decision("west"), placement.TransitionStarting, west, east)},
+		{"the end of it", "", decision("west"), moving(decision("west"), placement.TransitionRemoving, west, east)},
+		{"the end before the end", way, decision("west"), moving(decision("west"), placement.TransitionDraining, west, east)},
+		{"the end where nothing is left", "", decision("east", "west"), moving(decision("east", "west"), placement.TransitionStarting, west, nil)},
+		{"what is left over leaves", "", moving(decision("east"), placement.TransitionStarting, nil, north), decision("east")},
+		{"what is decided is no leftover", way, moving(decision("east"), placement.TransitionStarting, nil, east), decision("east")},
+	} {
+		expectProblems(t, Placement(), c.name, c.obj, c.old, c.want)
+	}
+}
+
 func copyOf(uid types.UID, cluster string, state placement.CopyState) *placement.Copy {
 	c := &placement.Copy{ObjectMeta: metav1.ObjectMeta{Name: "copy", Namespace: "web"}}
 	c.Spec.PhysicalCluster = cluster
