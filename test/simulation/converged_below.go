@@ -56,6 +56,9 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		if _, anew := w.ledger.mirrorOf(p, obj.GetUID()); logical == nil && anew != nil {
 			return // a controller below keeps it, so it is mirrored
 		}
+		if logical != nil && key.Resource == namespaces && w.waitsToMove(logical) {
+			return // it goes after what is in it
+		}
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
 		} else if t, ok := targetsOf(logical)[p.name]; !ok || !t.Keeps() && t.UID != obj.GetUID() {
