@@ -37,12 +37,11 @@ const (
 func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, error) {
 	v := c.verify(u)
 	if !v.Satisfied {
-		// Another decision, also to go back, replaces this transition in each phase.
-		moving, result, err := c.reconsider(ctx, u, v)
-		if err != nil || result.RequeueAfter < 0 {
+		// Another decision, also to go back, replaces this transition in each phase. What
+		// keeps it from going elsewhere does not keep it from going on.
+		if _, result, err := c.reconsider(ctx, u, v); err != nil || result.RequeueAfter < 0 {
 			return controller.Result{}, err
 		}
-		_ = moving // what keeps it from going elsewhere does not keep it from going on
 	}
 	t := u.placement.Spec.Transition
 	s, stale, err := c.state(ctx, u, cached)
@@ -114,26 +113,19 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 		return s, nil, err
 	}
 	var rules, rest []stamped
-	selects := false
+	unit, selects := stamp.UnitOf(u.placement), false
 	for _, kind := range c.Kinds.Current().Kinds() {
 		objects, err := c.objectsOf(ctx, kind, u, from)
 		if err != nil {
 			return s, nil, err
 		}
 		for _, o := range objects {
-			current := stamp.TargetsOf(o.GetAnnotations())
-			if len(current) > 0 {
-				s.Objects = append(s.Objects, transition.Object{Kind: kind, Logical: o, Copies: copies[string(o.GetUID())]})
+			object := transition.Object{Kind: kind, Logical: o, Copies: copies[string(o.GetUID())]}
+			if stamp.HasTargets(o) {
+				s.Objects = append(s.Objects, object)
 			}
 			selects = selects || kind.Semantics == workload.ServiceSemantics
-			if kind.Role == workload.Referenced || o.GetDeletionTimestamp() != nil {
-				continue
-			}
-			source := stamp.Source{Unit: stamp.UnitOf(u.placement), Runs: workload.RunsOf(kind, o.Object)}
-			if kind.Role != workload.Placed {
-				source.Runs = workload.RunsAnywhere
-			}
-			if stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, source)) {
+			if !object.Behind(u.key.Cluster, unit) {
 				continue
 			}
 			partial := &metav1.PartialObjectMetadata{}
@@ -158,8 +150,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 	return s, append(rules, rest...), nil
 }
 
-// objectsOf reads the objects of one kind in a unit. Those of the Namespace and of what has
-// no pods need their metadata only.
+// objectsOf reads the objects of one kind in a unit; of referenced kinds the metadata only.
 func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit, from string) ([]*unstructured.Unstructured, error) {
 	client := c.Dynamic.Resource(kind.GroupVersionResource())
 	if kind.Role == workload.Container {

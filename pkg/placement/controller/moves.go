@@ -61,7 +61,7 @@ func (m *moves) has(key controller.Request) bool {
 type bounds struct{ most, each int }
 
 // take counts a transition that is about to begin, ahead of the informer, unless there is
-// no room for it. What moves already may turn round.
+// no room for it. What moves already may go elsewhere, or back.
 //
 // Drains are counted apart from what tenants can cause, and of the latter each logical
 // cluster has a share.

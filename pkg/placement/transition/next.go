@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -27,6 +28,19 @@ func (o Object) String() string { return o.Kind.Kind + " " + o.Logical.GetName()
 
 func (o Object) targets() placementv1alpha1.Targets {
 	return stamp.TargetsOf(o.Logical.GetAnnotations())
+}
+
+// Behind reports whether an object has not got the targets that its unit wants. What is
+// going needs none any more, and referenced kinds follow their referrers.
+func (o Object) Behind(cluster logicalcluster.Name, unit stamp.Unit) bool {
+	if o.Kind.Role == workload.Referenced || o.Logical.GetDeletionTimestamp() != nil {
+		return false
+	}
+	source := stamp.Source{Unit: unit}
+	if o.Kind.Role == workload.Placed {
+		source.Runs = workload.RunsOf(o.Kind, o.Logical.Object)
+	}
+	return !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
 }
 
 // State is what is known of a unit in a transition.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -199,5 +200,25 @@ func TestWhatCannotMoveIsNamed(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"StatefulSet db"}, StopsFirst(objects, []string{"east"})); diff != "" {
 		t.Errorf("stop first (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnObjectIsBehindUntilItHasTheTargetsOfThePhase(t *testing.T) {
+	unit := stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartArrives}
+	for name, c := range map[string]struct {
+		object Object
+		want   bool
+	}{
+		"where it was":                      {web(`{"east":{}}`), true},
+		"where it goes, too":                {web(`{"east":{},"west":{}}`), false},
+		"what runs once, not stamped":       {object(sets, "db", `{"east":{}}`, nil), true},
+		"what runs once, and waits":         {object(sets, "db", `{"east":{},"west":{"state":"Waiting"}}`, nil), false},
+		"a Service that publishes early":    {object(services, "front", `{"east":{},"west":{}}`, nil), true},
+		"a ConfigMap follows its referrers": {object(schema.GroupKind{Kind: "ConfigMap"}, "c", `{"east":{}}`, nil), false},
+	} {
+		c.object.Logical.SetNamespace("shop")
+		if got := c.object.Behind("demo", unit); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

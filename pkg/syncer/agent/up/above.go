@@ -39,7 +39,7 @@ func (r *Reconciler) createUp(ctx context.Context, v *viewed, obj *unstructured.
 	switch {
 	case syncer.IsNamespaceGone(err):
 		return time.Second, nil
-	case apierrors.IsConflict(err): // it is mirrored under another name, which we were not told
+	case apierrors.IsConflict(err): // it is mirrored under another name, which our watch has not shown
 		r.View.DoubtMirrors(v.key.Resource)
 		return time.Second, nil
 	case err != nil:
