@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/kubectl/pkg/util/templates"
@@ -46,7 +47,8 @@ func newCordonCommand(o *options, cordon bool) *cobra.Command {
 }
 
 // changePhysicalClusters patches the spec of each physical cluster with what change
-// returns; nil for nothing. Another writer in between is a conflict, which is an error.
+// returns; nil for nothing. After a conflict with another writer, as the server that writes
+// the status is one, change is asked again about what is there now.
 func (o *options) changePhysicalClusters(cmd *cobra.Command, names []string, flags *changeFlags,
 	change func(*fleetv1alpha1.PhysicalCluster) (spec map[string]any, word string, err error)) error {
 	ctx, c, err := o.inRoot(cmd)
@@ -56,7 +58,7 @@ func (o *options) changePhysicalClusters(cmd *cobra.Command, names []string, fla
 	client := c.atoll.FleetV1alpha1().PhysicalClusters()
 	var errs []error
 	for _, name := range names {
-		err := func() error {
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			pc, err := client.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -77,7 +79,7 @@ func (o *options) changePhysicalClusters(cmd *cobra.Command, names []string, fla
 				}
 			}
 			return flags.done(o, pc, word)
-		}()
+		})
 		errs = append(errs, err)
 	}
 	return joined(errs)

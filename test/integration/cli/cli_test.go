@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -103,6 +106,28 @@ func TestPhysicalClustersAreListedCordonedAndTainted(t *testing.T) {
 		t.Errorf("unregistered: %s", out)
 	}
 	w.fails(`"fleet-b" not found`, "clusters", "fleet-b")
+}
+
+// The server writes the status of a physical cluster whenever it likes, and others its labels.
+func TestAWriterInBetweenDoesNotFailATaint(t *testing.T) {
+	w := newWorld(t, "busy")
+	w.physical("busy-a")
+	client := w.Atoll.FleetV1alpha1().PhysicalClusters()
+	writes := 0
+	w.intercept(func(r *http.Request) {
+		if r.Method != http.MethodPatch || writes == 2 {
+			return
+		}
+		writes++
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"writes":"%d"}},"spec":{"unschedulable":true}}`, writes)
+		if _, err := client.Patch(server.InRoot(t), "busy-a", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Errorf("the other writer: %v", err)
+		}
+	})
+	if out := w.ok("taint", "busy-a", "gpu=yes:NoSchedule"); out != "physicalcluster.fleet.atoll.dev/busy-a tainted\n" || writes != 2 {
+		t.Errorf("after %d writes in between: %s", writes, out)
+	}
+	w.wantRow([]string{"clusters", "-l", "writes=2"}, "busy-a", "Ready,SchedulingDisabled", "gpu=yes:NoSchedule")
 }
 
 func TestWhatIsPlacedAtTheLastMomentIsNotUnregistered(t *testing.T) {

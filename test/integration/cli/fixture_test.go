@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/atoll-dev/atoll/cmd/atoll/app"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -72,6 +79,31 @@ func (w *world) forget(name string) {
 	root := scope.WithCluster(context.Background(), scope.Root)
 	_, _ = client.Patch(root, name, "application/merge-patch+json", []byte(`{"spec":{"forget":true,"unschedulable":true}}`), metav1.PatchOptions{})
 	_ = client.Delete(root, name, metav1.DeleteOptions{})
+}
+
+// intercept leads root's requests through a proxy, which calls before ahead of each.
+func (w *world) intercept(before func(*http.Request)) {
+	w.t.Helper()
+	transport, err := rest.TransportFor(w.Config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	behind, err := url.Parse(w.URL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		before(r.In)
+		r.SetURL(behind)
+	}})
+	w.t.Cleanup(proxy.Close)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: proxy.URL + scope.Scope{Cluster: scope.Root}.Path()}
+	config.Contexts["root"] = &clientcmdapi.Context{Cluster: "c"}
+	config.CurrentContext = "root"
+	if err := clientcmd.WriteToFile(*config, w.kubeconfig); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // run runs a command of the plugin.
