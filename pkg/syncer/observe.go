@@ -244,6 +244,7 @@ func podUp(s Observation, obj *unstructured.Unstructured, labels map[string]stri
 	if class := annotations[runtimeClassAnnotation]; class != "" {
 		setNested(obj.Object, class, "spec", "runtimeClassName")
 	}
+	downwardUp(field(obj.Object, "spec"))
 	s.translateJobLabels(labels)
 }
 

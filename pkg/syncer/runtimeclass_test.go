@@ -55,7 +55,7 @@ func TestATemplateIsMirroredWithTheClassThatItWasWrittenWith(t *testing.T) {
 		return map[string]any{"spec": map[string]any{"runtimeClassName": class}}
 	}
 	down := template("safe")
-	templateDown(down, "cp", kinds["Deployment"], "gvisor")
+	templateDown(down, "cp", kinds["Deployment"], "web", "gvisor")
 	if name := field(down, "spec")["runtimeClassName"]; name != "gvisor" {
 		t.Errorf("below it is %v", name)
 	}
@@ -64,7 +64,7 @@ func TestATemplateIsMirroredWithTheClassThatItWasWrittenWith(t *testing.T) {
 		t.Errorf("above again (-want +got)\n%s", diff)
 	}
 	unknown := template("theirs")
-	templateDown(unknown, "cp", kinds["Deployment"], "")
+	templateDown(unknown, "cp", kinds["Deployment"], "web", "")
 	if name := field(unknown, "spec")["runtimeClassName"]; name != "theirs" {
 		t.Errorf("a name that the logical cluster does not know becomes %v", name)
 	}

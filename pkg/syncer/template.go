@@ -21,10 +21,9 @@ const (
 //
 // Service accounts are of the logical cluster. Below, every pod runs as the
 // `default` one of its namespace, and without its token: that would be one of
-// the physical cluster, for an API that the pod does not know of. Giving pods a
-// token of the logical cluster, its address and the logical namespace in the
-// downward API belongs here and in templateUp.
-func templateDown(template map[string]any, controlPlane string, kind workload.Kind, runtimeClass string) {
+// the physical cluster, for an API that the pod does not know of. What a pod asks about
+// itself is answered as in the logical cluster, see downward.
+func templateDown(template map[string]any, controlPlane string, kind workload.Kind, namespace, runtimeClass string) {
 	setNested(template, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
 	metadata := field(template, "metadata")
 	delete(metadata, "creationTimestamp")
@@ -44,6 +43,7 @@ func templateDown(template map[string]any, controlPlane string, kind workload.Ki
 	if automount, ok := spec["automountServiceAccountToken"].(bool); ok {
 		setNested(template, boolean(automount), "metadata", "annotations", automountAnnotation)
 	}
+	downwardDown(template, kind, namespace)
 	delete(spec, "serviceAccountName")
 	delete(spec, "serviceAccount")
 	spec["automountServiceAccountToken"] = false
@@ -83,6 +83,7 @@ func templateUp(template map[string]any) {
 	if spec == nil {
 		return
 	}
+	downwardUp(spec)
 	delete(spec, "serviceAccountName")
 	delete(spec, "serviceAccount")
 	delete(spec, "automountServiceAccountToken")
@@ -121,10 +122,8 @@ func dropTokenVolumes(spec map[string]any) {
 	if !filter(spec, "volumes", isToken) {
 		return
 	}
-	for _, containers := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		for _, c := range list(spec, containers) {
-			filter(c, "volumeMounts", isToken)
-		}
+	for _, c := range containersOf(spec) {
+		filter(c, "volumeMounts", isToken)
 	}
 }
 

@@ -56,7 +56,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 	stripRuntimeFields(p.Ref.Kind, obj)
 	findings := filterDown(obj, p)
 	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
-		templateDown(t, p.ControlPlane, p.Ref.Kind, p.RuntimeClass)
+		templateDown(t, p.ControlPlane, p.Ref.Kind, p.Ref.Namespace, p.RuntimeClass)
 	}
 	labelDerived(p.Ref.Kind, obj, p.ControlPlane)
 	mark(logical, obj, p)

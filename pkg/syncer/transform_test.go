@@ -108,6 +108,8 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 		"service account": "serviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i}]",
 		"no token":        "automountServiceAccountToken: false\ncontainers: [{name: a, image: i}]",
 		"token":           "automountServiceAccountToken: true\nserviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i}]",
+		"downward API": "serviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i, env: [{name: NS, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}, {name: UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]}]\n" +
+			"volumes: [{name: v, downwardAPI: {items: [{path: ns, fieldRef: {fieldPath: metadata.namespace}}]}}, {name: p, projected: {sources: [{downwardAPI: {items: [{path: ns, fieldRef: {fieldPath: metadata.namespace}}]}}]}}]",
 		"what is not permitted": "priorityClassName: system-node-critical\ntolerations: [{operator: Exists}]\ncontainers: [{name: a, image: i}]\n" +
 			"affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z, namespaceSelector: {}}]}}",
 	} {
@@ -123,7 +125,7 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 				before := contentOf(below)
 				boundary.Filter(kind, map[string]any{"spec": map[string]any{"template": below}}, boundary.Passage{})
 				before.note(below)
-				templateDown(below, "cp", kind, "")
+				templateDown(below, "cp", kind, "web", "")
 				if cmp.Equal(below, template) {
 					t.Error("nothing changed on the way down")
 				}

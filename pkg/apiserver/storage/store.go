@@ -33,6 +33,7 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if err := stamp(obj, c); err != nil {
 		return err
 	}
+	keepUID(ctx, s.gr, obj)
 	return explain(s.Interface.Create(ctx, key, obj, out, ttl))
 }
 
