@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
@@ -34,6 +36,9 @@ type lookup struct {
 	kinds            workload.Source
 	// objects may be nil, or return nil: see Config.
 	objects func() *controller.Metadata
+	clock   clock.PassiveClock
+	// watched is since when silence counts, see placement.Snapshot.
+	watched time.Time
 }
 
 // at is a context for own requests about a logical cluster: it keeps the

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/atoll-dev/atoll/pkg/placement"
 )
 
 // New returns the control plane's own steps alone; NewChain has them with all
@@ -19,6 +21,7 @@ func newPlugin(config Config) (*plugin, error) {
 	lookup := &lookup{
 		kube: config.Kube, client: config.Client, metadata: config.Metadata, dynamic: config.Dynamic, namespaces: config.Namespaces,
 		logicalClusters: config.LogicalClusters, physicalClusters: config.PhysicalClusters, kinds: config.Kinds, objects: config.Objects,
+		clock: config.Clock, watched: config.Clock.Now().Add(placement.Silence),
 	}
 	placing := newPlacing(config, lookup)
 	return &plugin{

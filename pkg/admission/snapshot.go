@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -20,7 +21,7 @@ import (
 // nothing from informers: a cordon, a label or a policy that was written before the
 // object, through whichever server, counts.
 func (l *lookup) snapshot(ctx context.Context, cluster logicalcluster.Name, namespace *corev1.Namespace) (placement.Snapshot, placement.Unit, error) {
-	var s placement.Snapshot
+	s := placement.Snapshot{Now: l.clock.Now(), Watched: l.watched}
 	u := placement.Unit{
 		LogicalCluster: cluster, Namespace: namespace.Name, NamespaceLabels: namespace.Labels,
 		Pin: namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation],
@@ -29,9 +30,12 @@ func (l *lookup) snapshot(ctx context.Context, cluster logicalcluster.Name, name
 	if err != nil {
 		return s, u, fmt.Errorf("listing physical clusters: %w", err)
 	}
+	all := make([]*fleetv1alpha1.PhysicalCluster, 0, len(physicalClusters.Items))
 	for i := range physicalClusters.Items {
-		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: &physicalClusters.Items[i]})
+		all = append(all, &physicalClusters.Items[i])
+		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: all[i]})
 	}
+	s.CutOff = placement.CutOff(all)
 	if s.Policies, err = l.policies(ctx, cluster, namespace.Name); err != nil {
 		return s, u, err
 	}

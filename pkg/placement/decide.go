@@ -23,7 +23,7 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	d.PinKnown = slices.ContainsFunc(from, func(c PhysicalCluster) bool { return c.Name == d.Pin })
 
 	ranked, rejected := r.filter(from)
-	d.Rejected = rejected
+	d.Rejected, d.Until = rejected, r.stay.until
 	chosen := r.shape.choose(ranked)
 	if r.most > 0 && len(chosen) > r.most {
 		d.Excess = fmt.Sprintf("%d physical clusters are wanted, and %s permits no more than %d", len(chosen), r.limits, r.most)

@@ -19,7 +19,7 @@ import (
 )
 
 // TestDecideTranscripts runs testdata/*.txtar: the sections clusters, policies, local,
-// own and unit set the scene, each section want is what Decide then says, and verify what
+// own, time and unit set the scene, each section want is what Decide then says, and verify what
 // Verify says.
 func TestDecideTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -41,6 +41,9 @@ func TestDecideTranscripts(t *testing.T) {
 				case "verify":
 					v := Verify(scene.snapshot(), scene.asked())
 					got = fmt.Sprintf("%v %s: %s\n", v.Satisfied, v.Reason, v.Message)
+					if !v.Until.IsZero() {
+						got += "until " + v.Until.UTC().Format(time.TimeOnly) + "\n"
+					}
 				default:
 					scene.set(t, section)
 					continue
@@ -61,6 +64,7 @@ type clusterYAML struct {
 	Deleting        bool                `json:"deleting"`
 	Ready           *string             `json:"ready"`
 	Reason          string              `json:"reason"`
+	Since           metav1.Time         `json:"since"`
 	Taints          []corev1.Taint      `json:"taints"`
 	APIs            []string            `json:"apis"`
 	StorageClasses  []string            `json:"storageClasses"`
@@ -84,7 +88,7 @@ func (y clusterYAML) cluster() PhysicalCluster {
 		status = *y.Ready
 	}
 	if status != "" {
-		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: y.Reason}}
+		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: y.Reason, LastTransitionTime: y.Since}}
 	}
 	c.Status.APIs, c.Status.StorageClasses = y.APIs, y.StorageClasses
 	if y.CPU != nil && y.Memory != nil {
@@ -111,7 +115,14 @@ type otherYAML struct {
 	Places []string          `json:"places"`
 }
 
+// timeYAML is when a unit is decided, and since when silence counts.
+type timeYAML struct {
+	Now     metav1.Time `json:"now"`
+	Watched metav1.Time `json:"watched"`
+}
+
 type scene struct {
+	time     timeYAML
 	clusters []clusterYAML
 	// policies are those of "root", local those of the logical cluster, own those of
 	// the namespace.
@@ -136,6 +147,9 @@ func (s *scene) set(t *testing.T, section txtar.File) {
 	case "own":
 		s.own = nil
 		into = &s.own
+	case "time":
+		s.time = timeYAML{}
+		into = &s.time
 	case "unit":
 		s.unit = unitYAML{}
 		into = &s.unit
@@ -148,10 +162,13 @@ func (s *scene) set(t *testing.T, section txtar.File) {
 }
 
 func (s *scene) snapshot() Snapshot {
-	var snapshot Snapshot
+	snapshot := Snapshot{Now: s.time.Now.Time, Watched: s.time.Watched.Time}
+	var all []*fleetv1alpha1.PhysicalCluster
 	for _, c := range s.clusters {
 		snapshot.PhysicalClusters = append(snapshot.PhysicalClusters, c.cluster())
+		all = append(all, c.cluster().PhysicalCluster)
 	}
+	snapshot.CutOff = CutOff(all)
 	for i := range s.policies {
 		snapshot.Policies = append(snapshot.Policies, Global(&s.policies[i]))
 	}
@@ -180,6 +197,9 @@ func (s *scene) asked() Unit {
 func describe(d Decision) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, d.Message())
+	if !d.Until.IsZero() {
+		fmt.Fprintln(&b, "until", d.Until.UTC().Format(time.TimeOnly))
+	}
 	if d.Refuse {
 		fmt.Fprintln(&b, "refused")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
@@ -17,6 +18,7 @@ const (
 	ReasonDraining         = "Draining"
 	ReasonNotReady         = "NotReady"
 	ReasonReadyUnknown     = "ReadyUnknown"
+	ReasonUnreachable      = "Unreachable"
 	ReasonUntoleratedTaint = "UntoleratedTaint"
 	ReasonNotPermitted     = "NotPermitted"
 	ReasonAPINotServed     = "APINotServed"
@@ -52,6 +54,9 @@ type Decision struct {
 	Refuse bool
 	// Move says how the unit moves, if a policy says.
 	Move placementv1alpha1.MoveRules
+	// Until is when what is decided may stay no longer where it is, as things are; zero:
+	// for ever.
+	Until time.Time
 	// Pin repeats the pin of the unit, Known whether it names a candidate.
 	Pin      string
 	PinKnown bool

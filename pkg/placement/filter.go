@@ -26,10 +26,7 @@ func reject(reason, format string, args ...any) *rejection {
 // before those that the physical cluster reports.
 func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 	for _, check := range []func(PhysicalCluster) *rejection{
-		r.pinned, r.selected, r.related, deleting, draining, cordoned, ready,
-		func(c PhysicalCluster) *rejection {
-			return r.tainted(c, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
-		},
+		r.pinned, r.selected, r.related, deleting, draining, cordoned, ready, r.tainted,
 		r.permits, r.serves, r.stores, counted, r.bounded, r.roomy,
 	} {
 		if why := check(c); why != nil {
@@ -40,18 +37,17 @@ func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 }
 
 // mayKeep reports whether a physical cluster that has the unit may keep it. A
-// cordon, silence, a failure, lack of room and NoSchedule taints say nothing
-// about what is there already.
+// cordon, silence for which no policy has a time, a failure, lack of room and NoSchedule
+// taints say nothing about what is there already.
 func (r *rules) mayKeep(c PhysicalCluster) *rejection {
-	for _, check := range []func(PhysicalCluster) *rejection{
-		r.pinned, r.selected, r.related, draining,
-		func(c PhysicalCluster) *rejection { return r.tainted(c, corev1.TaintEffectNoExecute) },
-	} {
+	for _, check := range []func(PhysicalCluster) *rejection{r.pinned, r.selected, r.related, draining} {
 		if why := check(c); why != nil {
 			return why
 		}
 	}
-	return nil
+	why, ends := r.evicted(c)
+	r.stay = r.stay.sooner(ends)
+	return why
 }
 
 // Lacks says what a physical cluster lacks for what is needed, whether or not anything
@@ -120,15 +116,6 @@ func ready(c PhysicalCluster) *rejection {
 		return reject(ReasonNotReady, "it is not ready (%s)", condition.Reason)
 	}
 	return reject(ReasonReadyUnknown, "it is not known to be ready (%s)", condition.Reason)
-}
-
-func (r *rules) tainted(c PhysicalCluster, effects ...corev1.TaintEffect) *rejection {
-	for _, taint := range c.Spec.Taints {
-		if slices.Contains(effects, taint.Effect) && !r.tolerated(taint) {
-			return reject(ReasonUntoleratedTaint, "no policy tolerates its taint %s", taint.ToString())
-		}
-	}
-	return nil
 }
 
 func (r *rules) permits(c PhysicalCluster) *rejection {

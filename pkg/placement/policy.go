@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,6 +98,11 @@ type rules struct {
 	heard     []placementv1alpha1.PolicyReference
 	fences    []fence
 	relations []relation
+	// now, watched and cutOff are those of the snapshot.
+	now, watched time.Time
+	cutOff       bool
+	// stay is how long all that is decided may stay.
+	stay stay
 	// tolerations of each level, by its rank.
 	tolerations [3][]corev1.Toleration
 }
@@ -112,7 +118,7 @@ type fence struct {
 // compile reads the policies that select a unit, the most specific level first, by
 // name.
 func compile(s Snapshot, u Unit) *rules {
-	r := &rules{unit: u, shape: shape{count: 1, least: 1}}
+	r := &rules{unit: u, shape: shape{count: 1, least: 1}, now: s.Now, watched: s.Watched, cutOff: s.CutOff}
 	policies := slices.Clone(s.Policies)
 	slices.SortFunc(policies, func(a, b Policy) int {
 		return cmp.Or(cmp.Compare(rank(a.Level), rank(b.Level)), cmp.Compare(a.Name, b.Name))
@@ -198,35 +204,4 @@ func (p Policy) selects(u Unit) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// tolerated: a policy of "root" must tolerate the taint, and at each other level that
-// has tolerations one of these must do so too.
-func (r *rules) tolerated(taint corev1.Taint) bool {
-	tolerates := func(t corev1.Toleration) bool { return toleratesTaint(t, taint) }
-	for at, tolerations := range r.tolerations {
-		required := at == rank(placementv1alpha1.PolicyGlobal) || len(tolerations) > 0
-		if required && !slices.ContainsFunc(tolerations, tolerates) {
-			return false
-		}
-	}
-	return true
-}
-
-// toleratesTaint as Kubernetes has it: an empty effect means all effects, an
-// empty key with Exists all keys, an empty operator Equal.
-func toleratesTaint(t corev1.Toleration, taint corev1.Taint) bool {
-	if t.Effect != "" && t.Effect != taint.Effect {
-		return false
-	}
-	if t.Key != "" && t.Key != taint.Key {
-		return false
-	}
-	switch t.Operator {
-	case corev1.TolerationOpExists:
-		return true
-	case corev1.TolerationOpEqual, "":
-		return t.Key != "" && t.Value == taint.Value
-	}
-	return false
 }

@@ -162,10 +162,20 @@ func drawList(t *rapid.T, name string, upTo int64) corev1.ResourceList {
 	return l
 }
 
+// drawMoment is one of few, so that they meet.
+func drawMoment(t *rapid.T, name string) time.Time {
+	return time.Unix(1000+rapid.Int64Range(0, 3).Draw(t, name), 0)
+}
+
 func drawTaints(t *rapid.T) []corev1.Taint {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) corev1.Taint {
+		added := &metav1.Time{Time: drawMoment(t, "added")}
+		if rapid.IntRange(0, 4).Draw(t, "timed") == 0 {
+			added = nil
+		}
 		return corev1.Taint{
-			Key: rapid.SampledFrom(values).Draw(t, "key"), Value: rapid.SampledFrom(values).Draw(t, "value"),
+			TimeAdded: added,
+			Key:       rapid.SampledFrom(values).Draw(t, "key"), Value: rapid.SampledFrom(values).Draw(t, "value"),
 			Effect: rapid.SampledFrom([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}).Draw(t, "effect"),
 		}
 	}), 0, 1).Draw(t, "taints")
@@ -186,7 +196,11 @@ func drawCluster(t *rapid.T, name string) PhysicalCluster {
 		}
 		c.Spec.Bounds["count/namespaces"] = *resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "namespaces"), resource.DecimalSI)
 	}
-	c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: rapid.SampledFrom([]metav1.ConditionStatus{"True", "True", "True", "False", "Unknown"}).Draw(t, "ready")}}
+	c.Status.Conditions = []metav1.Condition{{
+		Type: "Ready", Status: rapid.SampledFrom([]metav1.ConditionStatus{"True", "True", "True", "False", "Unknown"}).Draw(t, "ready"),
+		Reason:             rapid.SampledFrom([]string{"HeartbeatLost", "Unreachable", "Forbidden"}).Draw(t, "reason"),
+		LastTransitionTime: metav1.Time{Time: drawMoment(t, "since")},
+	}}
 	c.Status.Allocatable = drawList(t, "allocatable", 20)
 	c.Status.Requested = drawList(t, "requested", 10)
 	if rapid.Bool().Draw(t, "reported") {
@@ -253,6 +267,22 @@ func drawShape(t *rapid.T, r *placementv1alpha1.PolicyRules) {
 	}
 }
 
+func drawTolerations(t *rapid.T, least int) (out []corev1.Toleration) {
+	for range rapid.IntRange(least, 2).Draw(t, "tolerations") {
+		seconds := rapid.Int64Range(0, 3).Draw(t, "seconds")
+		out = append(out, rapid.SampledFrom([]corev1.Toleration{
+			{Operator: corev1.TolerationOpExists},
+			{Key: "x", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+			{Key: "x", Value: "x"},
+			{Key: "y", Operator: corev1.TolerationOpEqual, Value: "y", Effect: corev1.TaintEffectNoExecute},
+			{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds},
+			{Key: fleetv1alpha1.TaintUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds},
+			{Key: fleetv1alpha1.TaintUnreachable, Operator: corev1.TolerationOpExists},
+		}).Draw(t, "toleration"))
+	}
+	return out
+}
+
 func drawPolicy(t *rapid.T, name string) Policy {
 	level := rapid.SampledFrom([]placementv1alpha1.PolicyLevel{
 		placementv1alpha1.PolicyGlobal, placementv1alpha1.PolicyLogicalCluster, placementv1alpha1.PolicyNamespace}).Draw(t, "level")
@@ -260,14 +290,7 @@ func drawPolicy(t *rapid.T, name string) Policy {
 	p := Policy{PolicyReference: placementv1alpha1.PolicyReference{Level: level, Name: name}, Rules: r}
 	p.LogicalClusterSelector = drawSelector(t, "logical cluster selector")
 	p.NamespaceSelector = drawSelector(t, "namespace selector")
-	for range rapid.IntRange(0, 2).Draw(t, "tolerations") {
-		r.Tolerations = append(r.Tolerations, rapid.SampledFrom([]corev1.Toleration{
-			{Operator: corev1.TolerationOpExists},
-			{Key: "x", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-			{Key: "x", Value: "x"},
-			{Key: "y", Operator: corev1.TolerationOpEqual, Value: "y", Effect: corev1.TaintEffectNoExecute},
-		}).Draw(t, "toleration"))
-	}
+	r.Tolerations = drawTolerations(t, 0)
 	drawShape(t, r)
 	if rapid.IntRange(0, 4).Draw(t, "bounded") == 0 {
 		r.MaxCount = drawOptional(t, "maxCount", 1, 4)
@@ -290,7 +313,7 @@ func drawPolicy(t *rapid.T, name string) Policy {
 }
 
 func drawSnapshot(t *rapid.T) Snapshot {
-	var s Snapshot
+	s := Snapshot{Now: drawMoment(t, "now"), Watched: drawMoment(t, "watched"), CutOff: rapid.IntRange(0, 3).Draw(t, "cut off") == 0}
 	for _, name := range names[:rapid.IntRange(0, len(names)).Draw(t, "clusters")] {
 		s.PhysicalClusters = append(s.PhysicalClusters, drawCluster(t, name))
 	}

@@ -256,23 +256,6 @@ func dumbMatches(s *metav1.LabelSelector, l map[string]string) bool {
 	return true
 }
 
-func dumbTolerates(s Snapshot, u Unit, t corev1.Taint) bool {
-	yes, any := map[placementv1alpha1.PolicyLevel]bool{}, map[placementv1alpha1.PolicyLevel]bool{"Global": true}
-	for _, p := range dumbHeard(s, u) {
-		for _, x := range p.Rules.Tolerations {
-			any[p.Level] = true
-			yes[p.Level] = yes[p.Level] || (x.Key == "" || x.Key == t.Key) && (x.Effect == "" || x.Effect == t.Effect) &&
-				(x.Operator == corev1.TolerationOpExists || x.Value == t.Value)
-		}
-	}
-	for level := range any {
-		if !yes[level] {
-			return false
-		}
-	}
-	return true
-}
-
 // dumbRelated: beside or apart from the others.
 func dumbRelated(s Snapshot, u Unit, c PhysicalCluster, a placementv1alpha1.UnitAffinity) bool {
 	beside := false
@@ -313,12 +296,12 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 	decided := has(u.Decided, c.Name)
 	for _, t := range c.Spec.Taints {
 		forbids := t.Effect == corev1.TaintEffectNoExecute || t.Effect == corev1.TaintEffectNoSchedule && !decided
-		if forbids && !dumbTolerates(s, u, t) {
+		if forbids && !dumbTolerates(s, u, t, decided) {
 			return false
 		}
 	}
 	if decided {
-		return true
+		return !dumbAbandoned(s, u, c)
 	}
 	if c.Spec.Unschedulable || c.DeletionTimestamp != nil || c.Spec.Forget {
 		return false
@@ -426,7 +409,7 @@ func dumbLess(s Snapshot, u Unit, fit []PhysicalCluster, a, b PhysicalCluster) b
 			undecided = 0
 		}
 		for _, t := range c.Spec.Taints {
-			if t.Effect == corev1.TaintEffectPreferNoSchedule && !dumbTolerates(s, u, t) {
+			if t.Effect == corev1.TaintEffectPreferNoSchedule && !dumbTolerates(s, u, t, true) {
 				avoid++
 			}
 		}

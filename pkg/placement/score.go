@@ -69,7 +69,10 @@ type candidate struct {
 func (r *rules) candidate(c PhysicalCluster, decided bool) candidate {
 	out := candidate{name: c.Name, labels: c.Labels, decided: decided, free: freeShare(c), placements: c.Placements}
 	for _, taint := range c.Spec.Taints {
-		if taint.Effect == corev1.TaintEffectPreferNoSchedule && !r.tolerated(taint) {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule {
+			continue
+		}
+		if _, ok := r.tolerated(taint); !ok {
 			out.avoid++
 		}
 	}

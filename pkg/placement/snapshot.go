@@ -2,6 +2,7 @@ package placement
 
 import (
 	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,13 @@ import (
 type Snapshot struct {
 	PhysicalClusters []PhysicalCluster
 	Policies         []Policy
+	// Now is the time that taints with a time are held against; zero: none is over.
+	Now time.Time
+	// Watched is since when this server has watched for heartbeats: silence from before
+	// counts from then.
+	Watched time.Time
+	// CutOff says that silence counts for nothing, see CutOff.
+	CutOff bool
 }
 
 // PhysicalCluster is a candidate.

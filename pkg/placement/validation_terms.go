@@ -103,7 +103,12 @@ func validateToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
 			[]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}))
 	}
 	if t.TolerationSeconds != nil {
-		errs = append(errs, field.Forbidden(path.Child("tolerationSeconds"), "is not used: work leaves a physical cluster at once or not at all"))
+		if t.Effect != corev1.TaintEffectNoExecute {
+			errs = append(errs, field.Invalid(path.Child("effect"), t.Effect, "must be NoExecute when tolerationSeconds is set"))
+		}
+		if *t.TolerationSeconds < 0 {
+			errs = append(errs, field.Invalid(path.Child("tolerationSeconds"), *t.TolerationSeconds, "must be 0 or more"))
+		}
 	}
 	return errs
 }

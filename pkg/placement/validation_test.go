@@ -56,7 +56,9 @@ weights: [{weight: -5, label: cost}, {weight: 1, free: cpu}, {weight: 2, term: {
 		{"Exists with a value", `{tolerations: [{key: a, operator: Exists, value: b}]}`, "spec.tolerations[0].value"},
 		{"unknown operator of a toleration", `{tolerations: [{key: a, operator: Like}]}`, "spec.tolerations[0].operator"},
 		{"unknown effect", `{tolerations: [{key: a, effect: NoFun}]}`, "spec.tolerations[0].effect"},
-		{"toleration seconds", `{tolerations: [{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5}]}`, "spec.tolerations[0].tolerationSeconds"},
+		{"toleration seconds without the effect", `{tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]}`, "spec.tolerations[0].effect"},
+		{"toleration seconds of another effect", `{tolerations: [{key: a, operator: Exists, effect: NoSchedule, tolerationSeconds: 5}]}`, "spec.tolerations[0].effect"},
+		{"negative toleration seconds", `{tolerations: [{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: -1}]}`, "spec.tolerations[0].tolerationSeconds"},
 		{"unknown ifImpossible", `{ifImpossible: Panic}`, "spec.ifImpossible"},
 		{"all of it", `{count: -1, ifImpossible: Panic}`, "spec.count spec.ifImpossible"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Verdict says whether a decision in force meets the policies of now.
@@ -11,6 +12,8 @@ type Verdict struct {
 	Satisfied bool
 	// Reason is a CamelCase word, Message the sentence for people.
 	Reason, Message string
+	// Until is when to verify again without an event, as a time ends then; zero: never.
+	Until time.Time
 }
 
 // Verify reports whether where a unit is (u.Decided) is what the policies permit. It
@@ -32,7 +35,11 @@ func Verify(s Snapshot, u Unit) Verdict {
 		gone := slices.DeleteFunc(slices.Clone(decided), func(name string) bool { return known[name] })
 		return Verdict{Reason: "PhysicalClusterGone", Message: fmt.Sprintf("it is placed on %s, and no such physical cluster is registered", strings.Join(gone, ", "))}
 	case slices.Equal(d.PhysicalClusters, decided):
-		return Verdict{Satisfied: true, Reason: "Satisfied", Message: "it is where the policies want it"}
+		v := Verdict{Satisfied: true, Reason: "Satisfied", Message: "it is where the policies want it", Until: d.Until}
+		if r.stay.message != "" {
+			v.Message += ", for now: " + r.stay.message
+		}
+		return v
 	}
 	v := Verdict{Reason: ReasonTooFew, Message: d.Wanted + " is wanted"}
 	if d.Excess != "" {

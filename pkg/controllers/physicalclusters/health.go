@@ -8,10 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/placement"
 )
-
-// Silence is how long after its last heartbeat a syncer counts as silent.
-const Silence = 40 * time.Second
 
 // heartbeat is the last sign of life of a syncer.
 type heartbeat struct {
@@ -50,13 +48,13 @@ func health(pc *fleetv1alpha1.PhysicalCluster, h heartbeat, now time.Time) (cond
 		}
 		last = ready.LastTransitionTime.Time
 	}
-	if left := last.Add(Silence).Sub(now); left > 0 {
+	if left := last.Add(placement.Silence).Sub(now); left > 0 {
 		return conditions, left
 	}
 	if !h.ever && ready.Status == metav1.ConditionUnknown || pushFailed(pc, ready) {
 		return conditions, 0
 	}
-	message := fmt.Sprintf("no heartbeat for %s; what runs there is left alone", Silence)
+	message := fmt.Sprintf("no heartbeat for %s; what runs there is left alone, unless a policy says otherwise", placement.Silence)
 	unknown(&conditions, pc, fleetv1alpha1.ConditionReady, fleetv1alpha1.ReasonHeartbeatLost, message, now)
 	if !pc.Spec.Forget {
 		unknown(&conditions, pc, fleetv1alpha1.ConditionSyncing, fleetv1alpha1.ReasonHeartbeatLost, message, now)

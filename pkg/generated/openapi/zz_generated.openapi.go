@@ -824,7 +824,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "taints keep placements away that do not tolerate them.",
+							Description: "taints keep placements away that do not tolerate them. The server sets timeAdded of those with the effect NoExecute.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +50,7 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 	if err != nil {
 		return controller.Result{}, err
 	}
-	if err := c.restampAll(ctx, stale); err != nil {
+	if err := errors.Join(c.restampAll(ctx, stale), c.withdraw(ctx, u, t)); err != nil {
 		return controller.Result{}, err
 	}
 	step := c.Next(t, s)
@@ -139,7 +141,11 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 		}
 	}
 	s.Stale = len(rules) + len(rest)
-	for _, name := range s.Decided {
+	names := s.Decided
+	if t := u.placement.Spec.Transition; t != nil {
+		names = slices.Concat(names, t.From)
+	}
+	for _, name := range names {
 		s.NotReady[name] = c.notReady(name)
 	}
 	if selects {

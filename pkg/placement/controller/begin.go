@@ -42,7 +42,7 @@ var begun = controller.Result{RequeueAfter: -1}
 //	is not, and too many move                 later, Moving=False
 //	is not                                    the new decision and the transition, in one write
 func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav1.Condition, controller.Result, error) {
-	cause := c.cause(u)
+	cause := c.cause(u, v)
 	if left := u.leftovers(); len(left) > 0 && u.placement.Spec.Transition == nil {
 		now := metav1.NewTime(c.Clock.Now())
 		t := &placementv1alpha1.Transition{
@@ -58,7 +58,7 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	switch {
 	case v.Satisfied, v.Reason == placement.ReasonAffinity, v.Reason == placement.ReasonAntiAffinity:
 		return nil, controller.Result{}, nil
-	case v.again > 0 && cause == placementv1alpha1.CausePolicy:
+	case v.again > 0 && asPoliciesSay(cause):
 		return nil, controller.Result{}, nil
 	}
 	review, err := c.Client.PlacementV1alpha1().PlacementReviews(u.key.Namespace).Create(ctx, &placementv1alpha1.PlacementReview{}, metav1.CreateOptions{})
@@ -75,7 +75,7 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		return stays("NowhereToGo", status.Message, blockedInterval)
 	case slices.Equal(status.Decided, status.PhysicalClusters):
 		return nil, controller.Result{}, nil // the informers were behind
-	case status.Move == placementv1alpha1.MoveNever && cause == placementv1alpha1.CausePolicy:
+	case status.Move == placementv1alpha1.MoveNever && asPoliciesSay(cause):
 		return stays("MoveNever", fmt.Sprintf("it would move to %s, but the policies say that it is never moved", strings.Join(status.PhysicalClusters, ", ")), 0)
 	case len(status.Obstacles) > 0:
 		return stays("Blocked", strings.Join(status.Obstacles, "; "), blockedInterval)
@@ -119,7 +119,7 @@ func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha
 }
 
 // cause is why the decision may not be what is wanted.
-func (c *Controller) cause(u *unit) placementv1alpha1.TransitionCause {
+func (c *Controller) cause(u *unit, v verdict) placementv1alpha1.TransitionCause {
 	decided := stamp.Decided(u.placement)
 	for _, name := range decided.Names() {
 		if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok && pc.Spec.Drain.Requested {
@@ -129,5 +129,13 @@ func (c *Controller) cause(u *unit) placementv1alpha1.TransitionCause {
 	if pin := u.namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation]; pin != "" && !slices.Equal(decided.Names(), []string{pin}) {
 		return placementv1alpha1.CausePinned
 	}
+	if v.Reason == placement.ReasonUnreachable {
+		return placementv1alpha1.CauseLost
+	}
 	return placementv1alpha1.CausePolicy
+}
+
+// asPoliciesSay tells what policies want from what a user or an admin asked for by name.
+func asPoliciesSay(cause placementv1alpha1.TransitionCause) bool {
+	return cause == placementv1alpha1.CausePolicy || cause == placementv1alpha1.CauseLost
 }

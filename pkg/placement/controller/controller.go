@@ -86,6 +86,8 @@ type Controller struct {
 	// unsatisfied holds since when the policies want something else than the decision.
 	unsatisfied *utilcache.LRUExpireCache
 	moves       *moves
+	// watched is since when silence counts, see placement.Snapshot.
+	watched time.Time
 }
 
 // New makes the controller and subscribes it to the informers.
@@ -104,6 +106,7 @@ func New(config Config) *Controller {
 	}
 	c := &Controller{
 		Config: config, moves: newMoves(), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		watched:     config.Clock.Now().Add(placement.Silence),
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = controller.New(name, workers, c.reconcile)

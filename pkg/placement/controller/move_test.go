@@ -105,6 +105,11 @@ func TestMovesAreCountedSoThatNobodyKeepsOthersFromMoving(t *testing.T) {
 			Cause: cause, From: []string{from}, To: []string{to}, Phase: placementv1alpha1.TransitionStarting, Started: metav1.NewTime(now.Add(-age)),
 		}
 	}
+	removing := func(age time.Duration) *placementv1alpha1.Transition {
+		t := move(placementv1alpha1.CauseLost, "a", "b", time.Hour)
+		t.Phase, t.Since = placementv1alpha1.TransitionRemoving, metav1.NewTime(now.Add(-age))
+		return t
+	}
 	const pin, drain = placementv1alpha1.CausePinned, placementv1alpha1.CauseDrain
 	for name, c := range map[string]struct {
 		others []*placementv1alpha1.Transition
@@ -118,6 +123,8 @@ func TestMovesAreCountedSoThatNobodyKeepsOthersFromMoving(t *testing.T) {
 		"too many come to one":             {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "c", "b", 0)}, key("shop", "x"), move(pin, "d", "b", 0), false},
 		"what moves may turn round":        {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "a", "b", 0), move(pin, "a", "b", 0)}, key("other", "0"), move(pin, "b", "a", 0), true},
 		"what does not come on":            {[]*placementv1alpha1.Transition{move(pin, "a", "b", time.Hour), move(pin, "a", "b", time.Hour), move(pin, "a", "b", 0)}, key("shop", "x"), move(pin, "a", "b", 0), true},
+		"what waits for a lost one":        {[]*placementv1alpha1.Transition{removing(time.Hour), removing(time.Hour), removing(0)}, key("shop", "x"), move(pin, "a", "b", 0), true},
+		"what is being removed":            {[]*placementv1alpha1.Transition{removing(0), removing(0)}, key("shop", "x"), move(pin, "a", "b", 0), false},
 		"tenants do not hold a drain up":   {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "a", "b", 0), move(pin, "a", "b", 0)}, key("shop", "x"), move(drain, "a", "b", 0), true},
 		"a drain does not hold tenants up": {[]*placementv1alpha1.Transition{move(drain, "a", "b", 0), move(drain, "a", "b", 0), move(drain, "a", "b", 0)}, key("shop", "x"), move(pin, "a", "b", 0), true},
 	} {

@@ -18,7 +18,8 @@ const (
 	// a drain.
 	maxMovesOfTenant = 5
 	// slotTime is how long a move that does not come on counts: what never becomes
-	// available where it goes keeps nobody else from moving.
+	// available where it goes, or is never removed where it was as that is lost, keeps
+	// nobody else from moving.
 	slotTime = 5 * time.Minute
 )
 
@@ -79,7 +80,8 @@ func (m *moves) room(key controller.Request, t *placementv1alpha1.Transition, b 
 	drain := t.Cause == placementv1alpha1.CauseDrain
 	all, tenant, each := 0, 0, map[string]int{}
 	for k, other := range m.units {
-		stuck := other.Phase == placementv1alpha1.TransitionStarting && now.Sub(other.Started.Time) > slotTime
+		stuck := other.Phase == placementv1alpha1.TransitionStarting && now.Sub(other.Started.Time) > slotTime ||
+			other.Phase == placementv1alpha1.TransitionRemoving && now.Sub(other.Since.Time) > slotTime
 		if stuck || drain != (other.Cause == placementv1alpha1.CauseDrain) {
 			continue
 		}

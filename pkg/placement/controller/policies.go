@@ -31,7 +31,7 @@ type verdict struct {
 	placement.Verdict
 	// condition says so; nil as long as that is not certain.
 	condition *metav1.Condition
-	// again is when to look again if it is not.
+	// again is when to look again: to be certain, or when a time is over.
 	again time.Duration
 }
 
@@ -50,6 +50,9 @@ func (c *Controller) verify(u *unit) verdict {
 	if v.Satisfied {
 		c.unsatisfied.Remove(u.key)
 		v.condition = condition
+		if !v.Until.IsZero() {
+			v.again = max(v.Until.Sub(now), time.Millisecond)
+		}
 		return v
 	}
 	since, ok := c.unsatisfied.Get(u.key)
@@ -75,15 +78,17 @@ func (c *Controller) snapshot(u *unit) (placement.Snapshot, placement.Unit) {
 	if lc, ok := c.LogicalClusters.Get(controller.Request{Cluster: scope.Root, Name: u.key.Cluster.String()}); ok {
 		asked.LogicalClusterLabels = lc.Labels
 	}
-	s := placement.Snapshot{Policies: c.policiesOf(u.key)}
+	s := placement.Snapshot{Policies: c.policiesOf(u.key), Now: c.Clock.Now(), Watched: c.watched}
 	if !placement.NeedsOthers(s.Policies, asked) {
 		for _, name := range asked.Decided {
 			if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok {
 				s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: pc})
+				s.CutOff = s.CutOff || !placement.SilentSince(pc).IsZero() && placement.CutOff(c.PhysicalClusters.List())
 			}
 		}
 		return s, asked
 	}
+	s.CutOff = placement.CutOff(c.PhysicalClusters.List())
 	for _, pc := range c.PhysicalClusters.List() {
 		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: pc})
 	}
@@ -141,7 +146,20 @@ func (c *Controller) subscribePolicies() {
 		if old != nil && (new == nil || !maps.Equal(old.Labels, new.Labels) || !sameTaints(old.Spec.Taints, new.Spec.Taints) || old.Spec.Drain != new.Spec.Drain) {
 			c.lookAt(old.Name)
 		}
+		if old != nil && new != nil && !placement.SilentSince(old).Equal(placement.SilentSince(new)) {
+			c.lookAt(old.Name)
+			c.lookAtSilent() // whether silence counts depends on how many are silent
+		}
 	})
+}
+
+// lookAtSilent looks at all namespaces that are on a physical cluster that does not answer.
+func (c *Controller) lookAtSilent() {
+	for _, pc := range c.PhysicalClusters.List() {
+		if !placement.SilentSince(pc).IsZero() {
+			c.lookAt(pc.Name)
+		}
+	}
 }
 
 func sameTaints(a, b []corev1.Taint) bool {

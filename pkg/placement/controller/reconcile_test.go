@@ -38,6 +38,9 @@ var (
 	web         = controller.Request{Cluster: "shop", Namespace: "web", Name: placementv1alpha1.NamespaceUnit}
 )
 
+// start is when the clock of a fixture begins.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
 // fixture is the controller over informers that have seen what is stored.
 type fixture struct {
 	*Controller
@@ -60,6 +63,12 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 	}
 	var kube, atoll, objects []runtime.Object
 	for _, name := range []string{"east", "west"} {
+		if slices.ContainsFunc(stored, func(o runtime.Object) bool {
+			pc, ok := o.(*fleetv1alpha1.PhysicalCluster)
+			return ok && pc.Name == name
+		}) {
+			continue
+		}
 		pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": name}, Annotations: map[string]string{logicalcluster.AnnotationKey: "root"}}}
 		atoll = append(atoll, pc)
 	}
@@ -77,7 +86,7 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 		}
 	}
 	f := &fixture{
-		t: t, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+		t: t, clock: clocktesting.NewFakePassiveClock(start),
 		kube: kubefake.NewClientset(kube...), atoll: atollfake.NewClientset(atoll...), metadata: metadatafake.NewSimpleMetadataClient(scheme, objects...),
 	}
 	f.atoll.PrependReactor("create", "placementreviews", func(clienttesting.Action) (bool, runtime.Object, error) {

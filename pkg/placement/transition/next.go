@@ -282,7 +282,11 @@ func (s State) left(from []string) []string {
 			}
 		}
 		if count > 0 {
-			out = append(out, fmt.Sprintf("%d objects are not gone from %s", count, name))
+			gone := fmt.Sprintf("%d objects are not gone from %s", count, name)
+			if why := s.NotReady[name]; why != "" {
+				gone += ": " + why
+			}
+			out = append(out, gone)
 		}
 	}
 	slices.Sort(out)

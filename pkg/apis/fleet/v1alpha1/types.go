@@ -28,6 +28,10 @@ const (
 	ConditionDrained = "Drained"
 )
 
+// TaintUnreachable is the key of the NoExecute taint that a physical cluster has while it
+// does not answer. It is in no spec: policies name it to say for how long they bear that.
+const TaintUnreachable = GroupName + "/unreachable"
+
 // Reasons of the Ready condition.
 const (
 	ReasonHeartbeat         = "Heartbeat"
@@ -66,7 +70,8 @@ type PhysicalClusterSpec struct {
 	// receive nothing new.
 	// +optional
 	Unschedulable bool `json:"unschedulable,omitempty"`
-	// taints keep placements away that do not tolerate them.
+	// taints keep placements away that do not tolerate them. The server sets timeAdded of
+	// those with the effect NoExecute.
 	// +optional
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`

@@ -50,6 +50,8 @@ const (
 	CausePolicy TransitionCause = "Policy"
 	// CauseDrain: a physical cluster is drained.
 	CauseDrain TransitionCause = "Drain"
+	// CauseLost: a physical cluster does not answer for longer than the policies bear.
+	CauseLost TransitionCause = "Lost"
 	// CauseLeftover: an object has a copy where the decision has none, as a server that
 	// was behind gave it one.
 	CauseLeftover TransitionCause = "Leftover"

@@ -62,6 +62,7 @@ func PhysicalCluster() Kind {
 			spec := &o.(*fleet.PhysicalCluster).Spec
 			spec.Connection.Type = cmp.Or(spec.Connection.Type, fleet.ConnectionPull)
 		},
+		Carry: carryTaints,
 		// From the first write on: that one is not found proves that nothing is left there.
 		OnCreate: withFinalizer(fleet.CopiesFinalizer),
 		Validate: validatePhysicalCluster,

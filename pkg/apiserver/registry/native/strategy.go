@@ -32,9 +32,11 @@ type Kind struct {
 	// a status subresource has no Status.
 	Spec   func(runtime.Object) any
 	Status func(runtime.Object) any
-	// OnCreate completes a new object, Default fills what the user left out.
+	// OnCreate completes a new object, Default fills what the user left out, Carry keeps
+	// what the server has put into the spec (old is nil for a new object).
 	OnCreate func(runtime.Object)
 	Default  func(runtime.Object)
+	Carry    func(obj, old runtime.Object)
 	// Validate checks a new object (old is nil) or an update.
 	Validate func(obj, old runtime.Object) field.ErrorList
 	// Columns and Row print the table; the first column is always the name.
@@ -70,7 +72,7 @@ func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	if s.kind.OnCreate != nil {
 		s.kind.OnCreate(obj)
 	}
-	s.setDefaults(obj)
+	s.setDefaults(obj, nil)
 	accessor(obj).SetGeneration(1)
 }
 
@@ -78,15 +80,18 @@ func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	if s.kind.Status != nil {
 		copyPart(s.kind.Status(obj), s.kind.Status(old))
 	}
-	s.setDefaults(obj)
+	s.setDefaults(obj, old)
 	if !apiequality.Semantic.DeepEqual(s.kind.Spec(obj), s.kind.Spec(old)) {
 		accessor(obj).SetGeneration(accessor(old).GetGeneration() + 1)
 	}
 }
 
-func (s strategy) setDefaults(obj runtime.Object) {
+func (s strategy) setDefaults(obj, old runtime.Object) {
 	if s.kind.Default != nil {
 		s.kind.Default(obj)
+	}
+	if s.kind.Carry != nil {
+		s.kind.Carry(obj, old)
 	}
 }
 

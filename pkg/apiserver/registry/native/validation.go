@@ -160,6 +160,9 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 		if problems := validation.IsQualifiedName(t.Key); len(problems) > 0 {
 			errs = append(errs, field.Invalid(path.Index(i).Child("key"), t.Key, problems[0]))
 		}
+		if t.Key == fleet.TaintUnreachable {
+			errs = append(errs, field.Invalid(path.Index(i).Child("key"), t.Key, "is the taint of a physical cluster that does not answer, which nobody sets"))
+		}
 		switch t.Effect {
 		case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
 		default:

@@ -70,6 +70,8 @@ func TestAPhysicalClusterSaysHowItIsReachedAndWhatBoundsIt(t *testing.T) {
 		{"another way", "spec.connection.type FieldValueNotSupported", fleet.PhysicalClusterSpec{Connection: connection("Pigeon", nil)}},
 		{"a taint without an effect", "spec.taints[0].effect FieldValueNotSupported",
 			fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPull, nil), Taints: []corev1.Taint{{Key: "gpu"}}}},
+		{"the taint of a silent one", "spec.taints[0].key FieldValueInvalid",
+			fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPull, nil), Taints: []corev1.Taint{{Key: fleet.TaintUnreachable, Effect: corev1.TaintEffectNoExecute}}}},
 		{"a taint with a wrong key", "spec.taints[0].key FieldValueInvalid",
 			fleet.PhysicalClusterSpec{Connection: connection(fleet.ConnectionPull, nil), Taints: []corev1.Taint{{Key: "a b", Effect: corev1.TaintEffectNoSchedule}}}},
 		{"a negative bound", "spec.bounds[cpu] FieldValueInvalid",

@@ -19,7 +19,8 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// unschedulable (cordon) lets the physical cluster keep what it has, but
 	// receive nothing new.
 	Unschedulable *bool `json:"unschedulable,omitempty"`
-	// taints keep placements away that do not tolerate them.
+	// taints keep placements away that do not tolerate them. The server sets timeAdded of
+	// those with the effect NoExecute.
 	Taints []v1.Taint `json:"taints,omitempty"`
 	// bounds is the most that placements may request here in sum, and the most of
 	// what the physical cluster says to have that counts when others are weighed
