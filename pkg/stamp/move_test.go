@@ -69,6 +69,27 @@ func TestAnObjectGoesThroughTheMoveOfItsUnit(t *testing.T) {
 	}
 }
 
+// A place that a unit was on its way to, and that it does not go to any more, may not be
+// ready; the one that had the traffic keeps it.
+func TestAnAbandonedPlaceReceivesNoTraffic(t *testing.T) {
+	p := placementIn(placementv1alpha1.TransitionStarting)
+	p.Spec.Transition.To, p.Spec.Transition.From, p.Spec.Transition.Withdrawn = []string{"north"}, []string{"east", "west"}, []string{"east"}
+	p.Spec.Decision.PhysicalClusters[0].Name = "north"
+	for _, c := range []struct {
+		kind          workload.Kind
+		current, want string
+	}{
+		{kindOf("", "Service"), `{"east":{"state":"Starting"},"west":{}}`, `{"east":{"state":"Draining"},"north":{"state":"Starting"},"west":{}}`},
+		{kindOf("apps", "Deployment"), `{"east":{},"west":{}}`, `{"east":{},"north":{},"west":{}}`},
+		{kindOf("apps", "Deployment"), `{"west":{}}`, `{"north":{},"west":{}}`},
+	} {
+		got := Targets(c.kind, "shop", object(c.current), Source{Unit: UnitOf(p)})
+		if diff := cmp.Diff(c.want, got.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.kind.Kind, diff)
+		}
+	}
+}
+
 func TestAMoveBackUndoesWhatHasNotBegun(t *testing.T) {
 	back := &placementv1alpha1.Placement{}
 	back.Spec.Decision = &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}}}

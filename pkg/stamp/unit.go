@@ -20,7 +20,7 @@ const (
 	PartArrives Part = "Arrives"
 	// PartLeaves: the unit goes on there until it is replaced.
 	PartLeaves Part = "Leaves"
-	// PartDrains: as Leaves, and receives no traffic any more.
+	// PartDrains: as Leaves, and receives no traffic any more, or never did.
 	PartDrains Part = "Drains"
 	// PartRemoves: what is there goes.
 	PartRemoves Part = "Removes"
@@ -55,8 +55,11 @@ func UnitOf(p *placementv1alpha1.Placement) Unit {
 		}
 	}
 	for _, name := range t.From {
-		if _, decided := unit[name]; !decided { // the decision counts
-			unit[name] = left
+		if _, decided := unit[name]; decided { // the decision counts
+			continue
+		}
+		if unit[name] = left; left == PartLeaves && slices.Contains(t.Withdrawn, name) {
+			unit[name] = PartDrains
 		}
 	}
 	return unit

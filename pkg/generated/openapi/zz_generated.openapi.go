@@ -3208,6 +3208,25 @@ func schema_pkg_apis_placement_v1alpha1_Transition(ref common.ReferenceCallback)
 							},
 						},
 					},
+					"withdrawn": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "withdrawn are those of from that received no traffic when the transition began: an earlier one had only started there, or had left already. They get none any more.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"drainSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "drainSeconds is how long the phase Draining lasts.",

@@ -14,26 +14,22 @@ const DefaultDrain = 15
 
 // Begin is the transition of a unit from what its placement says to another decision; nil
 // if nothing changes. What a transition that is on its way has begun is undone by the
-// new one, or goes on in it.
+// new one, or goes on in it. Who has the traffic keeps it as long as nobody else can.
 //
-//	the physical cluster is          and decided now  then
-//	decided, the unit runs there     yes              stays
-//	decided, the unit runs there     no               From
-//	decided, still in To             yes              To
-//	decided, still in To             no               From: what was begun is removed
-//	in From                          yes              To: what went on is ready at once
-//	in From                          no               From
-//	new                              yes              To
+//	the physical cluster           and decided now  then
+//	has the traffic, see serving   yes              stays
+//	has the traffic                no               From
+//	another, decided or in From    yes              To
+//	another, decided or in From    no               From and Withdrawn: what was begun is removed
+//	new                            yes              To
 func Begin(spec placementv1alpha1.PlacementSpec, next []string, cause placementv1alpha1.TransitionCause, drainSeconds int32, now time.Time) *placementv1alpha1.Transition {
 	if spec.Decision == nil {
 		return nil
 	}
-	var runs, known []string
+	has := serving(spec)
+	known := slices.Clone(has)
 	for _, c := range spec.Decision.PhysicalClusters {
 		known = append(known, c.Name)
-		if spec.Transition == nil || !slices.Contains(spec.Transition.To, c.Name) {
-			runs = append(runs, c.Name)
-		}
 	}
 	if spec.Transition != nil {
 		known = append(known, spec.Transition.From...)
@@ -43,20 +39,48 @@ func Begin(spec placementv1alpha1.PlacementSpec, next []string, cause placementv
 		Started: metav1.NewTime(now), Since: metav1.NewTime(now), DrainSeconds: drainSeconds,
 	}
 	for _, name := range next {
-		if !slices.Contains(runs, name) {
+		if !slices.Contains(has, name) {
 			t.To = append(t.To, name)
 		}
 	}
-	for _, name := range known {
-		if !slices.Contains(next, name) {
-			t.From = append(t.From, name)
+	slices.Sort(known)
+	for _, name := range slices.Compact(known) {
+		if slices.Contains(next, name) {
+			continue
+		}
+		t.From = append(t.From, name)
+		if !slices.Contains(has, name) {
+			t.Withdrawn = append(t.Withdrawn, name)
 		}
 	}
 	slices.Sort(t.To)
-	slices.Sort(t.From)
-	t.From = slices.Compact(t.From)
 	if len(t.To)+len(t.From) == 0 {
 		return nil
 	}
 	return t
+}
+
+// serving are the physical clusters that have the traffic of a unit.
+//
+//	the physical cluster is    Starting               Draining, Removing, or no transition
+//	decided, not in To         yes                    yes
+//	decided, in To             no                     yes
+//	in From                    unless it is Withdrawn no
+func serving(spec placementv1alpha1.PlacementSpec) []string {
+	var out []string
+	t := spec.Transition
+	starting := t != nil && t.Phase == placementv1alpha1.TransitionStarting
+	for _, c := range spec.Decision.PhysicalClusters {
+		if !starting || !slices.Contains(t.To, c.Name) {
+			out = append(out, c.Name)
+		}
+	}
+	if starting {
+		for _, name := range t.From {
+			if !slices.Contains(t.Withdrawn, name) && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }

@@ -89,7 +89,7 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 		left := s.left(t.From)
 		return Step{Phase: t.Phase, Done: len(left) == 0 && s.Stale == 0, Waits: left}
 	}
-	if waits := s.missing(t.From); len(waits) > 0 {
+	if waits := s.missing(t); len(waits) > 0 {
 		return Step{Phase: placementv1alpha1.TransitionStarting, Waits: waits}
 	}
 	if len(t.From) == 0 {
@@ -112,15 +112,16 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 	return Step{Phase: placementv1alpha1.TransitionRemoving}
 }
 
-// missing is what the replacement of what is on from lacks. Nothing has to be better
-// than it is there.
-func (s State) missing(from []string) []string {
+// missing is what the replacement of what receives traffic where the unit leaves lacks.
+// Nothing has to be better than it is there.
+func (s State) missing(t *placementv1alpha1.Transition) []string {
+	from := slices.DeleteFunc(slices.Clone(t.From), func(name string) bool { return slices.Contains(t.Withdrawn, name) })
 	var waits []string
 	if s.Stale > 0 {
 		waits = append(waits, fmt.Sprintf("%d objects have not got their targets", s.Stale))
 	}
 	for _, name := range s.Decided {
-		if why := s.NotReady[name]; why != "" && len(from) > 0 {
+		if why := s.NotReady[name]; why != "" && len(t.From) > 0 {
 			waits = append(waits, fmt.Sprintf("%s: %s", name, why))
 		}
 		for _, o := range s.Objects {
@@ -142,7 +143,10 @@ func (s State) missing(from []string) []string {
 //	is not synced there                      the reason on the Copy
 //	has fewer pods available than wanted,    pods
 //	and than before
-//	is a Service that had ready endpoints    endpoints
+//	is a Service that had ready endpoints,   endpoints
+//	and whose pods are there already
+//	is a Service or an Ingress that had an   an address
+//	address
 func (s State) lacks(o Object, name string, from []string) string {
 	entry, ok := o.targets()[name]
 	switch {
@@ -172,10 +176,43 @@ func (s State) lacks(o Object, name string, from []string) string {
 			return fmt.Sprintf("%d of %d pods are available", have, want)
 		}
 	}
-	if o.Kind.Semantics == workload.ServiceSemantics && s.ready(o, from...) > 0 && s.ready(o, name) == 0 {
+	if o.Kind.Semantics == workload.ServiceSemantics && s.ready(o, from...) > 0 && s.ready(o, name) == 0 && !s.podsCome(o, name) {
 		return "it has no ready endpoint"
 	}
+	if o.Kind.Addressed() && slices.ContainsFunc(before, hasAddress) && !hasAddress(c) {
+		return "it has no address"
+	}
 	return ""
+}
+
+// podsCome says that a Service has no pods on a target before others are stopped: of what
+// it selects, something waits for that, and nothing has a copy there.
+func (s State) podsCome(service Object, name string) bool {
+	selector, _, _ := unstructured.NestedStringMap(service.Logical.Object, "spec", "selector")
+	waits := false
+	for _, o := range s.Objects {
+		entry, ok := o.targets()[name]
+		if !ok || len(selector) == 0 || !selects(selector, o) {
+			continue
+		}
+		if !entry.NoCopy() && entry.State != placementv1alpha1.TargetObserved {
+			return false
+		}
+		waits = waits || entry.NoCopy()
+	}
+	return waits
+}
+
+func selects(selector map[string]string, o Object) bool {
+	return slices.ContainsFunc(workload.PodTemplates(o.Kind, o.Logical.Object), func(template map[string]any) bool {
+		labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
+		for key, value := range selector {
+			if got, ok := labels[key]; !ok || got != value {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func (s State) ready(o Object, targets ...string) int {

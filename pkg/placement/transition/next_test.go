@@ -56,8 +56,20 @@ var (
 	jobs        = schema.GroupKind{Group: "batch", Kind: "Job"}
 	cronJobs    = schema.GroupKind{Group: "batch", Kind: "CronJob"}
 	sets        = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	ingresses   = schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
 	daemons     = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
 )
+
+// address is the status of what has one.
+const address = `{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}`
+
+func serviceOf(app, targets string, copies ...string) Object {
+	return object(services, "front", targets, map[string]any{"selector": map[string]any{"app": app}}, copies...)
+}
+
+func set(app, targets string, copies ...string) Object {
+	return object(sets, app, targets, map[string]any{"replicas": int64(0), "template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": app, "tier": "back"}}}}, copies...)
+}
 
 func web(targets string, copies ...string) Object {
 	return object(deployments, "web", targets, map[string]any{"replicas": int64(3)}, copies...)
@@ -89,6 +101,19 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"a daemon waits for its nodes", starting, []Object{object(daemons, "d", both, nil, `east: Synced {"numberAvailable":2,"desiredNumberScheduled":2}`, `west: Synced {"numberAvailable":0,"desiredNumberScheduled":3}`)}, nil, starting, false, "DaemonSet d on west: 0 of 2 pods are available"},
 		{"a service without endpoints", starting, []Object{front}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: it has no ready endpoint"},
 		{"a service that had none either", starting, []Object{front}, nil, draining, false, ""},
+		{"a service whose pods come later", starting, []Object{
+			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`),
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, draining, false, ""},
+		{"a service of which some pods come later", starting, []Object{
+			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`), set("db", both, `east: Synced`, `west: Synced`),
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: it has no ready endpoint"},
+		{"a service whose pods are others than those that come later", starting, []Object{
+			serviceOf("web", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`),
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: it has no ready endpoint"},
+		{"a load balancer without an address", starting, []Object{ready, object(services, "front", both, nil, "east: Synced "+address, "west: Synced {}")}, nil, starting, false, "Service front on west: it has no address"},
+		{"a load balancer that had none either", starting, []Object{ready, object(services, "front", both, nil, "east: Synced {}", "west: Synced {}")}, nil, draining, false, ""},
+		{"an ingress without an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced")}, nil, starting, false, "Ingress front on west: it has no address"},
+		{"an ingress with an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced "+address)}, nil, draining, false, ""},
 		{"what runs once has no copy to wait for", starting, []Object{object(sets, "db", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"availableReplicas":1}`)}, nil, removing, false, ""},
 		{"an earlier removal there", starting, []Object{web(`{"east":{},"west":{"state":"Removing"}}`, `east: Synced {"availableReplicas":3}`)}, nil, starting, false, "Deployment web on west: an earlier removal has to end first"},
 		{"a job of a CronJob runs", starting, []Object{object(cronJobs, "c", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"active":[{"name":"j"}]}`)}, nil, starting, false, "CronJob c on east: a job of it runs to its end"},
@@ -140,23 +165,43 @@ func TestATransitionWithoutAnythingToLeaveEndsWithItsCopies(t *testing.T) {
 	}
 }
 
+// onTheWay is a transition from east to west.
+func onTheWay(phase placementv1alpha1.TransitionPhase) *placementv1alpha1.Transition {
+	return &placementv1alpha1.Transition{Phase: phase, To: []string{"west"}, From: []string{"east"}}
+}
+
 func TestATransitionFollowsFromTheOneBefore(t *testing.T) {
 	for _, c := range []struct {
-		name               string
-		decided            []string
-		on                 *placementv1alpha1.Transition
-		next               []string
-		wantTo, wantFrom   []string
-		nothing, undecided bool
+		name                            string
+		decided                         []string
+		on                              *placementv1alpha1.Transition
+		next                            []string
+		wantTo, wantFrom, wantWithdrawn []string
+		nothing, undecided              bool
 	}{
 		{name: "undecided", undecided: true, next: []string{"east"}, nothing: true},
 		{name: "as before", decided: []string{"east"}, next: []string{"east"}, nothing: true},
 		{name: "elsewhere", decided: []string{"east"}, next: []string{"west"}, wantTo: []string{"west"}, wantFrom: []string{"east"}},
 		{name: "one more", decided: []string{"east"}, next: []string{"east", "west"}, wantTo: []string{"west"}},
 		{name: "one less", decided: []string{"east", "west"}, next: []string{"east"}, wantFrom: []string{"west"}},
-		{name: "back", decided: []string{"west"}, on: &placementv1alpha1.Transition{To: []string{"west"}, From: []string{"east"}}, next: []string{"east"}, wantTo: []string{"east"}, wantFrom: []string{"west"}},
-		{name: "elsewhere on the way", decided: []string{"west"}, on: &placementv1alpha1.Transition{To: []string{"west"}, From: []string{"east"}}, next: []string{"north"}, wantTo: []string{"north"}, wantFrom: []string{"east", "west"}},
-		{name: "another of two on the way", decided: []string{"west", "north"}, on: &placementv1alpha1.Transition{To: []string{"west"}, From: []string{"east"}}, next: []string{"north", "west"}, wantTo: []string{"west"}, wantFrom: []string{"east"}},
+
+		{name: "back before it served", decided: []string{"west"}, on: onTheWay(starting), next: []string{"east"}, wantFrom: []string{"west"}, wantWithdrawn: []string{"west"}},
+		{name: "back after it serves", decided: []string{"west"}, on: onTheWay(draining), next: []string{"east"}, wantTo: []string{"east"}, wantFrom: []string{"west"}},
+		{name: "back while the old one goes", decided: []string{"west"}, on: onTheWay(removing), next: []string{"east"}, wantTo: []string{"east"}, wantFrom: []string{"west"}},
+		{name: "elsewhere before it served", decided: []string{"west"}, on: onTheWay(starting), next: []string{"north"}, wantTo: []string{"north"}, wantFrom: []string{"east", "west"}, wantWithdrawn: []string{"west"}},
+		{name: "elsewhere after it serves", decided: []string{"west"}, on: onTheWay(draining), next: []string{"north"}, wantTo: []string{"north"}, wantFrom: []string{"east", "west"}, wantWithdrawn: []string{"east"}},
+		{name: "another of two on the way", decided: []string{"west", "north"}, on: onTheWay(starting), next: []string{"north", "west"}, wantTo: []string{"west"}, wantFrom: []string{"east"}},
+		{name: "one more after it serves", decided: []string{"west"}, on: onTheWay(draining), next: []string{"north", "west"}, wantTo: []string{"north"}, wantFrom: []string{"east"}, wantWithdrawn: []string{"east"}},
+		{
+			name: "forth again before it is back", decided: []string{"east"}, next: []string{"west"},
+			on:     &placementv1alpha1.Transition{Phase: starting, To: []string{"east"}, From: []string{"west"}},
+			wantTo: nil, wantFrom: []string{"east"}, wantWithdrawn: []string{"east"},
+		},
+		{
+			name: "back to what was withdrawn", decided: []string{"north"}, next: []string{"east"},
+			on:     &placementv1alpha1.Transition{Phase: starting, To: []string{"north"}, From: []string{"east", "west"}, Withdrawn: []string{"east"}},
+			wantTo: []string{"east"}, wantFrom: []string{"north", "west"}, wantWithdrawn: []string{"north"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			spec := placementv1alpha1.PlacementSpec{Transition: c.on}
@@ -173,7 +218,7 @@ func TestATransitionFollowsFromTheOneBefore(t *testing.T) {
 				}
 				return
 			}
-			if !slices.Equal(got.To, c.wantTo) || !slices.Equal(got.From, c.wantFrom) || got.Phase != starting || got.DrainSeconds != 5 {
+			if !slices.Equal(got.To, c.wantTo) || !slices.Equal(got.From, c.wantFrom) || !slices.Equal(got.Withdrawn, c.wantWithdrawn) || got.Phase != starting || got.DrainSeconds != 5 {
 				t.Errorf("%+v", got)
 			}
 		})

@@ -3,6 +3,8 @@ package transition
 import (
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
@@ -16,6 +18,12 @@ func observed(c *placementv1alpha1.Copy) map[string]any {
 		return nil
 	}
 	return status
+}
+
+// hasAddress says that a Copy publishes an address.
+func hasAddress(c *placementv1alpha1.Copy) bool {
+	addresses, _, _ := unstructured.NestedSlice(observed(c), "loadBalancer", "ingress")
+	return len(addresses) > 0
 }
 
 func number(status map[string]any, name string) (int64, bool) {

@@ -86,6 +86,11 @@ type Transition struct {
 	// +optional
 	// +listType=set
 	From []string `json:"from,omitempty"`
+	// withdrawn are those of from that received no traffic when the transition began: an
+	// earlier one had only started there, or had left already. They get none any more.
+	// +optional
+	// +listType=set
+	Withdrawn []string `json:"withdrawn,omitempty"`
 	// drainSeconds is how long the phase Draining lasts.
 	// +optional
 	DrainSeconds int32 `json:"drainSeconds,omitempty"`

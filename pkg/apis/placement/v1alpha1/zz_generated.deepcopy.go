@@ -851,6 +851,11 @@ func (in *Transition) DeepCopyInto(out *Transition) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Withdrawn != nil {
+		in, out := &in.Withdrawn, &out.Withdrawn
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

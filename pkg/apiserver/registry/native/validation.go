@@ -240,13 +240,13 @@ func validateTransition(p, old *placementapi.Placement, path *field.Path) field.
 	want := transition.Begin(old.Spec, next, "", 0, time.Time{})
 	if t := p.Spec.Transition; want != nil && (t == nil || !sameWay(t, want) || t.Phase != placementapi.TransitionStarting) {
 		return field.ErrorList{field.Forbidden(path.Child("decision"),
-			fmt.Sprintf("it needs a transition in the phase Starting to %v, from %v", want.To, want.From))}
+			fmt.Sprintf("it needs a transition in the phase Starting to %v, from %v, of which %v have no traffic", want.To, want.From, want.Withdrawn))}
 	}
 	return nil
 }
 
 func sameWay(a, b *placementapi.Transition) bool {
-	return slices.Equal(a.To, b.To) && slices.Equal(a.From, b.From)
+	return slices.Equal(a.To, b.To) && slices.Equal(a.From, b.From) && slices.Equal(a.Withdrawn, b.Withdrawn)
 }
 
 func validateCopy(obj, old runtime.Object) field.ErrorList {

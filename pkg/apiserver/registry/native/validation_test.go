@@ -117,8 +117,8 @@ func TestADecisionNamesEachPhysicalClusterOnce(t *testing.T) {
 
 func TestADecisionChangesWithAWayFromAllThatTheUnitHas(t *testing.T) {
 	t.Parallel()
-	moving := func(p *placement.Placement, phase placement.TransitionPhase, to, from []string) *placement.Placement {
-		p.Spec.Transition = &placement.Transition{Cause: placement.CausePinned, Phase: phase, To: to, From: from}
+	moving := func(p *placement.Placement, phase placement.TransitionPhase, to, from []string, withdrawn ...string) *placement.Placement {
+		p.Spec.Transition = &placement.Transition{Cause: placement.CausePinned, Phase: phase, To: to, From: from, Withdrawn: withdrawn}
 		return p
 	}
 	undecided := decision()
@@ -136,8 +136,12 @@ func TestADecisionChangesWithAWayFromAllThatTheUnitHas(t *testing.T) {
 		{"elsewhere, and what was is forgotten", forbidden, moving(decision("west"), placement.TransitionStarting, west, nil), decision("east")},
 		{"turned round, and what was begun is forgotten", forbidden, moving(decision("north"), placement.TransitionStarting, north, east),
 			moving(decision("west"), placement.TransitionDraining, west, east)},
-		{"turned round", "", moving(decision("north"), placement.TransitionStarting, north, []string{"east", "west"}),
+		{"turned round", "", moving(decision("north"), placement.TransitionStarting, north, []string{"east", "west"}, "east"),
 			moving(decision("west"), placement.TransitionDraining, west, east)},
+		{"turned round, and traffic comes back to what was withdrawn", forbidden, moving(decision("north"), placement.TransitionStarting, north, []string{"east", "west"}),
+			moving(decision("west"), placement.TransitionDraining, west, east)},
+		{"turned round, and traffic goes to what had only started", forbidden, moving(decision("north"), placement.TransitionStarting, north, []string{"east", "west"}, "east"),
+			moving(decision("west"), placement.TransitionStarting, west, east)},
 		{"taken back", forbidden, undecided, decision("east")},
 		{"the next phase", "", moving(decision("west"), placement.TransitionDraining, west, east), moving(decision("west"), placement.TransitionStarting, west, east)},
 		{"another way in the next phase", way, moving(decision("west"), placement.TransitionDraining, west, north), moving(decision("west"), placement.TransitionStarting, west, east)},

@@ -22,6 +22,9 @@ type TransitionApplyConfiguration struct {
 	To []string `json:"to,omitempty"`
 	// from are the physical clusters that it leaves.
 	From []string `json:"from,omitempty"`
+	// withdrawn are those of from that received no traffic when the transition began: an
+	// earlier one had only started there, or had left already. They get none any more.
+	Withdrawn []string `json:"withdrawn,omitempty"`
 	// drainSeconds is how long the phase Draining lasts.
 	DrainSeconds *int32 `json:"drainSeconds,omitempty"`
 }
@@ -80,6 +83,16 @@ func (b *TransitionApplyConfiguration) WithTo(values ...string) *TransitionApply
 func (b *TransitionApplyConfiguration) WithFrom(values ...string) *TransitionApplyConfiguration {
 	for i := range values {
 		b.From = append(b.From, values[i])
+	}
+	return b
+}
+
+// WithWithdrawn adds the given value to the Withdrawn field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Withdrawn field.
+func (b *TransitionApplyConfiguration) WithWithdrawn(values ...string) *TransitionApplyConfiguration {
+	for i := range values {
+		b.Withdrawn = append(b.Withdrawn, values[i])
 	}
 	return b
 }
