@@ -29,6 +29,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/builtin"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/native"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/apiserver/space"
 	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -65,6 +66,9 @@ type Config struct {
 	// Auth says who may be who, Audit what is written down.
 	Auth  auth.Options
 	Audit audit.Options
+	// Reach finds the way into the pods of a physical cluster, Streams counts who is there.
+	Reach   pods.Reach
+	Streams *pods.Streams
 	// Space refuses writes that there is no room for; nil if the room is not ours to watch.
 	Space *space.Guard
 }
@@ -186,12 +190,16 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	clusters, err = installAPIs(server, g, builtin.Config{
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
 		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client,
+		Reach: c.Reach, Streams: c.Streams,
 	}, c.Bootstrap)
 	if err != nil {
 		return nil, err
 	}
 	if err := custom.install(server, g); err != nil {
 		return nil, err
+	}
+	if c.Streams != nil {
+		server.RegisterDestroyFunc(c.Streams.Close)
 	}
 	server.RegisterDestroyFunc(closeEtcd) // the last of all
 	server.AddPostStartHookOrDie("count-objects", func(hook genericapiserver.PostStartHookContext) error {
@@ -207,8 +215,9 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 
 // installAPIs puts all API groups into the server.
 func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.Config, b builtin.Config, bootstrap func(context.Context, logicalcluster.Name) error) (*logicalClusters, error) {
-	var physical *native.REST
+	var physical, copies *native.REST
 	b.PhysicalClusters = func() nodes.Source { return physical }
+	b.Copies = func() rest.Getter { return copies }
 	groups, err := builtin.Groups(b, g.MergedResourceConfig, g.RESTOptionsGetter)
 	if err != nil {
 		return nil, err
@@ -237,10 +246,12 @@ func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.
 		if status != nil {
 			m[kind.Plural+"/status"] = status
 		}
-		if kind.Kind == native.PhysicalCluster().Kind {
+		switch kind.Kind {
+		case native.PhysicalCluster().Kind:
 			physical = main
-		}
-		if kind.Kind == native.LogicalCluster().Kind {
+		case native.Copy().Kind:
+			copies = main
+		case native.LogicalCluster().Kind:
 			clusters = &logicalClusters{REST: main, bootstrap: bootstrap}
 			m[kind.Plural] = clusters
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/controllers/admissionpolicies"
 	"github.com/atoll-dev/atoll/pkg/controllers/certificates"
@@ -82,6 +83,10 @@ type composition struct {
 	// objects has the metadata of all objects, from the start on.
 	objects atomic.Pointer[controller.Metadata]
 
+	// streams are those into pods, links the ways there.
+	streams *pods.Streams
+	links   *push.Links
+
 	chain        *admission.Chain
 	late         late
 	controlPlane controlPlane
@@ -120,6 +125,7 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
 		controller.Lists(c.kube.CoreV1().ServiceAccounts("")), controller.InformerOptions[*corev1.ServiceAccount]{Transform: withSecrets})
 	c.controlPlane.client = c.client
+	c.links = push.NewLinks(c.kube)
 	if c.chain, err = c.newChain(config, admission.Config{
 		Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters,
@@ -225,6 +231,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	}
 	server.Deletions.Follow(all)
 	server.Aggregation.Follow(all.For(corev1.SchemeGroupVersion.WithResource("services")), all.For(discoveryv1.SchemeGroupVersion.WithResource("endpointslices")))
+	c.physicalClusters.Handle(c.endStreams)
 	clusters := c.logicalClusterConfig(all, s)
 	if err := logicalclusters.EnsureRoot(ctx, clusters); err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/etcd"
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/apiserver/space"
 	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -113,11 +114,12 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	kinds := workload.Builtin()
-	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard, maps: s.maps}
+	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard, maps: s.maps, streams: pods.NewStreams()}
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: connections.Bound(listener, cmp.Or(o.MaxConnections, connections.Most())), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
 		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
+		Reach: c.reach, Streams: c.streams,
 		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
 	})
 	if err != nil {

@@ -137,10 +137,12 @@ func (v views) syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 		return a.GetVerb() != "deletecollection"
 	case gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io"):
 		return a.GetVerb() == "create" || a.GetVerb() == "update" || a.GetVerb() == "patch" || a.GetVerb() == "get"
+	case a.GetSubresource() != "" && a.GetSubresource() != "status":
+		return false // no way into the pods of others leads through here
 	case ok && kind.Copied() && a.IsReadOnly():
 		return true
 	case ok && kind.Observed:
-		return a.GetVerb() != "deletecollection" && (a.GetSubresource() == "" || a.GetSubresource() == "status")
+		return a.GetVerb() != "deletecollection"
 	}
 	return false
 }

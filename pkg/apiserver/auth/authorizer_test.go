@@ -24,6 +24,9 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 	get := authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "pods", Namespace: "web", Name: "a", ResourceRequest: true}
 	with := func(f func(*authorizer.AttributesRecord)) authorizer.AttributesRecord { a := get; f(&a); return a }
 	list := with(func(a *authorizer.AttributesRecord) { a.Verb, a.Name = "list", "" })
+	inPod := func(verb, subresource string) authorizer.AttributesRecord {
+		return with(func(a *authorizer.AttributesRecord) { a.Verb, a.Subresource = verb, subresource })
+	}
 	createPod := with(func(a *authorizer.AttributesRecord) { a.Verb = "create" })
 	createSecret := with(func(a *authorizer.AttributesRecord) { a.Verb, a.Resource = "create", "secrets" })
 	deleteDeployment := with(func(a *authorizer.AttributesRecord) { a.Verb, a.APIGroup, a.Resource = "delete", "apps", "deployments" })
@@ -68,6 +71,9 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"an admin in a view":                               {eastShop, admin, get, deny},
 		"an impostor in a view":                            {eastShop, impostor, get, deny},
 		"a syncer makes a pod that it saw":                 {eastShop, east, createPod, allow},
+		"a syncer reads the logs of a pod":                 {eastShop, east, inPod("get", "log"), deny},
+		"a syncer runs a command in a pod":                 {eastShop, east, inPod("create", "exec"), deny},
+		"a syncer runs a command in a pod by WebSocket":    {eastShop, east, inPod("get", "exec"), deny},
 		"a syncer makes a copy":                            {eastShop, east, createCopy, allow},
 		"a syncer makes a secret":                          {eastShop, east, createSecret, deny},
 		"a syncer deletes a deployment":                    {eastShop, east, deleteDeployment, deny},

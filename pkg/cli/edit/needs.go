@@ -15,7 +15,8 @@ var (
 )
 
 // Needs is what a syncer does on a physical cluster: it writes the kinds that are copied
-// or mirrored, and the conditions of pods, and reads what it reports.
+// or mirrored, and the conditions of pods, reads what it reports, and reaches into
+// pods.
 func Needs(kinds workload.Catalog) []rbacv1.PolicyRule {
 	groups := map[string][]string{}
 	var order []string
@@ -31,6 +32,9 @@ func Needs(kinds workload.Catalog) []rbacv1.PolicyRule {
 	}
 	return append(rules,
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
+		// WebSocket asks by get, SPDY by create, and API servers since 1.35 want both.
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/exec", "pods/attach", "pods/portforward"}, Verbs: []string{"get", "create"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "events"}, Verbs: reading},
 		rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: reading},
 		rbacv1.PolicyRule{APIGroups: []string{"node.k8s.io"}, Resources: []string{"runtimeclasses"}, Verbs: reading},

@@ -124,7 +124,7 @@ func (m *Manager) reconcile(ctx context.Context, r controller.Request) (controll
 		m.stop(r.Name)
 		return controller.Result{}, nil
 	}
-	kubeconfig, err := m.kubeconfig(ctx, pc)
+	kubeconfig, err := readKubeconfig(ctx, m.Kube, pc)
 	var config *rest.Config
 	if err == nil {
 		config, err = parse(kubeconfig)
@@ -141,13 +141,13 @@ func (m *Manager) reconcile(ctx context.Context, r controller.Request) (controll
 	return controller.Result{RequeueAfter: recheckInterval}, nil
 }
 
-// kubeconfig reads the Secret.
-func (m *Manager) kubeconfig(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) ([]byte, error) {
+// readKubeconfig reads the Secret.
+func readKubeconfig(ctx context.Context, kube kubernetes.Interface, pc *fleetv1alpha1.PhysicalCluster) ([]byte, error) {
 	ref := pc.Spec.Connection.KubeconfigSecretRef
 	if ref == nil {
 		return nil, unusablef("spec.connection.kubeconfigSecretRef is not set")
 	}
-	secret, err := m.Kube.CoreV1().Secrets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	secret, err := kube.CoreV1().Secrets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, unusablef("there is no Secret %s/%s", ref.Namespace, ref.Name)
 	}

@@ -32,6 +32,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/client-go/kubernetes"
@@ -59,6 +60,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/apiservices"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 )
 
 // eventTTL is how long events live, as upstream.
@@ -99,6 +101,11 @@ type Config struct {
 	RuleResolver         authorizer.RuleResolver
 	// PhysicalClusters is asked, once requests come, for what is shown as Nodes.
 	PhysicalClusters func() nodes.Source
+	// Copies is asked, once requests come, for the records of copies.
+	Copies func() rest.Getter
+	// Reach finds the way into the pods of a physical cluster, Streams counts who is there.
+	Reach   pods.Reach
+	Streams *pods.Streams
 	// Tokens signs service account tokens for the logical cluster of its context.
 	Tokens serviceaccount.TokenGenerator
 	// Kube acts in the logical cluster of its context; registries read other

@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync/atomic"
 
@@ -34,6 +35,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/evictions"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 )
 
 // core is the core group. Upstream builds it in two halves, one of which brings
@@ -82,14 +84,22 @@ func (c core) objects(getter generic.RESTOptionsGetter, m map[string]rest.Storag
 }
 
 func (c core) pods(getter generic.RESTOptionsGetter, m map[string]rest.Storage) error {
-	pods, err := podstore.NewStorage(getter, nil, http.DefaultTransport, c.config.Kube.PolicyV1(), c.config.Authorizer)
+	stored, err := podstore.NewStorage(getter, nil, http.DefaultTransport, c.config.Kube.PolicyV1(), c.config.Authorizer)
 	if err != nil {
 		return fmt.Errorf("pods: %w", err)
 	}
-	m["pods"], m["pods/status"] = pods.Pod, pods.Status
-	m["pods/ephemeralcontainers"], m["pods/resize"] = pods.EphemeralContainers, pods.Resize
-	m["pods/binding"], m["bindings"] = pods.Binding, pods.LegacyBinding
-	m["pods/eviction"] = evictions.NewREST(pods.Pod, pods.Status, c.config.Kube.PolicyV1())
+	m["pods"], m["pods/status"] = stored.Pod, stored.Status
+	m["pods/ephemeralcontainers"], m["pods/resize"] = stored.EphemeralContainers, stored.Resize
+	m["pods/binding"], m["bindings"] = stored.Binding, stored.LegacyBinding
+	m["pods/eviction"] = evictions.NewREST(stored.Pod, stored.Status, c.config.Kube.PolicyV1())
+	namespaces, ok := m["namespaces"].(rest.Getter)
+	if !ok {
+		return fmt.Errorf("namespaces: %T is no getter", m["namespaces"])
+	}
+	maps.Copy(m, pods.Config{
+		Pods: stored.Pod, Namespaces: namespaces, Copies: c.config.Copies, Authorizer: c.config.Authorizer,
+		Reach: c.config.Reach, Streams: c.config.Streams,
+	}.Storage())
 	return nil
 }
 

@@ -7,6 +7,6 @@
 // what upstream allocates from one cluster-wide pool (cluster IPs, node ports)
 // is allocated for each logical cluster in addresses.go.
 //
-// Evictions are those of package evictions. What needs a node behind it (logs,
-// exec, attach, port-forward, proxy) is not served by this package.
+// Evictions are those of package evictions; logs, exec, attach and port-forward
+// those of package pods. The proxies of pods, services and nodes are not served.
 package builtin

@@ -1,0 +1,16 @@
+// Package reach carries requests about pods (logs, exec, attach, port-forward) to the
+// physical cluster that runs them.
+//
+//	Call     what is asked, of which pod: pure
+//	Link     carries a Call. Direct: to the API server of the physical cluster, with a
+//	         credential for it. Remote: to a syncer, which uses Direct
+//	Serve    the other end of Remote
+//	Failure  what a user may read of an error of the other side: pure
+//
+// Invariant: a Call is sent over a connection of its own, after whoever is at its end
+// has proved to be the physical cluster that is meant, the namespace to be ours and the
+// pod to have the UID that the Call names. Nothing of the client's request is passed on but
+// what a Call has.
+//
+// Read next: Direct.Do, docs/decisions/0036-reaching-down.md.
+package reach
