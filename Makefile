@@ -41,6 +41,10 @@ test-integration: ## run the tests against the server in process
 test-e2e: ## run the tests with real processes and kubectl
 	@hack/test.sh e2e
 
+.PHONY: test-real
+test-real: ## run the tests with real kubelets, pods and traffic (root, and Debian packages that it names)
+	@hack/test.sh real
+
 .PHONY: test-unit-race
 test-unit-race: ## run unit tests and simulation with the race detector (needs a C compiler)
 	@hack/test.sh race

@@ -62,6 +62,7 @@ for binary in "${binaries[@]}"; do
       ln -sf "$binary" bin/kubectl_complete-atoll # by this name kubectl looks for completion
       ;;
     localcluster) build localcluster test/localcluster . ;;
+    localnode) build localnode test/localcluster ./node ;;
     kubectl | kubectl-convert) build "$binary" test/localcluster "k8s.io/kubernetes/cmd/$binary" ;;
     e2e.test) build e2e.test test/conformance/e2e k8s.io/kubernetes/test/e2e test ;;
     *) fail "no binary is called $binary" ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of the levels named: unit, integration, e2e, race, race-server.
+# Runs the tests of the levels named: unit, integration, e2e, real, race, race-server.
 # `go test` vets by default, and with it every dependency: half an hour for the
 # packages that link Kubernetes. make lint vets instead.
 source "$(dirname "$0")/lib.sh"
@@ -67,6 +67,13 @@ for level in "$@"; do
       hack/build.sh
       # shellcheck disable=SC2046 # one argument for each package
       run_twice "end-to-end tests" $(existing test/e2e)
+      ;;
+    real)
+      hack/build.sh atoll localcluster localnode kubectl
+      began=$SECONDS
+      say "== tests with real pods and traffic"
+      go test -vet=off -count=1 -timeout 30m -v ./test/real | { grep -v '^=== ' || true; }
+      say "== ended in $(since "$began")"
       ;;
     race)
       # shellcheck disable=SC2046 # one argument for each package

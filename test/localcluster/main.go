@@ -5,6 +5,9 @@
 //
 //	localcluster up --name east --data-dir D [--nodes 3] [--port 0] [-v]
 //
+// With --nodes 0 nothing is simulated, and with --real-node there are the keys for a
+// kubelet and a kube-proxy (the command localnode), which reach the server at --bind.
+//
 // It prints one line when the cluster is usable, keeps everything in its data
 // directory, resumes from it, and stops on SIGTERM or SIGINT.
 package main
@@ -31,7 +34,7 @@ import (
 const usage = `localcluster runs a whole Kubernetes cluster with simulated nodes in one process.
 
 Usage:
-  localcluster up --name NAME --data-dir DIR [--nodes 3] [--port 0] [-v]
+  localcluster up --name NAME --data-dir DIR [--nodes 3] [--port 0] [--bind ADDRESS] [--real-node ADDRESS] [-v]
 `
 
 func main() {
@@ -58,8 +61,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.Name, "name", "", "name of the cluster and prefix of its nodes")
 	flags.StringVar(&o.DataDir, "data-dir", "", "directory that keeps everything; made if absent, resumed from if not")
-	flags.IntVar(&o.Port, "port", 0, "port of the API server on 127.0.0.1; 0 keeps the one used before, or picks a free one")
+	flags.IntVar(&o.Port, "port", 0, "port of the API server; 0 keeps the one used before, or picks a free one")
+	flags.StringVar(&o.Bind, "bind", "127.0.0.1", "address of the API server")
 	flags.IntVar(&o.Nodes, "nodes", 3, "number of simulated nodes")
+	flags.StringVar(&o.RealNode, "real-node", "", "address of a node that somebody else runs; its keys are in DIR/pki when the cluster is ready")
 	flags.BoolVar(&verbose, "v", false, "write the logs of all components to standard error")
 	if err := flags.Parse(args[1:]); err != nil {
 		return flag.ErrHelp

@@ -19,11 +19,15 @@ type Options struct {
 	Name string
 	// DataDir keeps everything; it is made if absent.
 	DataDir string
-	// Port of the API server on the loopback address; 0 keeps the one of the
-	// last run, or picks a free one.
+	// Bind is the address of the API server; empty is the loopback address.
+	Bind string
+	// Port of the API server; 0 keeps the one of the last run, or picks a free one.
 	Port int
-	// Nodes is the number of simulated nodes.
+	// Nodes is the number of simulated nodes. Without any, nothing simulates pods.
 	Nodes int
+	// RealNode, if not empty, is the address of a node with a kubelet that somebody
+	// else runs: it is called as RealNodeName says, and its keys are made.
+	RealNode string
 }
 
 // Cluster is a running cluster.
@@ -52,6 +56,9 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{dir: dir, Kubeconfig: dir.path("admin.kubeconfig"), done: make(chan struct{})}
+	if o.Bind == "" {
+		o.Bind = loopback
+	}
 	if err := c.start(ctx, o); err != nil {
 		c.stop()
 		return nil, err
@@ -67,16 +74,16 @@ func (c *Cluster) Wait() error {
 }
 
 func (c *Cluster) start(ctx context.Context, o Options) error {
-	listener, err := c.dir.listen(o.Port)
+	listener, err := c.dir.listen(o.Bind, o.Port)
 	if err != nil {
 		return err
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
-	c.URL = "https://" + net.JoinHostPort(loopback, strconv.Itoa(port))
+	c.URL = "https://" + net.JoinHostPort(o.Bind, strconv.Itoa(port))
 	if err := c.dir.save(port); err != nil {
 		return err
 	}
-	keys, err := openPKI(c.dir, c.URL)
+	keys, err := openPKI(c.dir, c.URL, o)
 	if err != nil {
 		return err
 	}
@@ -87,7 +94,7 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := c.startAPIServer(ctx, keys, listener, etcdURL); err != nil {
+	if err := c.startAPIServer(ctx, keys, listener, etcdURL, o); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)

@@ -20,12 +20,12 @@ import (
 // The components are configured by their flags, like everywhere, but not run by
 // their commands: those install signal handlers, of which a process has one.
 
-func (c *Cluster) startAPIServer(ctx context.Context, keys pki, listener net.Listener, etcdURL string) error {
+func (c *Cluster) startAPIServer(ctx context.Context, keys pki, listener net.Listener, etcdURL string, options Options) error {
 	o := apiserveroptions.NewServerRunOptions()
 	o.SecureServing.Listener = listener
-	if err := parse(o.Flags(),
+	if err := parse(o.Flags(), append(realNodeFlags(keys, options),
 		"--etcd-servers="+etcdURL,
-		"--bind-address="+loopback,
+		"--bind-address="+options.Bind,
 		"--tls-cert-file="+keys.path("apiserver.crt"),
 		"--tls-private-key-file="+keys.path("apiserver.key"),
 		"--client-ca-file="+keys.path("ca.crt"),
@@ -35,11 +35,10 @@ func (c *Cluster) startAPIServer(ctx context.Context, keys pki, listener net.Lis
 		"--service-account-key-file="+keys.path("sa.key"),
 		"--service-account-signing-key-file="+keys.path("sa.key"),
 		"--service-cluster-ip-range="+serviceCIDR,
-		"--endpoint-reconciler-type=none", // a loopback address is not a valid endpoint
 		"--allow-privileged=true",
 		"--shutdown-watch-termination-grace-period=2s", // else the watches of others hold up the stop
 		"--profiling=false",
-	); err != nil {
+	)...); err != nil {
 		return fmt.Errorf("configuring kube-apiserver: %w", err)
 	}
 	if err := compatibility.DefaultComponentGlobalsRegistry.Set(); err != nil {

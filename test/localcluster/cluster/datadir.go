@@ -79,13 +79,13 @@ func openDataDir(o Options) (d dataDir, err error) {
 }
 
 // listen opens the port asked for, else the one of the last run, else a free one.
-func (d dataDir) listen(port int) (net.Listener, error) {
+func (d dataDir) listen(bind string, port int) (net.Listener, error) {
 	if port == 0 {
 		port = d.settings.Port
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	l, err := net.Listen("tcp", net.JoinHostPort(bind, strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("port %d of %s is in use by another program; stop that, or choose a port with --port", port, loopback)
+		return nil, fmt.Errorf("port %d of %s is in use by another program; stop that, or choose a port with --port", port, bind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)

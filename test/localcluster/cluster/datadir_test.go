@@ -54,7 +54,7 @@ func TestATakenPortIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = dataDir{}.listen(taken.Addr().(*net.TCPAddr).Port)
+	_, err = dataDir{}.listen(loopback, taken.Addr().(*net.TCPAddr).Port)
 	wantError(t, err, "is in use by another program")
 }
 

@@ -28,8 +28,11 @@ var nodeResources = corev1.ResourceList{
 
 // startNodes makes the nodes and runs the simulation of nodes and pods.
 func (c *Cluster) startNodes(ctx context.Context, client kubernetes.Interface, o Options) error {
-	if o.Nodes < 1 {
-		return fmt.Errorf("--nodes %d: a cluster needs at least one node", o.Nodes)
+	if o.Nodes < 0 || o.Nodes == 0 && o.RealNode == "" {
+		return fmt.Errorf("--nodes %d: a cluster needs at least one node, simulated or real (--real-node)", o.Nodes)
+	}
+	if o.Nodes == 0 {
+		return nil
 	}
 	simulation, err := newSimulation(c.Kubeconfig, o.Name)
 	if err != nil {
@@ -67,6 +70,9 @@ func (c *Cluster) startNodes(ctx context.Context, client kubernetes.Interface, o
 func usable(ctx context.Context, client kubernetes.Interface, nodes int) error {
 	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
 		return err
+	}
+	if nodes == 0 { // the real one comes later
+		return nil
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -40,18 +40,18 @@ var users = map[string]pkix.Name{
 }
 
 // openPKI makes what is missing and writes the kubeconfigs for the server at url.
-func openPKI(dir dataDir, url string) (pki, error) {
+func openPKI(dir dataDir, url string, o Options) (pki, error) {
 	p := pki{dir: dir}
 	if err := os.MkdirAll(dir.path("pki"), 0o700); err != nil {
 		return p, fmt.Errorf("making the directory of keys: %w", err)
 	}
 	// The service account key is written last: if it is there, all are.
 	if _, err := os.Stat(p.path("sa.key")); errors.Is(err, fs.ErrNotExist) {
-		if err := p.generate(); err != nil {
+		if err := p.generate(o); err != nil {
 			return p, fmt.Errorf("making keys: %w", err)
 		}
 	}
-	for user := range users {
+	for user := range p.users(o) {
 		file := p.path(user + ".kubeconfig")
 		if user == "admin" {
 			file = dir.path("admin.kubeconfig")
@@ -63,7 +63,7 @@ func openPKI(dir dataDir, url string) (pki, error) {
 	return p, nil
 }
 
-func (p pki) generate() error {
+func (p pki) generate(o Options) error {
 	now := time.Now()
 	caKey, err := p.newKey("ca")
 	if err != nil {
@@ -80,12 +80,17 @@ func (p pki) generate() error {
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		IPAddresses: []net.IP{net.ParseIP(loopback), net.ParseIP(firstService)},
+		IPAddresses: []net.IP{net.ParseIP(loopback), net.ParseIP(o.Bind), net.ParseIP(firstService)},
 	}, ca, caKey); err != nil {
 		return err
 	}
-	for user, subject := range users {
-		if err := p.issue(user, &x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ca, caKey); err != nil {
+	for user, subject := range p.users(o) {
+		certificate := &x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+		if user == kubelet { // the API server calls it, too
+			certificate.ExtKeyUsage = append(certificate.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+			certificate.DNSNames, certificate.IPAddresses = []string{RealNodeName(o.Name)}, []net.IP{net.ParseIP(o.RealNode)}
+		}
+		if err := p.issue(user, certificate, ca, caKey); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,154 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/atoll-dev/atoll/test/framework/process"
+)
+
+// Lab is a server and physical clusters with real nodes.
+type Lab struct {
+	dir    string
+	Server *process.Process
+	// Root is the admin's kubectl in the logical cluster "root".
+	Root     process.Kubectl
+	Physical []*PhysicalCluster
+}
+
+// PhysicalCluster is one localcluster and its node; the kubectl is its admin's.
+type PhysicalCluster struct {
+	process.Kubectl
+	Name string
+	// ControlPlane is its API server and controllers; killing it leaves the pods alone.
+	ControlPlane *process.Process
+	node         node
+}
+
+// Start makes a lab in dir, with physical clusters of these names, Ready. It runs until
+// the tests end; ctx is for the programs that the tests run themselves.
+func Start(ctx context.Context, dir string, names ...string) (*Lab, error) {
+	l := &Lab{dir: dir}
+	images, err := buildImages(dir)
+	if err != nil {
+		return l, err
+	}
+	failed := make(chan error)
+	for i, name := range names {
+		p := &PhysicalCluster{Name: name, Kubectl: process.Kubectl{Kubeconfig: l.Path(name, "admin.kubeconfig")}}
+		p.node = node{
+			network: network{name: name, index: i + 1}, dir: l.Path(name + "-node"), pki: l.Path(name, "pki"),
+			group: os.Getenv(groupVariable) + name,
+		}
+		l.Physical = append(l.Physical, p)
+		go func() { failed <- p.start(ctx, images) }()
+	}
+	l.Server, err = process.Start(ctx, process.Spec{
+		Path:  process.Binary("atoll"),
+		Args:  []string{"start", "--data-dir", l.Path("atoll"), "--listen", "127.0.0.1:6443"},
+		Log:   l.Path("atoll.log"),
+		Ready: "atoll serves at ",
+	})
+	for range names {
+		err = errors.Join(err, <-failed)
+	}
+	if err != nil {
+		return l, err
+	}
+	l.Root = process.Kubectl{Kubeconfig: l.Path("atoll", "admin.kubeconfig"), Context: "root"}
+	for _, p := range l.Physical {
+		if err := l.register(ctx, p); err != nil {
+			return l, fmt.Errorf("registering %s: %w", p.Name, err)
+		}
+	}
+	return l, nil
+}
+
+func (p *PhysicalCluster) start(ctx context.Context, images []string) error {
+	if err := p.node.network.make(); err != nil {
+		return err
+	}
+	var err error
+	if p.ControlPlane, err = process.Start(ctx, process.Spec{
+		Path: process.Binary("localcluster"),
+		Args: []string{
+			"up", "--name", p.Name, "--data-dir", filepath.Dir(p.Kubeconfig), "--nodes", "0", "--port", "6443",
+			"--bind", p.node.server(), "--real-node", p.node.node(),
+		},
+		Log:   filepath.Dir(p.Kubeconfig) + ".log",
+		Ready: " is ready ",
+	}); err != nil {
+		return err
+	}
+	if err := p.node.start(ctx, images, p.Kubectl); err != nil {
+		return fmt.Errorf("starting the node of %s: %w", p.Name, err)
+	}
+	return p.node.balance(ctx, p.Kubeconfig)
+}
+
+// register makes a PhysicalCluster that the server reaches with a kubeconfig.
+func (l *Lab) register(ctx context.Context, p *PhysicalCluster) error {
+	secret, err := l.Root.Run(ctx, "create", "secret", "generic", p.Name+"-kubeconfig", "--namespace=atoll-system",
+		"--from-file=kubeconfig="+p.Kubeconfig, "--dry-run=client", "-o", "yaml")
+	if err != nil {
+		return err
+	}
+	if _, err := l.Root.Apply(ctx, secret); err != nil {
+		return err
+	}
+	sample, err := os.ReadFile(filepath.Join(process.Root(), "config", "samples", "physicalcluster.yaml"))
+	if err != nil {
+		return err
+	}
+	if _, err := l.Root.Apply(ctx, strings.ReplaceAll(string(sample), "NAME", p.Name)); err != nil {
+		return err
+	}
+	_, err = l.Root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/"+p.Name)
+	return err
+}
+
+// LogicalCluster makes one and returns its admin's kubectl.
+func (l *Lab) LogicalCluster(ctx context.Context, name string) (process.Kubectl, error) {
+	k := process.Kubectl{Kubeconfig: l.Path(name + ".kubeconfig")}
+	if _, err := l.Root.Apply(ctx, "{apiVersion: tenancy.atoll.dev/v1alpha1, kind: LogicalCluster, metadata: {name: "+name+"}}"); err != nil {
+		return k, err
+	}
+	args := []string{"kubeconfig", name, "--data-dir", l.Path("atoll"), "--output", k.Kubeconfig}
+	if out, err := exec.Command(process.Binary("atoll"), args...).CombinedOutput(); err != nil {
+		return k, fmt.Errorf("atoll %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return k, nil
+}
+
+// Path is a file of the lab.
+func (l *Lab) Path(elem ...string) string {
+	return filepath.Join(append([]string{l.dir}, elem...)...)
+}
+
+// Logs are the ends of the logs of all programs, for a test that failed.
+func (l *Lab) Logs() string {
+	var out strings.Builder
+	add := func(name string, p *process.Process) {
+		if p != nil {
+			fmt.Fprintf(&out, "--- end of the log of %s\n%s\n", name, p.LogTail())
+		}
+	}
+	add("the server", l.Server)
+	for _, p := range l.Physical {
+		add(p.Name, p.ControlPlane)
+		add("containerd of "+p.Name, p.node.runtime)
+		add("the kubelet of "+p.Name, p.node.kubelet)
+		add("kube-proxy of "+p.Name, p.node.proxy)
+	}
+	return out.String()
+}
+
+// Address is where pods of each physical cluster reach a listener of the tests.
+func (p *PhysicalCluster) Address() string { return p.node.server() }
