@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -12,13 +13,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
 	"k8s.io/klog/v2"
 
+	"github.com/atoll-dev/atoll/pkg/reach"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent"
+	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -75,11 +79,21 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	link, err := reach.NewDirect(physical)
+	if err != nil {
+		return err
+	}
+	tunnels := &tunnel.Agent{PhysicalCluster: o.physicalCluster, Server: upstream, Handle: func(ctx context.Context, stream io.ReadWriteCloser) {
+		reach.Serve(ctx, stream, link)
+	}}
 	if o.healthAddress != "" {
 		stop := serveHealth(ctx, o.healthAddress)
 		defer stop()
 	}
-	return a.Run(ctx)
+	running, ctx := errgroup.WithContext(ctx)
+	running.Go(func() error { return a.Run(ctx) })
+	running.Go(func() error { return tunnels.Run(ctx) })
+	return running.Wait()
 }
 
 // load reads a kubeconfig; without a path it is that of the pod.

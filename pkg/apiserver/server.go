@@ -34,6 +34,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/sharing"
+	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -69,6 +70,8 @@ type Config struct {
 	// Reach finds the way into the pods of a physical cluster, Streams counts who is there.
 	Reach   pods.Reach
 	Streams *pods.Streams
+	// Tunnels takes those of syncers: who asks is the syncer of the target.
+	Tunnels func(w http.ResponseWriter, req *http.Request, target string)
 	// Space refuses writes that there is no room for; nil if the room is not ours to watch.
 	Space *space.Guard
 }
@@ -209,6 +212,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	for _, path := range []string{auth.OpenIDConfigPath, auth.OpenIDKeysPath} {
 		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
 	}
+	server.Handler.NonGoRestfulMux.Handle(tunnel.Path, acceptTunnels(c.Tunnels))
 	inside.Serve(server.Handler)
 	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter}, nil
 }

@@ -23,35 +23,7 @@ func TestAServerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 
 func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 	ctx := context.Background()
-	north, err := theLab.startPhysical(ctx, "north")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := north.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	must(t)(theLab.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: north}, spec: {unschedulable: true, connection: {type: Pull}}}"))
-	syncer, err := process.Start(ctx, process.Spec{
-		Path:  process.Binary("atoll-syncer"),
-		Args:  []string{"--physical-cluster", "north", "--kubeconfig", theLab.kubeconfig(t, "--syncer", "north"), "--physical-kubeconfig", north.Kubeconfig},
-		Log:   theLab.path("north-syncer.log"),
-		Ready: "Syncing",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { // after the logical cluster below is gone: copies hold a physical cluster
-		if t.Failed() {
-			t.Logf("end of the syncer's log:\n%s", syncer.LogTail())
-		}
-		must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/north", "--timeout=3m"))
-		if err := syncer.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/north", "--timeout=3m"))
+	north, syncer := theLab.startPull(t, "north")
 	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/north", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
 
 	k := theLab.newCluster(t)
@@ -61,6 +33,43 @@ func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 	surviveKills(t, k, h, syncer)
 	must(t)(k.Run(ctx, "delete", "deployments", "--all", "--timeout=3m"))
 	converges(t, k, h, map[string]int32{})
+}
+
+// startPull starts a physical cluster that receives only what is pinned there, and its
+// syncer; both end with the test.
+func (l *lab) startPull(t *testing.T, name string) (*physicalCluster, *process.Process) {
+	t.Helper()
+	ctx := context.Background()
+	p, err := l.startPhysical(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t)(l.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: "+name+"}, spec: {unschedulable: true, connection: {type: Pull}}}"))
+	syncer, err := process.Start(ctx, process.Spec{
+		Path:  process.Binary("atoll-syncer"),
+		Args:  []string{"--physical-cluster", name, "--kubeconfig", l.kubeconfig(t, "--syncer", name), "--physical-kubeconfig", p.Kubeconfig},
+		Log:   l.path(name + "-syncer.log"),
+		Ready: "Syncing",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // after the logical clusters are gone: copies hold a physical cluster
+		if t.Failed() {
+			t.Logf("end of the syncer's log:\n%s", syncer.LogTail())
+		}
+		must(t)(l.root.Run(ctx, "delete", "physicalcluster/"+name, "--timeout=3m"))
+		if err := syncer.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/"+name, "--timeout=3m"))
+	return p, syncer
 }
 
 // surviveKills kills a process a few times while clients write and delete, and

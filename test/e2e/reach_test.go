@@ -35,6 +35,54 @@ func TestKubectlReachesIntoPodsOfAPhysicalClusterThatTheServerConnectsTo(t *test
 	kubectlReaches(t, "east")
 }
 
+// TestKubectlReachesIntoPodsBehindASyncer has a syncer that nobody can connect to. It is not
+// parallel: it stops the server.
+func TestKubectlReachesIntoPodsBehindASyncer(t *testing.T) {
+	ctx := context.Background()
+	south, syncer := theLab.startPull(t, "south")
+	// It is cordoned, so that the pods of other tests stay away.
+	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/south", "--type=merge", "-p", `{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
+	giveKubelet(t, south)
+	r := kubectlReaches(t, "south")
+	says := func(what string) {
+		t.Helper()
+		eventually(t, func() error {
+			out, errs, err := r.run(ctx, nil, nil, "exec", r.made, "--", "echo", "on")
+			if err != nil || out != "on\n" {
+				return fmt.Errorf("exec %s: %w, %q, %s", what, err, out, errs)
+			}
+			return nil
+		})
+	}
+	follow := r.Command(ctx, "logs", "-f", "alone", "-c", "app")
+	lines, end := started(t, follow)
+	defer end()
+	if _, err := lines.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	syncer.Kill()
+	begun := time.Now()
+	if _, err := io.Copy(io.Discard, lines); err != nil && !errors.Is(err, os.ErrClosed) {
+		t.Errorf("following logs when the syncer is killed: %v", err)
+	}
+	eventually(t, func() error {
+		if _, errs, err := r.run(ctx, nil, nil, "logs", "alone", "-c", "app"); err == nil || !strings.Contains(errs, "its syncer has no tunnel to this server") {
+			return fmt.Errorf("logs without a syncer: %w, %s", err, errs)
+		}
+		return nil
+	})
+	t.Logf("without a syncer it is said so after %s", time.Since(begun))
+	if err := syncer.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	says("after the syncer was killed")
+	theLab.server.Kill()
+	if err := theLab.server.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	says("after the server was killed")
+}
+
 // giveKubelet lets the nodes of a physical cluster be asked.
 func giveKubelet(t *testing.T, p *physicalCluster) *kubelet.Kubelet {
 	t.Helper()
@@ -61,7 +109,7 @@ type reached struct {
 	made string
 }
 
-func kubectlReaches(t *testing.T, target string) {
+func kubectlReaches(t *testing.T, target string) reached {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster="+target))
@@ -82,6 +130,7 @@ func kubectlReaches(t *testing.T, target string) {
 	t.Run("a reader that stalls stops nobody", r.stalls)
 	t.Run("who may not is told so", r.refuses)
 	t.Run("nothing of the physical cluster is in errors", r.explains)
+	return r
 }
 
 // run runs kubectl with an environment and an input.

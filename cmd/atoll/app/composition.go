@@ -51,6 +51,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/syncer/push"
+	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -83,9 +84,10 @@ type composition struct {
 	// objects has the metadata of all objects, from the start on.
 	objects atomic.Pointer[controller.Metadata]
 
-	// streams are those into pods, links the ways there.
+	// streams are those into pods, links and tunnels the ways there.
 	streams *pods.Streams
 	links   *push.Links
+	tunnels *tunnel.Pool
 
 	chain        *admission.Chain
 	late         late

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"net"
+	"net/http"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
@@ -31,7 +33,10 @@ func (c *composition) link(ctx context.Context, pc *fleetv1alpha1.PhysicalCluste
 	if pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush {
 		return c.links.To(ctx, pc)
 	}
-	return nil, reach.Unavailable("its syncer connects to the control plane, not the other way round")
+	if c.tunnels.Tunnels(pc.Name) == 0 {
+		return nil, reach.Unavailable("its syncer has no tunnel to this server of the control plane")
+	}
+	return reach.Remote{Dial: func(ctx context.Context) (net.Conn, error) { return c.tunnels.Dial(ctx, pc.Name) }}, nil
 }
 
 // endStreams ends the streams into a physical cluster that goes, or is reached in another
@@ -41,5 +46,17 @@ func (c *composition) endStreams(old, new *fleetv1alpha1.PhysicalCluster) {
 		return
 	}
 	c.streams.EndOn(old.Name)
+	c.tunnels.CloseTo(old.Name)
 	c.links.Forget(old.Name)
+}
+
+// acceptTunnel takes the tunnel of a syncer that is waited for: not that of a physical
+// cluster that is gone, or that the server connects to itself.
+func (c *composition) acceptTunnel(w http.ResponseWriter, req *http.Request, target string) {
+	pc, ok := c.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
+	if !ok || pc.Spec.Forget || pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush {
+		http.Error(w, "no tunnel is needed: there is no PhysicalCluster of this name with a connection of type Pull", http.StatusNotFound)
+		return
+	}
+	c.tunnels.Accept(w, req, target)
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/apiserver/space"
 	"github.com/atoll-dev/atoll/pkg/sharing"
+	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -114,12 +115,12 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	kinds := workload.Builtin()
-	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard, maps: s.maps, streams: pods.NewStreams()}
+	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: connections.Bound(listener, cmp.Or(o.MaxConnections, connections.Most())), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
 		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
-		Reach: c.reach, Streams: c.streams,
+		Reach: c.reach, Streams: c.streams, Tunnels: c.acceptTunnel,
 		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
 	})
 	if err != nil {
@@ -144,6 +145,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		if cause := context.Cause(ctx); s.err == nil && !errors.Is(cause, context.Canceled) {
 			s.err = cause
 		}
+		c.tunnels.Close()
 		c.wait()
 		cleanup.run()
 	}()

@@ -44,6 +44,7 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 	impersonateSyncer := authorizer.AttributesRecord{Verb: "impersonate", Resource: "users", Name: SyncerUser("east"), ResourceRequest: true}
 	impersonateBob := authorizer.AttributesRecord{Verb: "impersonate", Resource: "users", Name: "bob", ResourceRequest: true}
 	impersonateNew := authorizer.AttributesRecord{Verb: "impersonate:user-info", Resource: "groups", Name: user.SystemPrivilegedGroup, ResourceRequest: true}
+	opens := authorizer.AttributesRecord{Verb: "get", Path: "/tunnel"}
 	metrics := authorizer.AttributesRecord{Verb: "get", Path: "/metrics"}
 	discovery := authorizer.AttributesRecord{Verb: "get", Path: "/apis"}
 
@@ -74,6 +75,13 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"a syncer reads the logs of a pod":                 {eastShop, east, inPod("get", "log"), deny},
 		"a syncer runs a command in a pod":                 {eastShop, east, inPod("create", "exec"), deny},
 		"a syncer runs a command in a pod by WebSocket":    {eastShop, east, inPod("get", "exec"), deny},
+		"a syncer opens its tunnel":                        {eastRoot, east, opens, allow},
+		"a syncer opens a tunnel below its own":            {eastRoot, east, authorizer.AttributesRecord{Verb: "get", Path: "/tunnel/x"}, deny},
+		"a syncer opens another's tunnel":                  {scope.Scope{Cluster: scope.Root, Target: "west"}, east, opens, deny},
+		"a syncer opens a tunnel elsewhere":                {eastShop, east, opens, deny},
+		"a syncer opens a tunnel outside any view":         {scope.Scope{Cluster: scope.Root}, east, opens, deny},
+		"an admin opens a tunnel":                          {eastRoot, admin, opens, deny},
+		"an impostor opens a tunnel":                       {eastRoot, impostor, opens, deny},
 		"a syncer makes a copy":                            {eastShop, east, createCopy, allow},
 		"a syncer makes a secret":                          {eastShop, east, createSecret, deny},
 		"a syncer deletes a deployment":                    {eastShop, east, deleteDeployment, deny},

@@ -1,0 +1,32 @@
+package apiserver
+
+import (
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/tunnel"
+)
+
+// acceptTunnels hands the connection of a syncer over. It is behind authorization, which
+// lets a syncer ask in the view of its own target only; that it is that syncer, and not the
+// server itself, is asked once more, as everything that is sent into the tunnel rests on it.
+func acceptTunnels(accept func(http.ResponseWriter, *http.Request, string)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		s, _ := scope.From(req.Context())
+		user, ok := request.UserFrom(req.Context())
+		if !ok || accept == nil || s.Target == "" {
+			writeStatus(w, apierrors.NewNotFound(schema.GroupResource{}, tunnel.Path).Status())
+			return
+		}
+		if target, is := auth.SyncerOf(user); !is || target != s.Target {
+			writeStatus(w, apierrors.NewForbidden(schema.GroupResource{}, tunnel.Path, nil).Status())
+			return
+		}
+		accept(w, req, s.Target)
+	})
+}
