@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -127,6 +128,10 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the loopback client: %w", err)
 	}
+	objects, err := dynamic.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("making the loopback client: %w", err)
+	}
 	tokens, err := auth.NewTokens(c.PKI.ServiceAccountKey, client, c.Auth.Issuers)
 	if err != nil {
 		return nil, err
@@ -192,7 +197,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	}
 	clusters, err = installAPIs(server, g, builtin.Config{
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
-		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client,
+		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client, Dynamic: objects, Kinds: c.Kinds,
 		Reach: c.Reach, Streams: c.Streams,
 	}, c.Bootstrap)
 	if err != nil {

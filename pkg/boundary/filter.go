@@ -145,7 +145,7 @@ func (f *filter) parts(m member, value any, at *field.Path) {
 		f.structure(m.part, v, at)
 	case []any:
 		for i, item := range v {
-			if e, ok := item.(map[string]any); ok && !IsTokenVolume(e) {
+			if e, ok := item.(map[string]any); ok && !workload.IsTokenVolume(e) {
 				f.structure(m.part, e, at.Index(i))
 			}
 		}

@@ -113,8 +113,8 @@ func TestWhatNobodyPermits(t *testing.T) {
 	for name, c := range map[string]struct{ object, want string }{
 		"a node by its name": {podOf("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [n]}]}]}}}"),
 			"spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields"},
-		"a token of the physical cluster": {podOf("volumes: [{name: x, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"),
-			"spec.template.spec.volumes[0].projected.sources[0].serviceAccountToken"},
+		"a certificate of the physical cluster": {podOf("volumes: [{name: x, projected: {sources: [{podCertificate: {signerName: s, keyType: ED25519}}]}}]"),
+			"spec.template.spec.volumes[0].projected.sources[0].podCertificate"},
 		"a device":                       {podOf("resourceClaims: [{name: gpu}]"), "spec.template.spec.resourceClaims"},
 		"a Service of the physical one":  {object("Service", "v1", "spec: {externalName: kubernetes.default.svc}"), "spec.externalName"},
 		"an object of another namespace": {object("PersistentVolumeClaim", "v1", "spec: {dataSourceRef: {kind: X, name: y, namespace: theirs}}"), "spec.dataSourceRef.namespace"},

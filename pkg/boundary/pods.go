@@ -3,7 +3,6 @@ package boundary
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,17 +43,6 @@ func nodeName(f *filter, _ member, _ any, _ map[string]any, at *field.Path) (any
 		f.find(at, Stripped, "the scheduler of the physical cluster chooses the node")
 	}
 	return nil, false
-}
-
-// tokenVolumePrefix is how the ServiceAccount admission names the volume that it adds
-// to pods.
-const tokenVolumePrefix = "kube-api-access-"
-
-// IsTokenVolume says that a volume is the one that admission adds for a token. Who
-// carries pods down takes it off, and nobody asked for it.
-func IsTokenVolume(volume any) bool {
-	v, _ := volume.(map[string]any)
-	return strings.HasPrefix(str(v["name"]), tokenVolumePrefix) && v["projected"] != nil
 }
 
 // nodeSelector is refused for the first key that tenants may not name: without it

@@ -36,6 +36,11 @@ func Set(obj metav1.Object, targets placementv1alpha1.Targets) {
 	}
 }
 
+// Show gives an object that has no copies the targets whose syncers may see it.
+func Show(obj metav1.Object, targets placementv1alpha1.Targets) {
+	annotate(obj, placementv1alpha1.TargetsAnnotation, targets.String())
+}
+
 // hold adds our finalizer.
 func hold(obj metav1.Object) {
 	if !slices.Contains(obj.GetFinalizers(), placementv1alpha1.CopiesFinalizer) {

@@ -272,6 +272,23 @@ func Refers(targets placementv1alpha1.Targets) bool {
 	return false
 }
 
+// Users are the targets where something with one of these targets needs what it refers
+// to, or has not ended yet.
+func Users(referrers ...placementv1alpha1.Targets) placementv1alpha1.Targets {
+	var users placementv1alpha1.Targets
+	for _, targets := range referrers {
+		for name, target := range targets {
+			if needs(target) || target.State == placementv1alpha1.TargetStateRemoving || target.Adopted {
+				if users == nil {
+					users = placementv1alpha1.Targets{}
+				}
+				users[name] = placementv1alpha1.Target{}
+			}
+		}
+	}
+	return users
+}
+
 // Without are the targets without those whose removal is acknowledged.
 func Without(current placementv1alpha1.Targets, acknowledged func(target string) bool) placementv1alpha1.Targets {
 	next := maps.Clone(current)
@@ -293,8 +310,8 @@ func Equal(a, b placementv1alpha1.Targets) bool {
 const rootCA = "kube-root-ca.crt"
 
 // GoesDown reports whether an object of a kind may have copies at all: nothing in
-// root; no Service by which clients find the API server; no token of a service
-// account and no root certificate, which mean something in their own cluster only.
+// root; no Service by which clients find the API server; no root certificate, of which
+// each cluster has its own.
 // The namespace kube-system is as good as any: what a physical cluster runs in its
 // own is out of sight.
 func GoesDown(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object) bool {
@@ -311,10 +328,6 @@ func GoesDown(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object
 		return !OfServer(kind.GroupResource(), obj.GetNamespace(), obj.GetName())
 	case workload.ConfigMaps:
 		return obj.GetName() != rootCA
-	case workload.Secrets:
-		// The API requires this annotation on the Secrets that hold tokens.
-		_, token := obj.GetAnnotations()[corev1.ServiceAccountNameKey]
-		return !token
 	}
 	return true
 }

@@ -175,14 +175,21 @@ func TestWhatMeansSomethingInItsOwnClusterOnlyStaysUp(t *testing.T) {
 		{kindOf("", "ConfigMap"), "shop", named("web", "kube-root-ca.crt"), false},
 		{kindOf("", "ConfigMap"), "shop", named("web", "app"), true},
 		{kindOf("", "Secret"), "shop", named("web", "kube-root-ca.crt"), true},
-		{kindOf("", "Secret"), "shop", token, false},
+		{kindOf("", "Secret"), "shop", token, true}, // of the logical cluster, for the pod that names it
 	} {
 		if got := GoesDown(c.kind, c.cluster, &c.obj); got != c.want {
 			t.Errorf("GoesDown(%s, %s, %s/%s) = %v", c.kind.Kind, c.cluster, c.obj.Namespace, c.obj.Name, got)
 		}
 	}
-	if got := Targets(kindOf("", "Secret"), "shop", &token, Source{Referrers: parse(t, `{"east":{}}`)}); len(got) > 0 {
-		t.Errorf("a token goes to %s", got)
+}
+
+func TestAnAccountIsShownWhereSomethingThatUsesItIsOrStillEnds(t *testing.T) {
+	users := Users(parse(t, `{"east":{},"west":{"state":"Removing"}}`, `{"north":{"state":"Observed","uid":"u"},"south":{"state":"Waiting"}}`)...)
+	if got := users.String(); got != `{"east":{},"south":{},"west":{}}` {
+		t.Errorf("shown on %s", got)
+	}
+	if got := Users(parse(t, `{"north":{"state":"Observed","uid":"u"},"south":{"state":"Finished"}}`)...); got != nil {
+		t.Errorf("shown on %s", got)
 	}
 }
 

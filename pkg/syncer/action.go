@@ -32,6 +32,8 @@ const (
 	LookAtRules Verb = "LookAtRules"
 	// CreateNamespace makes the physical namespace, which has a Copy of its own.
 	CreateNamespace Verb = "CreateNamespace"
+	// Supply makes Supplies in the physical namespace of the object.
+	Supply Verb = "Supply"
 	// Apply writes Object to the physical cluster.
 	Apply Verb = "Apply"
 	// AskServer finds out whether the object with UID still exists in the control
@@ -80,6 +82,8 @@ type Action struct {
 	// already; if it is not, the object must be new: no other manager's field may
 	// be taken.
 	Object *unstructured.Unstructured
+	// Supplies are what is made (Supply).
+	Supplies Supplies
 	// Drift says that the apply reverts what somebody changed (Apply).
 	Drift bool
 	// Spec and Status say which parts of Object differ (CreateUp, UpdateUp).

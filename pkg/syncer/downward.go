@@ -40,7 +40,7 @@ func downwardDown(template map[string]any, kind workload.Kind, namespace string)
 			case placementv1alpha1.NamespaceAnnotation:
 				setNested(template, namespace, "metadata", "annotations", d.annotation)
 			case accountAnnotation:
-				setNested(template, accountName(spec), "metadata", "annotations", d.annotation)
+				setNested(template, workload.AccountOf(spec), "metadata", "annotations", d.annotation)
 			}
 		}
 	}
@@ -55,16 +55,6 @@ func downwardUp(spec map[string]any) {
 			}
 		}
 	}
-}
-
-// accountName is the account that the pods of a spec run as.
-func accountName(spec map[string]any) string {
-	for _, name := range []string{"serviceAccountName", "serviceAccount"} {
-		if account, _ := spec[name].(string); account != "" {
-			return account
-		}
-	}
-	return "default"
 }
 
 // fieldRefs are all references of a pod to its own fields.

@@ -244,7 +244,9 @@ func podUp(s Observation, obj *unstructured.Unstructured, labels map[string]stri
 	if class := annotations[runtimeClassAnnotation]; class != "" {
 		setNested(obj.Object, class, "spec", "runtimeClassName")
 	}
-	downwardUp(field(obj.Object, "spec"))
+	spec := field(obj.Object, "spec")
+	environmentUp(spec, anyMap(annotations))
+	downwardUp(spec)
 	s.translateJobLabels(labels)
 }
 
@@ -320,6 +322,14 @@ func restoreServiceAccount(pod *unstructured.Unstructured, name, automount strin
 		spec["automountServiceAccountToken"] = automount == "true"
 	}
 	dropTokenVolumes(spec)
+}
+
+func anyMap(m map[string]string) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
 }
 
 func userKeys(m map[string]string) map[string]string {

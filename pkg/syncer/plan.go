@@ -61,6 +61,12 @@ type Input struct {
 	Failure *Failure
 	// RuntimeClasses are those of the target by handler: the name of one.
 	RuntimeClasses map[string]string
+	// Account is the one that the pods of the object run as, nil if the target does not see
+	// it, and Server how pods there reach the control plane.
+	Account *Account
+	Server  Server
+	// Missing says which of some supplies the physical namespace lacks; nil: all of them.
+	Missing func(Supplies) Supplies
 	// Permits is what the target permits beyond the default.
 	Permits boundary.Permits
 	// Owner finds the logical object that mirrors the one with a physical UID;
@@ -127,13 +133,13 @@ const (
 //	live    current,        any           5b WriteCopy Pending with the place
 //	        without place
 //	live    current         old           6 Delete it: its UID cannot exist any more
-//	live    current         none          7 CreateNamespace if need be, LookAtRules if it makes pods, Apply; a
-//	                                        finished Job or Pod stays gone
+//	live    current         none          7 CreateNamespace if need be, LookAtRules if it makes pods, Supply what
+//	                                        they mount, Apply; a finished Job or Pod stays gone
 //	live    current, names  none          7a WriteCopy Pending without it: if the server has accepted it,
 //	        a controller                     that is a conflict
 //	live    current, names  any           7b nothing: the server makes L observed
 //	        an accepted one
-//	live    current         ours          8 Apply if something differs, else WriteCopy if that differs; see contest
+//	live    current         ours          8 Supply and Apply if something differs, else WriteCopy if that differs; see contest
 //	                                        for what others change below again and again
 //	live    current         ours, with a  8a WriteCopy Pending with the controller: the server makes L
 //	                        controller       observed, if Adopts agrees
@@ -315,12 +321,16 @@ func (p planner) apply() []Action {
 		// Its controller below would make pods at once.
 		return []Action{{Verb: LookAtRules, Why: "First"}}
 	}
-	desired, findings := Transform(p.Logical, p.placing())
+	placing := p.placing()
+	if name := AccountName(p.Ref.Kind, p.Logical, placing.Server); name != "" && p.Account == nil {
+		return p.noAccount(name)
+	}
+	desired, findings := Transform(p.Logical, placing)
 	if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 		return p.fail(Failure{Reason: ReasonNotPermitted, Message: summary(refusals)})
 	}
 	if p.physical == physicalNone {
-		return []Action{{Verb: Apply, Object: desired, Why: "Absent"}}
+		return p.supplied(placing, Action{Verb: Apply, Object: desired, Why: "Absent"})
 	}
 	desired.SetUID(p.Physical.GetUID())
 	keepStricterLevel(desired, p.Physical)
@@ -329,7 +339,7 @@ func (p planner) apply() []Action {
 		changed, drifted = false, false
 	}
 	if changed {
-		return []Action{{Verb: Apply, Object: desired, Why: "Changed"}}
+		return p.supplied(placing, Action{Verb: Apply, Object: desired, Why: "Changed"})
 	}
 	if actions, done := p.contest(drifted); done {
 		return actions
@@ -337,11 +347,43 @@ func (p planner) apply() []Action {
 	if drifted {
 		return []Action{{Verb: Apply, Object: desired, Drift: true, Why: "Drifted"}}
 	}
-	reason := ""
-	if len(findings) > 0 {
+	reason, message := "", summary(findings)
+	switch {
+	case placing.Account != nil && p.Account != nil && placing.Account.UID != p.Account.UID:
+		reason, message = ReasonAccountReplaced, "the service account was deleted and made again, and the tokens of these pods ended with it: delete the object to have it made anew"
+	case len(findings) > 0:
 		reason = ReasonAdjusted
 	}
-	return p.write(p.status(placementv1alpha1.CopySynced, reason, summary(findings)), p.Logical.GetUID())
+	return p.write(p.status(placementv1alpha1.CopySynced, reason, message), p.Logical.GetUID())
+}
+
+const (
+	// ReasonNoServiceAccount is the reason of a Copy whose pods need a token of an
+	// account that does not exist.
+	ReasonNoServiceAccount = "NoServiceAccount"
+	// ReasonAccountReplaced is that of one whose pods hold tokens of an account before
+	// the present one of its name.
+	ReasonAccountReplaced = "ServiceAccountReplaced"
+)
+
+// noAccount waits for the account: without it there is no token. What runs goes on.
+func (p planner) noAccount(name string) []Action {
+	if p.physical == physicalNone {
+		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNoServiceAccount, "waiting for the service account "+name+": pods that mount a token of it are made once it exists"), p.Logical.GetUID())
+	}
+	return p.fail(Failure{Reason: ReasonNoServiceAccount, Message: "the service account " + name + " does not exist any more: tokens of it that pods mount are not good, and nothing is changed before it exists"})
+}
+
+// supplied has made, before an apply, what the pods mount.
+func (p planner) supplied(placing Placing, apply Action) []Action {
+	needs := Needs(p.Ref.Kind, p.Logical, placing.Account, placing.Server)
+	if !needs.Empty() && p.Missing != nil {
+		needs = p.Missing(needs)
+	}
+	if needs.Empty() {
+		return []Action{apply}
+	}
+	return []Action{{Verb: Supply, Supplies: needs, Why: apply.Why}}
 }
 
 // differs says whether there is something new to apply, or else whether somebody
@@ -363,7 +405,12 @@ func (p planner) entry() placementv1alpha1.Target {
 }
 
 func (p planner) placing() Placing {
+	account, server := p.Account, p.Server
+	if p.Ref.Kind.Recreate && p.physical == physicalOurs {
+		account, server = made(p.Ref.Kind, p.Physical.Object, account, server)
+	}
 	return Placing{
+		Account: account, Server: server,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
 		Target: p.entry(), Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
 		OmitReplicas: (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),

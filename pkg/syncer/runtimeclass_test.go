@@ -55,7 +55,7 @@ func TestATemplateIsMirroredWithTheClassThatItWasWrittenWith(t *testing.T) {
 		return map[string]any{"spec": map[string]any{"runtimeClassName": class}}
 	}
 	down := template("safe")
-	templateDown(down, "cp", kinds["Deployment"], "web", "gvisor")
+	templateDown(down, Placing{Ref: Ref{Kind: kinds["Deployment"], Namespace: "web"}, ControlPlane: "cp", RuntimeClass: "gvisor"})
 	if name := field(down, "spec")["runtimeClassName"]; name != "gvisor" {
 		t.Errorf("below it is %v", name)
 	}
@@ -64,7 +64,7 @@ func TestATemplateIsMirroredWithTheClassThatItWasWrittenWith(t *testing.T) {
 		t.Errorf("above again (-want +got)\n%s", diff)
 	}
 	unknown := template("theirs")
-	templateDown(unknown, "cp", kinds["Deployment"], "web", "")
+	templateDown(unknown, Placing{Ref: Ref{Kind: kinds["Deployment"], Namespace: "web"}, ControlPlane: "cp", RuntimeClass: ""})
 	if name := field(unknown, "spec")["runtimeClassName"]; name != "theirs" {
 		t.Errorf("a name that the logical cluster does not know becomes %v", name)
 	}

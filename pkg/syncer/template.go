@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
-	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -22,9 +21,11 @@ const (
 // Service accounts are of the logical cluster. Below, every pod runs as the
 // `default` one of its namespace, and without its token: that would be one of
 // the physical cluster, for an API that the pod does not know of. What a pod asks about
-// itself is answered as in the logical cluster, see downward.
-func templateDown(template map[string]any, controlPlane string, kind workload.Kind, namespace, runtimeClass string) {
-	setNested(template, controlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
+// itself is answered as in the logical cluster, see downward, and what it is given to work
+// with that, see environmentDown.
+func templateDown(template map[string]any, p Placing) {
+	kind := p.Ref.Kind
+	setNested(template, p.ControlPlane, "metadata", "labels", placementv1alpha1.ManagedByLabel)
 	metadata := field(template, "metadata")
 	delete(metadata, "creationTimestamp")
 	for _, keys := range []map[string]any{field(metadata, "labels"), field(metadata, "annotations")} {
@@ -43,12 +44,13 @@ func templateDown(template map[string]any, controlPlane string, kind workload.Ki
 	if automount, ok := spec["automountServiceAccountToken"].(bool); ok {
 		setNested(template, boolean(automount), "metadata", "annotations", automountAnnotation)
 	}
-	downwardDown(template, kind, namespace)
+	dropTokenVolumes(spec)
+	environmentDown(template, kind, p.Account, p.Server)
+	downwardDown(template, kind, p.Ref.Namespace)
 	delete(spec, "serviceAccountName")
 	delete(spec, "serviceAccount")
 	spec["automountServiceAccountToken"] = false
-	dropTokenVolumes(spec)
-	runtimeClassDown(template, runtimeClass)
+	runtimeClassDown(template, p.RuntimeClass)
 }
 
 // runtimeClassDown names the RuntimeClass of the physical cluster that has the
@@ -70,6 +72,10 @@ func templateUp(template map[string]any) {
 	serviceAccount, _ := annotations[serviceAccountAnnotation].(string)
 	automount, hasAutomount := annotations[automountAnnotation].(string)
 	runtimeClass, _ := annotations[runtimeClassAnnotation].(string)
+	_, pullSecrets := annotations[pullSecretsAnnotation]
+	spec := field(template, "spec")
+	dropTokenVolumes(spec)
+	environmentUp(spec, annotations)
 	maps.DeleteFunc(annotations, func(k string, _ any) bool { return placementv1alpha1.IsSystemKey(k) })
 	if metadata := field(template, "metadata"); metadata != nil {
 		if annotations != nil && len(annotations) == 0 {
@@ -79,11 +85,13 @@ func templateUp(template map[string]any) {
 			delete(metadata, "labels")
 		}
 	}
-	spec := field(template, "spec")
 	if spec == nil {
 		return
 	}
 	downwardUp(spec)
+	if pullSecrets {
+		delete(spec, "imagePullSecrets")
+	}
 	delete(spec, "serviceAccountName")
 	delete(spec, "serviceAccount")
 	delete(spec, "automountServiceAccountToken")
@@ -96,7 +104,6 @@ func templateUp(template map[string]any) {
 	if hasAutomount {
 		spec["automountServiceAccountToken"] = automount == "true"
 	}
-	dropTokenVolumes(spec)
 }
 
 func boolean(b bool) string {
@@ -111,7 +118,7 @@ func boolean(b bool) string {
 func dropTokenVolumes(spec map[string]any) {
 	dropped := map[any]bool{}
 	for _, v := range list(spec, "volumes") {
-		if boundary.IsTokenVolume(v) {
+		if workload.IsTokenVolume(v) {
 			dropped[v["name"]] = true
 		}
 	}

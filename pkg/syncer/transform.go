@@ -23,6 +23,10 @@ type Placing struct {
 	// RuntimeClass is the one below that has the handler of the one that the object
 	// names; empty leaves the name.
 	RuntimeClass string
+	// Account is the one that the pods run as, nil if it is not known, and Server how
+	// they reach the control plane.
+	Account *Account
+	Server  Server
 	// Permits is what the physical cluster permits beyond the default.
 	Permits boundary.Permits
 	// OmitReplicas leaves spec.replicas to whoever scales the copy below.
@@ -56,7 +60,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 	stripRuntimeFields(p.Ref.Kind, obj)
 	findings := filterDown(obj, p)
 	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
-		templateDown(t, p.ControlPlane, p.Ref.Kind, p.Ref.Namespace, p.RuntimeClass)
+		templateDown(t, p)
 	}
 	labelDerived(p.Ref.Kind, obj, p.ControlPlane)
 	mark(logical, obj, p)

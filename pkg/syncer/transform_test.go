@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,7 +33,11 @@ func transformed(logical *unstructured.Unstructured, p Placing) *unstructured.Un
 // out.
 func TestWhatGoesDown(t *testing.T) {
 	transcripts(t, "transform", func(t *testing.T, files map[string]string) {
-		got, findings := Transform(parse(t, files["logical"]), placingOf(t, files["logical"]))
+		p := placingOf(t, files["logical"])
+		if account := files["account"]; account != "" {
+			p.Account, p.Server = AccountFrom(parse(t, account)), Server{Host: strings.TrimSpace(files["server"]), Port: "6443", CA: "authority"}
+		}
+		got, findings := Transform(parse(t, files["logical"]), p)
 		if got.GetAnnotations()[AppliedAnnotation] == "" {
 			t.Error("the digest is missing")
 		}
@@ -108,6 +113,7 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 		"service account": "serviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i}]",
 		"no token":        "automountServiceAccountToken: false\ncontainers: [{name: a, image: i}]",
 		"token":           "automountServiceAccountToken: true\nserviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i}]",
+		"tokens":          "containers: [{name: a, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: mine}]}]\nvolumes: [{name: a, projected: {sources: [{serviceAccountToken: {path: t, audience: vault, expirationSeconds: 600}}, {serviceAccountToken: {path: u}}, {configMap: {name: kube-root-ca.crt}}]}}]",
 		"downward API": "serviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i, env: [{name: NS, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}, {name: UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]}]\n" +
 			"volumes: [{name: v, downwardAPI: {items: [{path: ns, fieldRef: {fieldPath: metadata.namespace}}]}}, {name: p, projected: {sources: [{downwardAPI: {items: [{path: ns, fieldRef: {fieldPath: metadata.namespace}}]}}]}}]",
 		"what is not permitted": "priorityClassName: system-node-critical\ntolerations: [{operator: Exists}]\ncontainers: [{name: a, image: i}]\n" +
@@ -117,21 +123,28 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				var template map[string]any
 				text := "metadata:\n" + indent(metadata) + "spec:\n" + indent(spec)
-				if err := yaml.Unmarshal([]byte(text), &template); err != nil {
-					t.Fatal(err)
+				b, err := yaml.YAMLToJSON([]byte(text))
+				if err != nil || unmarshal(string(b), &template) != nil {
+					t.Fatal("the template is none", err)
 				}
 				kind, _ := workload.Builtin().ByKind(kindOf(t, parse(t, "apiVersion: apps/v1\nkind: Deployment")).GroupVersionKind.GroupKind())
-				below := deepCopy(template).(map[string]any)
-				before := contentOf(below)
-				boundary.Filter(kind, map[string]any{"spec": map[string]any{"template": below}}, boundary.Passage{})
-				before.note(below)
-				templateDown(below, "cp", kind, "web", "")
-				if cmp.Equal(below, template) {
-					t.Error("nothing changed on the way down")
-				}
-				templateUp(below)
-				if diff := cmp.Diff(template, below); diff != "" {
-					t.Errorf("(-before +after)\n%s", diff)
+				for _, server := range []Server{{}, {Host: "10.0.0.1", Port: "6443", CA: "ca"}, {Host: "atoll.example.com", Port: "443", CA: "ca"}} {
+					below := deepCopy(template).(map[string]any)
+					before := contentOf(below)
+					boundary.Filter(kind, map[string]any{"spec": map[string]any{"template": below}}, boundary.Passage{})
+					before.note(below)
+					account := &Account{UID: "a", PullSecrets: []string{"registry"}}
+					templateDown(below, Placing{Ref: Ref{Kind: kind, Namespace: "web"}, ControlPlane: "cp", Account: account, Server: server})
+					if cmp.Equal(below, template) {
+						t.Error("nothing changed on the way down")
+					}
+					if strings.Contains(asYAML(t, below), "serviceAccountToken:") {
+						t.Errorf("a token of the physical cluster: %s", asYAML(t, below))
+					}
+					templateUp(below)
+					if diff := cmp.Diff(template, below); diff != "" {
+						t.Errorf("(-before +after)\n%s", diff)
+					}
 				}
 			})
 		}

@@ -59,10 +59,12 @@ import (
 // come into being in this order: clients and typed informers (when the server is
 // made, before it serves), then what needs discovery (when it serves).
 type composition struct {
-	url    string
-	kinds  workload.Source
-	keys   *pki.PKI
-	egress *egress.Guard
+	url string
+	// podsServer is the URL for pods, empty if there is none.
+	podsServer string
+	kinds      workload.Source
+	keys       *pki.PKI
+	egress     *egress.Guard
 	// maps has the labels and annotations of everything in the process.
 	maps *sharing.Maps
 
@@ -255,7 +257,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 			PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies, Placements: c.placements, Copies: c.copies, Objects: all}),
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: c.kinds, Objects: all, ServiceAccounts: c.serviceAccounts}),
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
-			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id}),
+			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id, PodsServer: c.podsServer, CA: c.keys.CAPEM}),
 		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
 		status.New(status.Config{Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),

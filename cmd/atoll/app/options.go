@@ -25,6 +25,8 @@ type Options struct {
 	MaxConnections int
 	// ExternalURL is how clients reach the server, if not by Listen.
 	ExternalURL string
+	// PodsServer is the URL by which pods on physical clusters reach the server, if they do.
+	PodsServer string
 	// EtcdServers are the endpoints of an etcd that is run by somebody else.
 	EtcdServers                           []string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
@@ -50,6 +52,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Listen, "listen", o.Listen, "Address to serve at, as host:port; port 0 takes a free one.")
 	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "How many connections of clients are open at a time; 0 means half of the file descriptors that the process may have. Connections on which nobody has authenticated give way first, then those of whoever has the most; admins' never.")
 	fs.StringVar(&o.ExternalURL, "external-url", o.ExternalURL, "URL by which clients reach the server, if it is not https:// and the address of --listen.")
+	fs.StringVar(&o.PodsServer, "pods-server", o.PodsServer, "URL by which pods on physical clusters reach the server, https://HOST[:PORT]: they get tokens for it, and find it as pods find their API server. spec.pods.server of a PhysicalCluster says another one for it. Without any, pods get neither.")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "Endpoints of an etcd to use instead of the embedded one.")
 	fs.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "Certificate authority of --etcd-servers.")
 	fs.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "Client certificate for --etcd-servers.")
@@ -74,9 +77,12 @@ func (o *Options) Validate() error {
 	if o.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("--max-connections %d: give a number of connections, or 0 for half of the file descriptors", o.MaxConnections))
 	}
-	if o.ExternalURL != "" {
-		if u, err := url.Parse(o.ExternalURL); err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
-			errs = append(errs, fmt.Errorf("--external-url %q: give https://host[:port] without a path", o.ExternalURL))
+	for _, f := range []struct{ flag, address string }{{"--external-url", o.ExternalURL}, {"--pods-server", o.PodsServer}} {
+		if f.address == "" {
+			continue
+		}
+		if u, err := url.Parse(f.address); err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+			errs = append(errs, fmt.Errorf("%s %q: give https://host[:port] without a path", f.flag, f.address))
 		}
 	}
 	if err := o.Auth.Validate(); err != nil {

@@ -115,7 +115,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	kinds := workload.Builtin()
-	c := &composition{url: s.URL, kinds: kinds, keys: keys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
+	c := &composition{url: s.URL, podsServer: o.PodsServer, kinds: kinds, keys: keys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: connections.Bound(listener, cmp.Or(o.MaxConnections, connections.Most())), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
@@ -199,14 +199,16 @@ func baseURL(o Options, l net.Listener) string {
 }
 
 func servingHosts(o Options, l net.Listener) []string {
-	hosts := []string{"localhost", "127.0.0.1"}
+	hosts := []string{"localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 	if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsUnspecified() {
 		hosts = append(hosts, ip.String())
 	} else if name, err := os.Hostname(); err == nil {
 		hosts = append(hosts, name)
 	}
-	if u, err := url.Parse(o.ExternalURL); err == nil && u.Hostname() != "" {
-		hosts = append(hosts, u.Hostname())
+	for _, address := range []string{o.ExternalURL, o.PodsServer} {
+		if u, err := url.Parse(address); err == nil && u.Hostname() != "" {
+			hosts = append(hosts, u.Hostname())
+		}
 	}
 	return hosts
 }

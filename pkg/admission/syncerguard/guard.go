@@ -50,6 +50,7 @@ var (
 	physicalClusters = fleetv1alpha1.Resource("physicalclusters")
 	orphans          = fleetv1alpha1.Resource("orphans")
 	leases           = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	accounts         = schema.GroupResource{Resource: "serviceaccounts"}
 	events           = schema.GroupResource{Resource: "events"}
 	eventsV1         = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 )
@@ -103,6 +104,8 @@ func Check(w Write) error {
 		return checkOrphan(w)
 	case w.Cluster == scope.Root:
 		return fmt.Errorf("the syncer of %s may not write %s in root", w.Target, w.Resource)
+	case w.Resource == accounts && w.Subresource == "token" && w.Verb == Create:
+		return nil // the registry says which
 	case w.Resource == copies:
 		return checkCopy(w)
 	case w.mirrored():

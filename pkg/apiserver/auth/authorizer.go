@@ -145,6 +145,8 @@ func (v views) syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 		return false // no way into the pods of others leads through here
 	case ok && kind.Copied() && a.IsReadOnly():
 		return true
+	case gr.Group == "" && gr.Resource == "serviceaccounts": // the registry says which tokens
+		return a.GetSubresource() == "" && a.IsReadOnly() || a.GetSubresource() == "token" && a.GetVerb() == "create" && s.Cluster != scope.Wildcard
 	case ok && kind.Observed:
 		return a.GetVerb() != "deletecollection"
 	}

@@ -54,6 +54,10 @@ type Config struct {
 	// Objects has the metadata of all kinds.
 	Objects *controller.Metadata
 
+	// PodsServer is the URL by which pods reach the server, where a PhysicalCluster says
+	// nothing else; empty: there is none. CA is what its certificate is signed by.
+	PodsServer string
+	CA         []byte
 	// ControlPlane returns the id of the control plane.
 	ControlPlane func(context.Context) (string, error)
 	// Clock is the real one by default.
@@ -194,6 +198,7 @@ func (c *Controller) conclude(ctx context.Context, pc *fleetv1alpha1.PhysicalClu
 	lease, _ := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: pc.Name})
 	conditions, holds := health(pc, c.heartbeats.of(pc.Name, lease, now), now)
 	pc.Status.Conditions = conditions
+	c.publishPodsAccess(pc, now)
 	return controller.Result{RequeueAfter: holds}, nil
 }
 

@@ -76,6 +76,13 @@ func New(config Config) *Controller {
 	if c.ServiceAccounts != nil {
 		c.ServiceAccounts.Handle(c.serviceAccountChanged)
 	}
+	if accounts := c.accounts(); accounts != nil {
+		accounts.Handle(func(_, new *metav1.PartialObjectMetadata) {
+			if new != nil {
+				c.objectChanged(key{controller.RequestFor(new), workload.ServiceAccounts}, new)
+			}
+		})
+	}
 	return c
 }
 
@@ -136,8 +143,8 @@ func (c *Controller) holderChanged(old, new *holder) {
 // Secrets that it names.
 func (c *Controller) enqueue(cluster logicalcluster.Name, namespace string, r workload.Reference) {
 	request := controller.Request{Cluster: cluster, Namespace: namespace, Name: r.Name}
+	c.queue.Enqueue(key{request, r.Resource})
 	if r.Resource != workload.ServiceAccounts {
-		c.queue.Enqueue(key{request, r.Resource})
 		return
 	}
 	if c.ServiceAccounts == nil {
@@ -177,6 +184,9 @@ func secretsOf(account *corev1.ServiceAccount) []string {
 }
 
 func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, error) {
+	if k.resource == workload.ServiceAccounts {
+		return controller.Result{}, c.showAccount(ctx, k)
+	}
 	informer := c.objects(k.resource)
 	if informer == nil {
 		return controller.Result{}, nil
@@ -238,7 +248,7 @@ func targetsOf(referrers []*holder) []placementv1alpha1.Targets {
 // referrers are everything that refers to k, directly or through a service account.
 func (c *Controller) referrers(k key) []*holder {
 	keys := []string{referenceKey(k.Cluster, k.Namespace, workload.Reference{Resource: k.resource, Name: k.Name})}
-	if k.resource == workload.Secrets && c.ServiceAccounts != nil {
+	if k.resource == workload.Secrets && c.ServiceAccounts != nil && !c.isToken(k) {
 		for _, account := range c.ServiceAccounts.ListNamespace(k.Cluster, k.Namespace) {
 			if slices.Contains(secretsOf(account), k.Name) {
 				keys = append(keys, referenceKey(k.Cluster, k.Namespace, workload.Reference{Resource: workload.ServiceAccounts, Name: account.Name}))

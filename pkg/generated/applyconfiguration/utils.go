@@ -54,6 +54,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.PhysicalClusterStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalObject"):
 		return &fleetv1alpha1.PhysicalObjectApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Pods"):
+		return &fleetv1alpha1.PodsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodsAccess"):
+		return &fleetv1alpha1.PodsAccessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PortRange"):
 		return &fleetv1alpha1.PortRangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceCount"):

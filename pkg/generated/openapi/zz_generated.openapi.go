@@ -39,6 +39,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PhysicalClusterSpec{}.OpenAPIModelName():                 schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref),
 		v1alpha1.PhysicalClusterStatus{}.OpenAPIModelName():               schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref),
 		v1alpha1.PhysicalObject{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref),
+		v1alpha1.Pods{}.OpenAPIModelName():                                schema_pkg_apis_fleet_v1alpha1_Pods(ref),
+		v1alpha1.PodsAccess{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_PodsAccess(ref),
 		v1alpha1.PortRange{}.OpenAPIModelName():                           schema_pkg_apis_fleet_v1alpha1_PortRange(ref),
 		v1alpha1.ResourceCount{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
@@ -856,6 +858,13 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 							Ref:         ref(v1alpha1.Tenancy{}.OpenAPIModelName()),
 						},
 					},
+					"pods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pods says how pods on the physical cluster reach the control plane.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Pods{}.OpenAPIModelName()),
+						},
+					},
 					"identity": {
 						SchemaProps: spec.SchemaProps{
 							Description: "identity confirms which cluster is meant: the UID of its namespace kube-system. Empty means the one of the first contact, which status.identity.uid records. Only an admin can write it.",
@@ -893,7 +902,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.Drain{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1alpha1.Tenancy{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.Drain{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1alpha1.Pods{}.OpenAPIModelName(), v1alpha1.Tenancy{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -914,7 +923,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready, Syncing, Drained.",
+							Description: "conditions: Ready, Syncing, Drained, PodsReachServer.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1046,6 +1055,12 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.OrphanCounts{}.OpenAPIModelName()),
 						},
 					},
+					"pods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pods is how pods there reach the control plane; absent if they do not, as the condition PodsReachServer says. Set by the server.",
+							Ref:         ref(v1alpha1.PodsAccess{}.OpenAPIModelName()),
+						},
+					},
 					"drain": {
 						SchemaProps: spec.SchemaProps{
 							Description: "drain is how far the drain is; absent while none is requested.",
@@ -1062,7 +1077,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1133,6 +1148,55 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref common.ReferenceCallback)
 		},
 		Dependencies: []string{
 			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_Pods(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Pods says how pods on a physical cluster reach the control plane.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"server": {
+						SchemaProps: spec.SchemaProps{
+							Description: "server is the URL of the control plane as pods reach it, https://HOST[:PORT]. Its certificate has to name the host, and kubernetes.default.svc if that is an address. Empty takes the one of all physical clusters (--pods-server), if there is one. Without any, pods get no access to their logical cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_PodsAccess(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodsAccess is how pods on a physical cluster reach the control plane.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"server": {
+						SchemaProps: spec.SchemaProps{
+							Description: "server is its URL.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"caBundle": {
+						SchemaProps: spec.SchemaProps{
+							Description: "caBundle are the certificates, as PEM, that its own is signed by.",
+							Type:        []string{"string"},
+							Format:      "byte",
+						},
+					},
+				},
+				Required: []string{"server", "caBundle"},
+			},
+		},
 	}
 }
 

@@ -10,11 +10,13 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/dispatch"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/down"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/orphans"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/report"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/supplies"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/up"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -37,6 +39,8 @@ type session struct {
 	kinds    workload.Source
 	gate     *connection.Gate
 
+	supplies *supplies.Keeper
+
 	objects *controller.Controller[view.ObjectKey]
 	mirrors *controller.Controller[view.MirrorKey]
 	events  *controller.Controller[controller.Request]
@@ -52,8 +56,9 @@ func newSession(a *Agent, w report.World) *session {
 		View: s.view, Up: a.up, Down: a.down,
 		Counted: func(n fleetv1alpha1.OrphanCounts) { s.report.Orphans(n) },
 	})
+	s.supplies = supplies.New(supplies.Config{View: s.view, Up: a.up, Down: a.down, Server: s.server})
 	copies := down.New(down.Config{
-		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits,
+		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Server: s.server, Supplies: s.supplies,
 		Confirm: s.gate.Confirm, Forbidden: s.report.Notify, Orphans: unplaced,
 	})
 	mirrors := up.New(up.Config{
@@ -84,7 +89,7 @@ func (s *session) run(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel()
 	defer s.view.OnWentBack(cancel)()
-	queues := []queue{s.objects, s.mirrors, s.events, s.orphans}
+	queues := []queue{s.objects, s.mirrors, s.events, s.orphans, s.supplies}
 	for _, q := range queues {
 		defer q.ShutDown() // also if they are never run
 	}
@@ -114,16 +119,22 @@ func (s *session) permits() boundary.Permits {
 	return world.Tenancy
 }
 
+// server is how pods on the physical cluster reach the control plane now.
+func (s *session) server() syncer.Server {
+	world, _ := s.report.World()
+	return world.Server
+}
+
 // follow has the view show the kinds that there are, as far as the physical cluster
-// serves them, and everything filtered anew that other permits are for, until ctx is
-// done.
+// serves them, and everything looked at anew that other permits, or another way
+// to the server, are for, until ctx is done.
 func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
-	permits := s.permits()
+	permits, server := s.permits(), s.server()
 	for ctx.Err() == nil {
 		kinds := s.kinds.Current()
 		world, changed := s.report.World()
-		if !equality.Semantic.DeepEqual(permits, world.Tenancy) {
-			permits = world.Tenancy
+		if !equality.Semantic.DeepEqual(permits, world.Tenancy) || server != world.Server {
+			permits, server = world.Tenancy, world.Server
 			s.dispatch.All()
 		}
 		s.view.Follow(ctx, running, kinds, world.Serves)

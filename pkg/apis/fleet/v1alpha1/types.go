@@ -26,6 +26,9 @@ const (
 	// and its syncer has seen that nothing of ours is left; else the message has what
 	// is left and what keeps it.
 	ConditionDrained = "Drained"
+	// ConditionPodsReachServer is True if pods there get an address of the control plane;
+	// False if nobody said which.
+	ConditionPodsReachServer = "PodsReachServer"
 )
 
 // TaintUnreachable is the key of the NoExecute taint that a physical cluster has while it
@@ -86,6 +89,9 @@ type PhysicalClusterSpec struct {
 	// the default, which keeps tenants apart.
 	// +optional
 	Tenancy Tenancy `json:"tenancy,omitzero"`
+	// pods says how pods on the physical cluster reach the control plane.
+	// +optional
+	Pods Pods `json:"pods,omitzero"`
 	// identity confirms which cluster is meant: the UID of its namespace
 	// kube-system. Empty means the one of the first contact, which
 	// status.identity.uid records. Only an admin can write it.
@@ -106,6 +112,24 @@ type PhysicalClusterSpec struct {
 	// removed although nobody saw them go. Status keeps the report.
 	// +optional
 	Forget bool `json:"forget,omitempty"`
+}
+
+// Pods says how pods on a physical cluster reach the control plane.
+type Pods struct {
+	// server is the URL of the control plane as pods reach it, https://HOST[:PORT]. Its
+	// certificate has to name the host, and kubernetes.default.svc if that is an address.
+	// Empty takes the one of all physical clusters (--pods-server), if there is one.
+	// Without any, pods get no access to their logical cluster.
+	// +optional
+	Server string `json:"server,omitempty"`
+}
+
+// PodsAccess is how pods on a physical cluster reach the control plane.
+type PodsAccess struct {
+	// server is its URL.
+	Server string `json:"server"`
+	// caBundle are the certificates, as PEM, that its own is signed by.
+	CABundle []byte `json:"caBundle"`
 }
 
 // BoundNamespaces is the key of bounds for the number of namespaces.
@@ -153,7 +177,7 @@ type SecretReference struct {
 
 // PhysicalClusterStatus is the observed state of a PhysicalCluster.
 type PhysicalClusterStatus struct {
-	// conditions: Ready, Syncing, Drained.
+	// conditions: Ready, Syncing, Drained, PodsReachServer.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -197,6 +221,9 @@ type PhysicalClusterStatus struct {
 	// it is listed as Orphans.
 	// +optional
 	Orphans OrphanCounts `json:"orphans,omitzero"`
+	// pods is how pods there reach the control plane; absent if they do not, as the condition PodsReachServer says. Set by the server.
+	// +optional
+	Pods *PodsAccess `json:"pods,omitempty"`
 	// drain is how far the drain is; absent while none is requested.
 	// +optional
 	Drain *DrainStatus `json:"drain,omitempty"`

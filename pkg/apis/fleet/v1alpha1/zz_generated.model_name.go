@@ -101,6 +101,16 @@ func (in PhysicalObject) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Pods) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.Pods"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodsAccess) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PodsAccess"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PortRange) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.PortRange"
 }

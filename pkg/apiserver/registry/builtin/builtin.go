@@ -35,6 +35,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	admissionregistrationrest "k8s.io/kubernetes/pkg/registry/admissionregistration/rest"
@@ -61,6 +62,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/apiservices"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // eventTTL is how long events live, as upstream.
@@ -111,6 +113,10 @@ type Config struct {
 	// Kube acts in the logical cluster of its context; registries read other
 	// objects with it.
 	Kube kubernetes.Interface
+	// Dynamic does so with objects of any kind.
+	Dynamic dynamic.Interface
+	// Kinds are those that have copies.
+	Kinds workload.Source
 }
 
 type provider interface {

@@ -33,6 +33,7 @@ import (
 	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
 	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/accounttokens"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/evictions"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
@@ -120,7 +121,8 @@ func (c core) serviceAccounts(getter generic.RESTOptionsGetter, m map[string]res
 	if err != nil {
 		return fmt.Errorf("service accounts: %w", err)
 	}
-	m["serviceaccounts"], m["serviceaccounts/token"] = accounts, accounts.Token
+	m["serviceaccounts"] = accounts
+	m["serviceaccounts/token"] = accounttokens.NewREST(accounts.Token, accounts, c.config.Dynamic, c.config.Kinds)
 	return nil
 }
 

@@ -2,6 +2,8 @@ package native
 
 import (
 	"fmt"
+	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
@@ -94,6 +96,9 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 			errs = append(errs, field.Required(path.Child("foundBefore"), "the time until which Orphans were found that the order is about, such as now"))
 		}
 	}
+	if server := spec.Pods.Server; server != "" && !isServerURL(server) {
+		errs = append(errs, field.Invalid(specPath.Child("pods", "server"), server[:min(len(server), maxIdentity)], "give https://HOST[:PORT] without a path"))
+	}
 	errs = append(errs, validateTenancy(spec.Tenancy, specPath.Child("tenancy"))...)
 	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
 	for name, quantity := range spec.Bounds {
@@ -102,6 +107,16 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// isServerURL says that a URL has a scheme, a host and a port, and nothing else.
+func isServerURL(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil || server != "https://"+u.Host {
+		return false
+	}
+	_, err = netip.ParseAddr(u.Hostname())
+	return err == nil || len(validation.IsDNS1123Subdomain(u.Hostname())) == 0
 }
 
 func validateOrder(order fleet.OrphanOrder, path *field.Path) field.ErrorList {

@@ -40,9 +40,16 @@ func New(v *view.View, q Queues) *Dispatcher { return &Dispatcher{view: v, queue
 // Start begins with all that is there already.
 func (d *Dispatcher) Start() {
 	d.view.Handle(view.Handlers{
-		Above: d.Above, Below: d.Below, Copy: d.Copy, Orphan: d.orphan,
+		Above: d.Above, Below: d.Below, Copy: d.Copy, Orphan: d.orphan, Account: d.account,
 		Event: func(event *unstructured.Unstructured) { d.queues.Events(controller.RequestFor(event)) },
 	})
+}
+
+// account: what its pods mount may be made now, or is not good any more.
+func (d *Dispatcher) account(account controller.Request) {
+	for _, key := range d.view.UsersOf(account) {
+		d.queues.Objects(key)
+	}
 }
 
 // All enqueues every object that has a copy: something changed that all rest on.

@@ -32,6 +32,8 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return p.lookAtRules(ctx)
 	case syncer.CreateNamespace:
 		return p.createNamespace(ctx)
+	case syncer.Supply:
+		return p.supply(ctx, a.Supplies)
 	case syncer.Apply:
 		return p.apply(ctx, a)
 	case syncer.Delete:

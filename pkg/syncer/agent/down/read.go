@@ -23,7 +23,7 @@ func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds(),
 		Settled: known.settled, Reverts: known.reverts, Reported: known.reported, AppliedAt: known.applied,
-		Permits: p.Permits(), Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
+		Permits: p.Permits(), Server: p.Server(), Missing: p.missing, Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}
 	if obj, ok := p.View.Object(p.key); ok {
 		p.in.Logical = obj
@@ -35,6 +35,9 @@ func (p *pass) read() {
 		return // nothing is done until the server took note
 	}
 	p.in.Namespace = p.namespace()
+	if p.in.Logical != nil {
+		p.in.Account = p.View.Account(p.key.Request, syncer.AccountUsed(p.kind, p.in.Logical))
+	}
 	if len(p.kind.Replicas) > 0 && p.in.Logical != nil {
 		p.in.Scaled = syncer.Scaled(p.View.Target, p.View.Scalers(p.key))
 	}

@@ -34,6 +34,10 @@ type Config struct {
 	// Permits is what the physical cluster permits now; default: nothing beyond the
 	// default.
 	Permits func() boundary.Permits
+	// Server is how pods there reach the control plane; default: they do not.
+	Server func() syncer.Server
+	// Supplies makes what pods mount.
+	Supplies Supplies
 	// Plan decides; default syncer.Plan.
 	Plan func(syncer.Input) []syncer.Action
 	// Place finds where a copy is; default syncer.PlaceOf.
@@ -45,6 +49,14 @@ type Config struct {
 	Forbidden func()
 	// Orphans takes note of what is below without an object or a record above.
 	Orphans Orphans
+}
+
+// Supplies is what pods below mount that nobody wrote above.
+type Supplies interface {
+	// Missing are those of some that a physical namespace lacks.
+	Missing(namespace string, s syncer.Supplies) syncer.Supplies
+	// Write makes them.
+	Write(ctx context.Context, in syncer.Space, s syncer.Supplies) error
 }
 
 // Orphans lists what belongs to nothing.
@@ -75,6 +87,9 @@ func New(c Config) *Reconciler {
 	}
 	if c.Permits == nil {
 		c.Permits = func() boundary.Permits { return boundary.Permits{} }
+	}
+	if c.Server == nil {
+		c.Server = func() syncer.Server { return syncer.Server{} }
 	}
 	return &Reconciler{
 		Config:  c,

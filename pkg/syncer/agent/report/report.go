@@ -42,6 +42,8 @@ type World struct {
 	Forgotten bool
 	// Tenancy is what an admin lets tenants do there.
 	Tenancy fleetv1alpha1.Tenancy
+	// Server is how pods there reach the control plane.
+	Server syncer.Server
 }
 
 // Serves says whether the physical cluster serves a kind.
@@ -277,7 +279,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
 	}
 	who, failure := r.identify(ctx, pc)
-	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Spec.Tenancy}
+	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Spec.Tenancy, Server: serverFor(pc.Status.Pods)}
 	var seen survey
 	switch {
 	case failure != nil:

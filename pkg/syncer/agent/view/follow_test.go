@@ -91,8 +91,8 @@ type following struct {
 func follow(t *testing.T, w *viewtest.World) *following {
 	t.Helper()
 	kinds := len(workload.Builtin().All())
-	viewtest.Eventually(t, "all kinds and the events below are watched", func() bool {
-		return viewtest.Count(w.Above, "watch") == kinds && viewtest.Count(w.Below, "watch") == kinds+1
+	viewtest.Eventually(t, "all kinds, the accounts above and the events below are watched", func() bool {
+		return viewtest.Count(w.Above, "watch") == kinds+1 && viewtest.Count(w.Below, "watch") == kinds+1
 	})
 	f := &following{World: w}
 	ctx, cancel := context.WithCancel(w.Ctx)

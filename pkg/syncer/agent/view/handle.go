@@ -5,6 +5,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -19,6 +20,8 @@ type Handlers struct {
 	Copy func(key ObjectKey, c syncer.CopyChange)
 	// Orphan is called for the records of orphans.
 	Orphan func(old, new *fleetv1alpha1.Orphan)
+	// Account is called for a service account that came, changed, or is gone.
+	Account func(controller.Request)
 	// Event is called for an event of the physical cluster.
 	Event func(*unstructured.Unstructured)
 }
@@ -39,6 +42,12 @@ func (v *View) Handle(h Handlers) {
 		}
 	})
 	v.orphans.Handle(h.Orphan)
+	v.accounts.Handle(func(old, new *unstructured.Unstructured) {
+		if new == nil {
+			new = old
+		}
+		h.Account(controller.RequestFor(new))
+	})
 	v.events.Handle(func(_, new *unstructured.Unstructured) {
 		if new != nil {
 			h.Event(new)

@@ -62,4 +62,7 @@ func KeyOfNamespace(c logicalcluster.Name, name string) ObjectKey {
 }
 
 // Namespaces is the resource.
+var Pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// Namespaces is their resource.
 var Namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}

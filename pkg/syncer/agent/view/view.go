@@ -33,9 +33,10 @@ type Config struct {
 // View is what a syncer knows of both sides.
 type View struct {
 	Config
-	copies  *copies
-	orphans *orphans
-	events  *objects
+	copies   *copies
+	orphans  *orphans
+	accounts *objects
+	events   *objects
 
 	// now is what readers see of the kinds.
 	now atomic.Pointer[watched]
@@ -80,6 +81,7 @@ func New(c Config, kinds workload.Catalog, serves func(workload.Kind) bool) *Vie
 			Server: v.Up.Server, Metadata: connection.ListMetadata(v.Up.Metadata, placementv1alpha1.SchemeGroupVersion.WithResource("copies")),
 		})
 	v.orphans = v.informerOfOrphans()
+	v.accounts = v.informerOfAccounts()
 	v.events = v.informerOfEvents()
 	v.rememberVersions()
 	return v
@@ -129,7 +131,7 @@ func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 		}
 	}
 	v.mu.Unlock()
-	for _, i := range []informer{v.copies, v.orphans} {
+	for _, i := range []informer{v.copies, v.orphans, v.accounts} {
 		running.Go(func() { i.Run(ctx) })
 		all = append(all, i)
 	}

@@ -31,6 +31,8 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// tenancy is what objects of logical clusters may do on the physical cluster beyond
 	// the default, which keeps tenants apart.
 	Tenancy *TenancyApplyConfiguration `json:"tenancy,omitempty"`
+	// pods says how pods on the physical cluster reach the control plane.
+	Pods *PodsApplyConfiguration `json:"pods,omitempty"`
 	// identity confirms which cluster is meant: the UID of its namespace
 	// kube-system. Empty means the one of the first contact, which
 	// status.identity.uid records. Only an admin can write it.
@@ -93,6 +95,14 @@ func (b *PhysicalClusterSpecApplyConfiguration) WithBounds(value v1.ResourceList
 // If called multiple times, the Tenancy field is set to the value of the last call.
 func (b *PhysicalClusterSpecApplyConfiguration) WithTenancy(value *TenancyApplyConfiguration) *PhysicalClusterSpecApplyConfiguration {
 	b.Tenancy = value
+	return b
+}
+
+// WithPods sets the Pods field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pods field is set to the value of the last call.
+func (b *PhysicalClusterSpecApplyConfiguration) WithPods(value *PodsApplyConfiguration) *PhysicalClusterSpecApplyConfiguration {
+	b.Pods = value
 	return b
 }
 

@@ -12,7 +12,7 @@ import (
 //
 // PhysicalClusterStatus is the observed state of a PhysicalCluster.
 type PhysicalClusterStatusApplyConfiguration struct {
-	// conditions: Ready, Syncing, Drained.
+	// conditions: Ready, Syncing, Drained, PodsReachServer.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// controlPlane is the id that marks the copies of this control plane on
 	// the physical cluster (label atoll.dev/managed-by). Set by the server.
@@ -40,6 +40,8 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// orphans counts what is on the physical cluster and belongs to nothing here;
 	// it is listed as Orphans.
 	Orphans *OrphanCountsApplyConfiguration `json:"orphans,omitempty"`
+	// pods is how pods there reach the control plane; absent if they do not, as the condition PodsReachServer says. Set by the server.
+	Pods *PodsAccessApplyConfiguration `json:"pods,omitempty"`
 	// drain is how far the drain is; absent while none is requested.
 	Drain *DrainStatusApplyConfiguration `json:"drain,omitempty"`
 	// forgotten reports what spec.forget gave up.
@@ -154,6 +156,14 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithDefaultStorageClass(value 
 // If called multiple times, the Orphans field is set to the value of the last call.
 func (b *PhysicalClusterStatusApplyConfiguration) WithOrphans(value *OrphanCountsApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
 	b.Orphans = value
+	return b
+}
+
+// WithPods sets the Pods field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pods field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithPods(value *PodsAccessApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.Pods = value
 	return b
 }
 

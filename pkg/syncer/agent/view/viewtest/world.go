@@ -54,7 +54,7 @@ type World struct {
 func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object) *World {
 	t.Helper()
 	lists := map[schema.GroupVersionResource]string{
-		{Version: "v1", Resource: "events"}: "EventList", {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"}: "RuntimeClassList",
+		{Version: "v1", Resource: "events"}: "EventList", {Version: "v1", Resource: "serviceaccounts"}: "ServiceAccountList", {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"}: "RuntimeClassList",
 	}
 	for _, k := range append([]workload.Kind{Widgets}, workload.Builtin().All()...) {
 		lists[k.GroupVersionResource()] = k.Kind + "List"

@@ -1,0 +1,9 @@
+// Package accounttokens is the fence around requests of syncers for tokens of service
+// accounts: a syncer gets those that pods on its physical cluster mount, by the templates
+// that users wrote, and no others. Everybody else asks the stock registry, as ever.
+//
+// What is permitted is decided by permitted, without I/O, from what is stored when the
+// request comes.
+//
+// Read next: docs/decisions/0035-identity-of-pods.md.
+package accounttokens

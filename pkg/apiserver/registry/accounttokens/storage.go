@@ -1,0 +1,117 @@
+package accounttokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/dynamic"
+	authentication "k8s.io/kubernetes/pkg/apis/authentication"
+	api "k8s.io/kubernetes/pkg/apis/core"
+	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
+
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// REST serves serviceaccounts/token.
+type REST struct {
+	*serviceaccountstore.TokenREST
+	accounts rest.Getter
+	objects  dynamic.Interface
+	kinds    workload.Source
+}
+
+// NewREST puts the fence around stock. The client takes the logical cluster from the
+// context.
+func NewREST(stock *serviceaccountstore.TokenREST, accounts rest.Getter, objects dynamic.Interface, kinds workload.Source) *REST {
+	return &REST{TokenREST: stock, accounts: accounts, objects: objects, kinds: kinds}
+}
+
+// errNotMounted is all that a syncer hears: whether the account, or the namespace, exists
+// elsewhere is not its business.
+var errNotMounted = errors.New("no pod that is placed on the physical cluster mounts such a token")
+
+// Create implements rest.NamedCreater.
+func (r *REST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	target, viewed := scope.TargetFrom(ctx)
+	if !viewed {
+		return r.TokenREST.Create(ctx, name, obj, validate, options)
+	}
+	request, ok := obj.(*authentication.TokenRequest)
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("unexpected type %T of a TokenRequest", obj))
+	}
+	// What counts is what is stored, not what the view shows of it by now.
+	ctx = scope.WithTarget(ctx, "")
+	refused := apierrors.NewForbidden(api.Resource("serviceaccounts/token"), name, errNotMounted)
+	account, err := r.account(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	permitted, err := r.permitted(ctx, target, name, request, account)
+	switch {
+	case err != nil:
+		return nil, err
+	case !permitted:
+		return nil, refused
+	case account != nil && request.UID != account.UID:
+		return nil, apierrors.NewConflict(api.Resource("serviceaccounts/token"), name, errors.New("the service account has another UID than the one that is asked for"))
+	}
+	// It ends with the physical cluster.
+	request.Spec.BoundObjectRef = &authentication.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: target}
+	return r.TokenREST.Create(ctx, name, request, validate, options)
+}
+
+// account is the service account; nil if there is none.
+func (r *REST) account(ctx context.Context, name string) (*api.ServiceAccount, error) {
+	obj, err := r.accounts.Get(ctx, name, &metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	account, ok := obj.(*api.ServiceAccount)
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("a service account is a %T", obj))
+	}
+	return account, nil
+}
+
+// permitted looks for a template that mounts the token, among the objects of the namespace
+// as they are stored now.
+func (r *REST) permitted(ctx context.Context, target, name string, request *authentication.TokenRequest, account *api.ServiceAccount) (bool, error) {
+	namespace, ok := genericapirequest.NamespaceFrom(ctx)
+	if !ok || namespace == "" || len(request.Spec.Audiences) > 1 || len(request.Spec.Attestations) > 0 {
+		return false, nil
+	}
+	a := asked{target: target, token: workload.TokenUse{Account: name, Seconds: request.Spec.ExpirationSeconds}}
+	if len(request.Spec.Audiences) == 1 {
+		a.token.Audience = request.Spec.Audiences[0]
+	}
+	var automount *bool
+	if account != nil {
+		automount = account.AutomountServiceAccountToken
+	}
+	for _, kind := range r.kinds.Current().Kinds() {
+		if kind.PodTemplate == nil || !kind.Copied() {
+			continue
+		}
+		list, err := r.objects.Resource(kind.GroupVersionResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, fmt.Errorf("listing %s: %w", kind.Resource, err)
+		}
+		for i := range list.Items {
+			if a.permitted(kind, &list.Items[i], automount) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
