@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +21,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/remotecommand"
 
+	"github.com/atoll-dev/atoll/pkg/reach"
 	"github.com/atoll-dev/atoll/test/framework/kubelet"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
@@ -130,6 +133,7 @@ func kubectlReaches(t *testing.T, target string) reached {
 	t.Run("a reader that stalls stops nobody", r.stalls)
 	t.Run("who may not is told so", r.refuses)
 	t.Run("nothing of the physical cluster is in errors", r.explains)
+	t.Run("admission sees it", r.admits)
 	return r
 }
 
@@ -388,6 +392,82 @@ func (r reached) refuses(t *testing.T) {
 	}
 	if _, errs, err := r.run(ctx, nil, nil, "get", "--raw", "/api/v1/namespaces/default/pods/alone/exec?command=id&container=app&stdout=true"); err == nil || !strings.Contains(errs, "Upgrade request required") {
 		t.Errorf("exec without an upgrade: %v, %s", err, errs)
+	}
+}
+
+func (r reached) admits(t *testing.T) {
+	ctx := context.Background()
+	must(t)(r.Apply(ctx, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: commands}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CONNECT], resources: [pods/exec]}]}
+  validations: [{expression: "!('forbidden' in object.command)", message: "not this command"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: commands}
+spec: {policyName: commands, validationActions: [Deny]}
+`))
+	eventually(t, func() error {
+		if _, errs, err := r.run(ctx, nil, nil, "exec", r.made, "--", "echo", "forbidden"); err == nil || !strings.Contains(errs, "not this command") {
+			return fmt.Errorf("a command that a policy forbids: %w, %s", err, errs)
+		}
+		return nil
+	})
+	if out, errs, err := r.run(ctx, nil, nil, "exec", r.made, "--", "echo", "allowed"); err != nil || out != "allowed\n" {
+		t.Errorf("a command that it does not forbid: %v, %s", err, errs)
+	}
+}
+
+// TestTheSubresourcesOfPodsAreDocumentedAsThoseOfACluster compares with a stock API server.
+func TestTheSubresourcesOfPodsAreDocumentedAsThoseOfACluster(t *testing.T) {
+	t.Parallel()
+	k := theLab.newCluster(t)
+	type document struct {
+		Resources []map[string]any          `json:"resources"`
+		Paths     map[string]map[string]any `json:"paths"`
+	}
+	read := func(k process.Kubectl, path string) document {
+		var d document
+		if err := json.Unmarshal([]byte(must(t)(k.Run(context.Background(), "get", "--raw", path))), &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	entries := func(d document) map[string]any {
+		out := map[string]any{}
+		for _, subresource := range reach.Subresources {
+			for _, r := range d.Resources {
+				if r["name"] == "pods/"+subresource {
+					out[subresource] = r
+				}
+			}
+			if path, ok := d.Paths["/api/v1/namespaces/{namespace}/pods/{name}/"+subresource]; ok {
+				out[subresource] = path
+			}
+		}
+		return out
+	}
+	for _, path := range []string{"/api/v1", "/openapi/v2", "/openapi/v3/api/v1"} {
+		above, below := entries(read(k, path)), entries(read(theLab.east.Kubectl, path))
+		without401(below) // no operation of ours has this answer
+		without401(above)
+		if diff := cmp.Diff(below, above); diff != "" || len(below) != len(reach.Subresources) {
+			t.Errorf("%s has %d subresources (-stock +ours)\n%s", path, len(below), diff)
+		}
+	}
+}
+
+func without401(v any) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	delete(m, "401")
+	for _, inner := range m {
+		without401(inner)
 	}
 }
 
