@@ -132,6 +132,9 @@ func (p *pass) refusal(ctx context.Context, err error) error {
 // delete removes the object with the UID, and looks whether it is gone at once.
 func (p *pass) delete(ctx context.Context, a syncer.Action) error {
 	name := p.in.Physical.GetName()
+	if err := p.proveEmpty(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
 	err := p.physicalClient().Delete(ctx, name, metav1.DeleteOptions{
@@ -151,6 +154,26 @@ func (p *pass) delete(ctx context.Context, a syncer.Action) error {
 	}
 	if p.in.Physical != nil {
 		p.View.WrittenBelow.Put(p.key, p.in.Physical)
+	}
+	return nil
+}
+
+// proveEmpty asks the server whether nothing keeps a physical namespace, before that takes
+// along whatever is in it: a watch that is late says nothing of what was just recorded.
+func (p *pass) proveEmpty(ctx context.Context) error {
+	if !p.in.Ref.IsNamespace() || p.in.Logical == nil {
+		return nil // with the Namespace, all Copies in it are gone
+	}
+	list, err := p.Up.Atoll.PlacementV1alpha1().Copies(p.key.Request.Name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("asking the server what keeps the namespace: %w", err)
+	}
+	for i := range list.Items {
+		c := &list.Items[i]
+		if key, ok := p.View.KeyOfCopy(c); (!ok || key != p.key) && syncer.KeepsNamespace(c, p.in.Namespace.Name) {
+			klog.FromContext(ctx).V(2).Info("Something keeps the physical namespace that the watch does not have", "copy", klog.KObj(c))
+			return errAgain
+		}
 	}
 	return nil
 }

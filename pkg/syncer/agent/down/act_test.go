@@ -96,6 +96,38 @@ func TestWhatIsNotInViewIsDeletedOnTheWordOfTheServerOnly(t *testing.T) {
 	}
 }
 
+// A physical namespace takes along what is in it: a watch of Copies that is late does not
+// prove that there is nothing.
+func TestANamespaceThatLeavesGoesOnlyWhenTheServerHasNothingInItEither(t *testing.T) {
+	for name, recorded := range map[string]bool{"the server has a Copy in it": true, "the server has none": false} {
+		t.Run(name, func(t *testing.T) {
+			namespace, config, space, copied, record := placed(placementv1alpha1.CopySynced)
+			annotations := namespace.GetAnnotations()
+			annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{"state":"Removing"}}`
+			namespace.SetAnnotations(annotations)
+			own := viewtest.Copy(namespace, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, PhysicalNamespace: viewtest.PhysicalSpace, PhysicalUID: "below-n"})
+			f := newFixture(t, []runtime.Object{namespace, config}, []runtime.Object{space, copied}, own)
+			deleted := f.deletedBelow()
+			f.Watch(t)
+			f.Records.PrependReactor("list", "copies", func(clienttesting.Action) (bool, runtime.Object, error) {
+				list := &placementv1alpha1.CopyList{Items: []placementv1alpha1.Copy{*own}}
+				if recorded {
+					list.Items = append(list.Items, *record)
+				}
+				return true, list, nil
+			})
+			f.reconcile(t, viewtest.KeyOf("Namespace", "", "web"))
+			want := []types.UID{"below-n"}
+			if recorded {
+				want = nil
+			}
+			if diff := cmp.Diff(want, *deleted); diff != "" {
+				t.Errorf("deleted (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestARefusalIsOnTheCopyAndInAnEventAndTriedAgainEverLater(t *testing.T) {
 	namespace, config, space, _, record := placed(placementv1alpha1.CopyPending)
 	record.Status = placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyPending, Reason: "New", PhysicalNamespace: viewtest.PhysicalSpace}
