@@ -73,13 +73,18 @@ func (w *World) secondServer(Happening) {
 
 // cutUp parts the syncers of a physical cluster from the control plane, cutDown
 // from their physical cluster.
-func (w *World) cutUp(h Happening) {
-	p := w.cluster(h.Physical)
+func (w *World) cutUp(h Happening) { w.cutUpFor(w.cluster(h.Physical), downtime(h.N)) }
+
+// lose parts them for minutes, in which others take a physical cluster for lost. What runs
+// there runs on.
+func (w *World) lose(h Happening) { w.cutUpFor(w.cluster(h.Physical), time.Duration(60+2*h.N)*time.Second) }
+
+func (w *World) cutUpFor(p *physical, d time.Duration) {
 	if p.upCut {
 		return
 	}
 	p.cutLines(&p.upCut, true, func(s *syncerProcess) *line { return s.up })
-	w.after(downtime(h.N), func() { p.cutLines(&p.upCut, false, func(s *syncerProcess) *line { return s.up }) })
+	w.after(d, func() { p.cutLines(&p.upCut, false, func(s *syncerProcess) *line { return s.up }) })
 }
 
 func (w *World) cutDown(h Happening) {

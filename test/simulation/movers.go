@@ -3,10 +3,14 @@ package simulation
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
@@ -59,6 +63,23 @@ func (w *World) pin(h Happening) {
 // drain: an admin wants everything off a physical cluster, or not any more.
 func (w *World) drain(h Happening) {
 	w.cluster(h.Physical).edit(admin, func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Drain.Requested = !pc.Spec.Drain.Requested })
+}
+
+// losePatience: an admin lets namespaces leave physical clusters that do not answer, or
+// not any more.
+func (w *World) losePatience(h Happening) {
+	key := kube.Key{Resource: policies, Cluster: scope.Root, Name: "impatient"}
+	if w.api.Find(key) != nil {
+		if err := w.api.Delete(admin, key, kube.DeleteOptions{}); err != nil {
+			w.say("%v", err)
+		}
+		return
+	}
+	policy := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Annotations: map[string]string{"kcp.io/cluster": "root"}}}
+	policy.Spec.Tolerations = []corev1.Toleration{{
+		Key: fleetv1alpha1.TaintUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(h.N % 4 * 10)),
+	}}
+	w.must(w.api.Create(admin, policies, policy))
 }
 
 func (w *World) decisionOf(namespace kube.Object) []string {

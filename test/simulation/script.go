@@ -92,12 +92,20 @@ var verbs = []verb{
 	{"swap credentials", 1, false, (*World).swapCredentials},
 }
 
-// moving is what moves namespaces, in a third of the worlds. Whether a world has it is
-// drawn apart, so that the others are what they were before there were moves.
-var moving = []verb{
-	{"pin", 6, false, (*World).pin},
-	{"drain", 2, false, (*World).drain},
+// later are verbs that came later, each group in a third of the worlds. Whether a world
+// has them is drawn apart, so that the others are what they were before.
+var later = [][]verb{
+	{ // what moves namespaces
+		{"pin", 6, false, (*World).pin},
+		{"drain", 2, false, (*World).drain},
+	},
+	{ // and what has them leave what is silent
+		{"lose", 4, false, (*World).lose},
+		{"lose patience", 4, false, (*World).losePatience},
+	},
 }
+
+func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }
 
 // happenings in a world.
 const happenings = 60
@@ -123,16 +131,19 @@ func Script(seed uint64, provoked ...string) []Happening {
 			bag = append(bag, v.name)
 		}
 	}
-	for _, v := range moving {
-		weight := v.weight
-		switch moves := rand.New(rand.NewPCG(seed, 3)).IntN(3) == 0; {
-		case slices.Contains(provoked, v.name):
-			weight = 30
-		case !moves:
-			continue
-		}
-		for range weight {
-			bag = append(bag, v.name)
+	for i, group := range later {
+		chosen := rand.New(rand.NewPCG(seed, uint64(3+i))).IntN(3) == 0
+		for _, v := range group {
+			weight := v.weight
+			switch {
+			case slices.Contains(provoked, v.name):
+				weight = 30
+			case !chosen:
+				continue
+			}
+			for range weight {
+				bag = append(bag, v.name)
+			}
 		}
 	}
 	clusters := []logicalcluster.Name{"one", "two"}[:1+rng.IntN(2)]
@@ -153,7 +164,7 @@ func Script(seed uint64, provoked ...string) []Happening {
 func (w *World) happen(h Happening) {
 	w.wait()
 	w.say("=== %s", h)
-	for _, v := range slices.Concat(verbs, moving) {
+	for _, v := range allVerbs() {
 		if v.name == h.Verb {
 			v.do(w, h)
 		}

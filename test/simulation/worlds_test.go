@@ -142,7 +142,7 @@ func TestWorldsDiffer(t *testing.T) {
 
 func TestEverythingThatCanHappenHappens(t *testing.T) {
 	missing := map[string]bool{}
-	for _, v := range slices.Concat(verbs, moving) {
+	for _, v := range allVerbs() {
 		if v.weight > 0 {
 			missing[v.name] = true
 		}
