@@ -90,6 +90,27 @@ func namespaceBroughtBack(seed int) []Happening {
 	return script
 }
 
+// broughtBackBelow has people bring copies of deleted objects back below, while objects
+// of their names are made above.
+func broughtBackBelow(seed int) []Happening {
+	var script []Happening
+	for _, name := range []string{"a", "b", "c", "d"} {
+		script = append(script, on("create", 10, "one", "web", Happening{Resource: services, Name: name, N: 1}))
+	}
+	script = append(script, on("wait", 11, "one", "web", Happening{N: 60}))
+	for i, name := range []string{"a", "b", "c"} {
+		script = append(script,
+			on("delete", 12, "one", "web", Happening{Resource: services, Name: name, N: 1}),
+			on("wait", 13, "one", "web", Happening{N: 60}),
+			on("create", 14, "one", "web", Happening{Resource: services, Name: name, N: 1}))
+		for _, physical := range []string{"east", "west"} {
+			script = append(script, on("resurrect below", 15+(seed+7*i)%25, "one", "web", Happening{Physical: physical, N: i}))
+		}
+		script = append(script, on("wait", 45, "one", "web", Happening{N: 60}))
+	}
+	return script
+}
+
 func on(verb string, step int, cluster, namespace string, h Happening) Happening {
 	h.Verb, h.At, h.Namespace = verb, step, namespace
 	h.Cluster = logicalcluster.Name(cluster)

@@ -26,7 +26,8 @@ type plant struct {
 
 // scripts are of bugs that few worlds show: what happens to them, by the name of the bug.
 var scripts = map[string]func(seed int) []Happening{
-	"copies are where the namespace points now": namespaceBroughtBack,
+	"copies are where the namespace points now":       namespaceBroughtBack,
+	"the mark of another incarnation is written over": broughtBackBelow,
 }
 
 // script is what happens in the world of a seed.
