@@ -292,3 +292,19 @@ func TestACallThatIsGivenUpEndsBelow(t *testing.T) {
 		}
 	}
 }
+
+func TestAPhysicalClusterThatDoesNotAnswerIsSaidSoWithoutItsAddress(t *testing.T) {
+	t.Parallel()
+	p := newPhysical(t, nil)
+	links := p.links(t)
+	p.Close()
+	for how, link := range links {
+		resp, err := link.Do(t.Context(), call(nil))
+		if err == nil {
+			err = call(nil).Failure(resp)
+		}
+		if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "it does not answer") || strings.Contains(err.Error(), "127.0.0.1") {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+}
