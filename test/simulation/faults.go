@@ -77,7 +77,9 @@ func (w *World) cutUp(h Happening) { w.cutUpFor(w.cluster(h.Physical), downtime(
 
 // lose parts them for minutes, in which others take a physical cluster for lost. What runs
 // there runs on.
-func (w *World) lose(h Happening) { w.cutUpFor(w.cluster(h.Physical), time.Duration(60+2*h.N)*time.Second) }
+func (w *World) lose(h Happening) {
+	w.cutUpFor(w.cluster(h.Physical), time.Duration(60+2*h.N)*time.Second)
+}
 
 func (w *World) cutUpFor(p *physical, d time.Duration) {
 	if p.upCut {
