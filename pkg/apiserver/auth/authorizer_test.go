@@ -2,10 +2,12 @@ package auth
 
 import (
 	"encoding/base64"
+	"strings"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -185,6 +187,39 @@ func TestDefaultRolesAreAggregated(t *testing.T) {
 	}
 	if len(roles["admin"].Rules) <= len(roles["edit"].Rules) || len(roles["edit"].Rules) <= len(roles["view"].Rules) {
 		t.Error("admin must contain edit, and edit view")
+	}
+}
+
+// Our kinds for the users of a namespace:
+//
+//	                    view  edit, admin
+//	placements, copies  read  read: the server writes them
+//	placementpolicies   read  read, write
+//	placementreviews    -     ask
+func TestUsersOfANamespaceMayPlaceIt(t *testing.T) {
+	defaults, err := NewDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ verb, resource, roles string }{
+		{"get", "placements", "view edit admin"}, {"watch", "copies", "view edit admin"}, {"list", "placementpolicies", "view edit admin"},
+		{"create", "placementpolicies", "edit admin"}, {"patch", "placementpolicies", "edit admin"}, {"deletecollection", "placementpolicies", "edit admin"},
+		{"create", "placementreviews", "edit admin"},
+		{"update", "placements", ""}, {"delete", "copies", ""}, {"create", "clusterplacementpolicies", ""}, {"get", "physicalclusters", ""},
+	} {
+		var allowed []string
+		for _, name := range []string{"view", "edit", "admin"} {
+			a := authorizer.AttributesRecord{Verb: c.verb, APIGroup: "placement.atoll.dev", APIVersion: "v1alpha1", Resource: c.resource, Namespace: "web", Name: "x", ResourceRequest: true}
+			if c.resource == "physicalclusters" {
+				a.APIGroup = "fleet.atoll.dev"
+			}
+			if rbac.RulesAllow(a, defaults.ClusterRoles[name].Rules...) {
+				allowed = append(allowed, name)
+			}
+		}
+		if got := strings.Join(allowed, " "); got != c.roles {
+			t.Errorf("%s %s: %q, want %q", c.verb, c.resource, got, c.roles)
+		}
 	}
 }
 

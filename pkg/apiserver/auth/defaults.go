@@ -12,8 +12,25 @@ import (
 	"github.com/atoll-dev/atoll/pkg/roles"
 )
 
-// viewRole adds our kinds to what "view", and so "edit" and "admin", may read.
-const viewRole = "system:atoll:aggregate-to-view"
+// ownRoles add our kinds to what "view", and so "edit" and "admin", may read, and to what
+// "edit", and so "admin", may write: the policy of a namespace, and the question where it
+// would go. A policy there permits nothing that those above it do not.
+func ownRoles() []rbacv1.ClusterRole {
+	role := func(to string, rules ...rbacv1.PolicyRule) rbacv1.ClusterRole {
+		return rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
+			Name:        "system:atoll:aggregate-to-" + to,
+			Labels:      map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults", "rbac.authorization.k8s.io/aggregate-to-" + to: "true"},
+			Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"},
+		}, Rules: rules}
+	}
+	ours := []string{placement.GroupName}
+	return []rbacv1.ClusterRole{
+		role("view", rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: ours, Resources: []string{"placements", "copies", "placementpolicies"}}),
+		role("edit",
+			rbacv1.PolicyRule{Verbs: []string{"create", "update", "patch", "delete", "deletecollection"}, APIGroups: ours, Resources: []string{"placementpolicies"}},
+			rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: ours, Resources: []string{"placementreviews"}}),
+	}
+}
 
 // Defaults are the cluster roles and bindings that every logical cluster has: by
 // name, shared, not to be changed.
@@ -25,13 +42,7 @@ type Defaults struct {
 // NewDefaults are upstream's, with the aggregated roles filled in.
 func NewDefaults() (*Defaults, error) {
 	d := &Defaults{ClusterRoles: map[string]*rbacv1.ClusterRole{}, ClusterRoleBindings: map[string]*rbacv1.ClusterRoleBinding{}}
-	parts := bootstrappolicy.ClusterRoles()
-	parts = append(parts, rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: viewRole, Labels: map[string]string{
-			"kubernetes.io/bootstrapping": "rbac-defaults", "rbac.authorization.k8s.io/aggregate-to-view": "true",
-		}, Annotations: map[string]string{rbacv1.AutoUpdateAnnotationKey: "true"}},
-		Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{placement.GroupName}, Resources: []string{"placements", "copies"}}},
-	})
+	parts := append(bootstrappolicy.ClusterRoles(), ownRoles()...)
 	for i := range parts {
 		d.ClusterRoles[parts[i].Name] = parts[i].DeepCopy()
 	}
