@@ -150,7 +150,7 @@ func TestATunnelHasHundredsOfStreamsAtATime(t *testing.T) {
 }
 
 // TestWhoDoesNotReadStopsNobody has so many readers that stall, at either end, that a
-// window for the connection of the usual size would be full.
+// window for the connection of the default size would be full.
 func TestWhoDoesNotReadStopsNobody(t *testing.T) {
 	w := newWorld(t)
 	var sent atomic.Int64
