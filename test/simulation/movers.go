@@ -65,9 +65,9 @@ func (w *World) drain(h Happening) {
 	w.cluster(h.Physical).edit(admin, func(pc *fleetv1alpha1.PhysicalCluster) { pc.Spec.Drain.Requested = !pc.Spec.Drain.Requested })
 }
 
-// losePatience: an admin lets namespaces leave physical clusters that do not answer, or
+// limitSilence: an admin lets namespaces leave physical clusters that do not answer, or
 // not any more.
-func (w *World) losePatience(h Happening) {
+func (w *World) limitSilence(h Happening) {
 	key := kube.Key{Resource: policies, Cluster: scope.Root, Name: "impatient"}
 	if w.api.Find(key) != nil {
 		if err := w.api.Delete(admin, key, kube.DeleteOptions{}); err != nil {

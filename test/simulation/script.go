@@ -101,7 +101,7 @@ var later = [][]verb{
 	},
 	{ // and what has them leave what is silent
 		{"lose", 4, false, (*World).lose},
-		{"lose patience", 4, false, (*World).losePatience},
+		{"limit silence", 4, false, (*World).limitSilence},
 	},
 }
 
