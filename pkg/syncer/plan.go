@@ -431,10 +431,14 @@ func (p planner) fail(f Failure) []Action {
 	return p.write(p.status(placementv1alpha1.CopyFailed, f.Reason, f.Message), p.Logical.GetUID())
 }
 
-// delete removes what is below. How follows the deletion of the logical object.
+// delete removes what is below. How follows the deletion of the logical object. What must
+// not run twice is gone once its pods have ended: it may start elsewhere then.
 func (p planner) delete(logical *unstructured.Unstructured, why string) []Action {
 	a := Action{Verb: Delete, UID: p.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: why}
 	if logical == nil || logical.GetDeletionTimestamp() == nil {
+		if logical != nil && workload.RunsOf(p.Ref.Kind, logical.Object) == workload.RunsOnce {
+			a.Propagation = metav1.DeletePropagationForeground
+		}
 		return []Action{a}
 	}
 	a.Propagation = propagation(logical)

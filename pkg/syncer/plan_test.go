@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -343,6 +344,31 @@ func TestHowAnObjectIsDeletedBelowFollowsHowItWasDeleted(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, how{c.got.Propagation, c.got.Grace}); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+// Else it runs in two places for as long as its pods take to end.
+func TestWhatRunsOnceIsNotGoneBeforeItsPodsHaveEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind string
+		edit func(*unstructured.Unstructured)
+		want metav1.DeletionPropagation
+	}{
+		"a StatefulSet": {"StatefulSet", nil, metav1.DeletePropagationForeground},
+		"a Deployment that is recreated": {"Deployment", func(o *unstructured.Unstructured) {
+			setNested(o.Object, "Recreate", "spec", "strategy", "type")
+		}, metav1.DeletePropagationForeground},
+		"any other Deployment": {"Deployment", nil, metav1.DeletePropagationBackground},
+	} {
+		in := situation{kind: c.kind, logical: "removing", copy: "Synced", physical: "old", edit: func(in *Input) {
+			if c.edit != nil {
+				c.edit(in.Logical)
+			}
+		}}.input()
+		actions := Plan(in)
+		if i := slices.IndexFunc(actions, func(a Action) bool { return a.Verb == Delete }); i < 0 || actions[i].Propagation != c.want {
+			t.Errorf("%s: %s, want a deletion %s", name, describe(actions), c.want)
 		}
 	}
 }
