@@ -53,6 +53,31 @@ var causes = []cause{
 		pin(t, k, to)
 		settled(t, k, to)
 	}},
+	{"kill -9 of the server, 3 times", func(t *testing.T, k process.Kubectl, _, to string) {
+		pin(t, k, to)
+		for _, phase := range []placementv1alpha1.TransitionPhase{placementv1alpha1.TransitionStarting, placementv1alpha1.TransitionDraining, placementv1alpha1.TransitionRemoving} {
+			reaches(t, k, phase)
+			crash(t, theLab.Server)
+		}
+		settled(t, k, to)
+	}},
+	{"kill -9 of both API servers", func(t *testing.T, k process.Kubectl, from, to string) {
+		pin(t, k, to)
+		reaches(t, k, placementv1alpha1.TransitionStarting)
+		crash(t, theLab.PhysicalCluster(to).ControlPlane)
+		reaches(t, k, placementv1alpha1.TransitionDraining)
+		crash(t, theLab.PhysicalCluster(from).ControlPlane)
+		settled(t, k, to)
+	}},
+}
+
+// crash kills a process, with the syncers that it may hold, and starts it again.
+func crash(t *testing.T, p *process.Process) {
+	t.Helper()
+	p.Kill()
+	if err := p.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func patch(t *testing.T, physicalCluster, patch string) {
@@ -76,7 +101,7 @@ func TestNoRequestFailsWhateverMovesANamespace(t *testing.T) {
 	must(t)(k.In(namespace).Apply(ctx, application))
 	must(t)(k.In(namespace).Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
 	counts := consume(t, k)
-	fmt.Printf("| %-28s | %5s | %-32s | %6s | %4s |\n", "what moves it", "s", "consumer", "done", "fail")
+	fmt.Printf("| %-30s | %5s | %-32s | %6s | %4s | %5s |\n", "what moves it", "s", "consumer", "done", "fail", "longest")
 	from, to := "east", "west"
 	for _, c := range causes {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,7 +115,12 @@ func TestNoRequestFailsWhateverMovesANamespace(t *testing.T) {
 	}
 	// What stops before it starts must be noticed, or nothing above was shown.
 	must(t)(k.In(namespace).Run(ctx, "patch", "deployment/web", "-p", `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`))
-	for _, r := range measure("control: stop, then start", counts, func() { pin(t, k, to); settled(t, k, to) }) {
+	both := watchPods(t, k, to, from)
+	results := measure("control: stop, then start", counts, func() { pin(t, k, to); settled(t, k, to) })
+	if err := both(); err != nil {
+		t.Error(err)
+	}
+	for _, r := range results {
 		if r.Failed == 0 {
 			t.Errorf("VOID: %s noticed nothing of a move that stops the application before it starts it again, so it would not have noticed a failure either", r.Name)
 		}
@@ -130,10 +160,36 @@ func measure(what string, counts []*traffic.Count, move func()) []traffic.Result
 	var out []traffic.Result
 	for _, count := range counts {
 		r := count.Take()
-		fmt.Printf("| %-28s | %5.1f | %-32s | %6d | %4d |\n", what, took.Seconds(), r.Name, r.Done, r.Failed)
+		fmt.Printf("| %-30s | %5.1f | %-32s | %6d | %4d | %5.2f |\n", what, took.Seconds(), r.Name, r.Done, r.Failed, r.Longest.Seconds())
 		out = append(out, r)
 	}
 	return out
+}
+
+// watchPods looks whether pods of the application are on two physical clusters at a time,
+// until it is asked for what it saw. The one where they start is read first: what is on
+// the other one afterwards is there at the same time.
+func watchPods(t *testing.T, k process.Kubectl, physicalClusters ...string) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done, namespaceBelow := make(chan error, 1), below(t, k)
+	go func() {
+		var seen error
+		for ctx.Err() == nil {
+			var on []string
+			for _, name := range physicalClusters {
+				out, err := theLab.PhysicalCluster(name).Run(ctx, "get", "pods", "-n", namespaceBelow, "-l", "app=web", "-o", "name")
+				if err == nil && out != "" {
+					on = append(on, fmt.Sprintf("%s: %q", name, out))
+				}
+			}
+			if len(on) > 1 && seen == nil {
+				seen = fmt.Errorf("what must not run twice has pods on two physical clusters: %v", on)
+			}
+		}
+		done <- seen
+	}()
+	return func() error { cancel(); return <-done }
 }
 
 // report logs what both sides have when a test failed.

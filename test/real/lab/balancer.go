@@ -5,6 +5,9 @@ package lab
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 )
 
 // balancerDelay is how long it takes to make a load balancer: longer than to start pods,
@@ -21,7 +25,7 @@ import (
 const balancerDelay = 4 * time.Second
 
 // balance gives Services of the type LoadBalancer addresses until ctx ends, as the
-// provider of a cloud does; kube-proxy of the node answers to them.
+// provider of a cloud does, and passes what comes there to the port of the node.
 func (n network) balance(ctx context.Context, kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -56,8 +60,13 @@ func (n network) balance(ctx context.Context, kubeconfig string) error {
 			if err == nil && s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 && s.DeletionTimestamp == nil {
 				given++
 				s = s.DeepCopy()
-				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: n.balancer(1 + given%254)}}
-				if _, err := client.CoreV1().Services(s.Namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{}); err != nil {
+				ip := n.balancer(1 + given%254)
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip, IPMode: ptr.To(corev1.LoadBalancerIPModeProxy)}}
+				err := n.forward(ctx, ip, s.Spec.Ports)
+				if err == nil {
+					_, err = client.CoreV1().Services(s.Namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{})
+				}
+				if err != nil {
 					queue.AddRateLimited(name)
 				}
 			}
@@ -65,4 +74,50 @@ func (n network) balance(ctx context.Context, kubeconfig string) error {
 		}
 	}()
 	return nil
+}
+
+// forward takes connections at an address, until ctx ends, and passes them to the ports of
+// the node. A load balancer of a Service that has gone takes them, too, and has nowhere to
+// pass them.
+func (n network) forward(ctx context.Context, ip string, ports []corev1.ServicePort) error {
+	if err := run("ip", "addr", "replace", ip+"/32", "dev", "lo"); err != nil {
+		return err
+	}
+	for _, port := range ports {
+		l, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(int(port.Port))))
+		if err != nil {
+			return fmt.Errorf("making a load balancer: %w", err)
+		}
+		context.AfterFunc(ctx, func() { _ = l.Close() })
+		go func() {
+			for {
+				outer, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go pass(outer.(*net.TCPConn), net.JoinHostPort(n.node(), strconv.Itoa(int(port.NodePort))))
+			}
+		}()
+	}
+	return nil
+}
+
+// pass copies both ways; the end of one side is passed on, too.
+func pass(outer *net.TCPConn, to string) {
+	defer outer.Close()
+	conn, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	inner := conn.(*net.TCPConn)
+	defer inner.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(inner, outer)
+		_ = inner.CloseWrite()
+	}()
+	_, _ = io.Copy(outer, inner)
+	_ = outer.Close() // the server has ended: nothing that comes now is answered
+	<-done
 }

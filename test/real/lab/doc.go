@@ -9,8 +9,8 @@
 //	        first process: the test binary once more, which runs the tests
 //	         |- atoll               127.0.0.1
 //	         |- localcluster east   172.31.1.1    <- kubelet east
-//	         |- network namespace of the node east: 172.31.1.2, pods 10.200.1.0/24,
-//	         |    addresses of load balancers 10.201.1.0/24
+//	         |- network namespace of the node east: 172.31.1.2, pods 10.200.1.0/24
+//	         |- load balancers of east: 10.201.1.0/24 -> ports of its node
 //	         |- localcluster west   172.31.2.1, and so on
 //	         '- routes between all of them: a flat network
 //

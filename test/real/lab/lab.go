@@ -127,6 +127,16 @@ func (l *Lab) LogicalCluster(ctx context.Context, name string) (process.Kubectl,
 	return k, nil
 }
 
+// PhysicalCluster finds one by its name.
+func (l *Lab) PhysicalCluster(name string) *PhysicalCluster {
+	for _, p := range l.Physical {
+		if p.Name == name {
+			return p
+		}
+	}
+	panic("there is no physical cluster " + name)
+}
+
 // Path is a file of the lab.
 func (l *Lab) Path(elem ...string) string {
 	return filepath.Join(append([]string{l.dir}, elem...)...)

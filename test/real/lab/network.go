@@ -18,9 +18,8 @@ type network struct {
 func (n network) server() string { return fmt.Sprintf("172.31.%d.1", n.index) }
 func (n network) node() string   { return fmt.Sprintf("172.31.%d.2", n.index) }
 
-// pods is the range of the pods, balancers that of load balancers, without the last byte.
+// pods is the range of the pods, balancer an address of a load balancer.
 func (n network) pods() string          { return fmt.Sprintf("10.200.%d.0/24", n.index) }
-func (n network) balancers() string     { return fmt.Sprintf("10.201.%d.0/24", n.index) }
 func (n network) balancer(i int) string { return fmt.Sprintf("10.201.%d.%d", n.index, i) }
 func (n network) inside() string        { return "--net=/run/netns/" + n.name }
 
@@ -38,7 +37,6 @@ func (n network) make() error {
 		{"-n", n.name, "link", "set", "lo", "up"},
 		{"-n", n.name, "route", "add", "default", "via", n.server()},
 		{"route", "add", n.pods(), "via", n.node()},
-		{"route", "add", n.balancers(), "via", n.node()},
 	} {
 		if err := run("ip", args...); err != nil {
 			return fmt.Errorf("making network %s: %w", index, err)

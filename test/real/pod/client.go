@@ -18,7 +18,9 @@ const (
 
 // send sends requests to http://$TARGET/, each over a connection of its own, and writes
 // a line about each to $COLLECTOR: "ok" or why it failed. $TARGET may name variables: the
-// kubelet puts the addresses of Services into them. It ends when it is asked to stop.
+// kubelet puts the addresses of Services into them. The first answer is waited for, as
+// by any program that starts at the same time as what it needs. It ends when it is asked
+// to stop, at once.
 func send(stop <-chan os.Signal) {
 	target := os.ExpandEnv(os.Getenv("TARGET"))
 	collector, err := net.Dial("tcp", os.Getenv("COLLECTOR"))
@@ -31,14 +33,19 @@ func send(stop <-chan os.Signal) {
 	client := &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
-	for {
+	answers := make(chan string)
+	for answered := false; ; {
+		go func() { answers <- answer(client, "http://"+target+"/") }()
 		select {
 		case <-stop:
 			fmt.Fprintln(collector, "stopped")
 			return
-		case <-ticker.C:
+		case said := <-answers:
+			if answered = answered || said == "ok"; answered {
+				fmt.Fprintln(collector, said)
+			}
 		}
-		fmt.Fprintln(collector, answer(client, "http://"+target+"/"))
+		<-ticker.C
 	}
 }
 

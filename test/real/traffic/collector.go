@@ -45,7 +45,7 @@ func (c *Collector) read(ctx context.Context, conn net.Conn) {
 	for lines.Scan() {
 		switch line := strings.TrimSpace(lines.Text()); line {
 		case "ok":
-			c.succeed()
+			c.succeed(0)
 		case "stopped":
 			return
 		default:

@@ -12,16 +12,18 @@ type Count struct {
 
 	mu       sync.Mutex
 	done     int
+	longest  time.Duration
 	failures []string
 }
 
 // maxFailures is how many failures are kept as sentences; all are counted.
 const maxFailures = 10
 
-func (c *Count) succeed() {
+func (c *Count) succeed(took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.done++
+	c.longest = max(c.longest, took)
 }
 
 func (c *Count) fail(target string, err error) { c.failAs(fmt.Sprintf("%s: %v", target, err)) }
@@ -36,6 +38,9 @@ func (c *Count) failAs(why string) {
 type Result struct {
 	Name         string
 	Done, Failed int
+	// Longest is the longest time between a request and its answer, or between two lines of
+	// a stream; zero where nobody measured it.
+	Longest time.Duration
 	// First are how the first ones failed.
 	First []string
 }
@@ -44,7 +49,7 @@ type Result struct {
 func (c *Count) Take() Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := Result{Name: c.Name, Done: c.done, Failed: len(c.failures), First: c.failures[:min(len(c.failures), maxFailures)]}
-	c.done, c.failures = 0, nil
+	r := Result{Name: c.Name, Done: c.done, Failed: len(c.failures), Longest: c.longest, First: c.failures[:min(len(c.failures), maxFailures)]}
+	c.done, c.longest, c.failures = 0, 0, nil
 	return r
 }

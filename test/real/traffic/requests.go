@@ -12,8 +12,9 @@ import (
 const (
 	// pause is between the beginnings of two requests of one consumer.
 	pause = 40 * time.Millisecond
-	// timeout is for one request: longer than any pause of a loaded machine.
-	timeout = 10 * time.Second
+	// timeout is for one request: longer than the pauses of a loaded machine, and too short
+	// for a connection that is tried again and again until somebody answers.
+	timeout = 3 * time.Second
 	// idle is how long a connection is kept without a request, as is usual.
 	idle = time.Minute
 )
@@ -34,6 +35,7 @@ func Requests(ctx context.Context, name string, route Route, keepAlive bool) *Co
 			case <-ticker.C:
 			}
 			target, err := targets.pick()
+			began := time.Now()
 			if err == nil {
 				err = post(ctx, client, target)
 			}
@@ -43,7 +45,7 @@ func Requests(ctx context.Context, name string, route Route, keepAlive bool) *Co
 			case err != nil:
 				c.fail(target, err)
 			default:
-				c.succeed()
+				c.succeed(time.Since(began))
 			}
 		}
 	}()

@@ -11,7 +11,7 @@ import (
 )
 
 // silence is after how much time a stream, which has a line every 100 ms, counts as broken.
-const silence = 10 * time.Second
+const silence = 3 * time.Second
 
 // Stream keeps one stream open until ctx ends. When its address is withdrawn it opens
 // another one and leaves the first: what it counts as done are lines, as failed streams
@@ -53,13 +53,14 @@ func follow(ctx context.Context, c *Count, target string, route Route) error {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("the answer is %s", answer.Status)
 	}
-	lines := bufio.NewScanner(answer.Body)
+	lines, last := bufio.NewScanner(answer.Body), time.Now()
 	for lines.Scan() {
 		if lines.Text() == "end" {
 			return errors.New("the server ended the stream")
 		}
 		watchdog.Reset(silence)
-		c.succeed()
+		c.succeed(time.Since(last))
+		last = time.Now()
 		if now := route(); len(now) > 0 && !slices.Contains(now, target) {
 			return nil
 		}
