@@ -81,10 +81,11 @@ func AccountName(kind workload.Kind, obj *unstructured.Unstructured, server Serv
 	if !server.Reached() {
 		content = withoutMount(kind, content)
 	}
-	for _, use := range workload.Tokens(kind, content, nil) {
-		return use.Account
+	uses := workload.Tokens(kind, content, nil)
+	if len(uses) == 0 {
+		return ""
 	}
-	return ""
+	return uses[0].Account
 }
 
 // withoutMount is an object whose pods have no token but those that they name.

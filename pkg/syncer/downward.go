@@ -46,6 +46,21 @@ func downwardDown(template map[string]any, kind workload.Kind, namespace string)
 	}
 }
 
+// asksBelow says that the pods of a copy ask the physical cluster about themselves, as
+// those do that were made before downwardDown was.
+func asksBelow(kind workload.Kind, physical map[string]any) bool {
+	for _, t := range workload.PodTemplates(kind, physical) {
+		for _, ref := range fieldRefs(field(t, "spec")) {
+			for _, d := range downward {
+				if ref["fieldPath"] == d.field && (!d.onlyPods || kind.IsPod()) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // downwardUp undoes downwardDown.
 func downwardUp(spec map[string]any) {
 	for _, ref := range fieldRefs(spec) {

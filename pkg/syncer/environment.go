@@ -3,11 +3,11 @@ package syncer
 import (
 	"encoding/json"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -105,26 +105,27 @@ func environmentUp(spec, annotations map[string]any) {
 // made is what a copy that cannot be changed was made with: what its account and the way
 // to the server are by now comes too late for it. Making it again would end what runs.
 func made(kind workload.Kind, physical map[string]any, now *Account, server Server) (*Account, Server) {
-	for _, template := range workload.PodTemplates(kind, physical) {
-		annotations, spec := field(field(template, "metadata"), "annotations"), field(template, "spec")
-		host, port, _ := strings.Cut(text(annotations, serverAnnotation), " ")
-		before := Server{Host: host, Port: port, CA: server.CA}
-		if before.CA == "" {
-			before.CA = text(annotations, serverAnnotation) // that is not known any more; it was once
-		}
-		mounted := slices.ContainsFunc(list(spec, "volumes"), func(v map[string]any) bool { return v["name"] == mountName })
-		account := &Account{Automount: &mounted, UID: types.UID(text(annotations, accountUIDAnnotation))}
-		if account.UID == "" && now != nil {
-			account.UID = now.UID
-		}
-		if _, ok := annotations[pullSecretsAnnotation]; ok {
-			for _, s := range list(spec, "imagePullSecrets") {
-				account.PullSecrets = append(account.PullSecrets, text(s, "name"))
-			}
-		}
-		return account, before
+	templates := workload.PodTemplates(kind, physical)
+	if len(templates) == 0 {
+		return now, server
 	}
-	return now, server
+	annotations, spec := field(field(templates[0], "metadata"), "annotations"), field(templates[0], "spec")
+	host, port, _ := strings.Cut(text(annotations, serverAnnotation), " ")
+	before := Server{Host: host, Port: port, CA: server.CA}
+	if before.CA == "" {
+		before.CA = text(annotations, serverAnnotation) // that is not known any more; it was once
+	}
+	mounted := slices.ContainsFunc(list(spec, "volumes"), func(v map[string]any) bool { return v["name"] == mountName })
+	account := &Account{Automount: &mounted, UID: types.UID(text(annotations, accountUIDAnnotation))}
+	if account.UID == "" && now != nil {
+		account.UID = now.UID
+	}
+	if _, ok := annotations[pullSecretsAnnotation]; ok {
+		for _, s := range list(spec, "imagePullSecrets") {
+			account.PullSecrets = append(account.PullSecrets, text(s, "name"))
+		}
+	}
+	return account, before
 }
 
 // environment are the variables by which pods find the API server. The kubelet sets them,
@@ -163,7 +164,7 @@ func addEnvironment(container map[string]any, server Server) {
 // addNames has the names of the API server lead to it, if it has an address; to a name
 // they can only lead by DNS. A user's own win.
 func addNames(spec map[string]any, server Server) {
-	if _, err := netip.ParseAddr(server.Host); err != nil {
+	if len(validation.IsValidIP(nil, server.Host)) > 0 {
 		return
 	}
 	users, _ := spec["hostAliases"].([]any)

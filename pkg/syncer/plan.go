@@ -405,12 +405,13 @@ func (p planner) entry() placementv1alpha1.Target {
 }
 
 func (p planner) placing() Placing {
-	account, server := p.Account, p.Server
+	account, server, plain := p.Account, p.Server, false
 	if p.Ref.Kind.Recreate && p.physical == physicalOurs {
 		account, server = made(p.Ref.Kind, p.Physical.Object, account, server)
+		plain = asksBelow(p.Ref.Kind, p.Physical.Object)
 	}
 	return Placing{
-		Account: account, Server: server,
+		Account: account, Server: server, PlainFields: plain,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
 		Target: p.entry(), Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
 		OmitReplicas: (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),

@@ -161,10 +161,11 @@ func Keeps(target string, obj *unstructured.Unstructured) bool {
 
 // AccountUsed is the account that the pods of an object run as; empty without pods.
 func AccountUsed(kind workload.Kind, obj *unstructured.Unstructured) string {
-	for _, t := range workload.PodTemplates(kind, obj.Object) {
-		return workload.AccountOf(field(t, "spec"))
+	templates := workload.PodTemplates(kind, obj.Object)
+	if len(templates) == 0 {
+		return ""
 	}
-	return ""
+	return workload.AccountOf(field(templates[0], "spec"))
 }
 
 // NotSupplied is the failure to make supplies. The errors of requests for tokens, and of

@@ -46,7 +46,9 @@ func templateDown(template map[string]any, p Placing) {
 	}
 	dropTokenVolumes(spec)
 	environmentDown(template, kind, p.Account, p.Server)
-	downwardDown(template, kind, p.Ref.Namespace)
+	if !p.PlainFields {
+		downwardDown(template, kind, p.Ref.Namespace)
+	}
 	delete(spec, "serviceAccountName")
 	delete(spec, "serviceAccount")
 	spec["automountServiceAccountToken"] = false

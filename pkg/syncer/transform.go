@@ -27,6 +27,9 @@ type Placing struct {
 	// they reach the control plane.
 	Account *Account
 	Server  Server
+	// PlainFields leaves what pods ask about themselves to the physical cluster, for a copy
+	// that was made so and cannot be changed.
+	PlainFields bool
 	// Permits is what the physical cluster permits beyond the default.
 	Permits boundary.Permits
 	// OmitReplicas leaves spec.replicas to whoever scales the copy below.
