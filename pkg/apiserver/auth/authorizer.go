@@ -141,12 +141,12 @@ func (v views) syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 		return a.GetVerb() != "deletecollection"
 	case gr.Resource == "events" && (gr.Group == "" || gr.Group == "events.k8s.io"):
 		return a.GetVerb() == "create" || a.GetVerb() == "update" || a.GetVerb() == "patch" || a.GetVerb() == "get"
+	case gr.Group == "" && gr.Resource == "serviceaccounts": // the registry says which tokens
+		return a.GetSubresource() == "" && a.IsReadOnly() || a.GetSubresource() == "token" && a.GetVerb() == "create" && s.Cluster != scope.Wildcard
 	case a.GetSubresource() != "" && a.GetSubresource() != "status":
 		return false // no way into the pods of others leads through here
 	case ok && kind.Copied() && a.IsReadOnly():
 		return true
-	case gr.Group == "" && gr.Resource == "serviceaccounts": // the registry says which tokens
-		return a.GetSubresource() == "" && a.IsReadOnly() || a.GetSubresource() == "token" && a.GetVerb() == "create" && s.Cluster != scope.Wildcard
 	case ok && kind.Observed:
 		return a.GetVerb() != "deletecollection"
 	}

@@ -55,6 +55,9 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 	westShop := scope.Scope{Cluster: "shop", Target: "west"}
 
 	const allow, deny, pass = authorizer.DecisionAllow, authorizer.DecisionDeny, authorizer.DecisionNoOpinion
+	account := func(verb, subresource string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{Verb: verb, Resource: "serviceaccounts", Subresource: subresource, Namespace: "web", Name: "robot", ResourceRequest: true}
+	}
 	for name, tc := range map[string]struct {
 		scope scope.Scope
 		user  user.Info
@@ -85,6 +88,11 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"an admin opens a tunnel":                          {eastRoot, admin, opens, deny},
 		"an impostor opens a tunnel":                       {eastRoot, impostor, opens, deny},
 		"a syncer makes a copy":                            {eastShop, east, createCopy, allow},
+		"a syncer asks for a token":                        {eastShop, east, account("create", "token"), allow},
+		"a syncer asks for a token of everywhere":          {eastAll, east, account("create", "token"), deny},
+		"a syncer asks for a token in root":                {eastRoot, east, account("create", "token"), deny},
+		"a syncer makes a service account":                 {eastShop, east, account("create", ""), deny},
+		"a syncer reads service accounts":                  {eastAll, east, account("list", ""), allow},
 		"a syncer makes a secret":                          {eastShop, east, createSecret, deny},
 		"a syncer deletes a deployment":                    {eastShop, east, deleteDeployment, deny},
 		"a syncer reports its own status":                  {eastRoot, east, status("east"), allow},
