@@ -104,13 +104,13 @@ func (n network) forward(ctx context.Context, ip string, ports []corev1.ServiceP
 
 // pass copies both ways; the end of one side is passed on, too.
 func pass(outer *net.TCPConn, to string) {
-	defer outer.Close()
+	defer func() { _ = outer.Close() }()
 	conn, err := net.Dial("tcp", to)
 	if err != nil {
 		return
 	}
 	inner := conn.(*net.TCPConn)
-	defer inner.Close()
+	defer func() { _ = inner.Close() }()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
