@@ -62,13 +62,13 @@ func TestPodsWaitForTheirAccountAndForWhatTheyMount(t *testing.T) {
 }
 
 func TestAJobThatAsksThePhysicalClusterIsNotMadeAgain(t *testing.T) {
-	asking := func(in Input) Input {
+	withField := func(in Input) Input {
 		container := list(field(field(field(in.Logical.Object, "spec"), "template"), "spec"), "containers")[0]
 		container["env"] = []any{map[string]any{"name": "NS", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.namespace"}}}}
 		return in
 	}
 	for kind, want := range map[string]string{"Job": "WriteCopy Synced", "Deployment": "Apply Changed to p1"} {
-		in := asking(podsOf(kind, nil, Server{}))
+		in := withField(podsOf(kind, nil, Server{}))
 		in.Physical = below(transformed(in.Logical, Placing{Ref: in.Ref, ControlPlane: controlPlane, Namespace: "shop-web-1", PlainFields: true}))
 		in.Physical.SetUID("p1")
 		if got := describe(Plan(in)); got != want {
