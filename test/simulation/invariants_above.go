@@ -282,6 +282,9 @@ func (l *ledger) asksControlPlane(c *call) {
 		w.Verb = syncerguard.Update
 	case http.MethodDelete:
 		w.Verb = syncerguard.Delete
+		if o, err := deleteOptions(r.body); err == nil && w.Old != nil && o.UID != "" && o.UID != w.Old.GetUID() {
+			w.Old = nil // as below: another one has its name by now
+		}
 	}
 	if r.method == http.MethodPost || r.method == http.MethodPut {
 		obj, err := r.res.decode(r.body)
