@@ -134,5 +134,62 @@ func (s localWatch) Watch(stream grpc.BidiStreamingServer[pb.WatchRequest, pb.Wa
 		return err
 	}
 	defer s.end()
-	return s.WatchServer.Watch(stream)
+	e := &eager{BidiStreamingServer: stream, arrived: make(chan struct{}, 1)}
+	go e.read() // ends with the stream, which ends when this returns
+	return s.WatchServer.Watch(e)
+}
+
+// eager takes the requests of a stream as they come. A client of watches does not read
+// while it sends, and the member does not read while it cannot send: with a connection
+// between them what is under way is buffered, without one they would wait for each other
+// when many watches begin and end at a time.
+//
+// What it holds is bounded by the watches that the client has.
+type eager struct {
+	grpc.BidiStreamingServer[pb.WatchRequest, pb.WatchResponse]
+
+	mu       sync.Mutex
+	requests []*pb.WatchRequest
+	err      error
+	// arrived has an element if there may be something that was not received.
+	arrived chan struct{}
+}
+
+func (e *eager) read() {
+	for {
+		r, err := e.BidiStreamingServer.Recv()
+		e.mu.Lock()
+		if err != nil {
+			e.err = err
+		} else {
+			e.requests = append(e.requests, r)
+		}
+		e.mu.Unlock()
+		select {
+		case e.arrived <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Recv implements grpc.BidiStreamingServer.
+func (e *eager) Recv() (*pb.WatchRequest, error) {
+	for {
+		e.mu.Lock()
+		if len(e.requests) > 0 {
+			r := e.requests[0]
+			e.requests = e.requests[1:]
+			e.mu.Unlock()
+			return r, nil
+		}
+		err := e.err
+		e.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		<-e.arrived // also by the end of the stream
+	}
 }

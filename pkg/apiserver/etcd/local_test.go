@@ -96,3 +96,34 @@ func TestLocalClientsMayReadAndWatchUntilTheMemberEnds(t *testing.T) {
 		t.Errorf("a read after the end: %v", err)
 	}
 }
+
+// As when a server with a watch for each resource stops a moment after its start.
+func TestManyLocalWatchesBeginAndEndAtATime(t *testing.T) {
+	local := started(t).Client()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 20 {
+			ctx, stop := context.WithCancel(t.Context())
+			var watches sync.WaitGroup
+			for i := range 200 {
+				watches.Go(func() {
+					// Some end while others begin.
+					own, end := context.WithTimeout(ctx, time.Duration(1+i%2*1000)*time.Millisecond)
+					defer end()
+					for e := range local.Watch(own, "k") {
+						_ = e
+					}
+				})
+			}
+			time.AfterFunc(5*time.Millisecond, stop)
+			watches.Wait()
+			stop()
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the client and the member wait for each other")
+	}
+}
