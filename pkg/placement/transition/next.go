@@ -143,8 +143,8 @@ func (s State) missing(t *placementv1alpha1.Transition) []string {
 //	is not synced there                      the reason on the Copy
 //	has fewer pods available than wanted,    pods
 //	and than before
-//	is a Service that had ready endpoints,   endpoints
-//	and whose pods are there already
+//	is a Service that had more ready         endpoints
+//	endpoints, and has the pods for them
 //	is a Service or an Ingress that had an   an address
 //	address
 func (s State) lacks(o Object, name string, from []string) string {
@@ -176,8 +176,12 @@ func (s State) lacks(o Object, name string, from []string) string {
 			return fmt.Sprintf("%d of %d pods are available", have, want)
 		}
 	}
-	if o.Kind.Semantics == workload.ServiceSemantics && s.ready(o, from...) > 0 && s.ready(o, name) == 0 && !s.podsCome(o, name) {
-		return "it has no ready endpoint"
+	if o.Kind.Semantics == workload.ServiceSemantics {
+		// As many as it had, as far as there are pods for them: slices follow pods later.
+		want, have := min(s.ready(o, from...), max(1, s.available(o, name))), s.ready(o, name)
+		if have < want && !s.podsCome(o, name) {
+			return fmt.Sprintf("%d of %d endpoints are ready", have, want)
+		}
 	}
 	if o.Kind.Addressed() && slices.ContainsFunc(before, hasAddress) && !hasAddress(c) {
 		return "it has no address"
@@ -201,6 +205,18 @@ func (s State) podsCome(service Object, name string) bool {
 		waits = waits || entry.NoCopy()
 	}
 	return waits
+}
+
+// available counts the pods that a Service selects on a target, by what made them.
+func (s State) available(service Object, name string) int {
+	selector, _, _ := unstructured.NestedStringMap(service.Logical.Object, "spec", "selector")
+	n := int64(0)
+	for _, o := range s.Objects {
+		if c := o.Copies[name]; c != nil && len(selector) > 0 && selects(selector, o) {
+			n += availableIn(c)
+		}
+	}
+	return int(n)
 }
 
 func selects(selector map[string]string, o Object) bool {

@@ -99,17 +99,23 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"as broken as it was", starting, []Object{web(both, `east: Failed`, `west: Failed`)}, nil, removing, false, ""},
 		{"as unavailable as it was", starting, []Object{web(both, `east: Synced {"availableReplicas":1}`, `west: Synced {"availableReplicas":1}`)}, nil, removing, false, ""},
 		{"a daemon waits for its nodes", starting, []Object{object(daemons, "d", both, nil, `east: Synced {"numberAvailable":2,"desiredNumberScheduled":2}`, `west: Synced {"numberAvailable":0,"desiredNumberScheduled":3}`)}, nil, starting, false, "DaemonSet d on west: 0 of 2 pods are available"},
-		{"a service without endpoints", starting, []Object{front}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: it has no ready endpoint"},
+		{"a service without endpoints", starting, []Object{front}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
+		{"a service whose slices are behind its pods", starting, []Object{
+			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", both, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":3}`),
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 3, "west": 2}} }, starting, false, "Service front on west: 2 of 3 endpoints are ready"},
+		{"a service that has fewer pods there", starting, []Object{
+			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", both, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":2}`),
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 3, "west": 2}} }, draining, false, ""},
 		{"a service that had none either", starting, []Object{front}, nil, draining, false, ""},
 		{"a service whose pods come later", starting, []Object{
 			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`),
 		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, draining, false, ""},
 		{"a service of which some pods come later", starting, []Object{
 			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`), set("db", both, `east: Synced`, `west: Synced`),
-		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: it has no ready endpoint"},
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
 		{"a service whose pods are others than those that come later", starting, []Object{
 			serviceOf("web", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`),
-		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: it has no ready endpoint"},
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
 		{"a load balancer without an address", starting, []Object{ready, object(services, "front", both, nil, "east: Synced "+address, "west: Synced {}")}, nil, starting, false, "Service front on west: it has no address"},
 		{"a load balancer that had none either", starting, []Object{ready, object(services, "front", both, nil, "east: Synced {}", "west: Synced {}")}, nil, draining, false, ""},
 		{"an ingress without an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced")}, nil, starting, false, "Ingress front on west: it has no address"},
