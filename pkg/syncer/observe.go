@@ -29,9 +29,12 @@ type Owner struct {
 
 // OwnerOf is a logical object as the owner of something on a target.
 func OwnerOf(target string, obj *unstructured.Unstructured) Owner {
+	state := stamp.TargetsOf(obj.GetAnnotations())[target].State
 	return Owner{
 		Name: obj.GetName(), UID: obj.GetUID(), Deleting: obj.GetDeletionTimestamp() != nil, Gates: TemplateGates(obj),
-		Draining: stamp.TargetsOf(obj.GetAnnotations())[target].State == placementv1alpha1.TargetStateDraining,
+		// What is being removed may be there for long: a syncer that does not reach it mirrors
+		// what it saw last.
+		Draining: state == placementv1alpha1.TargetStateDraining || state == placementv1alpha1.TargetStateRemoving,
 	}
 }
 
