@@ -61,6 +61,17 @@ func (c Config) call(ctx context.Context, name, subresource string, options runt
 	if err != nil {
 		return call, target, place, err
 	}
+	if call, target, place, err = c.callOf(ctx, pod); err != nil {
+		return call, target, place, err
+	}
+	call.Subresource = subresource
+	call.Query, err = encode(options)
+	return call, target, place, err
+}
+
+// callOf is a call for pod that says nothing yet.
+func (c Config) callOf(ctx context.Context, pod metav1.Object) (call reach.Call, target Target, place Place, err error) {
+	name := pod.GetName()
 	namespace, err := c.get(request.WithNamespace(ctx, ""), c.Namespaces, pod.GetNamespace())
 	if err != nil {
 		return call, target, place, err
@@ -81,15 +92,14 @@ func (c Config) call(ctx context.Context, name, subresource string, options runt
 	if target, err = c.Reach(ctx, place.Target); err != nil {
 		return call, target, place, err
 	}
-	query, err := encode(options)
 	cluster, _ := scope.ClusterFrom(ctx)
 	return reach.Call{
 		Pod: reach.Pod{
 			PhysicalCluster: target.UID, ControlPlane: target.ControlPlane, Namespace: place.Namespace, Name: name, UID: place.UID,
 			LogicalCluster: cluster, LogicalNamespace: pod.GetNamespace(),
 		},
-		Subresource: subresource, Query: query, AuditID: audit.GetAuditIDTruncated(ctx),
-	}, target, place, err
+		AuditID: audit.GetAuditIDTruncated(ctx),
+	}, target, place, nil
 }
 
 func (c Config) get(ctx context.Context, from rest.Getter, name string) (metav1.Object, error) {
