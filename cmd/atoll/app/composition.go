@@ -203,7 +203,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	c.run(ctx, server.RBAC)
 	c.run(ctx, server.Custom)
 	c.run(ctx, server.Aggregation)
-	s, err := discover(server.Generic.LoopbackClientConfig, server.Custom.Documents)
+	s, err := discover(server.Generic.LoopbackClientConfig, server.Custom.Documents, server.Custom.Definitions)
 	if err != nil {
 		return err
 	}

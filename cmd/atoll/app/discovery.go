@@ -23,13 +23,14 @@ import (
 // served is what logical clusters serve: the same built-in and native kinds
 // everywhere, and what each defines.
 type served struct {
-	preferred []*metav1.APIResourceList
-	mapper    meta.RESTMapper
-	custom    *discovery.Documents
+	preferred   []*metav1.APIResourceList
+	mapper      meta.RESTMapper
+	custom      *discovery.Documents
+	definitions *crds.Definitions
 }
 
 // discover asks the server itself, with a configuration that is not scoped yet.
-func discover(loopback *restclient.Config, custom *discovery.Documents) (*served, error) {
+func discover(loopback *restclient.Config, custom *discovery.Documents, definitions *crds.Definitions) (*served, error) {
 	client, err := k8sdiscovery.NewDiscoveryClientForConfig(scope.PinnedConfig(loopback, scope.Scope{Cluster: scope.Root}))
 	if err != nil {
 		return nil, fmt.Errorf("making a discovery client: %w", err)
@@ -42,16 +43,18 @@ func discover(loopback *restclient.Config, custom *discovery.Documents) (*served
 	if err != nil {
 		return nil, fmt.Errorf("discovering the served groups: %w", err)
 	}
-	return &served{preferred: preferred, mapper: restmapper.NewDiscoveryRESTMapper(groups), custom: custom}, nil
+	return &served{preferred: preferred, mapper: restmapper.NewDiscoveryRESTMapper(groups), custom: custom, definitions: definitions}, nil
 }
 
-// resources lists each resource of a logical cluster once, in its preferred version.
+// resources lists each resource of a logical cluster once: those that it defines in the
+// version that is stored, if that is served, all others in the preferred one. What is read and deleted as
+// it is stored needs no conversion webhook, which may be gone already.
 func (s *served) resources(_ context.Context, c logicalcluster.Name) ([]*metav1.APIResourceList, error) {
 	custom, err := s.custom.Resources(c)
 	if err != nil {
 		return nil, err
 	}
-	return append(s.preferred[:len(s.preferred):len(s.preferred)], preferred(custom)...), nil
+	return append(s.preferred[:len(s.preferred):len(s.preferred)], once(custom, func(gr schema.GroupResource) string { return s.definitions.Stored(c, gr) })...), nil
 }
 
 func (s *served) restMapper(_ context.Context, c logicalcluster.Name) (meta.RESTMapper, error) {
@@ -65,29 +68,40 @@ func (s *served) restMapper(_ context.Context, c logicalcluster.Name) (meta.REST
 	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{s.mapper, custom}}, nil
 }
 
-// preferred leaves of lists, which are in order of preference, the first mention of
-// each resource.
-func preferred(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
-	seen := map[schema.GroupResource]bool{}
-	var out []*metav1.APIResourceList
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue // it was made from a group and a version
-		}
-		first := &metav1.APIResourceList{GroupVersion: list.GroupVersion}
-		for _, r := range list.APIResources {
-			gr := gv.WithResource(r.Name).GroupResource()
-			if strings.Contains(r.Name, "/") || seen[gr] {
-				continue
+// once leaves of lists, which are in order of preference, one mention of each resource: that of
+// the version that is stored, else the first.
+func once(lists []*metav1.APIResourceList, stored func(schema.GroupResource) string) []*metav1.APIResourceList {
+	versions := map[schema.GroupResource]string{}
+	each := func(visit func(schema.GroupVersion, metav1.APIResource)) {
+		for _, list := range lists {
+			gv, err := schema.ParseGroupVersion(list.GroupVersion)
+			if err != nil {
+				continue // it was made from a group and a version
 			}
-			seen[gr] = true
-			first.APIResources = append(first.APIResources, r)
-		}
-		if len(first.APIResources) > 0 {
-			out = append(out, first)
+			for _, r := range list.APIResources {
+				if !strings.Contains(r.Name, "/") {
+					visit(gv, r)
+				}
+			}
 		}
 	}
+	each(func(gv schema.GroupVersion, r metav1.APIResource) {
+		gr := gv.WithResource(r.Name).GroupResource()
+		if _, ok := versions[gr]; !ok || gv.Version == stored(gr) {
+			versions[gr] = gv.Version
+		}
+	})
+	var out []*metav1.APIResourceList
+	each(func(gv schema.GroupVersion, r metav1.APIResource) {
+		if versions[gv.WithResource(r.Name).GroupResource()] != gv.Version {
+			return
+		}
+		if n := len(out); n == 0 || out[n-1].GroupVersion != gv.String() {
+			out = append(out, &metav1.APIResourceList{GroupVersion: gv.String()})
+		}
+		last := out[len(out)-1]
+		last.APIResources = append(last.APIResources, r)
+	})
 	return out
 }
 

@@ -89,6 +89,21 @@ func (d *Definitions) Find(c logicalcluster.Name, gr schema.GroupResource) (*Def
 	return d.Get(controller.Request{Cluster: c, Name: gr.String()})
 }
 
+// Stored is the version in which a logical cluster keeps the objects of a resource that it
+// defines; empty if it defines none.
+func (d *Definitions) Stored(c logicalcluster.Name, gr schema.GroupResource) string {
+	definition, ok := d.Find(c, gr)
+	if !ok {
+		return ""
+	}
+	for _, v := range definition.Spec.Versions {
+		if v.Storage {
+			return v.Name
+		}
+	}
+	return ""
+}
+
 // InGroup returns the definitions of a group in a logical cluster.
 func (d *Definitions) InGroup(c logicalcluster.Name, group string) []*Definition {
 	return d.ByIndex(byGroup, groupKey(c, group))

@@ -3,6 +3,7 @@ package customresources
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -276,4 +277,53 @@ func TestADefinitionThatIsMadeAgainAtOnceIsServed(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+func TestANamespaceAndALogicalClusterEndWithoutTheirConversionWebhook(t *testing.T) {
+	s := server.Start(t)
+	ctx := s.NewCluster(t, "one")
+	crd := definition(sized())
+	newer := crd.Spec.Versions[0]
+	newer.Name, newer.Storage = "v2", false
+	crd.Spec.Versions = append(crd.Spec.Versions, newer)
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "web", Name: "gone"}}, ConversionReviewVersions: []string{"v1"},
+	}}
+	define(ctx, t, s, crd)
+	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range []string{"web", metav1.NamespaceDefault} {
+		obj := widget("w", nil)
+		obj.SetNamespace(namespace)
+		if _, err := s.Dynamic.Resource(widgets).Namespace(namespace).Create(ctx, obj, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inNewer := s.Dynamic.Resource(widgets.GroupResource().WithVersion("v2")).Namespace("web")
+	if _, err := inNewer.Get(ctx, "w", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), `service`) {
+		t.Errorf("without its webhook it is converted: %v", err)
+	}
+	if err := s.Kube.CoreV1().Namespaces().Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	server.Eventually(t, 30*time.Second, "the namespace goes", func() error {
+		ns, err := s.Kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("still there: %v, %v", ns.Status.Conditions, err)
+		}
+		return nil
+	})
+	root := scope.WithCluster(t.Context(), scope.Root)
+	clusters := s.Atoll.TenancyV1alpha1().LogicalClusters()
+	if err := clusters.Delete(root, "one", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	server.Eventually(t, 60*time.Second, "the logical cluster goes", func() error {
+		now, err := clusters.Get(root, "one", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("still there: %v, %v", now.Status.Conditions, err)
+		}
+		return nil
+	})
 }
