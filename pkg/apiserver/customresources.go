@@ -85,7 +85,9 @@ func (r *CustomResources) install(server *genericapiserver.GenericAPIServer, g *
 		Services: func(c logicalcluster.Name) webhook.ServiceResolver {
 			return egress.Services{Kube: r.kube, Cluster: c}
 		},
-		Authentication: r.egress.Webhooks,
+		Authentication: func(c logicalcluster.Name) webhook.AuthenticationInfoResolverWrapper {
+			return r.egress.Webhooks(egress.Services{Kube: r.kube, Cluster: c})
+		},
 		RequestTimeout: g.RequestTimeout, MinRequestTimeout: time.Duration(g.MinRequestTimeout) * time.Second,
 		MaxRequestBytes: g.MaxRequestBodyBytes, OpenAPI: info.StaticOpenAPISpec,
 	})

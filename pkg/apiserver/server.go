@@ -198,7 +198,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	clusters, err = installAPIs(server, g, builtin.Config{
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
 		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client, Dynamic: objects, Kinds: c.Kinds,
-		Reach: c.Reach, Streams: c.Streams,
+		Reach: c.Reach, Streams: c.Streams, DialPods: c.Egress.DialPods,
 	}, c.Bootstrap)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ const timeout = 90 * time.Second
 // All are the attacks.
 func All() []Attack {
 	return []Attack{
-		documents, names, endpoints, metadata, tunnels, tokens,
+		documents, names, endpoints, backends, metadata, tunnels, tokens,
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster,
 		elsewhere, longSelector, privileged,
 		claims, // the last: what it draws takes the room for a minute

@@ -85,16 +85,15 @@ func plantStatus(ctx context.Context, w *World) error {
 	return nil
 }
 
-// plant makes a Service without a selector, to which a webhook leads, and has its
-// address planted. The server must call there, or never.
-func plant(ctx context.Context, w *World, must bool, planted func(context.Context) error) error {
+// hooked makes a logical cluster as placed does, and a webhook for config maps at the Service "hook".
+func (w *World) hooked(ctx context.Context, selector map[string]string) (context.Context, error) {
 	ctx, err := w.placed(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Spec: corev1.ServiceSpec{Selector: selector, Ports: []corev1.ServicePort{{Port: 443}}}}
 	if _, err := w.admin.kube.CoreV1().Services("web").Create(ctx, service, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating a Service: %w", err)
+		return nil, fmt.Errorf("creating a Service: %w", err)
 	}
 	none := admissionregistrationv1.SideEffectClassNone
 	if _, err := w.admin.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -108,7 +107,17 @@ func plant(ctx context.Context, w *World, must bool, planted func(context.Contex
 			}},
 		}},
 	}, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating a webhook: %w", err)
+		return nil, fmt.Errorf("creating a webhook: %w", err)
+	}
+	return ctx, nil
+}
+
+// plant makes a Service without a selector, to which a webhook leads, and has its
+// address planted. The server must call there, or never.
+func plant(ctx context.Context, w *World, must bool, planted func(context.Context) error) error {
+	ctx, err := w.hooked(ctx, nil)
+	if err != nil {
+		return err
 	}
 	if err := planted(ctx); err != nil {
 		return err

@@ -89,6 +89,7 @@ func (u unpin) WrappedRoundTripper() http.RoundTripper { return u.next }
 // setup initializes one instance; what is nil is not offered.
 type setup struct {
 	environment *Environment
+	cluster     logicalcluster.Name
 	factory     informers.SharedInformerFactory
 	kube        kubernetes.Interface
 	dynamic     dynamic.Interface
@@ -128,7 +129,7 @@ func (s setup) Initialize(plugin admission.Interface) {
 
 // full offers everything that there is for c; it costs some ten thousand bytes.
 func (e *Environment) full(c logicalcluster.Name, factory *controller.Factory, stop <-chan struct{}) (setup, error) {
-	s := setup{environment: e, factory: factory, stop: stop, mapper: mapper{c, e.config.Mapper}}
+	s := setup{environment: e, cluster: c, factory: factory, stop: stop, mapper: mapper{c, e.config.Mapper}}
 	var err error
 	if s.kube, err = kubernetes.NewForConfigAndClient(e.pin(c), e.http); err != nil {
 		return s, fmt.Errorf("making the clients of admission plugins: %w", err)
@@ -142,7 +143,7 @@ func (e *Environment) full(c logicalcluster.Name, factory *controller.Factory, s
 // brief offers what plugins need that only read: views, and a client of the core
 // and the node group.
 func (e *Environment) brief(c logicalcluster.Name) setup {
-	return setup{environment: e, factory: e.config.Viewers.For(c), kube: briefClient{environment: e, cluster: c}}
+	return setup{environment: e, cluster: c, factory: e.config.Viewers.For(c), kube: briefClient{environment: e, cluster: c}}
 }
 
 // briefClient makes the client of a group when it is asked for; groups that are

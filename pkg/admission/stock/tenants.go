@@ -114,6 +114,7 @@ type webhook interface {
 // callers says how webhooks are called: without credentials, at addresses that
 // mean something to the server and that a tenant may have it call.
 func callers(s *setup, w webhook) {
-	w.SetServiceResolver(egress.Services{Kube: s.kube})
-	w.SetAuthenticationInfoResolverWrapper(s.environment.config.Egress.Webhooks)
+	services := egress.Services{Kube: s.kube, Cluster: s.cluster}
+	w.SetServiceResolver(services)
+	w.SetAuthenticationInfoResolverWrapper(s.environment.config.Egress.Webhooks(services))
 }

@@ -145,7 +145,7 @@ func (a *Aggregation) look(ctx context.Context, s *apiregistrationv1.APIService)
 		port = *ref.Port
 	}
 	var hosts []string
-	hosts, saw.located = egress.Services{Kube: a.Kube}.Locate(ctx, ref.Namespace, ref.Name, port)
+	hosts, saw.located = a.services(c).Locate(ctx, ref.Namespace, ref.Name, port)
 	if saw.located != nil {
 		return saw
 	}
@@ -185,10 +185,10 @@ func (a *Aggregation) ask(ctx context.Context, s *apiregistrationv1.APIService, 
 	location := url.URL{Scheme: "https", Host: host, Path: path}
 	body, code, err := fetch(ctx, through, location)
 	if err != nil {
-		return out, fmt.Errorf("failing or missing response from %s: %w", location.String(), err)
+		return out, fmt.Errorf("failing or missing response from https://%s%s: %w", egress.HostHeader(host), path, err)
 	}
 	if code < http.StatusOK || code >= http.StatusMultipleChoices {
-		return out, fmt.Errorf("failing or missing response from %s: bad status %d", location.String(), code)
+		return out, fmt.Errorf("failing or missing response from https://%s%s: bad status %d", egress.HostHeader(host), path, code)
 	}
 	out.document = readDocument(s.Spec.Group, s.Spec.Version, body)
 	location.Path = "/openapi/v3"
@@ -203,6 +203,7 @@ func fetch(ctx context.Context, through http.RoundTripper, location url.URL) (bo
 	if err != nil {
 		return nil, 0, err
 	}
+	req.Host = egress.HostHeader(location.Host)
 	req.Header.Set("Accept", "application/json")
 	transport.SetAuthProxyHeaders(req, "system:kube-aggregator", "", []string{user.SystemPrivilegedGroup}, nil)
 	resp, err := through.RoundTrip(req) // a client would follow redirects

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/transport"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/controllers/status/remote"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 )
 
 // maxHeader bounds the header of an answer.
@@ -36,14 +38,18 @@ func (a *Aggregation) connect(s *apiregistrationv1.APIService) (http.RoundTrippe
 	if err != nil {
 		return nil, fmt.Errorf("reading what the APIService says about TLS: %w", err)
 	}
-	t := a.Egress.Transport()
-	t.TLSClientConfig, t.MaxResponseHeaderBytes, t.MaxIdleConnsPerHost = config, maxHeader, 25
+	t := a.Egress.Caller(a.services(logicalcluster.From(s))).Transport()
+	t.TLSClientConfig, t.MaxResponseHeaderBytes = config, maxHeader
 	made := &connection{key: key, transport: utilnet.SetTransportDefaults(t)}
 	a.learn(s, func(known *state) {
 		known.disconnect()
 		known.connection = made
 	})
 	return guarded{made.transport}, nil
+}
+
+func (a *Aggregation) services(c logicalcluster.Name) egress.Services {
+	return egress.Services{Kube: a.Kube, Cluster: c}
 }
 
 func connectionKey(s *apiregistrationv1.APIService, proxy *frontProxy) (string, error) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -112,6 +113,7 @@ func (a *Aggregation) proxy(s *apiregistrationv1.APIService, who user.Info, w ht
 	location := &url.URL{Scheme: "https", Host: pick(known.hosts), Path: req.URL.Path, RawQuery: req.URL.Query().Encode()}
 	out, cancel := proxyutil.NewRequestForProxy(location, req)
 	defer cancel()
+	out.Host = egress.HostHeader(location.Host)
 	withoutCredentials(out.Header)
 	upgrade := httpstream.IsUpgradeRequest(req)
 	if upgrade { // these are written to a connection of their own

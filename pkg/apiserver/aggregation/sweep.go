@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/transport"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 )
 
 const (
@@ -181,6 +183,7 @@ func (v visit) ask(ctx context.Context, method, path string, query url.Values, b
 	if err != nil {
 		return fmt.Errorf("making a request: %w", err)
 	}
+	req.Host = egress.HostHeader(v.host)
 	req.Header.Set("Accept", "application/json")
 	if method == http.MethodGet {
 		req.Header.Set("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")

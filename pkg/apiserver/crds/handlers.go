@@ -38,7 +38,7 @@ type ServingConfig struct {
 	// Services resolves the service references of conversion webhooks.
 	Services func(logicalcluster.Name) webhook.ServiceResolver
 	// Authentication says how to authenticate to conversion webhooks.
-	Authentication    webhook.AuthenticationInfoResolverWrapper
+	Authentication    func(logicalcluster.Name) webhook.AuthenticationInfoResolverWrapper
 	RequestTimeout    time.Duration
 	MinRequestTimeout time.Duration
 	MaxRequestBytes   int64
@@ -110,7 +110,7 @@ func (h *handlers) make(crd *apiextensionsv1.CustomResourceDefinition, cluster l
 		nil, nil, // discovery does not come here
 		only, c.Delegate, c.RESTOptions, c.Admission,
 		nil, // its informer never has an event
-		c.Services(cluster), c.Authentication, 1, c.Authorizer, c.RequestTimeout, c.MinRequestTimeout, c.OpenAPI, c.MaxRequestBytes)
+		c.Services(cluster), c.Authentication(cluster), 1, c.Authorizer, c.RequestTimeout, c.MinRequestTimeout, c.OpenAPI, c.MaxRequestBytes)
 	if err != nil {
 		return nil, fmt.Errorf("serving %s: %w", crd.Name, err)
 	}

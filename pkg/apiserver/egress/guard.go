@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ type Guard struct {
 	dialer net.Dialer
 	// answers are those of webhooks.
 	answers *answers.Reader
+	// pods connects to pods; nil as long as the server is being made.
+	pods atomic.Pointer[DialPod]
 }
 
 // NewGuard makes a guard. The ends that are always denied are host:port or URLs:

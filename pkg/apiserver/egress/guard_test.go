@@ -125,7 +125,7 @@ func TestNamesThatDoNotExistRevealNothingOfTheServersAsked(t *testing.T) {
 func TestWebhooksGetNoCredentials(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"kubernetes.default.svc:443", "example.com:443"} {
-		config, err := newGuard(t, Options{}).Webhooks(nil).ClientConfigFor(name)
+		config, err := newGuard(t, Options{}).Webhooks(Services{})(nil).ClientConfigFor(name)
 		if err != nil {
 			t.Fatal(err)
 		}

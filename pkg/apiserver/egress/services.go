@@ -35,19 +35,27 @@ const (
 	MissingEndpoints  = "MissingEndpoints"
 )
 
+// Known is what is read of a Service beside it.
+type Known struct {
+	// Endpoints are read if it has no selector, Pods if it has one.
+	Endpoints []discoveryv1.EndpointSlice
+	Pods      []corev1.Pod
+}
+
 // Locate returns where a port of a Service is for a caller outside of the physical
-// clusters, as host:port. The cluster IP leads nowhere, and so do pods:
+// clusters, as host:port. The cluster IP leads nowhere:
 //
 //	the Service has               it is at
 //	type ExternalName             that name
 //	type LoadBalancer, and an     the first such address
 //	address in its status
 //	no selector                   its ready endpoints, which a user wrote
-//	a selector                    nowhere: it runs on a physical cluster
+//	a selector                    in its pods, see Backends: a host that a Caller connects to
 //
 // What a syncer says counts for what runs on its physical cluster only: that is the
-// address of a load balancer, which is made there, and no other status and no endpoints.
-func Locate(s *corev1.Service, endpoints []discoveryv1.EndpointSlice, port int32) ([]string, error) {
+// address of a load balancer, which is made there, pods of it, which are asked there, and no other
+// status and no endpoints.
+func Locate(s *corev1.Service, known Known, port int32) ([]string, error) {
 	at := func(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 	if s.Spec.Type == corev1.ServiceTypeExternalName && s.Spec.ExternalName != "" {
 		return []string{at(s.Spec.ExternalName, port)}, nil
@@ -61,17 +69,19 @@ func Locate(s *corev1.Service, endpoints []discoveryv1.EndpointSlice, port int32
 			return []string{at(ingress.IP, port)}, nil
 		}
 	}
-	unlocated := func(reason, format string, args ...any) error {
-		return &UnlocatedError{Reason: reason, Message: fmt.Sprintf("service %s/%s has no address that the control plane could call: ", s.Namespace, s.Name) + fmt.Sprintf(format, args...)}
-	}
 	if len(s.Spec.Selector) > 0 {
-		return nil, unlocated(EndpointsNotFound, "it runs on a physical cluster. Give it the type LoadBalancer or ExternalName, or endpoints of your own in place of the selector; a webhook may have a url instead")
+		backends, err := Backends(s, known.Pods, port)
+		if err != nil {
+			return nil, err
+		}
+		return []string{at(hostOf(s, backends), port)}, nil
 	}
+	unlocated := unlocatedOf(s)
 	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
 	if i < 0 {
 		return nil, unlocated(ServicePortError, "it has no port %d", port)
 	}
-	endpoints = slices.DeleteFunc(slices.Clone(endpoints), func(e discoveryv1.EndpointSlice) bool { return stamp.Mirrored(&e) })
+	endpoints := slices.DeleteFunc(slices.Clone(known.Endpoints), func(e discoveryv1.EndpointSlice) bool { return stamp.Mirrored(&e) })
 	if len(endpoints) == 0 {
 		return nil, unlocated(EndpointsNotFound, "it has no selector and no endpoints. Give it endpoints, or the type LoadBalancer or ExternalName; a webhook may have a url instead")
 	}
@@ -95,10 +105,16 @@ func Locate(s *corev1.Service, endpoints []discoveryv1.EndpointSlice, port int32
 	return slices.Compact(hosts), nil
 }
 
+func unlocatedOf(s *corev1.Service) func(reason, format string, args ...any) error {
+	return func(reason, format string, args ...any) error {
+		return &UnlocatedError{Reason: reason, Message: fmt.Sprintf("service %s/%s has no address that the control plane could call: ", s.Namespace, s.Name) + fmt.Sprintf(format, args...)}
+	}
+}
+
 // Services locates the Services of a logical cluster.
 type Services struct {
-	Kube kubernetes.Interface
-	// Cluster is put into contexts for Kube, if Kube needs that.
+	// Kube takes the logical cluster from its context, or knows it.
+	Kube    kubernetes.Interface
 	Cluster logicalcluster.Name
 }
 
@@ -111,9 +127,6 @@ const resolveTimeout = 5 * time.Second
 func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout) //nolint:forbidigo // upstream's interface has no context
 	defer cancel()
-	if s.Cluster != "" {
-		ctx = scope.WithCluster(ctx, s.Cluster)
-	}
 	hosts, err := s.Locate(ctx, namespace, name, port)
 	if err != nil {
 		return nil, err
@@ -123,19 +136,41 @@ func (s Services) ResolveEndpoint(namespace, name string, port int32) (*url.URL,
 
 // Locate reads a Service and returns where it is.
 func (s Services) Locate(ctx context.Context, namespace, name string, port int32) ([]string, error) {
-	service, err := s.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	service, known, err := s.read(ctx, namespace, name)
 	if err != nil {
-		return nil, fmt.Errorf("looking up service %s/%s: %w", namespace, name, err)
+		return nil, err
 	}
-	var endpoints []discoveryv1.EndpointSlice
-	if len(service.Spec.Selector) == 0 {
-		list, err := s.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{
-			ResourceVersion: "0", LabelSelector: labels.Set{discoveryv1.LabelServiceName: name}.String(),
+	return Locate(service, known, port)
+}
+
+// in is ctx in the logical cluster, whatever view the request has that it is of.
+func (s Services) in(ctx context.Context) context.Context {
+	return scope.With(ctx, scope.Scope{Cluster: s.Cluster})
+}
+
+// read reads a Service and what else Locate needs.
+func (s Services) read(ctx context.Context, namespace, name string) (service *corev1.Service, known Known, err error) {
+	ctx = s.in(ctx)
+	service, err = s.Kube.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, known, fmt.Errorf("looking up service %s/%s: %w", namespace, name, err)
+	}
+	if len(service.Spec.Selector) > 0 {
+		list, err := s.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
+			ResourceVersion: "0", LabelSelector: labels.Set(service.Spec.Selector).String(),
 		})
 		if err != nil {
-			return nil, fmt.Errorf("looking up the endpoints of service %s/%s: %w", namespace, name, err)
+			return nil, known, fmt.Errorf("looking up the pods of service %s/%s: %w", namespace, name, err)
 		}
-		endpoints = list.Items
+		known.Pods = list.Items
+		return service, known, nil
 	}
-	return Locate(service, endpoints, port)
+	list, err := s.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{
+		ResourceVersion: "0", LabelSelector: labels.Set{discoveryv1.LabelServiceName: name}.String(),
+	})
+	if err != nil {
+		return nil, known, fmt.Errorf("looking up the endpoints of service %s/%s: %w", namespace, name, err)
+	}
+	known.Endpoints = list.Items
+	return service, known, nil
 }

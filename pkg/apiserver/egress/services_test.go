@@ -54,7 +54,7 @@ func TestAServiceIsWhereTheServerCanCallIt(t *testing.T) {
 		"none that is ready":                   {corev1.Service{Spec: corev1.ServiceSpec{Ports: https}}, []discoveryv1.EndpointSlice{{Ports: endpoints[0].Ports, Endpoints: endpoints[0].Endpoints[2:]}}, result{Reason: MissingEndpoints}},
 	} {
 		var got result
-		hosts, err := Locate(&c.service, c.endpoints, 443)
+		hosts, err := Locate(&c.service, Known{Endpoints: c.endpoints}, 443)
 		got.Hosts = hosts
 		var unlocated *UnlocatedError
 		if errors.As(err, &unlocated) {

@@ -13,23 +13,38 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// Webhooks makes the clients of stock webhook machinery call through the guard and
+// Webhooks makes the clients of stock webhook machinery of a logical cluster call through the guard and
 // without credentials. Upstream's resolver would give those of the server, or of
 // the pod that it runs in, to a webhook that calls itself kubernetes.default.svc.
-func (g *Guard) Webhooks(webhookutil.AuthenticationInfoResolver) webhookutil.AuthenticationInfoResolver {
-	return anonymous{g}
+func (g *Guard) Webhooks(s Services) webhookutil.AuthenticationInfoResolverWrapper {
+	return func(webhookutil.AuthenticationInfoResolver) webhookutil.AuthenticationInfoResolver {
+		return anonymous{g, s}
+	}
 }
 
-type anonymous struct{ guard *Guard }
+type anonymous struct {
+	guard    *Guard
+	services Services
+}
 
 var _ webhookutil.AuthenticationInfoResolver = anonymous{}
 
 // ClientConfigFor implements webhookutil.AuthenticationInfoResolver.
 func (a anonymous) ClientConfigFor(string) (*rest.Config, error) { return a.guard.Config(), nil }
 
-// ClientConfigForService implements webhookutil.AuthenticationInfoResolver.
+// ClientConfigForService implements webhookutil.AuthenticationInfoResolver: only who names
+// a Service gets into its pods. Each client has a transport of its own.
 func (a anonymous) ClientConfigForService(string, string, int) (*rest.Config, error) {
-	return a.guard.Config(), nil
+	config, caller := a.guard.Config(), a.guard.Caller(a.services)
+	config.Dial = caller.DialContext
+	wrap := config.WrapTransport
+	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		if t, ok := next.(*http.Transport); ok {
+			caller.own(t)
+		}
+		return wrap(next)
+	}
+	return config, nil
 }
 
 // webhookAnswers bounds what webhooks answer by what they were asked about: an object of

@@ -157,7 +157,7 @@ func TestTheConditionSaysWhereAServiceLeads(t *testing.T) {
 	port := []any{map[string]any{"name": "https", "port": int64(443)}}
 	plain("below", map[string]any{"selector": map[string]any{"app": "x"}, "ports": port})
 	apiService("below.example.org", "below")
-	if message := awaitAvailable(own, t, s, "below.example.org", "False", "EndpointsNotFound"); !strings.Contains(message, "it runs on a physical cluster") {
+	if message := awaitAvailable(own, t, s, "below.example.org", "False", "EndpointsNotFound"); !strings.Contains(message, "it runs on a physical cluster, and no pod of its namespace has the labels that it selects (app=x)") {
 		t.Errorf("the message is %q", message)
 	}
 

@@ -59,6 +59,7 @@ import (
 	storagemigrationrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/apiservices"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
@@ -108,6 +109,8 @@ type Config struct {
 	// Reach finds the way into the pods of a physical cluster, Streams counts who is there.
 	Reach   pods.Reach
 	Streams *pods.Streams
+	// DialPods is told how the server itself connects to pods.
+	DialPods func(egress.DialPod)
 	// Tokens signs service account tokens for the logical cluster of its context.
 	Tokens serviceaccount.TokenGenerator
 	// Kube acts in the logical cluster of its context; registries read other

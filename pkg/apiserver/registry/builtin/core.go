@@ -97,10 +97,14 @@ func (c core) pods(getter generic.RESTOptionsGetter, m map[string]rest.Storage) 
 	if !ok {
 		return fmt.Errorf("namespaces: %T is no getter", m["namespaces"])
 	}
-	maps.Copy(m, pods.Config{
+	into := pods.Config{
 		Pods: stored.Pod, Namespaces: namespaces, Copies: c.config.Copies, Authorizer: c.config.Authorizer,
 		Reach: c.config.Reach, Streams: c.config.Streams,
-	}.Storage())
+	}
+	maps.Copy(m, into.Storage())
+	if c.config.DialPods != nil {
+		c.config.DialPods(into.Dial)
+	}
 	return nil
 }
 
