@@ -82,6 +82,9 @@ func (i *Informer[T]) differences(ctx context.Context, only differences) (differ
 		return nil, nil, nil
 	}
 	before := i.seen.mark()
+	if i.position.Load() == nil {
+		return nil, nil, nil // what it has is of before the server went back
+	}
 	c := comparison[T]{Informer: i, began: before, unlisted: i.byKey(), found: differences{}}
 	o := metav1.ListOptions{Limit: comparePage}
 	for page := 0; ; page++ {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -69,6 +70,9 @@ type Informer[T Object] struct {
 	server    *Server
 	metadata  func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	seen      seen
+	// position is the version up to which the store is complete; nil before the first
+	// list, and from when the server went back to the next one.
+	position  atomic.Pointer[string]
 	transform func(runtime.Object) (T, error)
 	// follow fills the informer from another one, in place of the reflector.
 	follow func(context.Context)
@@ -181,6 +185,12 @@ func (i *Informer[T]) Handle(f func(old, new T)) {
 			f(zero, obj)
 		}
 	}
+}
+
+// Reached says that the informer has all that happened up to a version of its server.
+func (i *Informer[T]) Reached(version string) bool {
+	position := i.position.Load()
+	return position != nil && !older(*position, version)
 }
 
 // Get finds one object.

@@ -112,13 +112,15 @@ func isUnavailable(err error) bool {
 	return errors.As(err, &network)
 }
 
-// listed takes the version of a complete list, whose objects come next.
-func (i *Informer[T]) listed(version string) {
+// listed takes the version of a complete list, whose objects come next. It is not
+// current if the server turned out to have gone back since it was asked for.
+func (i *Informer[T]) listed(version string) (current bool) {
 	before := i.source.listed(version)
 	if went := i.seen.went(before, version); went != nil {
 		i.server.wentBack(context.Background(), i, *went) // a store has no context
 	}
 	i.seen.raise(version)
+	return i.seen.mark().past == before.past
 }
 
 // relist implements member.
@@ -133,5 +135,8 @@ func (i *Informer[T]) relist() {
 // anew implements member.
 func (i *Informer[T]) anew(since regress) bool { return i.seen.mark().past != since.past }
 
-// forget implements member.
-func (i *Informer[T]) forget() { i.seen.forget() }
+// forget implements member. What the informer has until its next list proves nothing.
+func (i *Informer[T]) forget() {
+	i.position.Store(nil)
+	i.seen.forget()
+}

@@ -26,6 +26,7 @@ type apiserver struct {
 	mu      sync.Mutex
 	state   state
 	broken  error // is what metadata is answered with
+	lacking error // is what complete lists are answered with
 	log     []change
 	watches []*versioned
 	down    bool
@@ -82,6 +83,12 @@ func (s *apiserver) page(o metav1.ListOptions) ([]*corev1.ConfigMap, metav1.List
 }
 
 func (s *apiserver) List(_ context.Context, o metav1.ListOptions) (*corev1.ConfigMapList, error) {
+	s.mu.Lock()
+	lacking := s.lacking
+	s.mu.Unlock()
+	if lacking != nil {
+		return nil, lacking
+	}
 	items, m, err := s.page(o)
 	if err != nil {
 		return nil, err

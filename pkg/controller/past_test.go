@@ -145,6 +145,38 @@ func TestAServerThatCaughtUpWithItsVersionsIsFoundOutAfterAnOutage(t *testing.T)
 	}
 }
 
+func TestWhatAnInformerHasOfBeforeProvesNothingOnceMore(t *testing.T) {
+	t.Parallel()
+	server := controller.NewServer("test", controller.ServerOptions{Heartbeat: never, Compare: time.Millisecond, Grace: time.Millisecond})
+	wentBack := counter(t, server)
+	s, backup, informers := history(t, server)
+	run(t, server.Run)
+	s.mu.Lock()
+	s.lacking = errDown // nothing can be read anew
+	s.mu.Unlock()
+	s.restore(backup, false)
+	for range 100 { // it catches up with its versions
+		s.put(thing("busy", "busy"), false)
+	}
+	eventually(t, "a comparison finds an older version", func() bool { return wentBack.Load() > 0 })
+	if informers[0].Reached("1") {
+		t.Error("what it has of before is taken for what the server has")
+	}
+	time.Sleep(50 * time.Millisecond) // for more comparisons
+	s.mu.Lock()
+	s.lacking = nil
+	s.mu.Unlock()
+	for _, i := range informers {
+		holds(t, i, s)
+	}
+	if n := wentBack.Load(); n != 1 {
+		t.Errorf("it went back %d times", n)
+	}
+	if version := s.put(thing("new", "new"), true); !informers[0].Reached("1") {
+		t.Errorf("it has read everything anew, and version %s came", version)
+	}
+}
+
 func TestWhatNoWatchReportedIsFoundAndHealed(t *testing.T) {
 	t.Parallel()
 	for name, miss := range map[string]func(*apiserver){

@@ -48,7 +48,7 @@ func (s sink[T]) Delete(obj any) error {
 // Replace implements cache.ReflectorStore: objs is the complete list. An object
 // that is not in it is gone.
 func (s sink[T]) Replace(objs []any, version string) error {
-	s.i.listed(version)
+	current := s.i.listed(version)
 	s.i.mu.Lock()
 	defer s.i.mu.Unlock()
 	listed := make(map[string]bool, len(objs))
@@ -64,13 +64,21 @@ func (s sink[T]) Replace(objs []any, version string) error {
 			s.remove(key)
 		}
 	}
+	if current {
+		s.i.position.Store(&version)
+	}
 	s.i.syncOnce.Do(func() { close(s.i.synced) })
 	return nil
 }
 
-// UpdateResourceVersion implements cache.ResourceVersionUpdater: an event or a
-// bookmark had that version.
-func (s sink[T]) UpdateResourceVersion(version string) { s.i.seen.raise(version) }
+// UpdateResourceVersion implements cache.ResourceVersionUpdater: an event that was
+// handed over, or a bookmark, had that version.
+func (s sink[T]) UpdateResourceVersion(version string) {
+	s.i.seen.raise(version)
+	if before := s.i.position.Load(); before != nil { // else a list comes first
+		s.i.position.CompareAndSwap(before, &version)
+	}
+}
 
 // Resync implements cache.ReflectorStore.
 func (s sink[T]) Resync() error { return nil }

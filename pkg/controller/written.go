@@ -12,7 +12,8 @@ import (
 
 const (
 	// missingTTL is how long a write is believed against an informer that does not
-	// have the object: either the informer is late, or the object is gone again.
+	// have the object, if nobody knows how far it is: either the informer is late, or the
+	// object is gone again.
 	missingTTL = 5 * time.Second
 	// olderTTL is how long it is believed against one that has an older version: a
 	// server that went back may never give it a newer one.
@@ -30,12 +31,15 @@ const (
 //	any              nothing              what the informer has
 //	not older        any version          what the informer has, and the write is forgotten
 //	no like version  any version          what the informer has, and the write is forgotten
-//	older            less than 30 s ago   what was written
-//	nothing          less than 5 s ago    what was written
-//	older, nothing   before               what the informer has, and the write is forgotten
+//	older, nothing   not Reached          what was written, however long ago: a watch may be cut
+//	                                        for minutes, and then go on
+//	older, nothing   Reached              what the informer has, and the write is forgotten
 //	the same object  "gone", 30 s ago     nothing: the server was asked later than the informer
 //	                   at the most
 //	anything else    "gone"               what the informer has
+//
+// Where nobody says what is Reached, a write is believed for 30 s against an older version,
+// and for 5 s against nothing.
 //
 // Versions are alike if they are those of one resource on one server, and numbers: the
 // caller sees to the first by having one Written for each informer and dropping it when
@@ -44,6 +48,10 @@ const (
 type Written[K comparable, T metav1.Object] struct {
 	// OnPut, if not nil, is called with each answer.
 	OnPut func(T)
+	// Reached says that the informer has all that happened to an object up to a version,
+	// and Informed is what it has. Default: time decides.
+	Reached  func(key K, version string) bool
+	Informed func(key K) (T, bool)
 
 	mu      sync.Mutex
 	answers *lru.Cache // of answer[T] by K
@@ -103,11 +111,27 @@ func (w *Written[K, T]) Newest(key K, informed T, found bool) (T, bool) {
 		}
 		return informed, found
 	}
-	if found && (asNew(informed, a.obj) || age > olderTTL) || !found && age > missingTTL {
+	if found && asNew(informed, a.obj) {
 		w.answers.Remove(key)
 		return informed, found
 	}
-	return a.obj, true
+	if !w.passed(key, a, found) {
+		return a.obj, true
+	}
+	w.answers.Remove(key)
+	if w.Reached != nil { // the informer was read before it got there, perhaps
+		return w.Informed(key)
+	}
+	return informed, found
+}
+
+// passed says that an informer which does not show a write will not do so any more.
+func (w *Written[K, T]) passed(key K, a answer[T], found bool) bool {
+	if w.Reached != nil {
+		return w.Reached(key, a.obj.GetResourceVersion())
+	}
+	age := time.Since(a.at)
+	return age > olderTTL || !found && age > missingTTL
 }
 
 // Arrived notes that the informer has obj, and says whether that is an own write that
@@ -130,7 +154,7 @@ func (w *Written[K, T]) Arrived(key K, obj metav1.Object) (own bool) {
 func (w *Written[K, T]) Version(key K) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a, ok := w.get(key); ok && a.gone == "" && time.Since(a.at) <= olderTTL {
+	if a, ok := w.get(key); ok && a.gone == "" && !w.passed(key, a, true) {
 		return a.obj.GetResourceVersion()
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
@@ -56,6 +57,49 @@ func TestTheNewerOfWhatWasWrittenAndWhatAnInformerHasCounts(t *testing.T) {
 					w.Put("k", ofVersion(c.written))
 				}
 				time.Sleep(c.age) // of the bubble
+				if got := newest(w, c.informed); got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+				if kept := w.Len() > 0; kept != c.kept {
+					t.Errorf("remembered: %v", kept)
+				}
+			})
+		})
+	}
+}
+
+func TestAWriteIsBelievedUntilTheInformerHasGotAsFar(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		informed, reached string
+		// later is what the informer has by the time at which it is asked how far it is.
+		later, want string
+		kept        bool
+	}{
+		"a watch that was cut for minutes":               {"9", "9", "9", "10", true},
+		"one that has not shown it at all":               {"", "9", "", "10", true},
+		"deleted by others, as the informer knows":       {"", "12", "", "nothing", false},
+		"an older one from a server that went back":      {"9", "10", "9", "9", false},
+		"the informer got there while it was asked":      {"9", "11", "11", "11", false},
+		"it is deleted while the informer is asked":      {"9", "11", "", "nothing", false},
+		"the informer has it, and is no further":         {"10", "10", "10", "10", false},
+		"what others wrote later, of which it tells now": {"11", "9", "11", "11", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := controller.NewWritten[string, *corev1.ConfigMap]()
+				w.Reached = func(_, version string) bool {
+					c, err := resourceversion.CompareResourceVersion(c.reached, version)
+					return err == nil && c >= 0
+				}
+				w.Informed = func(string) (*corev1.ConfigMap, bool) {
+					if c.later == "" {
+						return nil, false
+					}
+					return ofVersion(c.later), true
+				}
+				w.Put("k", ofVersion("10"))
+				time.Sleep(time.Hour) // of the bubble
 				if got := newest(w, c.informed); got != c.want {
 					t.Errorf("%s, want %s", got, c.want)
 				}

@@ -88,8 +88,16 @@ func New(c Config, kinds workload.Catalog, serves func(workload.Kind) bool) *Vie
 }
 
 // rememberVersions has the informers know which versions own writes were answered
-// with: a server that shows less has gone back in time.
+// with: a server that shows less has gone back in time; and the memories of those writes
+// how far the informers are.
 func (v *View) rememberVersions() {
+	v.WrittenCopies.Reached = func(_ ObjectKey, version string) bool { return v.copies.Reached(version) }
+	v.WrittenCopies.Informed = func(key ObjectKey) (*placementv1alpha1.Copy, bool) { return v.copies.Get(v.CopyRequest(key)) }
+	v.WrittenMirrors.Reached = func(key MirrorKey, version string) bool { return reached(v.now.Load().above(key.Resource), version) }
+	v.WrittenMirrors.Informed = func(key MirrorKey) (*unstructured.Unstructured, bool) {
+		obj := v.informedMirror(key)
+		return obj, obj != nil
+	}
 	v.WrittenCopies.OnPut = func(c *placementv1alpha1.Copy) { v.copies.Wrote(c.ResourceVersion) }
 	v.WrittenBelow.OnPut = func(obj *unstructured.Unstructured) {
 		if e := v.now.Load().byKind[obj.GroupVersionKind()]; e != nil && e.below != nil {
@@ -102,6 +110,9 @@ func (v *View) rememberVersions() {
 		}
 	}
 }
+
+// reached: an informer that is not there any more gets no further.
+func reached(i *objects, version string) bool { return i == nil || i.Reached(version) }
 
 // OnWentBack has end called when one of the two servers went back in time: what was
 // written, and what was noted of it, happened there no more.
