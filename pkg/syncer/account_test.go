@@ -19,7 +19,9 @@ var onePodSpec = map[string]any{"template": map[string]any{"spec": map[string]an
 func podsOf(kind string, madeFor *Account, server Server) Input {
 	in := situation{kind: kind, logical: "live", copy: "Synced"}.input()
 	in.Logical.Object["spec"] = deepCopy(onePodSpec)
+	in.Copy.Status.PhysicalUID = ""
 	if madeFor != nil {
+		in.Copy.Status.PhysicalUID = "p1"
 		in.Physical = below(transformed(in.Logical, Placing{Ref: in.Ref, ControlPlane: controlPlane, Namespace: "shop-web-1", Account: madeFor, Server: server}))
 		in.Physical.SetUID("p1")
 	}

@@ -135,8 +135,9 @@ const (
 //	live    current         old           6 Delete it: its UID cannot exist any more
 //	live    current         none          7 CreateNamespace if need be, LookAtRules if it makes pods, Supply what
 //	                                        they mount, Apply; a finished Job or Pod stays gone
-//	live    current, names  none          7a WriteCopy Pending without it: if the server has accepted it,
-//	        a controller                     that is a conflict
+//	live    current, names  none          7a WriteCopy Pending without it: if the server has accepted a
+//	        a controller or                  controller by now, of which we may not have heard, that is a
+//	        a physical UID                   conflict, and the record comes before what is made again
 //	live    current, names  any           7b nothing: the server makes L observed
 //	        an accepted one
 //	live    current         ours          8 Supply and Apply if something differs, else WriteCopy if that differs; see contest
@@ -303,10 +304,12 @@ func (p planner) keep() []Action {
 		return p.delete(p.Logical, "OtherIncarnation")
 	case p.physical == physicalNone && finished(p.Ref.Kind, p.Copy): // 7
 		return p.write(p.status(placementv1alpha1.CopySynced, "Finished", ""), uid)
-	case p.physical == physicalNone && p.Copy.Status.Controller != nil: // 7a
-		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
 	case p.Failure != nil:
 		return p.failed()
+	case p.physical == physicalNone && (p.Copy.Status.Controller != nil || p.Copy.Status.PhysicalUID != ""): // 7a
+		anew := p.status(placementv1alpha1.CopyPending, ReasonNew, "")
+		anew.PhysicalUID = ""
+		return p.write(anew, uid)
 	case p.physical == physicalNone && p.Namespace.State == NamespaceAbsent: // 7
 		return []Action{{Verb: CreateNamespace, Why: "First"}}
 	}

@@ -71,6 +71,9 @@ func (s situation) input() Input {
 			Spec:       placementv1alpha1.CopySpec{PhysicalCluster: target, Object: placementv1alpha1.ObjectReference{UID: "old"}},
 			Status:     placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyState(s.copy), PhysicalNamespace: "shop-web-1", PhysicalUID: "p1"},
 		}
+		if s.copy != "Synced" && s.physical == "" { // not made yet
+			in.Copy.Status.PhysicalUID = ""
+		}
 		if s.observed != "" {
 			in.Copy.Status.Observed = &runtime.RawExtension{Raw: []byte(s.observed)}
 		}
@@ -239,9 +242,9 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"8 news that come at once are gathered", situation{logical: "live", copy: "Synced", physical: "old", edit: reportedAgo(reportInterval / 2)}, "Wait"},
 		{"8 and then said", situation{logical: "live", copy: "Synced", physical: "old", edit: reportedAgo(reportInterval)}, "WriteCopy Synced"},
 		{"7 the first apply", situation{logical: "live", copy: "Pending"}, "Apply Absent"},
-		{"7 gone below is made again", situation{logical: "live", copy: "Synced"}, "Apply Absent"},
+		{"7a gone below is made again, and that is recorded first", situation{logical: "live", copy: "Synced"}, "WriteCopy Pending/New"},
 		{"7 a finished Job stays gone", situation{kind: "Job", logical: "live", copy: "Pending", observed: `{"conditions":[{"type":"Complete","status":"True"}]}`}, "WriteCopy Synced/Finished"},
-		{"7 a running Job is made again", situation{kind: "Job", logical: "live", copy: "Synced", observed: `{"active":1}`}, "Apply Absent"},
+		{"7a so is a running Job", situation{kind: "Job", logical: "live", copy: "Synced", observed: `{"active":1}`}, "WriteCopy Pending/New"},
 		{"7 a finished Pod stays gone", situation{kind: "Pod", logical: "live", copy: "Pending", observed: `{"phase":"Succeeded"}`}, "WriteCopy Synced/Finished"},
 		{"7 no name yet", situation{logical: "live", copy: "Synced", unnamed: true}, "WriteCopy Pending/NoPhysicalNamespace"},
 		{"7 the namespace is being deleted", situation{logical: "live", copy: "Synced", namespace: NamespaceTerminating}, "WriteCopy Pending/NamespaceTerminating"},

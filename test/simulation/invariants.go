@@ -243,8 +243,11 @@ func (l *ledger) restored(b *kube.Backup) {
 			l.lost[uid] = true
 		}
 	}
+	l.recorded = map[types.UID]map[types.UID]bool{} // what a Copy said of later nobody can know any more
 	for k, obj := range b.Objects {
 		switch k.Resource {
+		case copies:
+			l.record(obj.(*placementv1alpha1.Copy))
 		case placements:
 			l.decided(kube.Event{New: obj})
 		case namespaces:

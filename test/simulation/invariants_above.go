@@ -63,12 +63,7 @@ func (l *ledger) copyWritten(e kube.Event) {
 	}
 	c := e.New.(*placementv1alpha1.Copy)
 	uid := c.Spec.Object.UID
-	if c.Status.PhysicalUID != "" {
-		if l.recorded[uid] == nil {
-			l.recorded[uid] = map[types.UID]bool{}
-		}
-		l.recorded[uid][c.Status.PhysicalUID] = true
-	}
+	l.record(c)
 	if e.Old != nil && e.Old.(*placementv1alpha1.Copy).Spec.Object.UID != uid {
 		l.world.fail(OneOwner, "%s was about %s and is about %s", e.Key, e.Old.(*placementv1alpha1.Copy).Spec.Object.UID, uid)
 	}
@@ -78,6 +73,18 @@ func (l *ledger) copyWritten(e kube.Event) {
 	for _, obj := range l.copiesOf(l.world.cluster(c.Spec.PhysicalCluster), objectOf(c).Resource, uid) {
 		l.world.fail(RemovedIsGone, "%s %s is acknowledged as removed from %s, but %s is there", objectOf(c), uid, c.Spec.PhysicalCluster, obj.GetUID())
 	}
+}
+
+// record notes the physical UID that a Copy records.
+func (l *ledger) record(c *placementv1alpha1.Copy) {
+	uid := c.Spec.Object.UID
+	if c.Status.PhysicalUID == "" {
+		return
+	}
+	if l.recorded[uid] == nil {
+		l.recorded[uid] = map[types.UID]bool{}
+	}
+	l.recorded[uid][c.Status.PhysicalUID] = true
 }
 
 // copiesOf are the copies of a UID on a target, as far as a syncer can know them:
