@@ -149,7 +149,7 @@ func (s *Clients) Close() error {
 func withStream(client *clientv3.Client, watcher clientv3.Watcher) *kubernetes.Client {
 	own := clientv3.NewCtxClient(client.Ctx())
 	own.Cluster, own.KV, own.Lease, own.Maintenance = client.Cluster, etcd3.NewETCDLatencyTracker(client.KV), client.Lease, client.Maintenance
-	own.Watcher = watcher
+	own.Watcher = &progressing{Watcher: watcher, kv: client.KV}
 	k := &kubernetes.Client{Client: own}
 	k.Kubernetes = k
 	return k
