@@ -139,7 +139,8 @@ func (s State) missing(t *placementv1alpha1.Transition) []string {
 //	the object                               lacks
 //	is going, mirrored, or has no copy there nothing: it waits, ended, or runs elsewhere
 //	is being removed there                   the end of that
-//	failed wherever it was                   nothing
+//	was in place nowhere, and its syncer     nothing
+//	there has said why it is not there either
 //	is not synced there                      the reason on the Copy
 //	has fewer pods available than wanted,    pods
 //	and than before
@@ -159,7 +160,7 @@ func (s State) lacks(o Object, name string, from []string) string {
 	}
 	c, before := o.Copies[name], o.on(from)
 	if !synced(c, o.Logical.GetGeneration()) {
-		if len(before) > 0 && !slices.ContainsFunc(before, func(c *placementv1alpha1.Copy) bool { return c.Status.State == placementv1alpha1.CopySynced }) {
+		if tried(c) && len(before) > 0 && !slices.ContainsFunc(before, func(c *placementv1alpha1.Copy) bool { return c.Status.State == placementv1alpha1.CopySynced }) {
 			return "" // it was not in place before either
 		}
 		return why(c)
@@ -252,6 +253,12 @@ func (o Object) on(targets []string) []*placementv1alpha1.Copy {
 
 func synced(c *placementv1alpha1.Copy, generation int64) bool {
 	return c != nil && c.Status.State == placementv1alpha1.CopySynced && c.Status.AppliedGeneration >= generation
+}
+
+// tried says that a syncer has found out that an object cannot be in place now. What nobody
+// has tried yet may be there in a moment, as it may be where it was.
+func tried(c *placementv1alpha1.Copy) bool {
+	return c != nil && (c.Status.State != placementv1alpha1.CopyPending || c.Status.Message != "")
 }
 
 func why(c *placementv1alpha1.Copy) string {

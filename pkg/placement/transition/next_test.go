@@ -97,6 +97,8 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"a silent physical cluster is no replacement", starting, []Object{ready}, func(s *State) { s.NotReady = map[string]string{"west": "silent"} }, starting, false, "west: silent"},
 		{"refused there", starting, []Object{web(both, `east: Synced {"availableReplicas":3}`, `west: Failed`)}, nil, starting, false, "Deployment web on west: it is not in place yet"},
 		{"as broken as it was", starting, []Object{web(both, `east: Failed`, `west: Failed`)}, nil, removing, false, ""},
+		{"in place nowhere yet, and nobody has tried", starting, []Object{web(both, `east: Pending`)}, nil, starting, false, "Deployment web on west: there is no copy yet"},
+		{"in place nowhere yet, and it comes", starting, []Object{web(both, `east: Failed`, `west: Pending`)}, nil, starting, false, "Deployment web on west: it is not in place yet"},
 		{"as unavailable as it was", starting, []Object{web(both, `east: Synced {"availableReplicas":1}`, `west: Synced {"availableReplicas":1}`)}, nil, removing, false, ""},
 		{"a daemon waits for its nodes", starting, []Object{object(daemons, "d", both, nil, `east: Synced {"numberAvailable":2,"desiredNumberScheduled":2}`, `west: Synced {"numberAvailable":0,"desiredNumberScheduled":3}`)}, nil, starting, false, "DaemonSet d on west: 0 of 2 pods are available"},
 		{"a service without endpoints", starting, []Object{front}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
