@@ -15,8 +15,8 @@ const (
 	// standstill is for how long progress is asked for at one revision before it is made
 	// to advance: etcd answers at once if it can, and watch caches ask every 100 ms.
 	standstill = 250 * time.Millisecond
-	// askingEnds is when questions that stopped are forgotten.
-	askingEnds = 2 * standstill
+	// requestGap is after how long without a request those before are forgotten.
+	requestGap = 2 * standstill
 )
 
 // progressing sees to it that etcd answers a request for progress. Etcd does so if all
@@ -47,7 +47,7 @@ func (p *progressing) RequestProgress(ctx context.Context) error {
 func (p *progressing) standsStill(revision int64, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.at != revision || now.Sub(p.last) > askingEnds {
+	if p.at != revision || now.Sub(p.last) > requestGap {
 		p.at, p.first = revision, now
 	}
 	p.last = now

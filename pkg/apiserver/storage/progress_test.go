@@ -33,8 +33,8 @@ func TestAQuietEtcdAnswersForProgressThoughAWatchBeginsAtTheNextRevision(t *test
 
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	asking := time.NewTicker(100 * time.Millisecond) // as watch caches do
-	defer asking.Stop()
+	ticker := time.NewTicker(100 * time.Millisecond) // as watch caches do
+	defer ticker.Stop()
 	for {
 		select {
 		case r := <-quiet:
@@ -42,7 +42,7 @@ func TestAQuietEtcdAnswersForProgressThoughAWatchBeginsAtTheNextRevision(t *test
 				t.Fatalf("%+v", r)
 			}
 			return
-		case <-asking.C:
+		case <-ticker.C:
 			if err := client.RequestProgress(ctx); err != nil {
 				t.Fatal(err)
 			}
