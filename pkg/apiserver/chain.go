@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericfeatures "k8s.io/apiserver/pkg/features"
@@ -18,6 +19,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/apiserver/connections"
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
+	"github.com/atoll-dev/atoll/pkg/apiserver/limits"
 	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
 	"github.com/atoll-dev/atoll/pkg/apiserver/usage"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -25,14 +27,17 @@ import (
 
 // handlerChain is upstream's, with bounds and the scope in front and, behind authorization,
 // what depends on the logical cluster: documents, if not nil, answers discovery.
-func handlerChain(tokens *auth.Tokens, exists existsFunc, documents func(http.Handler) http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
+func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counter, documents func(http.Handler) http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, g *genericapiserver.Config) http.Handler {
 		if documents != nil {
 			api = documents(api)
 		}
 		g.FeatureGate = withoutConstrainedImpersonation{g.FeatureGate}
-		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(withNamedNamespace(api)), api, exists), g)
-		return withBoundedURI(WithScope(fairness.NewLimiter().With(served), tokens.ClusterOf))
+		api = fairness.Refusing(api, func(w http.ResponseWriter, c logicalcluster.Name, most int) {
+			limits.Refuse(w, c, "requestsInFlight", fmt.Sprintf("has %d requests in flight at this server, and too many that wait", most), int64(most))
+		})
+		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(counter.Watches(withNamedNamespace(api))), api, exists), g)
+		return withBoundedURI(WithScope(fairness.NewLimiter(counter.InFlight).With(served), tokens.ClusterOf))
 	}
 }
 

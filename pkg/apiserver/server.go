@@ -19,12 +19,14 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/aggregation"
 	"github.com/atoll-dev/atoll/pkg/apiserver/audit"
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/apiserver/connections"
 	"github.com/atoll-dev/atoll/pkg/apiserver/deletion"
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
+	"github.com/atoll-dev/atoll/pkg/apiserver/limits"
 	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/builtin"
@@ -163,6 +165,12 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, fmt.Errorf("making the admission chain: %w", err)
 	}
 
+	counter := limits.New(limits.Config{Etcd: etcd.All(), Find: func(ctx context.Context, name logicalcluster.Name) (*tenancy.LogicalCluster, error) {
+		return clusters.find(ctx, name, func(*tenancy.LogicalCluster) bool { return true })
+	}})
+	etcd.Guard(counter)
+	g.AdmissionControl = counter.DryRuns(g.AdmissionControl)
+
 	if g.RESTOptionsGetter, err = withDefaults(g.RESTOptionsGetter, defaults, func(ctx context.Context, name logicalcluster.Name) metav1.Time {
 		return clusters.born(ctx, name)
 	}); err != nil {
@@ -183,7 +191,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	}
 	g.BuildHandlerChainFunc = handlerChain(tokens, func(ctx context.Context, name logicalcluster.Name) (bool, error) {
 		return clusters.exists(ctx, name)
-	}, func(api http.Handler) http.Handler {
+	}, counter, func(api http.Handler) http.Handler {
 		if c.Space != nil {
 			api = c.Space.With(api, g.Serializer)
 		}
@@ -214,6 +222,14 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		go counts.Run(hook)
 		return nil
 	})
+	server.AddPostStartHookOrDie("count-usage", func(hook genericapiserver.PostStartHookContext) error {
+		go counter.Run(hook)
+		go counter.Report(hook, usageStatus{clusters: clusters, objects: objects})
+		return nil
+	})
+	if err := server.AddReadyzChecks(counted(counter)); err != nil {
+		return nil, fmt.Errorf("adding a check of readiness: %w", err)
+	}
 	for _, path := range []string{auth.OpenIDConfigPath, auth.OpenIDKeysPath} {
 		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
 	}

@@ -58,9 +58,9 @@ func (v views) scopes(ctx context.Context, a authorizer.Attributes) (authorizer.
 		return v.syncer(s, a)
 	case s.Target != "" || isSyncer:
 		return authorizer.DecisionDeny, "the view of a physical cluster is for its syncer only", nil
-	case s.Cluster == scope.Wildcard && !isMaster(a.GetUser()):
+	case s.Cluster == scope.Wildcard && !IsMaster(a.GetUser()):
 		return authorizer.DecisionDeny, "only the system may look at all logical clusters", nil
-	case strings.HasPrefix(a.GetVerb(), "impersonate") && impersonatesSystem(a) && !isMaster(a.GetUser()):
+	case strings.HasPrefix(a.GetVerb(), "impersonate") && impersonatesSystem(a) && !IsMaster(a.GetUser()):
 		return authorizer.DecisionDeny, "the identities of the control plane cannot be impersonated", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
@@ -81,7 +81,7 @@ func (v views) scopes(ctx context.Context, a authorizer.Attributes) (authorizer.
 // asks whether who scrapes it may get its /metrics.
 func serverPaths(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	s, scoped := scope.From(ctx)
-	if scoped && s.Target == "" && !a.IsResourceRequest() && s.Cluster != scope.Root && !isMaster(a.GetUser()) && !isOfCluster(a.GetPath()) {
+	if scoped && s.Target == "" && !a.IsResourceRequest() && s.Cluster != scope.Root && !IsMaster(a.GetUser()) && !isOfCluster(a.GetPath()) {
 		return authorizer.DecisionDeny, "this path is about the whole server, not about a logical cluster", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil

@@ -29,9 +29,11 @@ func SyncerOf(u user.Info) (target string, ok bool) {
 
 // IsSystem reports whether u is the server itself, through its loopback client.
 func IsSystem(u user.Info) bool {
-	return u.GetName() == user.APIServerUser && isMaster(u)
+	return u.GetName() == user.APIServerUser && IsMaster(u)
 }
 
-func isMaster(u user.Info) bool {
+// IsMaster reports whether u may do everything: the server itself, or an admin of the
+// control plane.
+func IsMaster(u user.Info) bool {
 	return slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup)
 }

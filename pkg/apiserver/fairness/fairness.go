@@ -74,7 +74,8 @@ func (b byCluster) Handle(ctx context.Context, digest flowcontrol.RequestDigest,
 	}
 	end, ok := begin(ctx, digest.User)
 	if !ok {
-		execute, end = func() {}, func() {} // it is classified, and answered 429 as it was not executed
+		execute() // which is Refusing
+		return
 	}
 	defer end()
 	b.Interface.Handle(ctx, digest, note, estimate, queued, execute)

@@ -3,6 +3,7 @@ package fairness
 import (
 	"container/list"
 	"context"
+	"math"
 	"net/http"
 	"runtime"
 	"sync"
@@ -29,6 +30,8 @@ const (
 // Limiter bounds how many requests of one logical cluster are served at a time.
 type Limiter struct {
 	most, longest int
+	// asked is how many an admin asks for, of a logical cluster; 0 for the default.
+	asked func(context.Context, logicalcluster.Name) int64
 
 	mu     sync.Mutex
 	queues map[string]*queue
@@ -37,23 +40,37 @@ type Limiter struct {
 // queue is of those who share slots; it is there while it has any.
 type queue struct {
 	taken   int
+	most    int       // as the last request found it
 	waiting list.List // of chan struct{}, closed by who hands over his slot
 }
 
-// NewLimiter makes slots for this machine.
-func NewLimiter() *Limiter {
-	return &Limiter{most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), longest: maxWaitingRequests, queues: map[string]*queue{}}
+// NewLimiter makes slots for this machine; asked says how many an admin asks for in place
+// of the default, which is 0.
+func NewLimiter(asked func(context.Context, logicalcluster.Name) int64) *Limiter {
+	return &Limiter{most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), asked: asked, longest: maxWaitingRequests, queues: map[string]*queue{}}
 }
 
-// take waits for a slot; false if ctx ends first or the queue is too long.
-func (t *Limiter) take(ctx context.Context, who string) bool {
+// mostOf is how many requests of a logical cluster are served at a time.
+func (t *Limiter) mostOf(ctx context.Context, c logicalcluster.Name) int {
+	switch asked := t.asked(ctx, c); {
+	case asked < 0, asked > math.MaxInt32:
+		return math.MaxInt32
+	case asked > 0:
+		return int(asked)
+	}
+	return t.most
+}
+
+// take waits for one of most slots; false if ctx ends first or the queue is too long.
+func (t *Limiter) take(ctx context.Context, who string, most int) bool {
 	t.mu.Lock()
 	l := t.queues[who]
 	if l == nil {
 		l = &queue{}
 		t.queues[who] = l
 	}
-	if l.taken < t.most {
+	l.most = most
+	if l.taken < most {
 		l.taken++
 		t.mu.Unlock()
 		return true
@@ -87,7 +104,7 @@ func (t *Limiter) takeBack(who string) {
 	defer t.mu.Unlock()
 	l := t.queues[who]
 	if l == nil {
-		l = &queue{}
+		l = &queue{most: t.most}
 		t.queues[who] = l
 	}
 	l.taken++
@@ -99,7 +116,7 @@ func (t *Limiter) give(who string) {
 	defer t.mu.Unlock()
 	l := t.queues[who]
 	first := l.waiting.Front()
-	if first != nil && l.taken <= t.most {
+	if first != nil && l.taken <= l.most {
 		close(l.waiting.Remove(first).(chan struct{}))
 		return
 	}
@@ -117,6 +134,8 @@ type slot struct {
 	mu        sync.Mutex
 	who       string // not empty while the request has its slot
 	suspended int
+	// refused is how many slots there were when the request got none; 0 if it got one.
+	refused int
 }
 
 type slotKey struct{}
@@ -157,6 +176,24 @@ func queueOf(bound, borrowed bool, c logicalcluster.Name, u user.Info) (string, 
 	}
 }
 
+// Refusing answers, in place of next, requests that got no slot: most says how many there
+// are. What priority and fairness answers itself names no limit.
+func Refusing(next http.Handler, refuse func(w http.ResponseWriter, c logicalcluster.Name, most int)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if t, ok := req.Context().Value(slotKey{}).(*slot); ok {
+			t.mu.Lock()
+			most := t.refused
+			t.mu.Unlock()
+			if most > 0 {
+				c, _ := scope.ClusterFrom(req.Context())
+				refuse(w, c, most)
+				return
+			}
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
 // begin takes the slot of the request of ctx; false says that it was refused.
 func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 	t, given := ctx.Value(slotKey{}).(*slot)
@@ -168,7 +205,11 @@ func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 	if !needed {
 		return func() {}, true
 	}
-	if !t.slots.take(ctx, who) {
+	most := t.slots.mostOf(ctx, c)
+	if !t.slots.take(ctx, who, most) {
+		t.mu.Lock()
+		t.refused = most
+		t.mu.Unlock()
 		return nil, false
 	}
 	t.mu.Lock()

@@ -18,7 +18,9 @@ import (
 )
 
 func testLimiter(most, longest int) *Limiter {
-	return &Limiter{most: most, longest: longest, queues: map[string]*queue{}}
+	return &Limiter{most: most, longest: longest, queues: map[string]*queue{}, asked: func(_ context.Context, c logicalcluster.Name) int64 {
+		return map[logicalcluster.Name]int64{"asks-for-two": 2, "unlimited": -1}[c]
+	}}
 }
 
 // request is the context in which Handle sees a request.
@@ -185,5 +187,32 @@ func TestARequestThatEndsWhileItIsSuspendedGivesNothingTwice(t *testing.T) {
 	back()
 	if len(slots.queues) != 0 {
 		t.Errorf("%s is left", fmt.Sprint(slots.queues))
+	}
+}
+
+func TestAnAdminSaysHowManySlotsThereAreAndTheAnswerHowMany(t *testing.T) {
+	t.Parallel()
+	for cluster, want := range map[string]int{"any": 5, "asks-for-two": 2, "unlimited": 50} {
+		slots, ann := testLimiter(5, 0), &user.DefaultInfo{Name: "ann"}
+		served := 0
+		for range 50 {
+			ctx := asked(t, slots, cluster, true)
+			_, ok := begin(ctx, ann)
+			refused := 0
+			Refusing(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(_ http.ResponseWriter, c logicalcluster.Name, most int) {
+				if refused = most; c.String() != cluster {
+					t.Errorf("the refusal names %s", c)
+				}
+			}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/api", nil))
+			switch {
+			case ok && refused == 0:
+				served++
+			case ok || refused != want:
+				t.Fatalf("%s: got a slot: %v, refused because of %d", cluster, ok, refused)
+			}
+		}
+		if served != want {
+			t.Errorf("%s: %d are served at a time, want %d", cluster, served, want)
+		}
 	}
 }

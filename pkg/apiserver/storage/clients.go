@@ -49,6 +49,8 @@ type Clients struct {
 	connected []*clientv3.Client
 	// vacancies has a stream of its own: no progress is asked for there.
 	vacancies *clientv3.Client
+	// all has one, too: each event there is.
+	all *clientv3.Client
 	// compactor removes old revisions; the servers of one etcd take turns.
 	compactor interface {
 		etcd3.Compactor
@@ -86,6 +88,7 @@ func NewClients(c storagebackend.TransportConfig, compactEach time.Duration) (*C
 		}
 	}
 	s.vacancies = withStream(s.connected[0], clientv3.NewWatcher(s.connected[0])).Client
+	s.all = withStream(s.connected[1], clientv3.NewWatcher(s.connected[1])).Client
 	s.compactor = etcd3.NewCompactor(s.connected[0], compactEach, clock.RealClock{}, nil)
 	if err := s.await(); err != nil {
 		_ = s.Close()
@@ -104,6 +107,7 @@ func NewLocalClients(make func() *clientv3.Client, compactEach time.Duration) *C
 	}
 	client := make()
 	s.vacancies = withStream(client, client.Watcher).Client
+	s.all = make()
 	s.compactor = etcd3.NewCompactor(client, compactEach, clock.RealClock{}, nil)
 	return s
 }
@@ -132,6 +136,9 @@ func (s *Clients) Close() error {
 	var errs []error
 	if s.vacancies != nil {
 		errs = append(errs, s.vacancies.Watcher.Close())
+	}
+	if s.all != nil {
+		errs = append(errs, s.all.Watcher.Close())
 	}
 	for _, client := range s.clients {
 		errs = append(errs, client.Watcher.Close())

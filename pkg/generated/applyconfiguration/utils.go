@@ -118,10 +118,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		// Group=tenancy.atoll.dev, Version=v1alpha1
 	case tenancyv1alpha1.SchemeGroupVersion.WithKind("LogicalCluster"):
 		return &applyconfigurationtenancyv1alpha1.LogicalClusterApplyConfiguration{}
+	case tenancyv1alpha1.SchemeGroupVersion.WithKind("LogicalClusterLimits"):
+		return &applyconfigurationtenancyv1alpha1.LogicalClusterLimitsApplyConfiguration{}
 	case tenancyv1alpha1.SchemeGroupVersion.WithKind("LogicalClusterSpec"):
 		return &applyconfigurationtenancyv1alpha1.LogicalClusterSpecApplyConfiguration{}
 	case tenancyv1alpha1.SchemeGroupVersion.WithKind("LogicalClusterStatus"):
 		return &applyconfigurationtenancyv1alpha1.LogicalClusterStatusApplyConfiguration{}
+	case tenancyv1alpha1.SchemeGroupVersion.WithKind("LogicalClusterUsage"):
+		return &applyconfigurationtenancyv1alpha1.LogicalClusterUsageApplyConfiguration{}
 
 	}
 	return nil

@@ -78,9 +78,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.UnitAffinity{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref),
 		placementv1alpha1.Weight{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Weight(ref),
 		tenancyv1alpha1.LogicalCluster{}.OpenAPIModelName():               schema_pkg_apis_tenancy_v1alpha1_LogicalCluster(ref),
+		tenancyv1alpha1.LogicalClusterLimits{}.OpenAPIModelName():         schema_pkg_apis_tenancy_v1alpha1_LogicalClusterLimits(ref),
 		tenancyv1alpha1.LogicalClusterList{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterList(ref),
 		tenancyv1alpha1.LogicalClusterSpec{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterSpec(ref),
 		tenancyv1alpha1.LogicalClusterStatus{}.OpenAPIModelName():         schema_pkg_apis_tenancy_v1alpha1_LogicalClusterStatus(ref),
+		tenancyv1alpha1.LogicalClusterUsage{}.OpenAPIModelName():          schema_pkg_apis_tenancy_v1alpha1_LogicalClusterUsage(ref),
 	}
 }
 
@@ -3438,6 +3440,67 @@ func schema_pkg_apis_tenancy_v1alpha1_LogicalCluster(ref common.ReferenceCallbac
 	}
 }
 
+func schema_pkg_apis_tenancy_v1alpha1_LogicalClusterLimits(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "LogicalClusterLimits are the most that a logical cluster may use of the server that it shares with others. A limit that is absent or zero is the default one, -1 is none. The logical cluster \"root\" has none.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects is how many objects users may keep, and as many records: Copies, Placements, Events, Pods, ReplicaSets, ControllerRevisions, Endpoints and EndpointSlices. Default: 20000.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"bytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytes is how large the objects may be together, as they are stored, and the records. Default: 256Mi.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"definitions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "definitions is how many CustomResourceDefinitions there may be. Default: 500.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"definitionBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "definitionBytes is how large the CustomResourceDefinitions may be together. Default: 64Mi.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"writtenBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "writtenBytes is how much may be written within the last five to ten minutes, for which old versions are kept. Default: 1Gi.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"watches": {
+						SchemaProps: spec.SchemaProps{
+							Description: "watches is how many watches of users each server serves at a time. Default: 2000.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"requestsInFlight": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requestsInFlight is how many requests with credentials of the logical cluster each server serves at a time; some more wait. Default: four for each core of the server, at least eight.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_tenancy_v1alpha1_LogicalClusterList(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3511,11 +3574,18 @@ func schema_pkg_apis_tenancy_v1alpha1_LogicalClusterSpec(ref common.ReferenceCal
 							},
 						},
 					},
+					"limits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "limits are the most that the logical cluster may use of the server.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(tenancyv1alpha1.LogicalClusterLimits{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			rbacv1.Subject{}.OpenAPIModelName()},
+			tenancyv1alpha1.LogicalClusterLimits{}.OpenAPIModelName(), rbacv1.Subject{}.OpenAPIModelName()},
 	}
 }
 
@@ -3561,10 +3631,80 @@ func schema_pkg_apis_tenancy_v1alpha1_LogicalClusterStatus(ref common.ReferenceC
 							},
 						},
 					},
+					"usage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "usage is what the logical cluster kept a while ago, of what spec.limits limits.",
+							Ref:         ref(tenancyv1alpha1.LogicalClusterUsage{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName()},
+			tenancyv1alpha1.LogicalClusterUsage{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_tenancy_v1alpha1_LogicalClusterUsage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "LogicalClusterUsage is what a logical cluster keeps.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedTime is when it was counted. Every fifteen seconds it is compared, and written if it has changed by much, or some minutes ago.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects is how many objects there are, without records and definitions.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"bytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytes is how large the objects are together, as they are stored.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"records": {
+						SchemaProps: spec.SchemaProps{
+							Description: "records is how many Copies, Placements, Events, Pods, ReplicaSets, ControllerRevisions, Endpoints and EndpointSlices there are.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"recordBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "recordBytes is how large the records are together.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"definitions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "definitions is how many CustomResourceDefinitions there are.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"definitionBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "definitionBytes is how large the CustomResourceDefinitions are together.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"observedTime", "objects", "bytes", "records", "recordBytes", "definitions", "definitionBytes"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -33,6 +34,46 @@ type LogicalClusterSpec struct {
 	// +optional
 	// +listType=atomic
 	Owners []rbacv1.Subject `json:"owners,omitempty"`
+	// limits are the most that the logical cluster may use of the server.
+	// +optional
+	Limits LogicalClusterLimits `json:"limits,omitempty"`
+}
+
+// Unlimited is the value of a limit that does not limit.
+const Unlimited = -1
+
+// LogicalClusterLimits are the most that a logical cluster may use of the server that it
+// shares with others. A limit that is absent or zero is the default one, -1 is none.
+// The logical cluster "root" has none.
+type LogicalClusterLimits struct {
+	// objects is how many objects users may keep, and as many records: Copies,
+	// Placements, Events, Pods, ReplicaSets, ControllerRevisions, Endpoints and
+	// EndpointSlices. Default: 20000.
+	// +optional
+	Objects int64 `json:"objects,omitempty"`
+	// bytes is how large the objects may be together, as they are stored, and the
+	// records. Default: 256Mi.
+	// +optional
+	Bytes *resource.Quantity `json:"bytes,omitempty"`
+	// definitions is how many CustomResourceDefinitions there may be. Default: 500.
+	// +optional
+	Definitions int64 `json:"definitions,omitempty"`
+	// definitionBytes is how large the CustomResourceDefinitions may be together.
+	// Default: 64Mi.
+	// +optional
+	DefinitionBytes *resource.Quantity `json:"definitionBytes,omitempty"`
+	// writtenBytes is how much may be written within the last five to ten minutes, for
+	// which old versions are kept. Default: 1Gi.
+	// +optional
+	WrittenBytes *resource.Quantity `json:"writtenBytes,omitempty"`
+	// watches is how many watches of users each server serves at a time. Default: 2000.
+	// +optional
+	Watches int64 `json:"watches,omitempty"`
+	// requestsInFlight is how many requests with credentials of the logical cluster
+	// each server serves at a time; some more wait. Default: four for each core of the
+	// server, at least eight.
+	// +optional
+	RequestsInFlight int64 `json:"requestsInFlight,omitempty"`
 }
 
 // LogicalClusterPhase says where a logical cluster is in its life.
@@ -60,6 +101,29 @@ type LogicalClusterStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// usage is what the logical cluster kept a while ago, of what spec.limits limits.
+	// +optional
+	Usage *LogicalClusterUsage `json:"usage,omitempty"`
+}
+
+// LogicalClusterUsage is what a logical cluster keeps.
+type LogicalClusterUsage struct {
+	// observedTime is when it was counted. Every fifteen seconds it is compared, and
+	// written if it has changed by much, or some minutes ago.
+	ObservedTime metav1.Time `json:"observedTime"`
+	// objects is how many objects there are, without records and definitions.
+	Objects int64 `json:"objects"`
+	// bytes is how large the objects are together, as they are stored.
+	Bytes resource.Quantity `json:"bytes"`
+	// records is how many Copies, Placements, Events, Pods, ReplicaSets,
+	// ControllerRevisions, Endpoints and EndpointSlices there are.
+	Records int64 `json:"records"`
+	// recordBytes is how large the records are together.
+	RecordBytes resource.Quantity `json:"recordBytes"`
+	// definitions is how many CustomResourceDefinitions there are.
+	Definitions int64 `json:"definitions"`
+	// definitionBytes is how large the CustomResourceDefinitions are together.
+	DefinitionBytes resource.Quantity `json:"definitionBytes"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -11,6 +11,11 @@ func (in LogicalCluster) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in LogicalClusterLimits) OpenAPIModelName() string {
+	return "dev.atoll.tenancy.v1alpha1.LogicalClusterLimits"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in LogicalClusterList) OpenAPIModelName() string {
 	return "dev.atoll.tenancy.v1alpha1.LogicalClusterList"
 }
@@ -23,4 +28,9 @@ func (in LogicalClusterSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in LogicalClusterStatus) OpenAPIModelName() string {
 	return "dev.atoll.tenancy.v1alpha1.LogicalClusterStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in LogicalClusterUsage) OpenAPIModelName() string {
+	return "dev.atoll.tenancy.v1alpha1.LogicalClusterUsage"
 }

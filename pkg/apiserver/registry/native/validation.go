@@ -2,6 +2,7 @@ package native
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -37,8 +39,26 @@ func clusterName(obj runtime.Object) field.ErrorList {
 	return nil
 }
 
+// validateLimits refuses what is neither a number of something nor tenancy.Unlimited.
+func validateLimits(l tenancy.LogicalClusterLimits, path *field.Path) field.ErrorList {
+	asked := map[string]int64{"objects": l.Objects, "definitions": l.Definitions, "watches": l.Watches, "requestsInFlight": l.RequestsInFlight}
+	for name, q := range map[string]*resource.Quantity{"bytes": l.Bytes, "definitionBytes": l.DefinitionBytes, "writtenBytes": l.WrittenBytes} {
+		if q != nil {
+			asked[name] = q.Value()
+		}
+	}
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if asked[name] < tenancy.Unlimited {
+			errs = append(errs, field.Invalid(path.Child(name), asked[name], "must be a number, 0 for the default, or -1 for no limit"))
+		}
+	}
+	return errs
+}
+
 func validateLogicalCluster(obj, _ runtime.Object) field.ErrorList {
 	errs := clusterName(obj)
+	errs = append(errs, validateLimits(obj.(*tenancy.LogicalCluster).Spec.Limits, specPath.Child("limits"))...)
 	for i, s := range obj.(*tenancy.LogicalCluster).Spec.Owners {
 		path := specPath.Child("owners").Index(i)
 		switch s.Kind {

@@ -215,3 +215,18 @@ func TestTheTenancyOfAPhysicalClusterIsChecked(t *testing.T) {
 		expectProblems(t, PhysicalCluster(), name, obj, nil, c.want)
 	}
 }
+
+func TestALimitIsANumberTheDefaultOrNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits tenancy.LogicalClusterLimits
+		want   string
+	}{
+		"defaults":  {tenancy.LogicalClusterLimits{}, ""},
+		"numbers":   {tenancy.LogicalClusterLimits{Objects: 1, Bytes: resource.NewQuantity(1<<20, resource.BinarySI), Watches: 3}, ""},
+		"unlimited": {tenancy.LogicalClusterLimits{Objects: -1, RequestsInFlight: -1, WrittenBytes: resource.NewQuantity(-1, resource.BinarySI)}, ""},
+		"less":      {tenancy.LogicalClusterLimits{Definitions: -2, DefinitionBytes: resource.NewQuantity(-5, resource.BinarySI)}, "spec.limits.definitionBytes FieldValueInvalid, spec.limits.definitions FieldValueInvalid"},
+	} {
+		obj := &tenancy.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: tenancy.LogicalClusterSpec{Limits: c.limits}}
+		expectProblems(t, LogicalCluster(), name, obj, nil, c.want)
+	}
+}

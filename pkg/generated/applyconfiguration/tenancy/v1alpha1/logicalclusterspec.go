@@ -13,6 +13,8 @@ import (
 type LogicalClusterSpecApplyConfiguration struct {
 	// owners are made cluster-admin inside the logical cluster.
 	Owners []v1.Subject `json:"owners,omitempty"`
+	// limits are the most that the logical cluster may use of the server.
+	Limits *LogicalClusterLimitsApplyConfiguration `json:"limits,omitempty"`
 }
 
 // LogicalClusterSpecApplyConfiguration constructs a declarative configuration of the LogicalClusterSpec type for use with
@@ -28,5 +30,13 @@ func (b *LogicalClusterSpecApplyConfiguration) WithOwners(values ...v1.Subject) 
 	for i := range values {
 		b.Owners = append(b.Owners, values[i])
 	}
+	return b
+}
+
+// WithLimits sets the Limits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Limits field is set to the value of the last call.
+func (b *LogicalClusterSpecApplyConfiguration) WithLimits(value *LogicalClusterLimitsApplyConfiguration) *LogicalClusterSpecApplyConfiguration {
+	b.Limits = value
 	return b
 }

@@ -18,6 +18,8 @@ type LogicalClusterStatusApplyConfiguration struct {
 	URL *string `json:"url,omitempty"`
 	// conditions: Ready, and while deleting ContentRemoved with what is left.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// usage is what the logical cluster kept a while ago, of what spec.limits limits.
+	Usage *LogicalClusterUsageApplyConfiguration `json:"usage,omitempty"`
 }
 
 // LogicalClusterStatusApplyConfiguration constructs a declarative configuration of the LogicalClusterStatus type for use with
@@ -52,5 +54,13 @@ func (b *LogicalClusterStatusApplyConfiguration) WithConditions(values ...*v1.Co
 		}
 		b.Conditions = append(b.Conditions, *values[i])
 	}
+	return b
+}
+
+// WithUsage sets the Usage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Usage field is set to the value of the last call.
+func (b *LogicalClusterStatusApplyConfiguration) WithUsage(value *LogicalClusterUsageApplyConfiguration) *LogicalClusterStatusApplyConfiguration {
+	b.Usage = value
 	return b
 }

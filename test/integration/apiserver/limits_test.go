@@ -1,0 +1,281 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/test/framework/etcd"
+	"github.com/atoll-dev/atoll/test/framework/server"
+)
+
+// owned makes a logical cluster of ann.
+func owned(t *testing.T, s *server.Server, name string) context.Context {
+	t.Helper()
+	lc := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	lc.Spec.Owners = []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "ann"}}
+	if _, err := s.Atoll.TenancyV1alpha1().LogicalClusters().Create(server.InRoot(t), lc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return scope.WithCluster(t.Context(), logicalcluster.Name(name))
+}
+
+// annOf is ann at a server.
+func annOf(s *server.Server) kubernetes.Interface {
+	c := rest.CopyConfig(s.Config)
+	c.Impersonate, c.QPS = rest.ImpersonationConfig{UserName: "ann"}, -1
+	return kubernetes.NewForConfigOrDie(scope.ScopedConfig(c))
+}
+
+// limit changes the limits of a logical cluster, and returns when the server knows them.
+func limit(t *testing.T, s *server.Server, name string, change func(*tenancyv1alpha1.LogicalClusterLimits)) {
+	t.Helper()
+	eventually(t, "changing limits", func() error {
+		lc, err := s.Atoll.TenancyV1alpha1().LogicalClusters().Get(server.InRoot(t), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(&lc.Spec.Limits)
+		_, err = s.Atoll.TenancyV1alpha1().LogicalClusters().Update(server.InRoot(t), lc, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func config(name string, bytes int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"a": strings.Repeat("x", bytes)}}
+}
+
+// refusedBy returns what is used and permitted of the limit that an error names.
+func refusedBy(err error, limit string) (is, most int, _ error) {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) != 1 ||
+		status.ErrStatus.Details.Causes[0].Field != limit || !strings.Contains(err.Error(), limit) {
+		return 0, 0, fmt.Errorf("got %v, want a refusal that names %s", err, limit)
+	}
+	if _, err := fmt.Sscanf(status.ErrStatus.Details.Causes[0].Message, "%d of %d", &is, &most); err != nil {
+		return 0, 0, err
+	}
+	return is, most, nil
+}
+
+// kept is how many objects a server counts in the logical cluster of ctx.
+func kept(t *testing.T, ctx context.Context, s *server.Server) (int, error) {
+	t.Helper()
+	_, err := annOf(s).CoreV1().ConfigMaps("default").Create(ctx, config("asked", 0), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	is, _, err := refusedBy(err, "spec.limits.objects")
+	return is, err
+}
+
+func TestWhatALogicalClusterKeepsIsLimitedWhicheverServerIsAsked(t *testing.T) {
+	t.Parallel()
+	endpoint, dir := etcd.Start(t), t.TempDir()
+	east := server.StartOn(t, dir, endpoint)
+	west := server.StartOn(t, t.TempDir(), endpoint)
+	defer func() { west.Stop(t) }()
+	ctx, neighbour := owned(t, east, "shop"), owned(t, east, "neighbour")
+
+	limit(t, east, "shop", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Objects = 1 })
+	base := -1
+	eventually(t, "both servers count the same", func() error {
+		a, err := kept(t, ctx, east)
+		if err != nil {
+			return err
+		}
+		b, err := kept(t, ctx, west)
+		if err == nil && (a != b || a != base) {
+			base, err = a, fmt.Errorf("%d and %d objects", a, b)
+		}
+		return err
+	})
+
+	const more = 12
+	limit(t, east, "shop", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Objects = int64(base + more) })
+	configs := annOf(east).CoreV1().ConfigMaps("default")
+	eventually(t, "the first object that the new limit permits", func() error {
+		held := config("held", 0)
+		held.Finalizers = []string{"example.com/held"}
+		_, err := configs.Create(ctx, held, metav1.CreateOptions{})
+		return err
+	})
+	for i := 1; i < more; i++ {
+		if _, err := configs.Create(ctx, config(fmt.Sprint("c", i), 10), metav1.CreateOptions{}); err != nil {
+			t.Fatalf("object %d of %d: %v", i+1, more, err)
+		}
+	}
+	full := func(s *server.Server) error {
+		_, err := annOf(s).CoreV1().ConfigMaps("default").Create(ctx, config("one-more", 0), metav1.CreateOptions{})
+		is, most, named := refusedBy(err, "spec.limits.objects")
+		if named == nil && (!apierrors.IsForbidden(err) || is != base+more || most != is) {
+			return err
+		}
+		return named
+	}
+	if err := full(east); err != nil {
+		t.Errorf("the server that wrote: %v", err)
+	}
+	eventually(t, "the other server refuses", func() error { return full(west) })
+	if _, err := annOf(west).CoreV1().ConfigMaps("default").Create(neighbour, config("one-more", 0), metav1.CreateOptions{}); err != nil {
+		t.Errorf("a neighbour: %v", err)
+	}
+	lcs := versioned.NewForConfigOrDie(scope.ScopedConfig(func() *rest.Config {
+		c := rest.CopyConfig(east.Config)
+		c.Impersonate.UserName = "ann"
+		return c
+	}()))
+	if _, err := lcs.TenancyV1alpha1().LogicalClusters().Patch(server.InRoot(t), "shop", types.MergePatchType, []byte(`{"spec":{"limits":{"objects":-1}}}`), metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("its owner changes the limit: %v", err)
+	}
+
+	east.Stop(t)
+	east = server.StartOn(t, dir, endpoint)
+	defer func() { east.Stop(t) }()
+	if err := full(east); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+
+	configs = annOf(east).CoreV1().ConfigMaps("default")
+	if err := configs.Delete(ctx, "held", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("a deletion that waits, at the limit: %v", err)
+	}
+	if _, err := configs.Patch(ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("taking a finalizer off, at the limit: %v", err)
+	}
+	for _, name := range []string{"one-more", "and-another"} {
+		_, err := configs.Create(ctx, config(name, 0), metav1.CreateOptions{})
+		if refused := apierrors.IsForbidden(err); refused != (name == "and-another") {
+			t.Errorf("%s after a deletion: %v", name, err)
+		}
+	}
+	limit(t, west, "shop", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Objects = tenancyv1alpha1.Unlimited })
+	for i := range 2 * more {
+		eventually(t, "without the limit", func() error {
+			_, err := configs.Create(ctx, config(fmt.Sprint("d", i), 10), metav1.CreateOptions{})
+			return err
+		})
+	}
+	eventually(t, "the status says it", func() error {
+		lc, err := west.Atoll.TenancyV1alpha1().LogicalClusters().Get(server.InRoot(t), "shop", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if u := lc.Status.Usage; u == nil || u.Objects < int64(base+3*more-1) || u.Bytes.Value() < 1000 || lc.Status.Phase != tenancyv1alpha1.LogicalClusterReady {
+			return fmt.Errorf("%+v", lc.Status)
+		}
+		return nil
+	})
+}
+
+func TestBytesAreLimitedForWhatGrowsAndNothingElse(t *testing.T) {
+	s := shared(t)
+	ctx := owned(t, s, "bytes")
+	configs := annOf(s).CoreV1().ConfigMaps("default")
+	const large = 100 << 10
+	limit(t, s, "bytes", func(l *tenancyv1alpha1.LogicalClusterLimits) {
+		l.Bytes = resource.NewQuantity(3*large, resource.BinarySI)
+	})
+	eventually(t, "the limit is known", func() error {
+		_, err := configs.Create(ctx, config("too-large", 3*large), metav1.CreateOptions{})
+		_, _, err = refusedBy(err, "spec.limits.bytes")
+		return err
+	})
+	for _, name := range []string{"a", "b"} {
+		if _, err := configs.Create(ctx, config(name, large), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := configs.Update(ctx, config("a", 5*large), metav1.UpdateOptions{})
+	if _, _, err := refusedBy(err, "spec.limits.bytes"); err != nil {
+		t.Errorf("an update that grows: %v", err)
+	}
+	if _, err := configs.Update(ctx, config("a", large/2), metav1.UpdateOptions{}); err != nil {
+		t.Errorf("one that shrinks: %v", err)
+	}
+	limit(t, s, "bytes", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Bytes = resource.NewQuantity(1, resource.BinarySI) })
+	eventually(t, "the smaller limit is known", func() error {
+		_, err := configs.Create(ctx, config("small", 0), metav1.CreateOptions{})
+		_, _, err = refusedBy(err, "spec.limits.bytes")
+		return err
+	})
+	if _, err := configs.Update(ctx, config("a", large/4), metav1.UpdateOptions{}); err != nil {
+		t.Errorf("one that shrinks, far over the limit: %v", err)
+	}
+	if err := configs.Delete(ctx, "b", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("a deletion, far over the limit: %v", err)
+	}
+	if _, err := s.Kube.CoreV1().ConfigMaps("default").Update(ctx, config("a", large), metav1.UpdateOptions{}); err != nil {
+		t.Errorf("an update by the admin: %v", err)
+	}
+	limit(t, s, "bytes", func(l *tenancyv1alpha1.LogicalClusterLimits) {
+		l.Bytes, l.WrittenBytes = nil, resource.NewQuantity(3*large, resource.BinarySI)
+	})
+	bytes := large
+	eventually(t, "what is written is limited, too", func() error {
+		bytes--
+		_, err := configs.Update(ctx, config("a", bytes), metav1.UpdateOptions{})
+		if _, _, named := refusedBy(err, "spec.limits.writtenBytes"); named != nil || !apierrors.IsTooManyRequests(err) {
+			return fmt.Errorf("%v, %w", err, named)
+		}
+		return nil
+	})
+	if err := configs.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("a deletion after much was written: %v", err)
+	}
+}
+
+func TestWatchesOfALogicalClusterAreLimited(t *testing.T) {
+	s := shared(t)
+	ctx := owned(t, s, "watching")
+	limit(t, s, "watching", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Watches = 2 })
+	configs := annOf(s).CoreV1().ConfigMaps("default")
+	var open []watch.Interface
+	defer func() {
+		for _, w := range open {
+			w.Stop()
+		}
+	}()
+	eventually(t, "a watch too many", func() error {
+		w, err := configs.Watch(ctx, metav1.ListOptions{})
+		if err == nil {
+			open = append(open, w)
+			return errors.New("no")
+		}
+		var status *apierrors.StatusError
+		if !errors.As(err, &status) || status.ErrStatus.Code != http.StatusTooManyRequests || !strings.Contains(err.Error(), "spec.limits.watches") {
+			t.Fatal(err)
+		}
+		return nil
+	})
+	if w, err := s.Kube.CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{}); err != nil {
+		t.Errorf("the admin's: %v", err)
+	} else {
+		w.Stop()
+	}
+	for _, w := range open {
+		w.Stop()
+	}
+	open = nil
+	eventually(t, "a watch after others ended", func() error {
+		w, err := configs.Watch(ctx, metav1.ListOptions{})
+		if err == nil {
+			open = append(open, w)
+		}
+		return err
+	})
+}
