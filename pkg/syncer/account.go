@@ -69,10 +69,12 @@ type Supplies struct {
 	Tokens []Token
 	// CA is the certificate authority of the control plane; empty if nobody needs it.
 	CA string
+	// Nameserver says that who answers with names of the logical cluster is to be found.
+	Nameserver bool
 }
 
 // Empty says that nothing is needed.
-func (s Supplies) Empty() bool { return len(s.Tokens) == 0 && s.CA == "" }
+func (s Supplies) Empty() bool { return len(s.Tokens) == 0 && s.CA == "" && !s.Nameserver }
 
 // AccountName is the account that has to be known before the pods of an object are made;
 // empty if they need no token of it.

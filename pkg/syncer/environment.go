@@ -80,6 +80,7 @@ func environmentDown(template map[string]any, kind workload.Kind, account *Accou
 // environmentUp undoes environmentDown, for a template or a pod with these annotations.
 func environmentUp(spec, annotations map[string]any) {
 	tokensUp(spec, annotations)
+	namesUp(spec, annotations)
 	host, port, ok := strings.Cut(text(annotations, serverAnnotation), " ")
 	if !ok {
 		return

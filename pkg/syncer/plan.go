@@ -65,6 +65,8 @@ type Input struct {
 	// it, and Server how pods there reach the control plane.
 	Account *Account
 	Server  Server
+	// Nameserver answers pods there with names of the logical cluster.
+	Nameserver Nameserver
 	// Missing says which of some supplies the physical namespace lacks; nil: all of them.
 	Missing func(Supplies) Supplies
 	// Permits is what the target permits beyond the default.
@@ -325,6 +327,11 @@ func (p planner) apply() []Action {
 		return []Action{{Verb: LookAtRules, Why: "First"}}
 	}
 	placing := p.placing()
+	nameserver, unknown := p.nameserver()
+	if unknown {
+		return []Action{{Verb: Supply, Supplies: Supplies{Nameserver: true}, Why: "NoNames"}}
+	}
+	placing.Nameserver = nameserver
 	if name := AccountName(p.Ref.Kind, p.Logical, placing.Server); name != "" && p.Account == nil {
 		return p.noAccount(name)
 	}

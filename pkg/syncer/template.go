@@ -46,6 +46,7 @@ func templateDown(template map[string]any, p Placing) {
 	}
 	dropTokenVolumes(spec)
 	environmentDown(template, kind, p.Account, p.Server)
+	namesDown(template, p.Ref.Namespace, p.Nameserver.Address)
 	if !p.PlainFields {
 		downwardDown(template, kind, p.Ref.Namespace)
 	}

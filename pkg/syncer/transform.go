@@ -27,6 +27,9 @@ type Placing struct {
 	// they reach the control plane.
 	Account *Account
 	Server  Server
+	// Nameserver answers the pods with names of the logical cluster; without an address that
+	// is left to the physical cluster.
+	Nameserver Nameserver
 	// PlainFields leaves what pods ask about themselves to the physical cluster, for a copy
 	// that was made so and cannot be changed.
 	PlainFields bool
@@ -62,6 +65,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 	setReplicas(obj, p)
 	stripRuntimeFields(p.Ref.Kind, obj)
 	findings := filterDown(obj, p)
+	permitNames(p.Ref.Kind, logical.Object, obj, p.Nameserver)
 	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
 		templateDown(t, p)
 	}

@@ -116,6 +116,8 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 		"tokens":          "containers: [{name: a, image: i, env: [{name: KUBERNETES_SERVICE_HOST, value: mine}]}]\nvolumes: [{name: a, projected: {sources: [{serviceAccountToken: {path: t, audience: vault, expirationSeconds: 600}}, {serviceAccountToken: {path: u}}, {configMap: {name: kube-root-ca.crt}}]}}]",
 		"downward API": "serviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i, env: [{name: NS, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}, {name: UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]}]\n" +
 			"volumes: [{name: v, downwardAPI: {items: [{path: ns, fieldRef: {fieldPath: metadata.namespace}}]}}, {name: p, projected: {sources: [{downwardAPI: {items: [{path: ns, fieldRef: {fieldPath: metadata.namespace}}]}}]}}]",
+		"DNS":             "dnsPolicy: ClusterFirst\ndnsConfig: {nameservers: [192.0.2.1], searches: [example.com], options: [{name: ndots, value: '2'}, {name: edns0}]}\ncontainers: [{name: a, image: i}]",
+		"DNS of the node": "dnsPolicy: Default\ncontainers: [{name: a, image: i}]",
 		"what is not permitted": "priorityClassName: system-node-critical\ntolerations: [{operator: Exists}]\ncontainers: [{name: a, image: i}]\n" +
 			"affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z, namespaceSelector: {}}]}}",
 	} {
@@ -128,13 +130,14 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 					t.Fatal("the template is none", err)
 				}
 				kind, _ := workload.Builtin().ByKind(kindOf(t, parse(t, "apiVersion: apps/v1\nkind: Deployment")).GroupVersionKind.GroupKind())
-				for _, server := range []Server{{}, {Host: "10.0.0.1", Port: "6443", CA: "ca"}, {Host: "atoll.example.com", Port: "443", CA: "ca"}} {
+				for i, server := range []Server{{}, {Host: "10.0.0.1", Port: "6443", CA: "ca"}, {Host: "atoll.example.com", Port: "443", CA: "ca"}} {
 					below := deepCopy(template).(map[string]any)
 					before := contentOf(below)
 					boundary.Filter(kind, map[string]any{"spec": map[string]any{"template": below}}, boundary.Passage{})
 					before.note(below)
 					account := &Account{UID: "a", PullSecrets: []string{"registry"}}
-					templateDown(below, Placing{Ref: Ref{Kind: kind, Namespace: "web"}, ControlPlane: "cp", Account: account, Server: server})
+					templateDown(below, Placing{Ref: Ref{Kind: kind, Namespace: "web"}, ControlPlane: "cp", Account: account, Server: server,
+						Nameserver: Nameserver{Address: []string{"", "10.96.1.2", "10.96.1.2"}[i]}})
 					if cmp.Equal(below, template) {
 						t.Error("nothing changed on the way down")
 					}

@@ -34,6 +34,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.DrainStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForgetReport"):
 		return &fleetv1alpha1.ForgetReportApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Names"):
+		return &fleetv1alpha1.NamesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Orphan"):
 		return &fleetv1alpha1.OrphanApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OrphanCounts"):

@@ -27,6 +27,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.DrainEvidence{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_DrainEvidence(ref),
 		v1alpha1.DrainStatus{}.OpenAPIModelName():                         schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref),
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
+		v1alpha1.Names{}.OpenAPIModelName():                               schema_pkg_apis_fleet_v1alpha1_Names(ref),
 		v1alpha1.Orphan{}.OpenAPIModelName():                              schema_pkg_apis_fleet_v1alpha1_Orphan(ref),
 		v1alpha1.OrphanCounts{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphanCounts(ref),
 		v1alpha1.OrphanList{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_OrphanList(ref),
@@ -390,6 +391,26 @@ func schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref common.ReferenceCallback) c
 		},
 		Dependencies: []string{
 			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_Names(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Names says where the names of logical clusters are answered on a physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace of the physical cluster where atoll-dns runs. Pods of logical clusters ask it then: setting it, or another one, starts those of Deployments, StatefulSets and DaemonSets anew, once atoll-dns is ready. Empty leaves pods to the DNS of the physical cluster, which knows other names.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -925,7 +946,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready, Syncing, Drained, PodsReachServer.",
+							Description: "conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1167,9 +1188,18 @@ func schema_pkg_apis_fleet_v1alpha1_Pods(ref common.ReferenceCallback) common.Op
 							Format:      "",
 						},
 					},
+					"names": {
+						SchemaProps: spec.SchemaProps{
+							Description: "names says who answers pods there with the names of their logical cluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Names{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
+		Dependencies: []string{
+			v1alpha1.Names{}.OpenAPIModelName()},
 	}
 }
 

@@ -56,7 +56,8 @@ func newSession(a *Agent, w report.World) *session {
 		View: s.view, Up: a.up, Down: a.down,
 		Counted: func(n fleetv1alpha1.OrphanCounts) { s.report.Orphans(n) },
 	})
-	s.supplies = supplies.New(supplies.Config{View: s.view, Up: a.up, Down: a.down, Server: s.server})
+	s.supplies = supplies.New(supplies.Config{View: s.view, Up: a.up, Down: a.down, Server: s.server,
+		Names: s.names, NamesChanged: func() { s.dispatch.All() }})
 	copies := down.New(down.Config{
 		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Server: s.server, Supplies: s.supplies,
 		Confirm: s.gate.Confirm, Forbidden: s.report.Notify, Orphans: unplaced,
@@ -125,16 +126,22 @@ func (s *session) server() syncer.Server {
 	return world.Server
 }
 
+// names is the namespace of the physical cluster where names are answered now.
+func (s *session) names() string {
+	world, _ := s.report.World()
+	return world.Names
+}
+
 // follow has the view show the kinds that there are, as far as the physical cluster
 // serves them, and everything looked at anew that other permits, or another way
 // to the server, are for, until ctx is done.
 func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
-	permits, server := s.permits(), s.server()
+	permits, server, names := s.permits(), s.server(), s.names()
 	for ctx.Err() == nil {
 		kinds := s.kinds.Current()
 		world, changed := s.report.World()
-		if !equality.Semantic.DeepEqual(permits, world.Tenancy) || server != world.Server {
-			permits, server = world.Tenancy, world.Server
+		if !equality.Semantic.DeepEqual(permits, world.Tenancy) || server != world.Server || names != world.Names {
+			permits, server, names = world.Tenancy, world.Server, world.Names
 			s.dispatch.All()
 		}
 		s.view.Follow(ctx, running, kinds, world.Serves)

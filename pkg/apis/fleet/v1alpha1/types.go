@@ -29,6 +29,9 @@ const (
 	// ConditionPodsReachServer is True if pods there get an address of the control plane;
 	// False if nobody said which.
 	ConditionPodsReachServer = "PodsReachServer"
+	// ConditionPodsResolveNames is True if atoll-dns there is ready to answer pods with the names
+	// of their logical cluster.
+	ConditionPodsResolveNames = "PodsResolveNames"
 )
 
 // TaintUnreachable is the key of the NoExecute taint that a physical cluster has while it
@@ -122,6 +125,19 @@ type Pods struct {
 	// Without any, pods get no access to their logical cluster.
 	// +optional
 	Server string `json:"server,omitempty"`
+	// names says who answers pods there with the names of their logical cluster.
+	// +optional
+	Names Names `json:"names,omitzero"`
+}
+
+// Names says where the names of logical clusters are answered on a physical cluster.
+type Names struct {
+	// namespace of the physical cluster where atoll-dns runs. Pods of logical clusters ask it
+	// then: setting it, or another one, starts those of Deployments, StatefulSets and
+	// DaemonSets anew, once atoll-dns is ready. Empty leaves pods to the DNS of the physical
+	// cluster, which knows other names.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // PodsAccess is how pods on a physical cluster reach the control plane.
@@ -177,7 +193,7 @@ type SecretReference struct {
 
 // PhysicalClusterStatus is the observed state of a PhysicalCluster.
 type PhysicalClusterStatus struct {
-	// conditions: Ready, Syncing, Drained, PodsReachServer.
+	// conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -41,6 +41,11 @@ func (in ForgetReport) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Names) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.Names"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Orphan) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Orphan"
 }

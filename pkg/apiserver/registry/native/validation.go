@@ -119,6 +119,11 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 	if server := spec.Pods.Server; server != "" && !isServerURL(server) {
 		errs = append(errs, field.Invalid(specPath.Child("pods", "server"), server[:min(len(server), maxIdentity)], "give https://HOST[:PORT] without a path"))
 	}
+	if namespace := spec.Pods.Names.Namespace; namespace != "" {
+		for _, problem := range validation.IsDNS1123Label(namespace) {
+			errs = append(errs, field.Invalid(specPath.Child("pods", "names", "namespace"), namespace[:min(len(namespace), maxIdentity)], problem))
+		}
+	}
 	errs = append(errs, validateTenancy(spec.Tenancy, specPath.Child("tenancy"))...)
 	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
 	for name, quantity := range spec.Bounds {

@@ -37,6 +37,9 @@ func (p *pass) read() {
 	p.in.Namespace = p.namespace()
 	if p.in.Logical != nil {
 		p.in.Account = p.View.Account(p.key.Request, syncer.AccountUsed(p.kind, p.in.Logical))
+		if p.Supplies != nil && syncer.NeedsNames(p.kind, p.in.Logical.Object) {
+			p.in.Nameserver = p.Supplies.Nameserver(p.key.Request.Cluster)
+		}
 	}
 	if len(p.kind.Replicas) > 0 && p.in.Logical != nil {
 		p.in.Scaled = syncer.Scaled(p.View.Target, p.View.Scalers(p.key))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -57,6 +58,10 @@ type Supplies interface {
 	Missing(namespace string, s syncer.Supplies) syncer.Supplies
 	// Write makes them.
 	Write(ctx context.Context, in syncer.Space, s syncer.Supplies) error
+	// Nameserver is who answers pods with names of a logical cluster, as far as that is known.
+	Nameserver(cluster logicalcluster.Name) syncer.Nameserver
+	// FindNames has it known.
+	FindNames(ctx context.Context, cluster logicalcluster.Name) error
 }
 
 // Orphans lists what belongs to nothing.

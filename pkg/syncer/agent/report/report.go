@@ -44,6 +44,9 @@ type World struct {
 	Tenancy fleetv1alpha1.Tenancy
 	// Server is how pods there reach the control plane.
 	Server syncer.Server
+	// Names is the namespace there where names of logical clusters are answered; empty if
+	// nobody offers to.
+	Names string
 }
 
 // Serves says whether the physical cluster serves a kind.
@@ -279,7 +282,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
 	}
 	who, failure := r.identify(ctx, pc)
-	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Spec.Tenancy, Server: serverFor(pc.Status.Pods)}
+	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Spec.Tenancy, Server: serverFor(pc.Status.Pods), Names: pc.Spec.Pods.Names.Namespace}
 	var seen survey
 	switch {
 	case failure != nil:
@@ -308,6 +311,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	for _, c := range r.conditions(pc.Generation) {
 		apimeta.SetStatusCondition(&wanted.Status.Conditions, c)
 	}
+	apimeta.SetStatusCondition(&wanted.Status.Conditions, r.resolves(ctx, pc, failure))
 	if !equality.Semantic.DeepEqual(pc.Status, wanted.Status) {
 		if _, err := client.UpdateStatus(ctx, wanted, metav1.UpdateOptions{}); err != nil {
 			return false, fmt.Errorf("writing the status of the PhysicalCluster: %w", err)

@@ -36,6 +36,11 @@ type Config struct {
 	Down connection.Physical
 	// Server is how pods on the physical cluster reach the control plane now.
 	Server func() syncer.Server
+	// Names is the namespace of the physical cluster where names of logical clusters are
+	// answered now; empty if nobody offers to. Nil is never.
+	Names func() string
+	// NamesChanged is called when the address has changed at which they are.
+	NamesChanged func()
 }
 
 // Keeper keeps supplies.
@@ -43,6 +48,7 @@ type Keeper struct {
 	Config
 	mu      sync.Mutex
 	written map[place]time.Time
+	names   nameservers
 }
 
 // place is where a supply is.
@@ -52,7 +58,15 @@ type place struct {
 }
 
 // New makes a Keeper.
-func New(c Config) *Keeper { return &Keeper{Config: c, written: map[place]time.Time{}} }
+func New(c Config) *Keeper {
+	if c.Names == nil {
+		c.Names = func() string { return "" }
+	}
+	if c.NamesChanged == nil {
+		c.NamesChanged = func() {}
+	}
+	return &Keeper{Config: c, written: map[place]time.Time{}}
+}
 
 // Missing are those of some supplies that a physical namespace lacks.
 func (k *Keeper) Missing(namespace string, s syncer.Supplies) (missing syncer.Supplies) {

@@ -30,6 +30,9 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 			k.Sweep(ctx, time.Now())
+			if err := k.SweepNames(ctx, time.Now()); err != nil {
+				klog.FromContext(ctx).Error(err, "Keeping the ports of atoll-dns failed, will try again")
+			}
 		}
 	}
 }

@@ -103,6 +103,20 @@ func (v *View) NamespaceOf(physical string) *unstructured.Unstructured {
 	return first(v.now.Load().above(Namespaces).ByIndex(byPhysicalName, physical))
 }
 
+// ClustersBelow are the logical clusters with namespaces on the physical cluster; ok is false
+// if that is not known.
+func (v *View) ClustersBelow() (clusters map[logicalcluster.Name]bool, ok bool) {
+	i := v.now.Load().below(Namespaces)
+	if i == nil {
+		return nil, false
+	}
+	clusters = map[logicalcluster.Name]bool{}
+	for _, obj := range i.List() {
+		clusters[logicalcluster.Name(obj.GetAnnotations()[placementv1alpha1.LogicalClusterAnnotation])] = true
+	}
+	return clusters, true
+}
+
 // DoubtNamespaces has the Namespaces compared with the server's: one of them is gone.
 func (v *View) DoubtNamespaces() { v.now.Load().above(Namespaces).Doubt() }
 

@@ -12,6 +12,8 @@ type PodsApplyConfiguration struct {
 	// Empty takes the one of all physical clusters (--pods-server), if there is one.
 	// Without any, pods get no access to their logical cluster.
 	Server *string `json:"server,omitempty"`
+	// names says who answers pods there with the names of their logical cluster.
+	Names *NamesApplyConfiguration `json:"names,omitempty"`
 }
 
 // PodsApplyConfiguration constructs a declarative configuration of the Pods type for use with
@@ -25,5 +27,13 @@ func Pods() *PodsApplyConfiguration {
 // If called multiple times, the Server field is set to the value of the last call.
 func (b *PodsApplyConfiguration) WithServer(value string) *PodsApplyConfiguration {
 	b.Server = &value
+	return b
+}
+
+// WithNames sets the Names field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Names field is set to the value of the last call.
+func (b *PodsApplyConfiguration) WithNames(value *NamesApplyConfiguration) *PodsApplyConfiguration {
+	b.Names = value
 	return b
 }
