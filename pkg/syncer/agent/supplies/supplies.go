@@ -2,6 +2,7 @@ package supplies
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -161,6 +163,11 @@ func (k *Keeper) replace(ctx context.Context, gvr schema.GroupVersionResource, o
 	}
 	obj.SetUID(present.GetUID())
 	obj.SetResourceVersion(present.GetResourceVersion())
-	_, err = client.Update(ctx, obj, metav1.UpdateOptions{FieldManager: syncer.FieldManager})
+	// Patch is among the rights that `kubectl atoll register` gives, update is not.
+	content, err := json.Marshal(obj.Object)
+	if err != nil {
+		return fmt.Errorf("encoding a supply: %w", err)
+	}
+	_, err = client.Patch(ctx, obj.GetName(), types.MergePatchType, content, metav1.PatchOptions{FieldManager: syncer.FieldManager})
 	return err
 }

@@ -164,6 +164,11 @@ func TestATokenIsRenewedAtHalfItsLifeAndRemovedWhenNothingMountsIt(t *testing.T)
 			if got := f.tokenBelow(t); got != c.want {
 				t.Errorf("the Secret holds %q, want %q", got, c.want)
 			}
+			for _, a := range f.Below.Actions() {
+				if a.GetVerb() == "update" {
+					t.Errorf("the account that is made for a syncer may not update %s", a.GetResource().Resource)
+				}
+			}
 		})
 	}
 }
