@@ -175,8 +175,11 @@ func (p planner) nameserver() (n Nameserver, unknown bool) {
 	return p.Nameserver, p.Nameserver.Address == ""
 }
 
-// ErrNamesNotReady says that nothing on the physical cluster would answer.
-var ErrNamesNotReady = errors.New("atoll-dns has no ready pod in the namespace that spec.pods.names of the PhysicalCluster names")
+// Why nobody answers with names, where the physical cluster itself does answer.
+var (
+	ErrNamesNotReady = errors.New("atoll-dns has no ready pod in the namespace that spec.pods.names of the PhysicalCluster names")
+	ErrNoPort        = errors.New("all ports of atoll-dns that are tried are taken: remove Services named atoll-names-<port> that nobody uses from its namespace")
+)
 
 // NoNames is the failure to find who answers for names. What runs goes on as it is.
 func NoNames(err error) *Failure {

@@ -36,7 +36,7 @@ func (p *pass) findNames(ctx context.Context) error {
 	err := p.Supplies.FindNames(ctx, p.key.Request.Cluster)
 	p.in.Nameserver = p.Supplies.Nameserver(p.key.Request.Cluster)
 	switch {
-	case syncer.IsSilence(err) && !errors.Is(err, syncer.ErrNamesNotReady):
+	case syncer.IsSilence(err) && !errors.Is(err, syncer.ErrNamesNotReady) && !errors.Is(err, syncer.ErrNoPort):
 		return err
 	case err != nil:
 		p.in.Failure = syncer.NoNames(err)

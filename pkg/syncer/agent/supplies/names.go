@@ -164,7 +164,7 @@ func (k *Keeper) makeNames(ctx context.Context, namespace string, cluster logica
 		}
 		return made, err
 	}
-	return nameserver{}, fmt.Errorf("no port of atoll-dns is free among %d from %d on: remove Services named as ports that nobody uses from its namespace", maxPortsTried, tenant.Candidates(1)[0])
+	return nameserver{}, syncer.ErrNoPort
 }
 
 // takePort makes the Service of a port, and before it the policy that keeps others from the

@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -185,5 +186,60 @@ func TestAPortGoesWithTheLastNamespaceAndNotBefore(t *testing.T) {
 	}
 	if list, err := f.Kube.NetworkingV1().NetworkPolicies(dnsNamespace).List(f.Ctx, metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
 		t.Errorf("left: %v %v", list, err)
+	}
+}
+
+func TestWhenAllPortsAreTakenThatIsSaid(t *testing.T) {
+	f := namesFixture(t, true)
+	for _, name := range portNames(viewtest.Cluster, maxPortsTried) {
+		s := names.PortService(dnsNamespace, names.FirstPort, names.Tenant{ControlPlane: "other", Cluster: "bank"}, names.Server{})
+		s.Name = name
+		if _, err := f.Kube.CoreV1().Services(dnsNamespace).Create(f.Ctx, s, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.FindNames(f.Ctx, viewtest.Cluster); !errors.Is(err, syncer.ErrNoPort) {
+		t.Error(err)
+	}
+}
+
+// A Service that somebody deletes is made again as it was.
+func TestAPortThatSomebodyDeletedIsMadeAgainWithItsAddress(t *testing.T) {
+	f := namesFixture(t, true)
+	if err := f.FindNames(f.Ctx, viewtest.Cluster); err != nil {
+		t.Fatal(err)
+	}
+	before := f.ports(t)
+	name := portNames(viewtest.Cluster, 1)[0]
+	drop := func() {
+		t.Helper()
+		if err := f.Kube.CoreV1().Services(dnsNamespace).Delete(f.Ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used := map[logicalcluster.Name]bool{viewtest.Cluster: true}
+	drop()
+	if err := f.restoreNames(f.Ctx, dnsNamespace, used, nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, f.ports(t)); diff != "" {
+		t.Error(diff)
+	}
+	// Its address is somebody else's by now: it is found anew, and all that ask there are changed.
+	drop()
+	f.Kube.PrependReactor("create", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		s := a.(clienttesting.CreateAction).GetObject().(*corev1.Service)
+		if s.Spec.ClusterIP == "10.96.0.1" {
+			return true, nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, nil)
+		}
+		return false, nil, nil
+	})
+	changed := 0
+	f.NamesChanged = func() { changed++ }
+	if err := f.restoreNames(f.Ctx, dnsNamespace, used, nil); err != nil || changed != 1 {
+		t.Fatal(err, changed)
+	}
+	if err := f.FindNames(f.Ctx, viewtest.Cluster); err != nil || f.Nameserver(viewtest.Cluster).Address != "10.96.0.2" {
+		t.Errorf("%+v %v", f.Nameserver(viewtest.Cluster), err)
 	}
 }
