@@ -258,6 +258,7 @@ func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.
 		info := own[kind.Group]
 		if info == nil {
 			i := genericapiserver.NewDefaultAPIGroupInfo(kind.Group, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
+			i.NegotiatedSerializer = native.Serializer(legacyscheme.Codecs)
 			i.VersionedResourcesStorageMap[kind.Version] = map[string]rest.Storage{}
 			info = &i
 			own[kind.Group], groups = info, append(groups, info)

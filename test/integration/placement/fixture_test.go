@@ -65,6 +65,7 @@ func TestPlacement(t *testing.T) {
 			"a quota is not divided":                                   testRulesOnTwo,
 			"a class means its handler, whoever writes":                testRuntimeHandler,
 			"policies of all levels hold together":                     testLevels,
+			"policies go with a client of metadata":                    testDeletesPoliciesByMetadata,
 			"policies lay out, prefer and relate":                      testPolicyRules,
 			"a decision that no policy permits any more stays":         testUnsatisfied,
 			"what a physical cluster lacks is a warning":               testLacks,

@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
@@ -282,5 +284,22 @@ func testReview(t *testing.T) {
 	}
 	if _, err := shared.Atoll.PlacementV1alpha1().PlacementReviews("none").Create(ctx, &placementv1alpha1.PlacementReview{}, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("in no namespace: %v", err)
+	}
+}
+
+// Whoever empties namespaces asks for all kinds alike, and accepts protobuf.
+func testDeletesPoliciesByMetadata(t *testing.T) {
+	ctx := newCluster(t, "by-metadata")
+	namespace(t, ctx, "web")
+	ownPolicy(t, ctx, "web", func(r *placementv1alpha1.PolicyRules) { r.Terms = only("region", "us") })
+	client := metadata.NewForConfigOrDie(scope.ScopedConfig(shared.Config)).Resource(placementv1alpha1.SchemeGroupVersion.WithResource("placementpolicies")).Namespace("web")
+	if list, err := client.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if err := client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Errorf("deleting all policies of a namespace: %v", err)
+	}
+	if list, err := client.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
+		t.Errorf("%v, %v", list, err)
 	}
 }

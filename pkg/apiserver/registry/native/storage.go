@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,21 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
+
+// Serializer encodes our kinds. They have no protobuf encoding: who accepts it and JSON,
+// as clients of metadata do, gets JSON, and is not promised what cannot be written.
+func Serializer(codecs runtime.NegotiatedSerializer) runtime.NegotiatedSerializer {
+	return withoutProtobuf{codecs}
+}
+
+type withoutProtobuf struct{ runtime.NegotiatedSerializer }
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(i runtime.SerializerInfo) bool {
+		return i.MediaType == runtime.ContentTypeProtobuf
+	})
+}
 
 // REST serves one kind.
 type REST struct {
