@@ -43,7 +43,11 @@ var begun = controller.Result{RequeueAfter: -1}
 //	is not                                    the new decision and the transition, in one write
 func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav1.Condition, controller.Result, error) {
 	cause := c.cause(u, v)
-	if left := u.leftovers(); len(left) > 0 && u.placement.Spec.Transition == nil {
+	if u.placement.Spec.Transition == nil && len(leftovers(u.placement, u.targets())) > 0 {
+		left, err := c.leftovers(ctx, u)
+		if err != nil || len(left) == 0 {
+			return nil, controller.Result{}, err
+		}
 		now := metav1.NewTime(c.Clock.Now())
 		t := &placementv1alpha1.Transition{
 			Cause: placementv1alpha1.CauseLeftover, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: left,
@@ -90,18 +94,41 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	return nil, begun, c.begin(ctx, u, status, t)
 }
 
-// leftovers are physical clusters that keep copies of objects and are not the unit's.
-func (u *unit) leftovers() []string {
-	unit := stamp.UnitOf(u.placement)
+// leftovers are the physical clusters on which objects of a unit are, as the database has
+// it: informers may still show those of an earlier namespace of the name.
+func (c *Controller) leftovers(ctx context.Context, u *unit) ([]string, error) {
+	s, _, err := c.state(ctx, u, live)
+	if err != nil {
+		return nil, err
+	}
+	var all []placementv1alpha1.Targets
+	for _, o := range s.Objects {
+		all = append(all, stamp.TargetsOf(o.Logical.GetAnnotations()))
+	}
+	return leftovers(u.placement, all), nil
+}
+
+// leftovers are physical clusters that keep copies and are not the unit's.
+func leftovers(p *placementv1alpha1.Placement, all []placementv1alpha1.Targets) []string {
+	unit := stamp.UnitOf(p)
 	found := placementv1alpha1.Targets{}
-	for _, o := range u.objects {
-		for name, target := range o.Targets {
+	for _, targets := range all {
+		for name, target := range targets {
 			if _, ok := unit[name]; !ok && target.Keeps() {
 				found[name] = target
 			}
 		}
 	}
 	return found.Names()
+}
+
+// targets are those of the objects, as informers have them.
+func (u *unit) targets() []placementv1alpha1.Targets {
+	all := make([]placementv1alpha1.Targets, 0, len(u.objects))
+	for _, o := range u.objects {
+		all = append(all, o.Targets)
+	}
+	return all
 }
 
 // begin writes a decision with its transition, upon what was read: whoever decided in

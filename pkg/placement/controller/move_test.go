@@ -11,6 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -93,6 +97,47 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatAnEarlierNamespaceLeftInAnInformerIsNotRemoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored []runtime.Object
+		from   []string
+	}{
+		"it is gone, and the informer is late":           {nil, nil},
+		"a server that was behind stamped what is there": {[]runtime.Object{unstructuredOf(t, deployment("a", `{"east":{},"west":{}}`, 0))}, []string{"west"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, complete(), placementOf("east"), deployment("a", `{"east":{},"west":{}}`, 0))
+			lists := map[schema.GroupVersionResource]string{}
+			for _, kind := range f.Kinds.Current().Kinds() {
+				lists[kind.GroupVersionResource()] = kind.Kind + "List"
+			}
+			f.Dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists,
+				append(c.stored, unstructuredOf(t, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: complete().ObjectMeta}))...)
+			f.look()
+			p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var from []string
+			if p.Spec.Transition != nil {
+				from = p.Spec.Transition.From
+			}
+			if diff := cmp.Diff(c.from, from); diff != "" {
+				t.Errorf("what is left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func unstructuredOf(t *testing.T, m *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: content}
 }
 
 func TestMovesAreCountedSoThatNobodyKeepsOthersFromMoving(t *testing.T) {
