@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
@@ -99,8 +100,24 @@ func (f *forwarded) open() (err error) {
 		said, _ := io.ReadAll(io.LimitReader(f.errors, maxMessage))
 		f.message = string(said)
 	}()
-	f.data, err = f.session.CreateStream(header(corev1.StreamTypeData))
+	if f.data, err = f.session.CreateStream(header(corev1.StreamTypeData)); err != nil {
+		if f.said() { // the other side was done before it was waited for
+			return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, f.refusal().Error())
+		}
+	}
 	return err
+}
+
+// said waits a moment for what the other side says of the end, and reports whether it does.
+func (f *forwarded) said() bool {
+	late := time.NewTimer(reasonTimeout)
+	defer late.Stop()
+	select {
+	case <-f.reason:
+		return f.message != ""
+	case <-late.C:
+		return false
+	}
 }
 
 // Read implements net.Conn. Where the other side ended the connection with a reason, that is
@@ -110,14 +127,7 @@ func (f *forwarded) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	late := time.NewTimer(reasonTimeout)
-	defer late.Stop()
-	select {
-	case <-f.reason:
-	case <-late.C:
-		return n, err
-	}
-	if f.message != "" && !f.isEnded() {
+	if !f.isEnded() && f.said() {
 		return n, f.refusal()
 	}
 	return n, err

@@ -23,7 +23,7 @@ var tunnels = Attack{
 		for method, paths := range map[string][]string{
 			http.MethodGet: {
 				east + tunnel.Path, mine + tunnel.Path, "/clusters/root" + tunnel.Path, "/targets/" + Mallory + "/clusters/*" + tunnel.Path,
-				mine + pod + "/log", mine + pod + "/exec?command=id", "/clusters/" + shop.String() + pod + "/log",
+				mine + pod + "/log", mine + pod + "/exec?command=id", mine + pod + "/proxy/", mine + "/api/v1/namespaces/default/services/a/proxy/", "/clusters/" + shop.String() + pod + "/log",
 			},
 			http.MethodPost: {mine + pod + "/exec?command=id", mine + pod + "/attach", mine + pod + "/portforward"},
 		} {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -53,6 +54,21 @@ func startBackend(t *testing.T, cert, key []byte) *backend {
 	})
 	mux.HandleFunc("/apis/fruits.example.org/v1/fruits", func(w http.ResponseWriter, req *http.Request) {
 		fmt.Fprintf(w, "fruits for %s at %s", req.Header.Get("X-Remote-User"), req.Host)
+	})
+	mux.HandleFunc("/length", func(w http.ResponseWriter, req *http.Request) {
+		n, _ := io.Copy(io.Discard, req.Body)
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprint(w, n)
+	})
+	mux.HandleFunc("/apis/fruits.example.org/v1/fruits/echo", func(w http.ResponseWriter, _ *http.Request) {
+		conn, in, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.Copy(conn, in)
 	})
 	b.Server = httptest.NewUnstartedServer(mux)
 	b.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +97,7 @@ func (b *below) works(t *testing.T) {
 	b.admits(t)
 	b.converts(t)
 	b.aggregates(t)
+	b.proxies(t)
 	b.refusesOthers(t)
 	b.follows(t)
 }
@@ -207,6 +212,74 @@ spec:
   caBundle: "CA"
   service: {namespace: default, name: hook}
 `
+
+// proxies: kubectl get --raw, and a client of kubectl proxy.
+func (b *below) proxies(t *testing.T) {
+	ctx := context.Background()
+	const fruits, services, pods = "/apis/fruits.example.org/v1/fruits", "/api/v1/namespaces/default/services/", "/api/v1/namespaces/default/pods/"
+	pod := must(t)(b.Run(ctx, "get", "pods", "-l", "app=hook", "-o", "jsonpath={.items[0].metadata.name}"))
+	for _, path := range []string{services + "https:hook:443", services + "https:hook:", pods + "https:" + pod + ":", pods + fmt.Sprintf("https:%s:%d", pod, b.backend.port)} {
+		if out := must(t)(b.Run(ctx, "get", "--raw", path+"/proxy"+fruits)); !strings.HasPrefix(out, "fruits for  at ") {
+			t.Errorf("%s answers %q", path, out)
+		}
+	}
+	for path, words := range map[string]string{
+		services + "https:hook:80":         `service default/hook has no address that the control plane could call: it has no port "80"`,
+		services + "none":                  `services "none" not found`,
+		services + "kubernetes":            "it has no selector, and so no pods",
+		pods + "none":                      `pods "none" not found`,
+		pods + "https:" + pod + ":webhook": "is no port of a pod",
+		pods + "https:" + pod + ":1":       "connection refused",
+		services + "ftp:hook:443":          "is none of NAME, NAME:PORT and SCHEME:NAME:PORT",
+	} {
+		if out, err := b.Run(ctx, "get", "--raw", path+"/proxy"+fruits); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s says %v, %q, and not %q", path, err, out, words)
+		}
+	}
+	local := b.Command(ctx, "proxy", "--port=0")
+	lines, end := started(t, local)
+	defer end()
+	line, err := lines.ReadString('\n')
+	_, address, ok := strings.Cut(strings.TrimSpace(line), "Starting to serve on ")
+	if err != nil || !ok {
+		t.Fatalf("kubectl proxy says %q, %v", line, err)
+	}
+	for range 3 {
+		resp, err := http.Post("http://"+address+services+"https:hook:443/proxy/length", "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusTeapot || string(body) != "1048576" {
+			t.Errorf("kubectl proxy answers %d, %q, %v", resp.StatusCode, body, err)
+		}
+	}
+	upgrades(t, address, services+"https:hook:443/proxy"+fruits+"/echo")
+	upgrades(t, address, fruits+"/echo") // by the APIService
+}
+
+// upgrades has what it says come back over a connection that changed its protocol.
+func upgrades(t *testing.T, address, path string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", path)
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Errorf("%s is not upgraded: %v, %v", path, resp, err)
+		return
+	}
+	fmt.Fprintln(conn, "hello")
+	if line, err := in.ReadString('\n'); err != nil || line != "hello\n" {
+		t.Errorf("%s says %q, %v", path, line, err)
+	}
+}
 
 // refusesOthers: who has another key is not believed, and a Service of another namespace
 // or logical cluster has no pods here.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -93,12 +94,22 @@ func (c *Caller) dialService(ctx context.Context, namespace, name string, port i
 	if dial == nil {
 		return nil, errors.New("the server is starting")
 	}
-	rand.Shuffle(len(backends), func(i, j int) { backends[i], backends[j] = backends[j], backends[i] })
-	conn, err := dialFirst(ctx, *dial, backends, c.idle)
+	conn, err := dialFirst(ctx, *dial, shuffled(backends), c.idle)
 	if err != nil {
 		return nil, fmt.Errorf("service %s/%s: %w", namespace, name, err)
 	}
 	return conn, nil
+}
+
+func shuffled(backends []Backend) []Backend {
+	backends = slices.Clone(backends)
+	rand.Shuffle(len(backends), func(i, j int) { backends[i], backends[j] = backends[j], backends[i] })
+	return backends
+}
+
+// DialAny connects to any of backends, with dial, which gets no closeIdle.
+func DialAny(ctx context.Context, dial DialPod, backends []Backend) (net.Conn, error) {
+	return dialFirst(ctx, dial, shuffled(backends), nil)
 }
 
 // dialFirst connects to the first of backends that can be reached; the error is that of the first.

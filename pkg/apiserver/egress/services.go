@@ -143,6 +143,27 @@ func (s Services) Locate(ctx context.Context, namespace, name string, port int32
 	return Locate(service, known, port)
 }
 
+// Backends are the pods behind a port of a Service: that of a number, of a name, or the only one.
+func (s Services) Backends(ctx context.Context, namespace, name, port string) ([]Backend, error) {
+	service, known, err := s.read(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(service.Spec.Selector) == 0 {
+		return nil, unlocatedOf(service)(EndpointsNotFound, "it has no selector, and so no pods")
+	}
+	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {
+		return p.Name == port && port != "" || strconv.Itoa(int(p.Port)) == port
+	})
+	if port == "" && len(service.Spec.Ports) == 1 {
+		i = 0
+	}
+	if i < 0 {
+		return nil, unlocatedOf(service)(ServicePortError, "it has no port %q", port)
+	}
+	return Backends(service, known.Pods, service.Spec.Ports[i].Port)
+}
+
 // in is ctx in the logical cluster, whatever view the request has that it is of.
 func (s Services) in(ctx context.Context) context.Context {
 	return scope.With(ctx, scope.Scope{Cluster: s.Cluster})

@@ -33,10 +33,12 @@ import (
 	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
 	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/accounttokens"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/evictions"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 // core is the core group. Upstream builds it in two halves, one of which brings
@@ -99,13 +101,22 @@ func (c core) pods(getter generic.RESTOptionsGetter, m map[string]rest.Storage) 
 	}
 	into := pods.Config{
 		Pods: stored.Pod, Namespaces: namespaces, Copies: c.config.Copies, Authorizer: c.config.Authorizer,
-		Reach: c.config.Reach, Streams: c.config.Streams,
+		Reach: c.config.Reach, Streams: c.config.Streams, Backends: c.backends,
 	}
 	maps.Copy(m, into.Storage())
 	if c.config.DialPods != nil {
 		c.config.DialPods(into.Dial)
 	}
 	return nil
+}
+
+// backends are the pods behind a Service of the logical cluster of ctx.
+func (c core) backends(ctx context.Context, namespace, name, port string) ([]egress.Backend, error) {
+	cluster, ok := scope.ClusterFrom(ctx)
+	if !ok {
+		return nil, scope.ErrNoCluster
+	}
+	return egress.Services{Kube: c.config.Kube, Cluster: cluster}.Backends(ctx, namespace, name, port)
 }
 
 func (c core) nodes(_ generic.RESTOptionsGetter, m map[string]rest.Storage) error {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"net"
 	"sync"
+	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -12,12 +14,30 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
+// userTimeout bounds connecting to a pod for a request of a user.
+const userTimeout = 10 * time.Second
+
 // Dial connects to a port of a pod of the logical cluster of ctx, for the server itself: who
 // asked it to has been authorized elsewhere. The pod has to have uid there. closeIdle is
 // called when there are too many connections.
 //
 // The connection outlives ctx; it ends with what ends the streams of users.
 func (c Config) Dial(ctx context.Context, namespace, name string, uid types.UID, port int32, closeIdle func()) (net.Conn, error) {
+	return c.dial(ctx, namespace, name, uid, port, func(cluster logicalcluster.Name, target string) (context.Context, func(), error) {
+		return c.Streams.connect(ctx, context.WithoutCancel(ctx), cluster, target, closeIdle)
+	})
+}
+
+// dialForUser is Dial for the request of a user, which counts as his streams do.
+func (c Config) dialForUser(ctx context.Context, namespace, name string, uid types.UID, port int32, _ func()) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, userTimeout)
+	defer cancel()
+	return c.dial(ctx, namespace, name, uid, port, func(cluster logicalcluster.Name, target string) (context.Context, func(), error) {
+		return c.Streams.begin(context.WithoutCancel(ctx), cluster, target)
+	})
+}
+
+func (c Config) dial(ctx context.Context, namespace, name string, uid types.UID, port int32, count func(logicalcluster.Name, string) (context.Context, func(), error)) (net.Conn, error) {
 	ctx = request.WithNamespace(ctx, namespace)
 	pod, err := c.get(ctx, c.Pods, name)
 	if err != nil {
@@ -31,7 +51,7 @@ func (c Config) Dial(ctx context.Context, namespace, name string, uid types.UID,
 		return nil, err
 	}
 	cluster, _ := scope.ClusterFrom(ctx)
-	during, end, err := c.Streams.connect(ctx, context.WithoutCancel(ctx), cluster, place.Target, closeIdle)
+	during, end, err := count(cluster, place.Target)
 	if err != nil {
 		return nil, err
 	}

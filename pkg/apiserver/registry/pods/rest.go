@@ -17,8 +17,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	api "k8s.io/kubernetes/pkg/apis/core"
 
 	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/reach"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
@@ -45,13 +47,18 @@ type Config struct {
 	Authorizer authorizer.Authorizer
 	Reach      Reach
 	Streams    *Streams
+	// Backends are the pods behind a port of a Service of the logical cluster of ctx; the
+	// port is its number, its name, or empty for the only one.
+	Backends func(ctx context.Context, namespace, name, port string) ([]egress.Backend, error)
 }
 
-// Storage are the subresources of pods, by their paths.
+// Storage are the subresources that lead into pods, by their paths.
 func (c Config) Storage() map[string]rest.Storage {
 	return map[string]rest.Storage{
 		"pods/log": &Log{c}, "pods/exec": &Connect{Config: c, kind: exec},
 		"pods/attach": &Connect{Config: c, kind: attach}, "pods/portforward": &Connect{Config: c, kind: portForward},
+		"pods/proxy":     &Proxy{Config: c, options: func() runtime.Object { return &api.PodProxyOptions{} }, find: c.podsBehind},
+		"services/proxy": &Proxy{Config: c, options: func() runtime.Object { return &api.ServiceProxyOptions{} }, find: c.servicesBehind},
 	}
 }
 
