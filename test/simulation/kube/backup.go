@@ -11,14 +11,14 @@ import (
 type Backup struct {
 	Objects  map[Key]Object
 	revision int64
-	changes  map[schema.GroupResource]int
+	logs     map[schema.GroupResource][]Event
 }
 
 // Backup returns what a later Restore or Rewind brings back.
 func (s *Server) Backup() *Backup {
-	b := &Backup{Objects: maps.Clone(s.objects), revision: s.revision, changes: map[schema.GroupResource]int{}}
+	b := &Backup{Objects: maps.Clone(s.objects), revision: s.revision, logs: map[schema.GroupResource][]Event{}}
 	for gr, log := range s.logs {
-		b.changes[gr] = len(log)
+		b.logs[gr] = slices.Clip(log)
 	}
 	return b
 }
@@ -39,8 +39,8 @@ func (s *Server) Restore(by string, b *Backup) {
 // before, with other content. Nothing is told to watches.
 func (s *Server) Rewind(by string, b *Backup) {
 	s.revision = b.revision
-	for gr, log := range s.logs {
-		s.logs[gr] = slices.Clone(log[:min(len(log), b.changes[gr])])
+	for gr := range s.logs { // not what is left of it: another backup may have come between
+		s.logs[gr] = slices.Clone(b.logs[gr])
 	}
 	for _, e := range s.differences(by, b) {
 		e.Revision, e.At = s.revision, s.Now()
