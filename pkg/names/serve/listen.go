@@ -83,7 +83,7 @@ func (l *listeners) listen(ctx context.Context, port int, tenant names.Tenant) (
 	}
 	streams, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
-		packets.Close()
+		_ = packets.Close()
 		return nil, err
 	}
 	handler := func(tcp bool) dns.HandlerFunc {
@@ -123,9 +123,7 @@ func accept(h dns.Header) dns.MsgAcceptAction {
 
 func (o *listener) close() {
 	for _, s := range []*dns.Server{o.udp, o.tcp} {
-		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
-		_ = s.ShutdownContext(ctx)
-		cancel()
+		_ = s.Shutdown() // waits for answers that are on their way, which a question upstream bounds
 	}
 	o.running.Wait()
 }
