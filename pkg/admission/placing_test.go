@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
 
+	"github.com/atoll-dev/atoll/pkg/admission/history"
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -204,5 +205,39 @@ func TestNothingIsPlacedInANamespaceThatIsDeletedWhileItIsDecided(t *testing.T) 
 	}
 	if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != "" {
 		t.Errorf("it was given the targets %s", got)
+	}
+}
+
+// What was there before templates were noted is noted with the first change.
+func TestADeploymentRemembersTheTemplatesThatItHad(t *testing.T) {
+	w := placedWorld()
+	with := func(image string) *apps.Deployment {
+		d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", UID: "x", Annotations: map[string]string{logicalcluster.AnnotationKey: "shop"}}}
+		d.Spec.Template.Spec.Containers = []core.Container{{Name: "c", Image: image}}
+		return d
+	}
+	f := w.start(t)
+	old, seen := with("a"), map[string]int{}
+	for _, image := range []string{"a", "b", "c", "a", "a"} {
+		now := with(image)
+		now.Annotations[placementv1alpha1.TemplatesAnnotation] = "forged"
+		if err := f.write(shop(), attributes(admission.Update, "deployments.apps", "Deployment", now, old, "", alice)); err != nil {
+			t.Fatal(err)
+		}
+		digest, err := digestOf(&now.Spec.Template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[digest]++
+		old = now
+	}
+	known := history.Parse(old.Annotations[placementv1alpha1.TemplatesAnnotation])
+	if len(known) != 3 || len(seen) != 3 {
+		t.Errorf("it remembers %v of %v", known, seen)
+	}
+	for digest := range seen {
+		if !known.Has(digest) {
+			t.Errorf("it does not remember %s", digest)
+		}
 	}
 }

@@ -83,6 +83,9 @@ func (p *plugin) stamp(ctx context.Context, r *request) error {
 	if err := p.runtimeHandler(ctx, r); err != nil {
 		return err
 	}
+	if err := p.templates(ctx, r); err != nil {
+		return err
+	}
 	if err := p.placing.admit(ctx, r); err != nil {
 		return err
 	}

@@ -81,6 +81,16 @@ func RuntimeHandler(obj metav1.Object, handler string) {
 	annotate(obj, placementv1alpha1.RuntimeHandlerAnnotation, handler)
 }
 
+// Templates notes the digests of the pod templates that an object has had.
+func Templates(obj metav1.Object, digests string) {
+	annotate(obj, placementv1alpha1.TemplatesAnnotation, digests)
+}
+
+// TemplatesOf are those digests.
+func TemplatesOf(obj metav1.Object) string {
+	return obj.GetAnnotations()[placementv1alpha1.TemplatesAnnotation]
+}
+
 // annotate sets one annotation, or takes it off if value is empty, in a copy of the
 // map: objects in admission may share theirs.
 func annotate(obj metav1.Object, key, value string) {

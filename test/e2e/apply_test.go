@@ -279,3 +279,63 @@ kind: Ingress
 metadata: {name: front}
 spec: {rules: [{host: db.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: db, port: {number: 5432}}}}]}}]}
 `
+
+// The templates that it brings back are those that were mirrored from below.
+func TestRolloutUndoBringsBackWhatTheUserWrote(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: "1"}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app}
+spec:
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata: {labels: {app: app}, annotations: {a: b}}
+    spec:
+      serviceAccountName: robot
+      priorityClassName: system-node-critical
+      tolerations: [{operator: Exists}]
+      containers:
+      - {name: app, image: "nginx:1.29", envFrom: [{configMapRef: {name: settings}}], resources: {requests: {cpu: 1m}},
+         env: [{name: NS, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}], ports: [{containerPort: 80}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {serviceAccountName: robot, containers: [{name: app, image: "nginx:1.29", envFrom: [{configMapRef: {name: settings}}]}]}
+`))
+	for _, object := range []string{"deployment/app", "statefulset/db"} {
+		rolledOut := func() {
+			t.Helper()
+			must(t)(k.Run(ctx, "rollout", "status", object, "--timeout=3m"))
+		}
+		template := func() string {
+			return must(t)(k.Run(ctx, "get", object, "-o", "jsonpath={.spec.template}"))
+		}
+		rolledOut()
+		before := template()
+		must(t)(k.Run(ctx, "set", "image", object, "app=nginx:1.30"))
+		rolledOut()
+		must(t)(k.Run(ctx, "rollout", "undo", object))
+		rolledOut()
+		if after := template(); after != before {
+			t.Errorf("%s: before\n%s\nafter\n%s", object, before, after)
+		}
+	}
+}

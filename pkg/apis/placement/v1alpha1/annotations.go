@@ -26,6 +26,10 @@ const (
 	// RuntimeHandlerAnnotation is on an object with pods: the handler of the
 	// RuntimeClass of the logical cluster that it names.
 	RuntimeHandlerAnnotation = "placement.atoll.dev/runtime-handler"
+	// TemplatesAnnotation is on a Deployment, StatefulSet or DaemonSet: digests of the
+	// pod templates that it has had, the newest first. What is mirrored as its history
+	// has one of those.
+	TemplatesAnnotation = "placement.atoll.dev/templates"
 )
 
 // PhysicalClusterAnnotation is the one key of the domain that users may set: on a
