@@ -16,7 +16,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// most is how many templates are remembered: more than controllers keep unless told to.
+// most is how many templates are remembered: more than controllers keep by default.
 const most = 32
 
 // Templates are digests, the newest first, as they are in an annotation.

@@ -96,7 +96,7 @@ var (
 const CauseLimit metav1.CauseType = "LimitOfLogicalCluster"
 
 // refusal is the answer: 403, as that of a quota, or 429 for what passes. It does not say
-// when to try again: clients would, for minutes, and tell nobody why they wait.
+// when to try again: clients would, for minutes, and nobody would learn why they wait.
 func (e *exceeded) refusal(cluster string) *apierrors.StatusError {
 	field := "spec.limits." + e.field
 	s := metav1.Status{

@@ -72,7 +72,7 @@ type recent struct {
 	before, lately map[string]*[classes]int64
 }
 
-func (r *recent) turn(now time.Time) {
+func (r *recent) rotate(now time.Time) {
 	switch age := now.Sub(r.since); {
 	case age >= 2*history || age < 0:
 		r.since, r.before, r.lately = now, nil, map[string]*[classes]int64{}
@@ -87,7 +87,7 @@ func (r *recent) add(now time.Time, key string, bytes int64) {
 	if !ok {
 		return
 	}
-	r.turn(now)
+	r.rotate(now)
 	written := r.lately[cluster]
 	if written == nil {
 		written = &[classes]int64{}
@@ -97,7 +97,7 @@ func (r *recent) add(now time.Time, key string, bytes int64) {
 }
 
 func (r *recent) of(now time.Time, cluster string) (all [classes]int64) {
-	r.turn(now)
+	r.rotate(now)
 	for _, m := range []map[string]*[classes]int64{r.before, r.lately} {
 		if written := m[cluster]; written != nil {
 			for c := range all {

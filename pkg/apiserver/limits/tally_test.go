@@ -38,7 +38,7 @@ func TestAKeySaysWhoseObjectItIs(t *testing.T) {
 }
 
 // The dumb reference keeps everything and adds it up.
-func TestTheTallyIsTheSumOfWhatIsThereHoweverOftenItIsTold(t *testing.T) {
+func TestTheTallyIsTheSumOfWhatIsThereHoweverOftenAnEventComes(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	tally, there := newTally(), map[string]int64{}
