@@ -89,6 +89,9 @@ func (l *ledger) makes(p *physical, e kube.Event) {
 	if l.unrecorded[m.UID] {
 		return // the record went when a backup was restored, perhaps in the middle of a pass
 	}
+	if ok && c.Spec.Object.UID == m.UID && c.Status.State == placementv1alpha1.CopyRemoved && c.Status.Reason == "Forgotten" {
+		return // an admin gave the physical cluster up in the middle of a pass
+	}
 	if !ok || c.Spec.Object.UID != m.UID || c.Status.State == placementv1alpha1.CopyRemoved {
 		l.world.fail(RecordFirst, "%s was made on %s for %s %s, of which there is no Copy", e.Key, p.name, object, m.UID)
 	}
