@@ -97,6 +97,16 @@ func testApply(t *testing.T) {
 	}
 }
 
+// templatesOf is the note of the template that a new Deployment has.
+func templatesOf(t *testing.T, d *appsv1.Deployment) string {
+	t.Helper()
+	noted := d.Annotations[placementv1alpha1.TemplatesAnnotation]
+	if noted == "" {
+		t.Error("its template is not noted")
+	}
+	return noted
+}
+
 func testForgery(t *testing.T) {
 	ctx := newCluster(t, "forgery")
 	policy(t, "forgery", func(s *placementv1alpha1.PolicySpec) { s.Terms = only("region", "eu") })
@@ -105,12 +115,14 @@ func testForgery(t *testing.T) {
 	hostile := deployment("a")
 	hostile.Annotations = map[string]string{
 		placementv1alpha1.TargetsAnnotation: `{"west":{}}`, "kcp.io/cluster": "other", "atoll.dev/uid": "1", "note": "mine",
+		placementv1alpha1.TemplatesAnnotation: "",
 	}
 	hostile.Labels = map[string]string{placementv1alpha1.ManagedByLabel: "me", "app": "a"}
 	hostile.Finalizers = []string{"example.com/mine"}
 	stored := create(t, ctx, "web", hostile)
 	want := metav1.ObjectMeta{
-		Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`, "kcp.io/cluster": "forgery", "note": "mine"},
+		Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`, "kcp.io/cluster": "forgery", "note": "mine",
+			placementv1alpha1.TemplatesAnnotation: templatesOf(t, stored)},
 		Labels:      map[string]string{"app": "a"},
 		Finalizers:  []string{"example.com/mine", placementv1alpha1.CopiesFinalizer},
 	}

@@ -26,7 +26,7 @@ func testFirst(t *testing.T) {
 	policy(t, "first", func(s *placementv1alpha1.PolicySpec) { s.Terms = only("region", "us") })
 	namespace(t, ctx, "web")
 	d := create(t, ctx, "web", deployment("a"))
-	want := map[string]string{"kcp.io/cluster": "first", placementv1alpha1.TargetsAnnotation: `{"west":{}}`}
+	want := map[string]string{"kcp.io/cluster": "first", placementv1alpha1.TargetsAnnotation: `{"west":{}}`, placementv1alpha1.TemplatesAnnotation: templatesOf(t, d)}
 	if diff := cmp.Diff(want, d.Annotations); diff != "" {
 		t.Errorf("annotations of the reply (-want +got):\n%s", diff)
 	}
