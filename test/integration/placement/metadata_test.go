@@ -123,8 +123,8 @@ func testForgery(t *testing.T) {
 	want := metav1.ObjectMeta{
 		Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`, "kcp.io/cluster": "forgery", "note": "mine",
 			placementv1alpha1.TemplatesAnnotation: templatesOf(t, stored)},
-		Labels:      map[string]string{"app": "a"},
-		Finalizers:  []string{"example.com/mine", placementv1alpha1.CopiesFinalizer},
+		Labels:     map[string]string{"app": "a"},
+		Finalizers: []string{"example.com/mine", placementv1alpha1.CopiesFinalizer},
 	}
 	check := func(what string, d *appsv1.Deployment, err error) {
 		t.Helper()
