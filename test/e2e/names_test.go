@@ -98,7 +98,7 @@ func startUpstream(t *testing.T) *upstream {
 		_ = w.WriteMsg(m)
 	})}
 	go func() { _ = server.ActivateAndServe() }()
-	t.Cleanup(func() { packets.Close() })
+	t.Cleanup(func() { _ = packets.Close() })
 	return u
 }
 
