@@ -69,13 +69,7 @@ func TestDecideDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 
 func TestADecisionIsStableUnderCordonSilenceAndLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, u := drawSnapshot(t), drawUnit(t)
-		u.Decided = nil
-		first := Decide(s, u)
-		if !first.Possible() {
-			t.Skip("nothing decided")
-		}
-		u.Decided = first.PhysicalClusters
+		s, u, first := drawDecided(t)
 		for i := range s.PhysicalClusters {
 			c := s.PhysicalClusters[i].PhysicalCluster.DeepCopy()
 			c.Spec.Unschedulable = rapid.Bool().Draw(t, "cordoned")
@@ -93,13 +87,7 @@ func TestADecisionIsStableUnderCordonSilenceAndLoad(t *testing.T) {
 // nothing, whatever else is there by then.
 func TestWhatWasDecidedSatisfiesThePoliciesAndStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, u := drawSnapshot(t), drawUnit(t)
-		u.Decided = nil
-		first := Decide(s, u)
-		if !first.Possible() {
-			t.Skip("nothing decided")
-		}
-		u.Decided = first.PhysicalClusters
+		s, u, first := drawDecided(t)
 		if v := Verify(s, u); !v.Satisfied {
 			t.Fatalf("%v does not satisfy: %+v", first.PhysicalClusters, v)
 		}
@@ -321,6 +309,18 @@ func drawSnapshot(t *rapid.T) Snapshot {
 		s.Policies = append(s.Policies, drawPolicy(t, name))
 	}
 	return s
+}
+
+// drawDecided draws until there is a decision: most of what is drawn permits none.
+func drawDecided(t *rapid.T) (Snapshot, Unit, Decision) {
+	for {
+		s, u := drawSnapshot(t), drawUnit(t)
+		u.Decided = nil
+		if first := Decide(s, u); first.Possible() {
+			u.Decided = first.PhysicalClusters
+			return s, u, first
+		}
+	}
 }
 
 func drawUnit(t *rapid.T) Unit {
