@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
@@ -190,7 +191,11 @@ func (i *Informer[T]) Handle(f func(old, new T)) {
 // Reached says that the informer has all that happened up to a version of its server.
 func (i *Informer[T]) Reached(version string) bool {
 	position := i.position.Load()
-	return position != nil && !older(*position, version)
+	if position == nil {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(*position, version)
+	return err == nil && c >= 0
 }
 
 // Get finds one object.

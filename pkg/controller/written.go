@@ -38,7 +38,7 @@ const (
 //	                   at the most
 //	anything else    "gone"               what the informer has
 //
-// Where nobody says what is Reached, a write is believed for 30 s against an older version,
+// Where nobody says what is Reached, and for versions that are no numbers, a write is believed for 30 s against an older version,
 // and for 5 s against nothing.
 //
 // Versions are alike if they are those of one resource on one server, and numbers: the
@@ -119,7 +119,7 @@ func (w *Written[K, T]) Newest(key K, informed T, found bool) (T, bool) {
 		return a.obj, true
 	}
 	w.answers.Remove(key)
-	if w.Reached != nil { // the informer was read before it got there, perhaps
+	if w.Informed != nil { // the informer was read before it got there, perhaps
 		return w.Informed(key)
 	}
 	return informed, found
@@ -127,8 +127,9 @@ func (w *Written[K, T]) Newest(key K, informed T, found bool) (T, bool) {
 
 // passed says that an informer which does not show a write will not do so any more.
 func (w *Written[K, T]) passed(key K, a answer[T], found bool) bool {
-	if w.Reached != nil {
-		return w.Reached(key, a.obj.GetResourceVersion())
+	version := a.obj.GetResourceVersion()
+	if _, err := resourceversion.CompareResourceVersion(version, version); err == nil && w.Reached != nil {
+		return w.Reached(key, version)
 	}
 	age := time.Since(a.at)
 	return age > olderTTL || !found && age > missingTTL
