@@ -116,7 +116,7 @@ func mergeImages(merged, desired *unstructured.Unstructured) (changed bool) {
 // statusUp is the status that the logical object shall have.
 func (s Observation) statusUp(logical *unstructured.Unstructured) (status map[string]any, differs bool) {
 	raw := field(s.Physical.Object, "status")
-	if raw == nil {
+	if raw == nil || s.countingDelay() > 0 {
 		return nil, false
 	}
 	status = deepCopy(raw).(map[string]any)

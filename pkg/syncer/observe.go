@@ -49,6 +49,8 @@ type Observation struct {
 	Namespace string
 	// Owner finds what mirrors the owner with a physical UID.
 	Owner func(types.UID) (Owner, bool)
+	// Unmirrored are the pods that it owns below of which there is no mirror.
+	Unmirrored []*unstructured.Unstructured
 	// Now is the time at which it is asked.
 	Now time.Time
 	// Refers finds the logical UID of an object with a physical UID that this one
@@ -77,6 +79,8 @@ type Observation struct {
 //	live      live      a user wants other labels              Patch
 //	live      live      a readiness gate was set above         PatchStatus
 //	any       live      differs                                BindUp, UpdateUp
+//
+// A status that counts pods waits until these are mirrored, see countingDelay.
 func Observe(s Observation) []Action {
 	if s.Physical == nil {
 		if s.Logical == nil {
@@ -100,7 +104,7 @@ func Observe(s Observation) []Action {
 			return nil
 		}
 		setNested(desired.Object, string(s.Physical.GetUID()), "metadata", "annotations", placementv1alpha1.UIDAnnotation)
-		return []Action{{Verb: CreateUp, Object: desired, Spec: true, Status: true}}
+		return s.andCount(Action{Verb: CreateUp, Object: desired, Spec: true, Status: true})
 	}
 	if s.Logical.GetDeletionTimestamp() != nil {
 		return s.deletedAbove(deletingBelow, controlled && !settled, owners)
@@ -114,7 +118,15 @@ func Observe(s Observation) []Action {
 	if patch := GatesBelow(s.Logical, s.Physical, s.gates()); patch != nil && !deletingBelow {
 		return []Action{{Verb: PatchStatus, Object: patch}}
 	}
-	return s.difference(desired)
+	return s.andCount(s.difference(desired)...)
+}
+
+// andCount has a status that was held back looked at again.
+func (s Observation) andCount(actions ...Action) []Action {
+	if after := s.countingDelay(); after > 0 {
+		return append(actions, wait(after, "Counting")...)
+	}
+	return actions
 }
 
 // gates of a Pod are those of what a user wrote: the pod itself, or its template.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // viewed is an observed object and where it belongs.
@@ -46,6 +47,7 @@ func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, err
 		case namespace != nil:
 			v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
 		}
+		v.Unmirrored = r.unmirrored(kind, v.Physical)
 	}
 	if v.Logical != nil {
 		v.cluster, v.Namespace = logicalcluster.From(v.Logical), v.Logical.GetNamespace()
@@ -60,6 +62,25 @@ func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, err
 		}
 	}
 	return v, nil
+}
+
+// unmirrored are the pods that an object owns below, and that have no mirror yet.
+func (r *Reconciler) unmirrored(kind workload.Kind, owner *unstructured.Unstructured) (pods []*unstructured.Unstructured) {
+	if kind.IsPod() || kind.PodTemplate == nil {
+		return nil
+	}
+	for _, made := range r.View.ObservedKinds() {
+		if !made.IsPod() {
+			continue
+		}
+		gvr := made.GroupVersionResource()
+		for _, pod := range r.View.Owned(gvr, owner.GetUID()) {
+			if _, mirrored := r.View.Mirror(view.MirrorKey{Resource: gvr, UID: pod.GetUID()}); !mirrored {
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return pods
 }
 
 // lookBelow asks for what the watch lacks: an informer that lost an object, or its label,

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -97,6 +98,28 @@ func TestAPodWithoutANodeIsMirroredOnceItHasOneOrASecondLater(t *testing.T) {
 	}
 	if n := viewtest.Count(f.Above, "create"); n != 0 {
 		t.Errorf("it is mirrored %d times", n)
+	}
+}
+
+func TestAReplicaSetDoesNotCountPodsThatAreNotThereYet(t *testing.T) {
+	above, _, pod := runningPod()
+	pod.SetCreationTimestamp(metav1.Now())
+	owner := viewtest.Logical("Deployment", "web", "app", "d", `{"east":{}}`)
+	set := viewtest.Made("ReplicaSet", "app-5d", "below-s", "below-d")
+	set.Object["status"] = map[string]any{"replicas": int64(1)}
+	pod.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app-5d", UID: "below-s", Controller: ptr.To(true)}})
+	f := newFixture(t, append(above[:1:1], owner), []runtime.Object{viewtest.CopyOf(owner, "below-d"), set, pod})
+	f.Watch(t)
+	key := view.MirrorKey{Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, UID: "below-s"}
+	result, err := f.Reconcile(f.Ctx, key)
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Second {
+		t.Errorf("its status is looked at again after %s, %v", result.RequeueAfter, err)
+	}
+	if n := viewtest.Count(f.Above, "update"); n != 0 {
+		t.Errorf("its status was written %d times before its pod was there", n)
+	}
+	if diff := cmp.Diff([]view.MirrorKey{key}, f.mirrored); diff != "" {
+		t.Errorf("its pod, which waits for it, is not woken (-want +got)\n%s", diff)
 	}
 }
 
