@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -123,4 +124,33 @@ func Needs(kind workload.Kind, obj *unstructured.Unstructured, account *Account,
 		s.CA = server.CA
 	}
 	return s
+}
+
+const (
+	// ReasonNoServiceAccount is the reason of a Copy whose pods need a token of an
+	// account that does not exist.
+	ReasonNoServiceAccount = "NoServiceAccount"
+	// ReasonAccountReplaced is that of one whose pods hold tokens of an account before
+	// the present one of its name.
+	ReasonAccountReplaced = "ServiceAccountReplaced"
+)
+
+// noAccount waits for the account: without it there is no token. What runs goes on.
+func (p planner) noAccount(name string) []Action {
+	if p.physical == physicalNone {
+		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNoServiceAccount, "waiting for the service account "+name+": pods that mount a token of it are made once it exists"), p.Logical.GetUID())
+	}
+	return p.fail(Failure{Reason: ReasonNoServiceAccount, Message: "the service account " + name + " does not exist any more: tokens of it that pods mount are not good, and nothing is changed before it exists"})
+}
+
+// supplied has made, before an apply, what the pods mount.
+func (p planner) supplied(placing Placing, apply Action) []Action {
+	needs := Needs(p.Ref.Kind, p.Logical, placing.Account, placing.Server)
+	if !needs.Empty() && p.Missing != nil {
+		needs = p.Missing(needs)
+	}
+	if needs.Empty() {
+		return []Action{apply}
+	}
+	return []Action{{Verb: Supply, Supplies: needs, Why: apply.Why}}
 }

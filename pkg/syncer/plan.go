@@ -1,102 +1,14 @@
 package syncer
 
 import (
-	"slices"
 	"strings"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
-	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
-)
-
-// Input is what is known about one object on one target.
-type Input struct {
-	Ref          Ref
-	Target       string
-	ControlPlane string
-	// Kinds are those that there are: what may control the copy.
-	Kinds workload.Catalog
-
-	// Logical is the object as the target sees it; nil if it does not.
-	Logical *unstructured.Unstructured
-	// Gone is the UID of which the server, asked for the object now, said that it
-	// does not exist any more.
-	Gone types.UID
-	// Copy is the record of the object on this target; nil if there is none.
-	Copy *placementv1alpha1.Copy
-	// Physical is what is on the target under the name of the copy, whoever it
-	// belongs to; nil says that nothing is, unless it is Unseen.
-	Physical *unstructured.Unstructured
-	// Unseen says that nobody has asked the target yet.
-	Unseen bool
-	// Namespace is where the copy goes.
-	Namespace Namespace
-	// Contents is, for a Namespace, how many other Copies keep the physical one.
-	Contents int
-	// Scaled says that an autoscaler that is on this target too scales the copy.
-	Scaled bool
-	// Settled is the Fingerprint after the last apply; empty if not remembered.
-	Settled string
-	// Applied says that Physical is the reply to an apply of Logical, just now.
-	Applied bool
-	// Reverted counts the drifts that were reverted just now, Reverts is what is
-	// remembered of those before, and Now the time at which it is asked.
-	Reverted int64
-	Reverts  Reverts
-	Now      time.Time
-	// Reported is when the Copy was written last; zero if that is not remembered.
-	Reported time.Time
-	// AppliedAt is when Logical was applied last; zero if that is not remembered.
-	AppliedAt time.Time
-	// Ruled says that what rules the namespace is known to be on the target.
-	Ruled bool
-	// Failure is why the last action failed; nil if none did.
-	Failure *Failure
-	// RuntimeClasses are those of the target by handler: the name of one.
-	RuntimeClasses map[string]string
-	// Account is the one that the pods of the object run as, nil if the target does not see
-	// it, and Server how pods there reach the control plane.
-	Account *Account
-	Server  Server
-	// Nameserver answers pods there with names of the logical cluster.
-	Nameserver Nameserver
-	// Missing says which of some supplies the physical namespace lacks; nil: all of them.
-	Missing func(Supplies) Supplies
-	// Permits is what the target permits beyond the default.
-	Permits boundary.Permits
-	// Owner finds the logical object that mirrors the one with a physical UID;
-	// nil finds nothing.
-	Owner func(types.UID) (*unstructured.Unstructured, bool)
-	// Orphan finds the order for the physical object with a UID, if it is listed as
-	// an Orphan; nil finds nothing.
-	Orphan func(types.UID) (order fleetv1alpha1.OrphanOrder, listed bool)
-}
-
-// Namespace is what is known about the physical namespace of an object.
-type Namespace struct {
-	// Name is the recorded name; empty as long as none is known.
-	Name string
-	// State is what the physical namespace itself is; for a Namespace, which is
-	// not in one, it is NamespaceReady or NamespaceDisputed.
-	State NamespaceState
-}
-
-// NamespaceState is the state of a physical namespace.
-type NamespaceState string
-
-const (
-	NamespaceReady       NamespaceState = "Ready"
-	NamespaceAbsent      NamespaceState = "Absent"
-	NamespaceTerminating NamespaceState = "Terminating"
-	NamespaceNotOurs     NamespaceState = "NotOurs"
-	NamespaceDisputed    NamespaceState = "Disputed"
 )
 
 // Plan says what to do next. No action means that nothing is to be done until
@@ -201,81 +113,6 @@ func (p planner) neverApplied() bool {
 	return s.State == placementv1alpha1.CopyPending && s.Reason == ReasonNew && s.PhysicalUID == "" && s.Observed == nil && s.Controller == nil
 }
 
-// absent: cells 12 to 14.
-func (p planner) absent() []Action {
-	if p.copy == copyNone {
-		if p.physical == physicalOurs || p.physical == physicalOld {
-			return []Action{{Verb: Report, UID: p.Physical.GetUID(), Why: "Orphan"}}
-		}
-		return nil
-	}
-	uid := p.Copy.Spec.Object.UID
-	if p.Gone != uid {
-		return []Action{{Verb: AskServer, UID: uid, Why: "NotInView"}}
-	}
-	if p.Ref.IsNamespace() && p.Contents > 0 {
-		return nil // it goes after everything in it
-	}
-	return p.remove(uid, "Gone")
-}
-
-// observed: cells 12 and 15.
-func (p planner) observed() []Action {
-	stray := (p.physical == physicalOurs || p.physical == physicalOld) && p.Physical.GetUID() != p.entry().UID
-	if p.copy == copyNone && stray {
-		return []Action{{Verb: Report, UID: p.Physical.GetUID(), Why: "Orphan"}}
-	}
-	return nil
-}
-
-// finishStale: cells 3 and 4. The new object waits until its predecessor is gone. That
-// the name has another UID by now proves nothing alone: who sees it may not have heard
-// that a backup brought the predecessor back.
-func (p planner) finishStale() []Action {
-	uid := p.Copy.Spec.Object.UID
-	if p.Gone != uid {
-		return []Action{{Verb: AskServer, UID: uid, Why: "OtherIncarnation"}}
-	}
-	if p.Ref.IsNamespace() && p.Contents > 0 {
-		return nil // it goes after everything in it
-	}
-	if p.physical == physicalOld && p.incarnation() != uid {
-		// Older than the Copy, under the same name: as gone as the Copy's own.
-		return p.delete(p.Logical, "OtherIncarnation")
-	}
-	return p.remove(uid, "OtherIncarnation")
-}
-
-// remove: cells 3, 4, 10 and 11, for the incarnation uid.
-func (p planner) remove(uid types.UID, why string) []Action {
-	below := p.physical == physicalOurs || p.physical == physicalOld
-	if p.copy == copyStale && p.physical == physicalOurs && p.incarnation() != uid {
-		below = false // it belongs to the new object
-	}
-	if below && p.logical == logicalAbsent && p.incarnation() != uid {
-		below = false // of this one nobody said that it is gone
-	}
-	if !below {
-		return p.write(p.status(placementv1alpha1.CopyRemoved, "", ""), uid)
-	}
-	message := ""
-	if p.Physical.GetDeletionTimestamp() != nil {
-		if f := p.Physical.GetFinalizers(); len(f) > 0 {
-			message = "waiting for finalizers on the physical cluster: " + bounded(join(f))
-		}
-	}
-	status := p.status(placementv1alpha1.CopyRemoving, why, message)
-	if p.Failure != nil {
-		status = p.status(placementv1alpha1.CopyRemoving, p.Failure.Reason, p.Failure.Message)
-		return p.write(status, uid)
-	}
-	actions := p.write(status, uid)
-	if p.Physical.GetDeletionTimestamp() != nil {
-		return actions
-	}
-	return append(actions, p.delete(p.Logical, why)...)
-}
-
 // keep: cells 1 and 5 to 8.
 func (p planner) keep() []Action {
 	uid := p.Logical.GetUID()
@@ -367,35 +204,6 @@ func (p planner) apply() []Action {
 	return p.write(p.status(placementv1alpha1.CopySynced, reason, message), p.Logical.GetUID())
 }
 
-const (
-	// ReasonNoServiceAccount is the reason of a Copy whose pods need a token of an
-	// account that does not exist.
-	ReasonNoServiceAccount = "NoServiceAccount"
-	// ReasonAccountReplaced is that of one whose pods hold tokens of an account before
-	// the present one of its name.
-	ReasonAccountReplaced = "ServiceAccountReplaced"
-)
-
-// noAccount waits for the account: without it there is no token. What runs goes on.
-func (p planner) noAccount(name string) []Action {
-	if p.physical == physicalNone {
-		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNoServiceAccount, "waiting for the service account "+name+": pods that mount a token of it are made once it exists"), p.Logical.GetUID())
-	}
-	return p.fail(Failure{Reason: ReasonNoServiceAccount, Message: "the service account " + name + " does not exist any more: tokens of it that pods mount are not good, and nothing is changed before it exists"})
-}
-
-// supplied has made, before an apply, what the pods mount.
-func (p planner) supplied(placing Placing, apply Action) []Action {
-	needs := Needs(p.Ref.Kind, p.Logical, placing.Account, placing.Server)
-	if !needs.Empty() && p.Missing != nil {
-		needs = p.Missing(needs)
-	}
-	if needs.Empty() {
-		return []Action{apply}
-	}
-	return []Action{{Verb: Supply, Supplies: needs, Why: apply.Why}}
-}
-
 // differs says whether there is something new to apply, or else whether somebody
 // changed what was applied. What the copy says about the last apply serves only
 // who does not remember it: others can write that, too.
@@ -440,36 +248,4 @@ func (p planner) failed() []Action {
 
 func (p planner) fail(f Failure) []Action {
 	return p.write(p.status(placementv1alpha1.CopyFailed, f.Reason, f.Message), p.Logical.GetUID())
-}
-
-// delete removes what is below. How follows the deletion of the logical object. What must
-// not run twice is gone once its pods have ended: it may start elsewhere then.
-func (p planner) delete(logical *unstructured.Unstructured, why string) []Action {
-	a := Action{Verb: Delete, UID: p.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: why}
-	if logical == nil || logical.GetDeletionTimestamp() == nil {
-		if logical != nil && workload.RunsOf(p.Ref.Kind, logical.Object) == workload.RunsOnce {
-			a.Propagation = metav1.DeletePropagationForeground
-		}
-		return []Action{a}
-	}
-	a.Propagation = propagation(logical)
-	// Zero says nothing about a Pod without a node: it gets zero whatever the user
-	// asked for.
-	node, _ := field(logical.Object, "spec")["nodeName"].(string)
-	if grace := logical.GetDeletionGracePeriodSeconds(); p.Ref.Kind.IsPod() && grace != nil && (*grace > 0 || node != "") {
-		a.Grace = grace
-	}
-	return []Action{a}
-}
-
-// propagation is how an object is being deleted: what is to become of its
-// dependents.
-func propagation(deleting *unstructured.Unstructured) metav1.DeletionPropagation {
-	switch f := deleting.GetFinalizers(); {
-	case slices.Contains(f, metav1.FinalizerOrphanDependents):
-		return metav1.DeletePropagationOrphan
-	case slices.Contains(f, metav1.FinalizerDeleteDependents):
-		return metav1.DeletePropagationForeground
-	}
-	return metav1.DeletePropagationBackground
 }

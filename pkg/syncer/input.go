@@ -1,0 +1,96 @@
+package syncer
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Input is what is known about one object on one target.
+type Input struct {
+	Ref          Ref
+	Target       string
+	ControlPlane string
+	// Kinds are those that there are: what may control the copy.
+	Kinds workload.Catalog
+
+	// Logical is the object as the target sees it; nil if it does not.
+	Logical *unstructured.Unstructured
+	// Gone is the UID of which the server, asked for the object now, said that it
+	// does not exist any more.
+	Gone types.UID
+	// Copy is the record of the object on this target; nil if there is none.
+	Copy *placementv1alpha1.Copy
+	// Physical is what is on the target under the name of the copy, whoever it
+	// belongs to; nil says that nothing is, unless it is Unseen.
+	Physical *unstructured.Unstructured
+	// Unseen says that nobody has asked the target yet.
+	Unseen bool
+	// Namespace is where the copy goes.
+	Namespace Namespace
+	// Contents is, for a Namespace, how many other Copies keep the physical one.
+	Contents int
+	// Scaled says that an autoscaler that is on this target too scales the copy.
+	Scaled bool
+	// Settled is the Fingerprint after the last apply; empty if not remembered.
+	Settled string
+	// Applied says that Physical is the reply to an apply of Logical, just now.
+	Applied bool
+	// Reverted counts the drifts that were reverted just now, Reverts is what is
+	// remembered of those before, and Now the time at which it is asked.
+	Reverted int64
+	Reverts  Reverts
+	Now      time.Time
+	// Reported is when the Copy was written last; zero if that is not remembered.
+	Reported time.Time
+	// AppliedAt is when Logical was applied last; zero if that is not remembered.
+	AppliedAt time.Time
+	// Ruled says that what rules the namespace is known to be on the target.
+	Ruled bool
+	// Failure is why the last action failed; nil if none did.
+	Failure *Failure
+	// RuntimeClasses are those of the target by handler: the name of one.
+	RuntimeClasses map[string]string
+	// Account is the one that the pods of the object run as, nil if the target does not see
+	// it, and Server how pods there reach the control plane.
+	Account *Account
+	Server  Server
+	// Nameserver answers pods there with names of the logical cluster.
+	Nameserver Nameserver
+	// Missing says which of some supplies the physical namespace lacks; nil: all of them.
+	Missing func(Supplies) Supplies
+	// Permits is what the target permits beyond the default.
+	Permits boundary.Permits
+	// Owner finds the logical object that mirrors the one with a physical UID;
+	// nil finds nothing.
+	Owner func(types.UID) (*unstructured.Unstructured, bool)
+	// Orphan finds the order for the physical object with a UID, if it is listed as
+	// an Orphan; nil finds nothing.
+	Orphan func(types.UID) (order fleetv1alpha1.OrphanOrder, listed bool)
+}
+
+// Namespace is what is known about the physical namespace of an object.
+type Namespace struct {
+	// Name is the recorded name; empty as long as none is known.
+	Name string
+	// State is what the physical namespace itself is; for a Namespace, which is
+	// not in one, it is NamespaceReady or NamespaceDisputed.
+	State NamespaceState
+}
+
+// NamespaceState is the state of a physical namespace.
+type NamespaceState string
+
+const (
+	NamespaceReady       NamespaceState = "Ready"
+	NamespaceAbsent      NamespaceState = "Absent"
+	NamespaceTerminating NamespaceState = "Terminating"
+	NamespaceNotOurs     NamespaceState = "NotOurs"
+	NamespaceDisputed    NamespaceState = "Disputed"
+)

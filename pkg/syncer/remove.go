@@ -1,0 +1,119 @@
+package syncer
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// absent: cells 12 to 14.
+func (p planner) absent() []Action {
+	if p.copy == copyNone {
+		if p.physical == physicalOurs || p.physical == physicalOld {
+			return []Action{{Verb: Report, UID: p.Physical.GetUID(), Why: "Orphan"}}
+		}
+		return nil
+	}
+	uid := p.Copy.Spec.Object.UID
+	if p.Gone != uid {
+		return []Action{{Verb: AskServer, UID: uid, Why: "NotInView"}}
+	}
+	if p.Ref.IsNamespace() && p.Contents > 0 {
+		return nil // it goes after everything in it
+	}
+	return p.remove(uid, "Gone")
+}
+
+// observed: cells 12 and 15.
+func (p planner) observed() []Action {
+	stray := (p.physical == physicalOurs || p.physical == physicalOld) && p.Physical.GetUID() != p.entry().UID
+	if p.copy == copyNone && stray {
+		return []Action{{Verb: Report, UID: p.Physical.GetUID(), Why: "Orphan"}}
+	}
+	return nil
+}
+
+// finishStale: cells 3 and 4. The new object waits until its predecessor is gone. That
+// the name has another UID by now proves nothing alone: who sees it may not have heard
+// that a backup brought the predecessor back.
+func (p planner) finishStale() []Action {
+	uid := p.Copy.Spec.Object.UID
+	if p.Gone != uid {
+		return []Action{{Verb: AskServer, UID: uid, Why: "OtherIncarnation"}}
+	}
+	if p.Ref.IsNamespace() && p.Contents > 0 {
+		return nil // it goes after everything in it
+	}
+	if p.physical == physicalOld && p.incarnation() != uid {
+		// Older than the Copy, under the same name: as gone as the Copy's own.
+		return p.delete(p.Logical, "OtherIncarnation")
+	}
+	return p.remove(uid, "OtherIncarnation")
+}
+
+// remove: cells 3, 4, 10 and 11, for the incarnation uid.
+func (p planner) remove(uid types.UID, why string) []Action {
+	below := p.physical == physicalOurs || p.physical == physicalOld
+	if p.copy == copyStale && p.physical == physicalOurs && p.incarnation() != uid {
+		below = false // it belongs to the new object
+	}
+	if below && p.logical == logicalAbsent && p.incarnation() != uid {
+		below = false // of this one nobody said that it is gone
+	}
+	if !below {
+		return p.write(p.status(placementv1alpha1.CopyRemoved, "", ""), uid)
+	}
+	message := ""
+	if p.Physical.GetDeletionTimestamp() != nil {
+		if f := p.Physical.GetFinalizers(); len(f) > 0 {
+			message = "waiting for finalizers on the physical cluster: " + bounded(join(f))
+		}
+	}
+	status := p.status(placementv1alpha1.CopyRemoving, why, message)
+	if p.Failure != nil {
+		status = p.status(placementv1alpha1.CopyRemoving, p.Failure.Reason, p.Failure.Message)
+		return p.write(status, uid)
+	}
+	actions := p.write(status, uid)
+	if p.Physical.GetDeletionTimestamp() != nil {
+		return actions
+	}
+	return append(actions, p.delete(p.Logical, why)...)
+}
+
+// delete removes what is below. How follows the deletion of the logical object. What must
+// not run twice is gone once its pods have ended: it may start elsewhere then.
+func (p planner) delete(logical *unstructured.Unstructured, why string) []Action {
+	a := Action{Verb: Delete, UID: p.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: why}
+	if logical == nil || logical.GetDeletionTimestamp() == nil {
+		if logical != nil && workload.RunsOf(p.Ref.Kind, logical.Object) == workload.RunsOnce {
+			a.Propagation = metav1.DeletePropagationForeground
+		}
+		return []Action{a}
+	}
+	a.Propagation = propagation(logical)
+	// Zero says nothing about a Pod without a node: it gets zero whatever the user
+	// asked for.
+	node, _ := field(logical.Object, "spec")["nodeName"].(string)
+	if grace := logical.GetDeletionGracePeriodSeconds(); p.Ref.Kind.IsPod() && grace != nil && (*grace > 0 || node != "") {
+		a.Grace = grace
+	}
+	return []Action{a}
+}
+
+// propagation is how an object is being deleted: what is to become of its
+// dependents.
+func propagation(deleting *unstructured.Unstructured) metav1.DeletionPropagation {
+	switch f := deleting.GetFinalizers(); {
+	case slices.Contains(f, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(f, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	}
+	return metav1.DeletePropagationBackground
+}
