@@ -65,6 +65,9 @@ type Input struct {
 	Nameserver Nameserver
 	// Missing says which of some supplies the physical namespace lacks; nil: all of them.
 	Missing func(Supplies) Supplies
+	// HostTaken is a host name of an Ingress that another logical cluster has on the target;
+	// empty if there is none.
+	HostTaken string
 	// Permits is what the target permits beyond the default.
 	Permits boundary.Permits
 	// Owner finds the logical object that mirrors the one with a physical UID;

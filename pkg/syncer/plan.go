@@ -159,6 +159,9 @@ func (p planner) apply() []Action {
 	if handler := RuntimeHandler(p.Logical); handler != "" && p.RuntimeClasses[handler] == "" {
 		return p.fail(Failure{Reason: "NoRuntimeClass", Message: "the physical cluster has no RuntimeClass with the handler " + handler})
 	}
+	if p.HostTaken != "" {
+		return p.hostTaken()
+	}
 	if p.physical == physicalNone && workload.Ruled(p.Ref.Kind) && !p.Ruled {
 		// Its controller below would make pods at once.
 		return []Action{{Verb: LookAtRules, Why: "First"}}

@@ -1,8 +1,10 @@
 package down
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // read gathers the input from the view. If that does not have the copy, that says
@@ -48,6 +51,18 @@ func (p *pass) read() {
 		p.in.Contents = p.contents()
 	}
 	p.readPhysical()
+	p.in.HostTaken = p.hostTaken()
+}
+
+// hostTaken is a host name of the object that another logical cluster has below, or is
+// about to have.
+func (p *pass) hostTaken() string {
+	if p.kind.Semantics != workload.IngressSemantics || p.in.Logical == nil || p.in.Logical.GetDeletionTimestamp() != nil {
+		return ""
+	}
+	hosts, cluster := syncer.Hosts(p.in.Logical), p.key.Request.Cluster.String()
+	return cmp.Or(syncer.TakenHost(p.key.Resource.GroupResource(), cluster, hosts, p.in.Physical, p.View.WithHosts(p.key.Resource, hosts)),
+		p.hosts.take(cluster, hosts, time.Now()))
 }
 
 func (p *pass) readPhysical() {

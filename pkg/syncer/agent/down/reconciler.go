@@ -77,6 +77,7 @@ type Orphans interface {
 type Reconciler struct {
 	Config
 	memory memory
+	hosts  hosts
 	making keyedMutex
 	// refused and silent are how long to wait for what was refused, or not answered.
 	refused, silent workqueue.TypedRateLimiter[view.ObjectKey]

@@ -26,6 +26,8 @@ const (
 	byOwner = "owner"
 	// byMark finds copies by the logical object that they name.
 	byMark = "mark"
+	// byHost finds Ingresses below by syncer.HostQueries.
+	byHost = "host"
 	// byPhysicalName finds a Namespace by the name of its physical namespace.
 	byPhysicalName = "physical-name"
 	// byScaled finds an autoscaler by what it scales.
@@ -54,6 +56,14 @@ func (v *View) informerAbove(kind workload.Kind) *objects {
 
 func (v *View) informerBelow(kind workload.Kind) *objects {
 	gvr := kind.GroupVersionResource()
+	indexes := indexers{
+		byUID:   func(o *unstructured.Unstructured) []string { return []string{string(o.GetUID())} },
+		byOwner: owners,
+		byMark:  marked(kind),
+	}
+	if kind.Semantics == workload.IngressSemantics {
+		indexes[byHost] = syncer.HostIndex
+	}
 	return controller.NewInformer(kind.Resource+" on "+v.Target, example(kind.GroupVersionKind),
 		controller.Lists(v.Down.Dynamic.Resource(gvr)),
 		controller.InformerOptions[*unstructured.Unstructured]{
@@ -62,11 +72,7 @@ func (v *View) informerBelow(kind workload.Kind) *objects {
 			Tweak: func(o *metav1.ListOptions) {
 				o.LabelSelector = placementv1alpha1.ManagedByLabel + "=" + v.ControlPlane
 			},
-			Indexers: indexers{
-				byUID:   func(o *unstructured.Unstructured) []string { return []string{string(o.GetUID())} },
-				byOwner: owners,
-				byMark:  marked(kind),
-			},
+			Indexers: indexes,
 		})
 }
 

@@ -203,6 +203,22 @@ func (v *View) Marked(key ObjectKey) []*unstructured.Unstructured {
 	return nil
 }
 
+// WithHosts are the objects below that have one of some host names, or one that is contested
+// with it.
+func (v *View) WithHosts(gvr schema.GroupVersionResource, hosts []string) []*unstructured.Unstructured {
+	i := v.now.Load().below(gvr)
+	if i == nil {
+		return nil
+	}
+	var found []*unstructured.Unstructured
+	for _, h := range hosts {
+		for _, query := range syncer.HostQueries(h) {
+			found = append(found, i.ByIndex(byHost, query)...)
+		}
+	}
+	return found
+}
+
 // Owned are the objects of a resource that the one with a UID owns below.
 func (v *View) Owned(gvr schema.GroupVersionResource, owner types.UID) []*unstructured.Unstructured {
 	if i := v.now.Load().below(gvr); i != nil {

@@ -1,0 +1,60 @@
+package down
+
+import (
+	"sync"
+	"time"
+
+	"github.com/atoll-dev/atoll/pkg/syncer"
+)
+
+const (
+	// underWay is how long a host name is held for a logical cluster that is about to
+	// have it below: until its watch shows that, at the most.
+	underWay = 30 * time.Second
+	// maxHosts bounds what is held at a time.
+	maxHosts = 4096
+)
+
+// hosts are host names that are on their way to the physical cluster: of two logical
+// clusters that ask for one at a time, one is first. To lose it costs no more than that
+// both get it if they ask again within the same moment.
+type hosts struct {
+	mu   sync.Mutex
+	held map[string]holder
+}
+
+type holder struct {
+	cluster string
+	at      time.Time
+}
+
+// take holds all of some host names for a logical cluster, or returns one that is held for
+// another.
+func (h *hosts) take(cluster string, names []string, now time.Time) (taken string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, by := range h.held {
+		if now.Sub(by.at) > underWay {
+			delete(h.held, name)
+			continue
+		}
+		for _, wanted := range names {
+			if by.cluster != cluster && syncer.ContestedHosts(wanted, name) {
+				taken = max(taken, wanted)
+			}
+		}
+	}
+	if taken != "" {
+		return taken
+	}
+	for _, name := range names {
+		if _, held := h.held[name]; !held && len(h.held) >= maxHosts {
+			continue
+		}
+		if h.held == nil {
+			h.held = map[string]holder{}
+		}
+		h.held[name] = holder{cluster, now}
+	}
+	return ""
+}
