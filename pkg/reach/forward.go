@@ -23,7 +23,7 @@ const (
 	forwardProtocol = "portforward.k8s.io"
 	// reasonTimeout bounds how long the reason of an end is waited for once it ended.
 	reasonTimeout = time.Second
-	// closeTimeout bounds how long the other side is told that the connection ends.
+	// closeTimeout bounds how long the other side hears that the connection ends.
 	closeTimeout = time.Second
 )
 
@@ -160,7 +160,7 @@ func (f *forwarded) Close() error {
 	case !opened:
 		return f.below.Close()
 	}
-	go func() { // ends in time: the other side may not read what it is told
+	go func() { // ends in time: the other side may not read what comes
 		defer time.AfterFunc(closeTimeout, func() { f.below.Close() }).Stop()
 		defer f.below.Close()
 		_ = f.session.Close()

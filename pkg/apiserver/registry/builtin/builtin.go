@@ -109,7 +109,7 @@ type Config struct {
 	// Reach finds the way into the pods of a physical cluster, Streams counts who is there.
 	Reach   pods.Reach
 	Streams *pods.Streams
-	// DialPods is told how the server itself connects to pods.
+	// DialPods takes how the server itself connects to pods.
 	DialPods func(egress.DialPod)
 	// Tokens signs service account tokens for the logical cluster of its context.
 	Tokens serviceaccount.TokenGenerator

@@ -29,8 +29,12 @@ type holder struct {
 }
 
 // take holds all of some host names for a logical cluster, or returns one that is held for
-// another.
-func (h *hosts) take(cluster string, names []string, now time.Time) (taken string) {
+// another. Below is one that another has below; then nothing is held, as who has it would
+// find it held.
+func (h *hosts) take(cluster string, names []string, below string, now time.Time) (taken string) {
+	if below != "" {
+		return below
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, by := range h.held {

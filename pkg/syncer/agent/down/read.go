@@ -1,7 +1,6 @@
 package down
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -61,8 +60,8 @@ func (p *pass) hostTaken() string {
 		return ""
 	}
 	hosts, cluster := syncer.Hosts(p.in.Logical), p.key.Request.Cluster.String()
-	return cmp.Or(syncer.TakenHost(p.key.Resource.GroupResource(), cluster, hosts, p.in.Physical, p.View.WithHosts(p.key.Resource, hosts)),
-		p.hosts.take(cluster, hosts, time.Now()))
+	below := syncer.TakenHost(p.key.Resource.GroupResource(), cluster, hosts, p.in.Physical, p.View.WithHosts(p.key.Resource, hosts))
+	return p.hosts.take(cluster, hosts, below, time.Now())
 }
 
 func (p *pass) readPhysical() {
