@@ -23,7 +23,7 @@ const (
 	forwardProtocol = "portforward.k8s.io"
 	// reasonTimeout bounds how long the reason of an end is waited for once it ended.
 	reasonTimeout = time.Second
-	// closeTimeout bounds how long the other side hears that the connection ends.
+	// closeTimeout bounds how long it takes to say that the connection ends.
 	closeTimeout = time.Second
 )
 
