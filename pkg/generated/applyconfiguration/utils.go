@@ -36,6 +36,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.ForgetReportApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Names"):
 		return &fleetv1alpha1.NamesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Network"):
+		return &fleetv1alpha1.NetworkApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Orphan"):
 		return &fleetv1alpha1.OrphanApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OrphanCounts"):
@@ -56,6 +58,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.PhysicalClusterStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PhysicalObject"):
 		return &fleetv1alpha1.PhysicalObjectApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PlacedKind"):
+		return &fleetv1alpha1.PlacedKindApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PlacedKindSpec"):
+		return &fleetv1alpha1.PlacedKindSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PlacedKindStatus"):
+		return &fleetv1alpha1.PlacedKindStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PlacedKindStatusRules"):
+		return &fleetv1alpha1.PlacedKindStatusRulesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Pods"):
 		return &fleetv1alpha1.PodsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodsAccess"):
@@ -70,6 +80,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.TenancyApplyConfiguration{}
 
 		// Group=placement.atoll.dev, Version=v1alpha1
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Bound"):
+		return &applyconfigurationplacementv1alpha1.BoundApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ClusterPlacementPolicy"):
 		return &applyconfigurationplacementv1alpha1.ClusterPlacementPolicyApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Copy"):
@@ -78,20 +90,30 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.CopySpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyStatus"):
 		return &applyconfigurationplacementv1alpha1.CopyStatusApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedDivision"):
+		return &applyconfigurationplacementv1alpha1.DecidedDivisionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedPhysicalCluster"):
 		return &applyconfigurationplacementv1alpha1.DecidedPhysicalClusterApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedReplicas"):
+		return &applyconfigurationplacementv1alpha1.DecidedReplicasApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Decision"):
 		return &applyconfigurationplacementv1alpha1.DecisionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("MoveRules"):
 		return &applyconfigurationplacementv1alpha1.MoveRulesApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectKind"):
+		return &applyconfigurationplacementv1alpha1.ObjectKindApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
 		return &applyconfigurationplacementv1alpha1.ObjectReferenceApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectSelection"):
+		return &applyconfigurationplacementv1alpha1.ObjectSelectionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterTerm"):
 		return &applyconfigurationplacementv1alpha1.PhysicalClusterTermApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Placement"):
 		return &applyconfigurationplacementv1alpha1.PlacementApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PlacementPolicy"):
 		return &applyconfigurationplacementv1alpha1.PlacementPolicyApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("PlacementPolicySpec"):
+		return &applyconfigurationplacementv1alpha1.PlacementPolicySpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PlacementSpec"):
 		return &applyconfigurationplacementv1alpha1.PlacementSpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PlacementStatus"):
@@ -104,6 +126,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.PolicySpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("RejectedPhysicalCluster"):
 		return &applyconfigurationplacementv1alpha1.RejectedPhysicalClusterApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ReplicaRules"):
+		return &applyconfigurationplacementv1alpha1.ReplicaRulesApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ReplicaTarget"):
+		return &applyconfigurationplacementv1alpha1.ReplicaTargetApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TargetStatus"):
 		return &applyconfigurationplacementv1alpha1.TargetStatusApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TopologySpread"):

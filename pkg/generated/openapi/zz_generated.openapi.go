@@ -28,6 +28,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.DrainStatus{}.OpenAPIModelName():                         schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref),
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
 		v1alpha1.Names{}.OpenAPIModelName():                               schema_pkg_apis_fleet_v1alpha1_Names(ref),
+		v1alpha1.Network{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Network(ref),
 		v1alpha1.Orphan{}.OpenAPIModelName():                              schema_pkg_apis_fleet_v1alpha1_Orphan(ref),
 		v1alpha1.OrphanCounts{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphanCounts(ref),
 		v1alpha1.OrphanList{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_OrphanList(ref),
@@ -40,27 +41,39 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PhysicalClusterSpec{}.OpenAPIModelName():                 schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref),
 		v1alpha1.PhysicalClusterStatus{}.OpenAPIModelName():               schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref),
 		v1alpha1.PhysicalObject{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref),
+		v1alpha1.PlacedKind{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_PlacedKind(ref),
+		v1alpha1.PlacedKindList{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_PlacedKindList(ref),
+		v1alpha1.PlacedKindSpec{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_PlacedKindSpec(ref),
+		v1alpha1.PlacedKindStatus{}.OpenAPIModelName():                    schema_pkg_apis_fleet_v1alpha1_PlacedKindStatus(ref),
+		v1alpha1.PlacedKindStatusRules{}.OpenAPIModelName():               schema_pkg_apis_fleet_v1alpha1_PlacedKindStatusRules(ref),
 		v1alpha1.Pods{}.OpenAPIModelName():                                schema_pkg_apis_fleet_v1alpha1_Pods(ref),
 		v1alpha1.PodsAccess{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_PodsAccess(ref),
 		v1alpha1.PortRange{}.OpenAPIModelName():                           schema_pkg_apis_fleet_v1alpha1_PortRange(ref),
 		v1alpha1.ResourceCount{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
 		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
+		placementv1alpha1.Bound{}.OpenAPIModelName():                      schema_pkg_apis_placement_v1alpha1_Bound(ref),
 		placementv1alpha1.ClusterPlacementPolicy{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref),
 		placementv1alpha1.ClusterPlacementPolicyList{}.OpenAPIModelName(): schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicyList(ref),
 		placementv1alpha1.Copy{}.OpenAPIModelName():                       schema_pkg_apis_placement_v1alpha1_Copy(ref),
 		placementv1alpha1.CopyList{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopyList(ref),
 		placementv1alpha1.CopySpec{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopySpec(ref),
 		placementv1alpha1.CopyStatus{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyStatus(ref),
+		placementv1alpha1.DecidedDivision{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedDivision(ref),
 		placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref),
+		placementv1alpha1.DecidedReplicas{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedReplicas(ref),
 		placementv1alpha1.Decision{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Decision(ref),
 		placementv1alpha1.MoveRules{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_MoveRules(ref),
+		placementv1alpha1.ObjectKind{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_ObjectKind(ref),
 		placementv1alpha1.ObjectReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectReference(ref),
+		placementv1alpha1.ObjectSelection{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectSelection(ref),
 		placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PhysicalClusterTerm(ref),
 		placementv1alpha1.Placement{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_Placement(ref),
+		placementv1alpha1.PlacementBinding{}.OpenAPIModelName():           schema_pkg_apis_placement_v1alpha1_PlacementBinding(ref),
 		placementv1alpha1.PlacementList{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PlacementList(ref),
 		placementv1alpha1.PlacementPolicy{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementPolicy(ref),
 		placementv1alpha1.PlacementPolicyList{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PlacementPolicyList(ref),
+		placementv1alpha1.PlacementPolicySpec{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PlacementPolicySpec(ref),
 		placementv1alpha1.PlacementReview{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementReview(ref),
 		placementv1alpha1.PlacementReviewSpec{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref),
 		placementv1alpha1.PlacementReviewStatus{}.OpenAPIModelName():      schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref),
@@ -71,6 +84,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.PolicyRules{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_PolicyRules(ref),
 		placementv1alpha1.PolicySpec{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_PolicySpec(ref),
 		placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName():    schema_pkg_apis_placement_v1alpha1_RejectedPhysicalCluster(ref),
+		placementv1alpha1.ReplicaRules{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ReplicaRules(ref),
+		placementv1alpha1.ReplicaShare{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ReplicaShare(ref),
+		placementv1alpha1.ReplicaTarget{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_ReplicaTarget(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
 		placementv1alpha1.TopologySpread{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TopologySpread(ref),
@@ -406,6 +422,64 @@ func schema_pkg_apis_fleet_v1alpha1_Names(ref common.ReferenceCallback) common.O
 							Description: "namespace of the physical cluster where atoll-dns runs. Pods of logical clusters ask it then: setting it, or another one, starts those of Deployments, StatefulSets and DaemonSets anew, once atoll-dns is ready. Empty leaves pods to the DNS of the physical cluster, which knows other names.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_Network(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Network is how pods of logical clusters are kept apart.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"isolation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "isolation is Tenants or None. Defaults to Tenants.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"podCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "podCIDRs are all ranges that pods of the physical cluster have their addresses from: what is in none of them is no pod. Defaults to those of its nodes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"nodeCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeCIDRs are the addresses in podCIDRs that nodes send from themselves, as those of their tunnels: what comes from outside may arrive with one. Defaults to the first two addresses of each range of a node if podCIDRs is not set, else to none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},
@@ -1071,6 +1145,44 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							Format: "",
 						},
 					},
+					"podCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they are one.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"nodeCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "nodeCIDRs are the addresses among them that nodes may send from themselves: the first two of each range of a node.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"orphans": {
 						SchemaProps: spec.SchemaProps{
 							Description: "orphans counts what is on the physical cluster and belongs to nothing here; it is listed as Orphans.",
@@ -1171,6 +1283,311 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalObject(ref common.ReferenceCallback)
 		},
 		Dependencies: []string{
 			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_PlacedKind(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacedKind declares a kind of custom resources of which objects are placed on physical clusters. Its name is that of the definition, <resource>.<group>. All other custom resources stay in their logical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what an admin declares.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PlacedKindSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what the server says of it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PlacedKindStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PlacedKindSpec{}.OpenAPIModelName(), v1alpha1.PlacedKindStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_PlacedKindList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacedKindList is a list of PlacedKinds.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PlacedKind{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PlacedKind{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_PlacedKindSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacedKindSpec declares a kind.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version in which objects are read and applied; it never changes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind is that of the objects; it never changes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"logicalClusters": {
+						SchemaProps: spec.SchemaProps{
+							Description: "logicalClusters selects, by the labels of LogicalClusters, where objects are placed; the empty selector selects all, none selects no logical cluster.",
+							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
+					"podTemplates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "podTemplates are the paths of the pod templates of an object, such as spec.template: their fields pass the same fence as those of a Deployment. In all but the first, \"*\" is each item of a list. Filled in for well-known kinds.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicas is the path of the number of pods, such as spec.replicas. Filled in for well-known kinds.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"scales": {
+						SchemaProps: spec.SchemaProps{
+							Description: "scales is the path of the reference to what an autoscaler scales, such as spec.scaleTargetRef: the number of its pods is left to the physical cluster then. Filled in for well-known kinds.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"changes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "changes says how a change of an object reaches its copies; default Update.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status says how the status of an object follows from its copies.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PlacedKindStatusRules{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"version", "kind"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PlacedKindStatusRules{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_PlacedKindStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacedKindStatus is what the server says of a declaration.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation that the rest is about.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are those whose syncers see the declaration: all, but none as long as no logical cluster defines the kind and there is no copy of it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects counts the objects of the kind that have targets.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions: Accepted, Suitable, InUse.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_PlacedKindStatusRules(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacedKindStatusRules says how the status of an object follows from its copies: that of its only copy as it is; of several, counters are summed, of conditions the worst counts.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "source says who writes the status; default Copies.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration says that the operator writes status.observedGeneration: until it has, it has not looked.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"counters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "counters are the fields of the status that are summed, such as readyReplicas.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"rule": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rule is a CEL expression for what is not simply merged: its value, a map, has fields of the status, all but observedGeneration. Variables are self, the object; copies, a list of physicalCluster and status of each target that has said something; and status, what they say merged without the rule.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -1579,11 +1996,58 @@ func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common
 							},
 						},
 					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "network says how pods of logical clusters are kept apart.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Network{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PortRange{}.OpenAPIModelName()},
+			v1alpha1.Network{}.OpenAPIModelName(), v1alpha1.PortRange{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_Bound(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Bound is what another scheduler wants.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"schedulerName": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are sorted by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"schedulerName", "physicalClusters"},
+			},
+		},
 	}
 }
 
@@ -1890,6 +2354,50 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_DecidedDivision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DecidedDivision is how replicas are divided over the physical clusters of a decision. With the object, it says the share of each.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"by": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"targets": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"physicalCluster",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "targets are the physical clusters of the decision.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.DecidedReplicas{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"by", "targets"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.DecidedReplicas{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1909,6 +2417,62 @@ func schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref common.Refere
 				Required: []string{"name"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_DecidedReplicas(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DecidedReplicas are about the replicas on one physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"weight": {
+						SchemaProps: spec.SchemaProps{
+							Description: "weight counts by Weights.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"min": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
+						},
+					},
+					"max": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
+						},
+					},
+					"free": {
+						SchemaProps: spec.SchemaProps{
+							Description: "free is what the physical cluster had free when this was written: it counts by Free and by Packed.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"physicalCluster"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 
@@ -1958,6 +2522,12 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"division": {
+						SchemaProps: spec.SchemaProps{
+							Description: "division says how replicas are divided over them; absent: each has all.",
+							Ref:         ref(placementv1alpha1.DecidedDivision{}.OpenAPIModelName()),
+						},
+					},
 					"schedulerName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "schedulerName is who decided.",
@@ -1970,7 +2540,7 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
+			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -1996,6 +2566,34 @@ func schema_pkg_apis_placement_v1alpha1_MoveRules(ref common.ReferenceCallback) 
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ObjectKind(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ObjectKind names a kind in whatever version.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Description: "group is empty for the core group.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+				},
+				Required: []string{"kind"},
 			},
 		},
 	}
@@ -2057,6 +2655,64 @@ func schema_pkg_apis_placement_v1alpha1_ObjectReference(ref common.ReferenceCall
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_ObjectSelection(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ObjectSelection selects objects that run, or make pods. What these refer to, and what is about their pods (Services, Ingresses, disruption budgets, autoscalers, claims), is wherever they are. All that it says must hold, and it must say something.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kinds": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "kinds, absent: all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ObjectKind{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"names": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "names of objects, absent: all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"labelSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "labelSelector selects objects by their labels, absent: all.",
+							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ObjectKind{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_PhysicalClusterTerm(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2109,7 +2765,7 @@ func schema_pkg_apis_placement_v1alpha1_Placement(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Placement is the decision for one unit: the namespace that it is in.",
+				Description: "Placement is the decision for one unit: the namespace that it is in, or what a PlacementPolicy selects there.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2149,6 +2805,69 @@ func schema_pkg_apis_placement_v1alpha1_Placement(ref common.ReferenceCallback) 
 		},
 		Dependencies: []string{
 			placementv1alpha1.PlacementSpec{}.OpenAPIModelName(), placementv1alpha1.PlacementStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PlacementBinding(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementBinding says where a unit goes: what a scheduler creates as the subresource binding of a Placement. It is refused unless the policies name that scheduler and permit these physical clusters.\n\nIts name is that of the Placement. uid and resourceVersion, if it has them, are those that the scheduler has decided upon: if the Placement has others, it conflicts.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"schedulerName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "schedulerName is who binds.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are all that the unit shall be on. It moves there, and leaves others.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"schedulerName", "physicalClusters"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2204,7 +2923,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicy(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PlacementPolicy says where the namespace that it is in may be placed.",
+				Description: "PlacementPolicy says where the namespace that it is in may be placed, or some objects of it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2230,7 +2949,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicy(ref common.ReferenceCall
 					"spec": {
 						SchemaProps: spec.SchemaProps{
 							Default: map[string]interface{}{},
-							Ref:     ref(placementv1alpha1.PolicyRules{}.OpenAPIModelName()),
+							Ref:     ref(placementv1alpha1.PlacementPolicySpec{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -2238,7 +2957,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicy(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.PolicyRules{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+			placementv1alpha1.PlacementPolicySpec{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2290,11 +3009,193 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicyList(ref common.Reference
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_PlacementPolicySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PlacementPolicySpec says for what of the namespace the rules are.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects makes a unit of its own of the objects that it selects: they are placed and moved together and apart from the rest of the namespace, by this policy in the place of those of the namespace that have no objects. If several policies select an object, the first by name counts.",
+							Ref:         ref(placementv1alpha1.ObjectSelection{}.OpenAPIModelName()),
+						},
+					},
+					"terms": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "terms select physical clusters by label: one of them must match (OR). Absent permits all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"tolerations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "tolerations let the namespace go to physical clusters with these taints. A taint must be tolerated in \"root\", and at each other level that has tolerations.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Toleration{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"affinity": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "affinity relates the namespace to others of its logical cluster. All must hold.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.UnitAffinity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"maxCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxCount is the most physical clusters that a namespace may have, whichever policy wants them.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "count is the number of physical clusters; with topology, in each group of the innermost tier. Default 1. Each gets a copy of everything; see replicas.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"minCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minCount is how many are enough if fewer than count fit. Default: count.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"topology": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "topology lays the physical clusters out over groups, the outermost tier first: two regions, and in each of them every zone.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.TopologyTier{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"spread": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spread keeps the numbers of physical clusters even. Not together with topology.",
+							Ref:         ref(placementv1alpha1.TopologySpread{}.OpenAPIModelName()),
+						},
+					},
+					"preferences": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "preferences are in order: physical clusters that the first one matches come before those that the second one matches, and those before what none matches.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"weights": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "weights order what preferences leave equal, by the highest sum.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.Weight{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"ifImpossible": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ifImpossible says what happens to an object that cannot be placed: Pending (accepted, waits) or Refuse (the request fails). Default Pending.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"schedulerName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "schedulerName leaves the decision to another program, which writes it to the subresource binding of the Placement; the rules hold for it, too. \"atoll\" is this server. From the first policy that has one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicas say how many pods of an object run on each of its physical clusters. As a whole from the first policy that says so; absent, each runs all.",
+							Ref:         ref(placementv1alpha1.ReplicaRules{}.OpenAPIModelName()),
+						},
+					},
+					"move": {
+						SchemaProps: spec.SchemaProps{
+							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
+							Ref:         ref(placementv1alpha1.MoveRules{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_PlacementReview(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PlacementReview asks where the namespace that it is in would go, and why. It can only be created; the answer is in the reply, and nothing is stored.",
+				Description: "PlacementReview asks where a unit of the namespace that it is in would go, and why. It can only be created; the answer is in the reply, and nothing is stored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2344,6 +3245,13 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref common.Reference
 				Description: "PlacementReviewSpec says what to suppose.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"unit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "unit is the name of the Placement, or of the PlacementPolicy that makes the unit. Default: that of object, else \"namespace\", which is all that no policy selects.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"object": {
 						SchemaProps: spec.SchemaProps{
 							Description: "object is one that would be applied beside those that are there: it needs resources, storage classes and APIs.",
@@ -2403,6 +3311,13 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 				Description: "PlacementReviewStatus is the answer.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"unit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "unit is the one that is meant: the name of its Placement.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"decided": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -2436,6 +3351,59 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 									SchemaProps: spec.SchemaProps{
 										Type:   []string{"string"},
 										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"schedulerName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "schedulerName is the scheduler that decides, if that is not this server. It goes nowhere then before it is bound.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"permitted": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "permitted are, if another scheduler decides, the physical clusters that it may bind each by itself, the best first as this server would have it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"division": {
+						SchemaProps: spec.SchemaProps{
+							Description: "division is how replicas would be divided over them; absent: each has all.",
+							Ref:         ref(placementv1alpha1.DecidedDivision{}.OpenAPIModelName()),
+						},
+					},
+					"shares": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"physicalCluster",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "shares are the replicas that spec.object would have on each of them; none if they are not divided.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ReplicaShare{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2540,7 +3508,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName()},
+			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.ReplicaShare{}.OpenAPIModelName()},
 	}
 }
 
@@ -2563,11 +3531,17 @@ func schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref common.ReferenceCallba
 							Ref:         ref(placementv1alpha1.Transition{}.OpenAPIModelName()),
 						},
 					},
+					"bound": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bound is where the scheduler that the policies name wants the unit: what it wrote last to the subresource binding. The decision follows it, by a transition if there is one already, as long as the policies permit that.",
+							Ref:         ref(placementv1alpha1.Bound{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName()},
+			placementv1alpha1.Bound{}.OpenAPIModelName(), placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2578,6 +3552,13 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 				Description: "PlacementStatus is what became of the decision.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"schedulerName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "schedulerName is the scheduler that the policies name: it binds the unit. Absent: this server decides.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"targets": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -2629,7 +3610,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Scheduled, Settled, PolicySatisfied, Moving.",
+							Description: "conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2716,7 +3697,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a namespace hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), ifImpossible and move each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name.",
+				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a unit hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), replicas, ifImpossible, schedulerName and move each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"terms": {
@@ -2782,7 +3763,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 					},
 					"count": {
 						SchemaProps: spec.SchemaProps{
-							Description: "count is the number of physical clusters; with topology, in each group of the innermost tier. Default 1. Each gets a full copy of everything.",
+							Description: "count is the number of physical clusters; with topology, in each group of the innermost tier. Default 1. Each gets a copy of everything; see replicas.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -2861,6 +3842,19 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 							Format:      "",
 						},
 					},
+					"schedulerName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "schedulerName leaves the decision to another program, which writes it to the subresource binding of the Placement; the rules hold for it, too. \"atoll\" is this server. From the first policy that has one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicas say how many pods of an object run on each of its physical clusters. As a whole from the first policy that says so; absent, each runs all.",
+							Ref:         ref(placementv1alpha1.ReplicaRules{}.OpenAPIModelName()),
+						},
+					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
 							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
@@ -2871,7 +3865,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
 	}
 }
 
@@ -2894,6 +3888,13 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
 						},
 					},
+					"confirmAbove": {
+						SchemaProps: spec.SchemaProps{
+							Description: "confirmAbove is how many of the units that this policy is for one edit, or the deletion, of any policy may move. What moves more is refused unless it carries the number, in the annotation placement.atoll.dev/confirm-moves or confirm-deletion. Absent: any.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"terms": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -2957,7 +3958,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 					},
 					"count": {
 						SchemaProps: spec.SchemaProps{
-							Description: "count is the number of physical clusters; with topology, in each group of the innermost tier. Default 1. Each gets a full copy of everything.",
+							Description: "count is the number of physical clusters; with topology, in each group of the innermost tier. Default 1. Each gets a copy of everything; see replicas.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3036,6 +4037,19 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"schedulerName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "schedulerName leaves the decision to another program, which writes it to the subresource binding of the Placement; the rules hold for it, too. \"atoll\" is this server. From the first policy that has one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicas say how many pods of an object run on each of its physical clusters. As a whole from the first policy that says so; absent, each runs all.",
+							Ref:         ref(placementv1alpha1.ReplicaRules{}.OpenAPIModelName()),
+						},
+					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
 							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
@@ -3046,7 +4060,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -3086,6 +4100,122 @@ func schema_pkg_apis_placement_v1alpha1_RejectedPhysicalCluster(ref common.Refer
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_ReplicaRules(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReplicaRules say how many pods of an object run on each of its physical clusters.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is Duplicate (the default: each physical cluster runs all replicas) or Divide (together they run as many as spec.replicas says).",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"by": {
+						SchemaProps: spec.SchemaProps{
+							Description: "by is how they are divided: Weights (the default), Free or Packed.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"targets": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "targets say more about some physical clusters: of each, the first that matches counts. Where none matches, the weight is 1.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ReplicaTarget{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ReplicaTarget{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ReplicaShare(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReplicaShare is how many replicas of an object run on one physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+				},
+				Required: []string{"physicalCluster", "replicas"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ReplicaTarget(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReplicaTarget is about the replicas on some physical clusters.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"term": {
+						SchemaProps: spec.SchemaProps{
+							Description: "term selects physical clusters by their labels; absent: all.",
+							Ref:         ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+						},
+					},
+					"weight": {
+						SchemaProps: spec.SchemaProps{
+							Description: "weight is between 0 and 1000, default 1. With 0 there are no more than min. By Weights only.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"min": {
+						SchemaProps: spec.SchemaProps{
+							Description: "min and max are how many replicas of each object run there at least and at most. They yield to spec.replicas: the sum is always as many as that says.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"max": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3095,7 +4225,14 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"replicas": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Replicas overrides spec.replicas on this target.",
+							Description: "Replicas are those of this target, if they are divided; else it has all.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"share": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Share is there while the target keeps more: what Replicas come to once others are available.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

@@ -1,7 +1,7 @@
 // Package v1alpha1 holds the fleet API: PhysicalCluster, a real Kubernetes
-// cluster registered with the control plane, and Orphan, what was found there
-// that belongs to nothing here. Objects of this group live in the logical cluster
-// "root" only.
+// cluster registered with the control plane; Orphan, what was found there
+// that belongs to nothing here; PlacedKind, a kind of custom resources that are
+// placed. Objects of this group live in the logical cluster "root" only.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true

@@ -29,6 +29,7 @@ func Types() []runtime.Object {
 	return []runtime.Object{
 		&PhysicalCluster{}, &PhysicalClusterList{},
 		&Orphan{}, &OrphanList{},
+		&PlacedKind{}, &PlacedKindList{},
 	}
 }
 

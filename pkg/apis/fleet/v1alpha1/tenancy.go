@@ -106,7 +106,60 @@ type Tenancy struct {
 	// +optional
 	// +listType=set
 	NamespaceLabels []string `json:"namespaceLabels,omitempty"`
+	// network says how pods of logical clusters are kept apart.
+	// +optional
+	Network Network `json:"network,omitzero"`
 }
+
+// NetworkIsolation says who may reach the pods of a logical cluster.
+type NetworkIsolation string
+
+const (
+	// NetworkIsolationTenants keeps pods of other logical clusters out, by NetworkPolicies in
+	// each namespace of a logical cluster.
+	NetworkIsolationTenants NetworkIsolation = "Tenants"
+	// NetworkIsolationNone leaves the network as it is.
+	NetworkIsolationNone NetworkIsolation = "None"
+)
+
+// Network is how pods of logical clusters are kept apart.
+type Network struct {
+	// isolation is Tenants or None. Defaults to Tenants.
+	// +optional
+	Isolation NetworkIsolation `json:"isolation,omitempty"`
+	// podCIDRs are all ranges that pods of the physical cluster have their addresses from:
+	// what is in none of them is no pod. Defaults to those of its nodes.
+	// +optional
+	// +listType=set
+	PodCIDRs []string `json:"podCIDRs,omitempty"`
+	// nodeCIDRs are the addresses in podCIDRs that nodes send from themselves, as those of
+	// their tunnels: what comes from outside may arrive with one. Defaults to the first two
+	// addresses of each range of a node if podCIDRs is not set, else to none.
+	// +optional
+	// +listType=set
+	NodeCIDRs []string `json:"nodeCIDRs,omitempty"`
+}
+
+// MaxPodCIDRs bounds the ranges of pods, and those of nodes among them: each is in each policy
+// that tells pods from others.
+const MaxPodCIDRs = 256
+
+// Permits is what the physical cluster lets tenants do: its tenancy, with the ranges of pods
+// that its nodes say if an admin says none.
+func (c *PhysicalCluster) Permits() Tenancy {
+	permits := c.Spec.Tenancy
+	if n := &permits.Network; len(n.PodCIDRs) == 0 && len(c.Status.PodCIDRs) <= MaxPodCIDRs && len(c.Status.NodeCIDRs) <= MaxPodCIDRs {
+		n.PodCIDRs = c.Status.PodCIDRs
+		if len(n.NodeCIDRs) == 0 {
+			n.NodeCIDRs = c.Status.NodeCIDRs
+		}
+	}
+	return permits
+}
+
+// Isolates says that pods of other logical clusters are to be kept out. Without the ranges of
+// pods nobody can tell them from who comes from outside, and nothing is done.
+func (n Network) Isolates() bool { return n.Isolation != NetworkIsolationNone && len(n.PodCIDRs) > 0 }
 
 // PortRange is from first to last, both included.
 type PortRange struct {

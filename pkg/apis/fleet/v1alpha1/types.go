@@ -32,6 +32,10 @@ const (
 	// ConditionPodsResolveNames is True if atoll-dns there is ready to answer pods with the names
 	// of their logical cluster.
 	ConditionPodsResolveNames = "PodsResolveNames"
+	// ConditionIsolatingPolicies is True if namespaces of logical clusters there get
+	// NetworkPolicies that keep pods of other logical clusters out. Whether the network
+	// enforces NetworkPolicies it does not say.
+	ConditionIsolatingPolicies = "IsolatingPolicies"
 )
 
 // TaintUnreachable is the key of the NoExecute taint that a physical cluster has while it
@@ -233,6 +237,16 @@ type PhysicalClusterStatus struct {
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// +optional
 	DefaultStorageClass string `json:"defaultStorageClass,omitempty"`
+	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
+	// are one.
+	// +optional
+	// +listType=set
+	PodCIDRs []string `json:"podCIDRs,omitempty"`
+	// nodeCIDRs are the addresses among them that nodes may send from themselves: the first two
+	// of each range of a node.
+	// +optional
+	// +listType=set
+	NodeCIDRs []string `json:"nodeCIDRs,omitempty"`
 	// orphans counts what is on the physical cluster and belongs to nothing here;
 	// it is listed as Orphans.
 	// +optional

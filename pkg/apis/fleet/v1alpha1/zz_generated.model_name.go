@@ -46,6 +46,11 @@ func (in Names) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Network) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.Network"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Orphan) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Orphan"
 }
@@ -103,6 +108,31 @@ func (in PhysicalClusterStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PhysicalObject) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.PhysicalObject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacedKind) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PlacedKind"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacedKindList) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PlacedKindList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacedKindSpec) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PlacedKindSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacedKindStatus) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PlacedKindStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacedKindStatusRules) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PlacedKindStatusRules"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

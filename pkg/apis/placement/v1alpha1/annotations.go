@@ -23,6 +23,9 @@ const (
 	// user changed, until its syncer has changed them below, too. JSON: "labels" and
 	// "annotations", each by key the value, or null for one that was taken off.
 	WantedAnnotation = "placement.atoll.dev/wanted"
+	// UnitAnnotation is on a placed object that belongs to other units than that of its
+	// namespace: their names, by comma. It changes when the object is stamped by them.
+	UnitAnnotation = "placement.atoll.dev/unit"
 	// RuntimeHandlerAnnotation is on an object with pods: the handler of the
 	// RuntimeClass of the logical cluster that it names.
 	RuntimeHandlerAnnotation = "placement.atoll.dev/runtime-handler"
@@ -32,9 +35,17 @@ const (
 	TemplatesAnnotation = "placement.atoll.dev/templates"
 )
 
-// PhysicalClusterAnnotation is the one key of the domain that users may set: on a
-// Namespace, the PhysicalCluster that it must be placed on, or moved to.
-const PhysicalClusterAnnotation = "placement.atoll.dev/cluster"
+// Keys of the domain that users set.
+const (
+	// PhysicalClusterAnnotation is on a Namespace, or a PlacementPolicy that selects
+	// objects: the PhysicalCluster that its unit must be placed on, or moved to.
+	PhysicalClusterAnnotation = "placement.atoll.dev/cluster"
+	// ConfirmMovesAnnotation is on a policy: up to how many units the edit that writes it
+	// may move, see PolicySpec.ConfirmAbove.
+	ConfirmMovesAnnotation = "placement.atoll.dev/confirm-moves"
+	// ConfirmDeletionAnnotation is on a policy: up to how many units its deletion may move.
+	ConfirmDeletionAnnotation = "placement.atoll.dev/confirm-deletion"
+)
 
 // Keys that the syncer writes on copies, so that a physical cluster explains
 // itself.
@@ -47,13 +58,13 @@ const (
 )
 
 // IsSystemKey reports whether a label, annotation or finalizer key belongs to
-// the system: the domain atoll.dev and below (save PhysicalClusterAnnotation), and
+// the system: the domain atoll.dev and below (save those that users set), and
 // kcp.io/cluster.
 func IsSystemKey(key string) bool {
-	if key == PhysicalClusterAnnotation {
+	switch key {
+	case PhysicalClusterAnnotation, ConfirmMovesAnnotation, ConfirmDeletionAnnotation:
 		return false
-	}
-	if key == "kcp.io/cluster" {
+	case "kcp.io/cluster":
 		return true
 	}
 	domain, _, ok := strings.Cut(key, "/")
@@ -98,9 +109,12 @@ func (t Target) Receives() bool { return t.State == TargetSync }
 
 // Target is one entry of Targets.
 type Target struct {
-	// Replicas overrides spec.replicas on this target.
-	Replicas *int32      `json:"replicas,omitempty"`
-	State    TargetState `json:"state,omitempty"`
+	// Replicas are those of this target, if they are divided; else it has all.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Share is there while the target keeps more: what Replicas come to once others are
+	// available.
+	Share *int32      `json:"share,omitempty"`
+	State TargetState `json:"state,omitempty"`
 	// UID is, for an observed object, the UID that it has on the target.
 	UID types.UID `json:"uid,omitempty"`
 	// Adopted says of an observed object that a user made it, and a controller of

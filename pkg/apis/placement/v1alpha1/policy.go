@@ -29,6 +29,11 @@ type PolicySpec struct {
 	// namespaceSelector selects namespaces by label; absent selects all.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// confirmAbove is how many of the units that this policy is for one edit, or the deletion,
+	// of any policy may move. What moves more is refused unless it carries the number, in the
+	// annotation placement.atoll.dev/confirm-moves or confirm-deletion. Absent: any.
+	// +optional
+	ConfirmAbove *int32 `json:"confirmAbove,omitempty"`
 
 	PolicyRules `json:",inline"`
 }
@@ -47,13 +52,51 @@ type ClusterPlacementPolicyList struct {
 // +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PlacementPolicy says where the namespace that it is in may be placed.
+// PlacementPolicy says where the namespace that it is in may be placed, or some objects of
+// it.
 type PlacementPolicy struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec PolicyRules `json:"spec"`
+	Spec PlacementPolicySpec `json:"spec"`
+}
+
+// PlacementPolicySpec says for what of the namespace the rules are.
+type PlacementPolicySpec struct {
+	// objects makes a unit of its own of the objects that it selects: they are placed and
+	// moved together and apart from the rest of the namespace, by this policy in the place
+	// of those of the namespace that have no objects. If several policies select an object,
+	// the first by name counts.
+	// +optional
+	Objects *ObjectSelection `json:"objects,omitempty"`
+
+	PolicyRules `json:",inline"`
+}
+
+// ObjectSelection selects objects that run, or make pods. What these refer to, and what is
+// about their pods (Services, Ingresses, disruption budgets, autoscalers, claims), is
+// wherever they are. All that it says must hold, and it must say something.
+type ObjectSelection struct {
+	// kinds, absent: all.
+	// +optional
+	// +listType=atomic
+	Kinds []ObjectKind `json:"kinds,omitempty"`
+	// names of objects, absent: all.
+	// +optional
+	// +listType=atomic
+	Names []string `json:"names,omitempty"`
+	// labelSelector selects objects by their labels, absent: all.
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+}
+
+// ObjectKind names a kind in whatever version.
+type ObjectKind struct {
+	// group is empty for the core group.
+	// +optional
+	Group string `json:"group,omitempty"`
+	Kind  string `json:"kind"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -69,9 +112,9 @@ type PlacementPolicyList struct {
 // PolicyRules are what a policy asks for.
 //
 // Constraints (terms, tolerations, affinity, maxCount) of all policies that select a
-// namespace hold together. How many and how they are laid out (count, minCount,
-// topology, spread), which are better (preferences, weights), ifImpossible and move each
-// come from the first policy that says so: that of the namespace before those of the
+// unit hold together. How many and how they are laid out (count, minCount,
+// topology, spread), which are better (preferences, weights), replicas, ifImpossible,
+// schedulerName and move each come from the first policy that says so: that of the namespace before those of the
 // logical cluster before those of "root", by name.
 type PolicyRules struct {
 	// terms select physical clusters by label: one of them must match (OR).
@@ -94,7 +137,7 @@ type PolicyRules struct {
 	MaxCount *int32 `json:"maxCount,omitempty"`
 
 	// count is the number of physical clusters; with topology, in each group of the
-	// innermost tier. Default 1. Each gets a full copy of everything.
+	// innermost tier. Default 1. Each gets a copy of everything; see replicas.
 	// +optional
 	Count *int32 `json:"count,omitempty"`
 	// minCount is how many are enough if fewer than count fit. Default: count.
@@ -123,6 +166,17 @@ type PolicyRules struct {
 	// Pending (accepted, waits) or Refuse (the request fails). Default Pending.
 	// +optional
 	IfImpossible Impossible `json:"ifImpossible,omitempty"`
+
+	// schedulerName leaves the decision to another program, which writes it to the
+	// subresource binding of the Placement; the rules hold for it, too. "atoll" is this
+	// server. From the first policy that has one.
+	// +optional
+	SchedulerName string `json:"schedulerName,omitempty"`
+
+	// replicas say how many pods of an object run on each of its physical clusters. As a
+	// whole from the first policy that says so; absent, each runs all.
+	// +optional
+	Replicas *ReplicaRules `json:"replicas,omitempty"`
 
 	// move says how the namespace moves when the decision that it has is permitted no
 	// more. As a whole from the first policy that says so.

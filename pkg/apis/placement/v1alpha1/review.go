@@ -9,7 +9,7 @@ import (
 // +genclient:onlyVerbs=create
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PlacementReview asks where the namespace that it is in would go, and why. It can only
+// PlacementReview asks where a unit of the namespace that it is in would go, and why. It can only
 // be created; the answer is in the reply, and nothing is stored.
 type PlacementReview struct {
 	metav1.TypeMeta `json:",inline"`
@@ -24,6 +24,10 @@ type PlacementReview struct {
 
 // PlacementReviewSpec says what to suppose.
 type PlacementReviewSpec struct {
+	// unit is the name of the Placement, or of the PlacementPolicy that makes the unit.
+	// Default: that of object, else "namespace", which is all that no policy selects.
+	// +optional
+	Unit string `json:"unit,omitempty"`
 	// object is one that would be applied beside those that are there: it needs
 	// resources, storage classes and APIs.
 	// +optional
@@ -54,6 +58,9 @@ type PolicyName struct {
 
 // PlacementReviewStatus is the answer.
 type PlacementReviewStatus struct {
+	// unit is the one that is meant: the name of its Placement.
+	// +optional
+	Unit string `json:"unit,omitempty"`
 	// decided is where the namespace is now.
 	// +optional
 	// +listType=atomic
@@ -62,6 +69,24 @@ type PlacementReviewStatus struct {
 	// +optional
 	// +listType=atomic
 	PhysicalClusters []string `json:"physicalClusters,omitempty"`
+	// schedulerName is the scheduler that decides, if that is not this server. It goes
+	// nowhere then before it is bound.
+	// +optional
+	SchedulerName string `json:"schedulerName,omitempty"`
+	// permitted are, if another scheduler decides, the physical clusters that it may bind
+	// each by itself, the best first as this server would have it.
+	// +optional
+	// +listType=atomic
+	Permitted []string `json:"permitted,omitempty"`
+	// division is how replicas would be divided over them; absent: each has all.
+	// +optional
+	Division *DecidedDivision `json:"division,omitempty"`
+	// shares are the replicas that spec.object would have on each of them; none if they
+	// are not divided.
+	// +optional
+	// +listType=map
+	// +listMapKey=physicalCluster
+	Shares []ReplicaShare `json:"shares,omitempty"`
 	// obstacles are what keeps the namespace from moving there, as sentences; the first
 	// 20. It does not move as long as there is one.
 	// +optional

@@ -6,16 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NamespaceUnit is the name of the Placement of a whole namespace.
+// NamespaceUnit is the name of the Placement of a namespace: of all in it that no
+// PlacementPolicy selects. The Placement of what a policy selects has the policy's name.
 const NamespaceUnit = "namespace"
 
 // DefaultScheduler is the schedulerName of decisions made by this server.
 const DefaultScheduler = "atoll"
 
 // +genclient
+// +genclient:method=Bind,verb=create,subresource=binding,input=github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1.PlacementBinding,result=github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1.PlacementBinding
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// Placement is the decision for one unit: the namespace that it is in.
+// Placement is the decision for one unit: the namespace that it is in, or what a
+// PlacementPolicy selects there.
 type Placement struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -37,23 +40,39 @@ type PlacementSpec struct {
 	// it, in one write.
 	// +optional
 	Transition *Transition `json:"transition,omitempty"`
+	// bound is where the scheduler that the policies name wants the unit: what it wrote last
+	// to the subresource binding. The decision follows it, by a transition if there is one
+	// already, as long as the policies permit that.
+	// +optional
+	Bound *Bound `json:"bound,omitempty"`
+}
+
+// Bound is what another scheduler wants.
+type Bound struct {
+	SchedulerName string `json:"schedulerName"`
+	// physicalClusters are sorted by name.
+	// +listType=set
+	PhysicalClusters []string `json:"physicalClusters"`
 }
 
 // TransitionCause says why a unit moves.
 type TransitionCause string
 
 const (
-	// CausePinned: the annotation placement.atoll.dev/cluster of the namespace.
+	// CausePinned: the annotation placement.atoll.dev/cluster of the namespace, or of the
+	// PlacementPolicy that makes the unit.
 	CausePinned TransitionCause = "Pinned"
 	// CausePolicy: policies, labels or taints permit the old decision no more, or want
 	// more or fewer physical clusters.
 	CausePolicy TransitionCause = "Policy"
+	// CauseBound: the scheduler that the policies name has bound the unit elsewhere.
+	CauseBound TransitionCause = "Bound"
 	// CauseDrain: a physical cluster is drained.
 	CauseDrain TransitionCause = "Drain"
 	// CauseLost: a physical cluster does not answer for longer than the policies bear.
 	CauseLost TransitionCause = "Lost"
-	// CauseLeftover: an object has a copy where the decision has none, as a server that
-	// was behind gave it one.
+	// CauseLeftover: an object has a copy where the decision has none, as it belonged to
+	// another unit, or a server that was behind gave it one.
 	CauseLeftover TransitionCause = "Leftover"
 )
 
@@ -106,6 +125,9 @@ type Decision struct {
 	// +optional
 	// +listType=atomic
 	Policies []PolicyReference `json:"policies,omitempty"`
+	// division says how replicas are divided over them; absent: each has all.
+	// +optional
+	Division *DecidedDivision `json:"division,omitempty"`
 	// schedulerName is who decided.
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
@@ -151,7 +173,17 @@ const (
 	// ConditionMoving is True during a transition, with what it waits for. It is False
 	// with the reason while the unit should move and cannot, and absent else.
 	ConditionMoving = "Moving"
+	// ConditionContested is True while objects of the unit are selected by other policies,
+	// too: the first policy by name counts. It is absent else.
+	ConditionContested = "Contested"
+	// ConditionDivided is there while replicas are divided: False while some are kept
+	// where they were until others are available, with what is waited for.
+	ConditionDivided = "Divided"
 )
+
+// ReasonWaitsForScheduler is the reason of Scheduled=False, and of Moving=False, while the
+// scheduler that the policies name has to say where the unit goes.
+const ReasonWaitsForScheduler = "WaitsForScheduler"
 
 // TargetPhase is where one target is in a transition.
 type TargetPhase string
@@ -165,6 +197,10 @@ const (
 
 // PlacementStatus is what became of the decision.
 type PlacementStatus struct {
+	// schedulerName is the scheduler that the policies name: it binds the unit. Absent: this
+	// server decides.
+	// +optional
+	SchedulerName string `json:"schedulerName,omitempty"`
 	// +optional
 	// +listType=map
 	// +listMapKey=physicalCluster
@@ -174,7 +210,7 @@ type PlacementStatus struct {
 	// +listType=map
 	// +listMapKey=physicalCluster
 	Rejected []RejectedPhysicalCluster `json:"rejected,omitempty"`
-	// conditions: Scheduled, Settled, PolicySatisfied, Moving.
+	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

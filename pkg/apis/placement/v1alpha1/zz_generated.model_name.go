@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Bound) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Bound"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterPlacementPolicy) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ClusterPlacementPolicy"
 }
@@ -36,8 +41,18 @@ func (in CopyStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecidedDivision) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.DecidedDivision"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DecidedPhysicalCluster) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.DecidedPhysicalCluster"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecidedReplicas) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.DecidedReplicas"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -51,8 +66,18 @@ func (in MoveRules) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ObjectKind) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ObjectKind"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectReference) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ObjectReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ObjectSelection) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ObjectSelection"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -63,6 +88,11 @@ func (in PhysicalClusterTerm) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Placement) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Placement"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementBinding) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PlacementBinding"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -78,6 +108,11 @@ func (in PlacementPolicy) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PlacementPolicyList) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.PlacementPolicyList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlacementPolicySpec) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PlacementPolicySpec"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -128,6 +163,21 @@ func (in PolicySpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RejectedPhysicalCluster) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.RejectedPhysicalCluster"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReplicaRules) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ReplicaRules"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReplicaShare) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ReplicaShare"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReplicaTarget) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ReplicaTarget"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -37,6 +37,12 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// listed first and named in defaultStorageClass.
 	StorageClasses      []string `json:"storageClasses,omitempty"`
 	DefaultStorageClass *string  `json:"defaultStorageClass,omitempty"`
+	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
+	// are one.
+	PodCIDRs []string `json:"podCIDRs,omitempty"`
+	// nodeCIDRs are the addresses among them that nodes may send from themselves: the first two
+	// of each range of a node.
+	NodeCIDRs []string `json:"nodeCIDRs,omitempty"`
 	// orphans counts what is on the physical cluster and belongs to nothing here;
 	// it is listed as Orphans.
 	Orphans *OrphanCountsApplyConfiguration `json:"orphans,omitempty"`
@@ -148,6 +154,26 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithStorageClasses(values ...s
 // If called multiple times, the DefaultStorageClass field is set to the value of the last call.
 func (b *PhysicalClusterStatusApplyConfiguration) WithDefaultStorageClass(value string) *PhysicalClusterStatusApplyConfiguration {
 	b.DefaultStorageClass = &value
+	return b
+}
+
+// WithPodCIDRs adds the given value to the PodCIDRs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the PodCIDRs field.
+func (b *PhysicalClusterStatusApplyConfiguration) WithPodCIDRs(values ...string) *PhysicalClusterStatusApplyConfiguration {
+	for i := range values {
+		b.PodCIDRs = append(b.PodCIDRs, values[i])
+	}
+	return b
+}
+
+// WithNodeCIDRs adds the given value to the NodeCIDRs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the NodeCIDRs field.
+func (b *PhysicalClusterStatusApplyConfiguration) WithNodeCIDRs(values ...string) *PhysicalClusterStatusApplyConfiguration {
+	for i := range values {
+		b.NodeCIDRs = append(b.NodeCIDRs, values[i])
+	}
 	return b
 }
 

@@ -55,6 +55,8 @@ type TenancyApplyConfiguration struct {
 	Annotations []string `json:"annotations,omitempty"`
 	// namespaceLabels are keys of labels that go down on Namespaces.
 	NamespaceLabels []string `json:"namespaceLabels,omitempty"`
+	// network says how pods of logical clusters are kept apart.
+	Network *NetworkApplyConfiguration `json:"network,omitempty"`
 }
 
 // TenancyApplyConfiguration constructs a declarative configuration of the Tenancy type for use with
@@ -216,5 +218,13 @@ func (b *TenancyApplyConfiguration) WithNamespaceLabels(values ...string) *Tenan
 	for i := range values {
 		b.NamespaceLabels = append(b.NamespaceLabels, values[i])
 	}
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *TenancyApplyConfiguration) WithNetwork(value *NetworkApplyConfiguration) *TenancyApplyConfiguration {
+	b.Network = value
 	return b
 }

@@ -11,6 +11,8 @@ type DecisionApplyConfiguration struct {
 	PhysicalClusters []DecidedPhysicalClusterApplyConfiguration `json:"physicalClusters,omitempty"`
 	// policies are the policies that were heard, with their generations.
 	Policies []PolicyReferenceApplyConfiguration `json:"policies,omitempty"`
+	// division says how replicas are divided over them; absent: each has all.
+	Division *DecidedDivisionApplyConfiguration `json:"division,omitempty"`
 	// schedulerName is who decided.
 	SchedulerName *string `json:"schedulerName,omitempty"`
 }
@@ -44,6 +46,14 @@ func (b *DecisionApplyConfiguration) WithPolicies(values ...*PolicyReferenceAppl
 		}
 		b.Policies = append(b.Policies, *values[i])
 	}
+	return b
+}
+
+// WithDivision sets the Division field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Division field is set to the value of the last call.
+func (b *DecisionApplyConfiguration) WithDivision(value *DecidedDivisionApplyConfiguration) *DecisionApplyConfiguration {
+	b.Division = value
 	return b
 }
 

@@ -11,7 +11,8 @@ import (
 // PlacementApplyConfiguration represents a declarative configuration of the Placement type for use
 // with apply.
 //
-// Placement is the decision for one unit: the namespace that it is in.
+// Placement is the decision for one unit: the namespace that it is in, or what a
+// PlacementPolicy selects there.
 type PlacementApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

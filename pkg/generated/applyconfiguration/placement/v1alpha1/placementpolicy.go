@@ -11,11 +11,12 @@ import (
 // PlacementPolicyApplyConfiguration represents a declarative configuration of the PlacementPolicy type for use
 // with apply.
 //
-// PlacementPolicy says where the namespace that it is in may be placed.
+// PlacementPolicy says where the namespace that it is in may be placed, or some objects of
+// it.
 type PlacementPolicyApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	Spec                             *PolicyRulesApplyConfiguration `json:"spec,omitempty"`
+	Spec                             *PlacementPolicySpecApplyConfiguration `json:"spec,omitempty"`
 }
 
 // PlacementPolicy constructs a declarative configuration of the PlacementPolicy type for use with
@@ -192,7 +193,7 @@ func (b *PlacementPolicyApplyConfiguration) ensureObjectMetaApplyConfigurationEx
 // WithSpec sets the Spec field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Spec field is set to the value of the last call.
-func (b *PlacementPolicyApplyConfiguration) WithSpec(value *PolicyRulesApplyConfiguration) *PlacementPolicyApplyConfiguration {
+func (b *PlacementPolicyApplyConfiguration) WithSpec(value *PlacementPolicySpecApplyConfiguration) *PlacementPolicyApplyConfiguration {
 	b.Spec = value
 	return b
 }

@@ -13,6 +13,10 @@ type PlacementSpecApplyConfiguration struct {
 	// transition is there while the unit is on its way to the decision: written with
 	// it, in one write.
 	Transition *TransitionApplyConfiguration `json:"transition,omitempty"`
+	// bound is where the scheduler that the policies name wants the unit: what it wrote last
+	// to the subresource binding. The decision follows it, by a transition if there is one
+	// already, as long as the policies permit that.
+	Bound *BoundApplyConfiguration `json:"bound,omitempty"`
 }
 
 // PlacementSpecApplyConfiguration constructs a declarative configuration of the PlacementSpec type for use with
@@ -34,5 +38,13 @@ func (b *PlacementSpecApplyConfiguration) WithDecision(value *DecisionApplyConfi
 // If called multiple times, the Transition field is set to the value of the last call.
 func (b *PlacementSpecApplyConfiguration) WithTransition(value *TransitionApplyConfiguration) *PlacementSpecApplyConfiguration {
 	b.Transition = value
+	return b
+}
+
+// WithBound sets the Bound field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Bound field is set to the value of the last call.
+func (b *PlacementSpecApplyConfiguration) WithBound(value *BoundApplyConfiguration) *PlacementSpecApplyConfiguration {
+	b.Bound = value
 	return b
 }

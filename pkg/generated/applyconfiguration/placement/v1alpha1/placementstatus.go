@@ -11,10 +11,13 @@ import (
 //
 // PlacementStatus is what became of the decision.
 type PlacementStatusApplyConfiguration struct {
-	Targets []TargetStatusApplyConfiguration `json:"targets,omitempty"`
+	// schedulerName is the scheduler that the policies name: it binds the unit. Absent: this
+	// server decides.
+	SchedulerName *string                          `json:"schedulerName,omitempty"`
+	Targets       []TargetStatusApplyConfiguration `json:"targets,omitempty"`
 	// rejected has the reason for each physical cluster that was not chosen.
 	Rejected []RejectedPhysicalClusterApplyConfiguration `json:"rejected,omitempty"`
-	// conditions: Scheduled, Settled, PolicySatisfied, Moving.
+	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
@@ -22,6 +25,14 @@ type PlacementStatusApplyConfiguration struct {
 // apply.
 func PlacementStatus() *PlacementStatusApplyConfiguration {
 	return &PlacementStatusApplyConfiguration{}
+}
+
+// WithSchedulerName sets the SchedulerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SchedulerName field is set to the value of the last call.
+func (b *PlacementStatusApplyConfiguration) WithSchedulerName(value string) *PlacementStatusApplyConfiguration {
+	b.SchedulerName = &value
+	return b
 }
 
 // WithTargets adds the given value to the Targets field in the declarative configuration

@@ -13,9 +13,9 @@ import (
 // PolicyRules are what a policy asks for.
 //
 // Constraints (terms, tolerations, affinity, maxCount) of all policies that select a
-// namespace hold together. How many and how they are laid out (count, minCount,
-// topology, spread), which are better (preferences, weights), ifImpossible and move each
-// come from the first policy that says so: that of the namespace before those of the
+// unit hold together. How many and how they are laid out (count, minCount,
+// topology, spread), which are better (preferences, weights), replicas, ifImpossible,
+// schedulerName and move each come from the first policy that says so: that of the namespace before those of the
 // logical cluster before those of "root", by name.
 type PolicyRulesApplyConfiguration struct {
 	// terms select physical clusters by label: one of them must match (OR).
@@ -30,7 +30,7 @@ type PolicyRulesApplyConfiguration struct {
 	// wants them.
 	MaxCount *int32 `json:"maxCount,omitempty"`
 	// count is the number of physical clusters; with topology, in each group of the
-	// innermost tier. Default 1. Each gets a full copy of everything.
+	// innermost tier. Default 1. Each gets a copy of everything; see replicas.
 	Count *int32 `json:"count,omitempty"`
 	// minCount is how many are enough if fewer than count fit. Default: count.
 	MinCount *int32 `json:"minCount,omitempty"`
@@ -47,6 +47,13 @@ type PolicyRulesApplyConfiguration struct {
 	// ifImpossible says what happens to an object that cannot be placed:
 	// Pending (accepted, waits) or Refuse (the request fails). Default Pending.
 	IfImpossible *placementv1alpha1.Impossible `json:"ifImpossible,omitempty"`
+	// schedulerName leaves the decision to another program, which writes it to the
+	// subresource binding of the Placement; the rules hold for it, too. "atoll" is this
+	// server. From the first policy that has one.
+	SchedulerName *string `json:"schedulerName,omitempty"`
+	// replicas say how many pods of an object run on each of its physical clusters. As a
+	// whole from the first policy that says so; absent, each runs all.
+	Replicas *ReplicaRulesApplyConfiguration `json:"replicas,omitempty"`
 	// move says how the namespace moves when the decision that it has is permitted no
 	// more. As a whole from the first policy that says so.
 	Move *MoveRulesApplyConfiguration `json:"move,omitempty"`
@@ -170,6 +177,22 @@ func (b *PolicyRulesApplyConfiguration) WithWeights(values ...*WeightApplyConfig
 // If called multiple times, the IfImpossible field is set to the value of the last call.
 func (b *PolicyRulesApplyConfiguration) WithIfImpossible(value placementv1alpha1.Impossible) *PolicyRulesApplyConfiguration {
 	b.IfImpossible = &value
+	return b
+}
+
+// WithSchedulerName sets the SchedulerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SchedulerName field is set to the value of the last call.
+func (b *PolicyRulesApplyConfiguration) WithSchedulerName(value string) *PolicyRulesApplyConfiguration {
+	b.SchedulerName = &value
+	return b
+}
+
+// WithReplicas sets the Replicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Replicas field is set to the value of the last call.
+func (b *PolicyRulesApplyConfiguration) WithReplicas(value *ReplicaRulesApplyConfiguration) *PolicyRulesApplyConfiguration {
+	b.Replicas = value
 	return b
 }
 

@@ -17,7 +17,11 @@ type PolicySpecApplyConfiguration struct {
 	// LogicalCluster; absent selects all. Only in "root".
 	LogicalClusterSelector *v1.LabelSelectorApplyConfiguration `json:"logicalClusterSelector,omitempty"`
 	// namespaceSelector selects namespaces by label; absent selects all.
-	NamespaceSelector             *v1.LabelSelectorApplyConfiguration `json:"namespaceSelector,omitempty"`
+	NamespaceSelector *v1.LabelSelectorApplyConfiguration `json:"namespaceSelector,omitempty"`
+	// confirmAbove is how many of the units that this policy is for one edit, or the deletion,
+	// of any policy may move. What moves more is refused unless it carries the number, in the
+	// annotation placement.atoll.dev/confirm-moves or confirm-deletion. Absent: any.
+	ConfirmAbove                  *int32 `json:"confirmAbove,omitempty"`
 	PolicyRulesApplyConfiguration `json:""`
 }
 
@@ -40,6 +44,14 @@ func (b *PolicySpecApplyConfiguration) WithLogicalClusterSelector(value *v1.Labe
 // If called multiple times, the NamespaceSelector field is set to the value of the last call.
 func (b *PolicySpecApplyConfiguration) WithNamespaceSelector(value *v1.LabelSelectorApplyConfiguration) *PolicySpecApplyConfiguration {
 	b.NamespaceSelector = value
+	return b
+}
+
+// WithConfirmAbove sets the ConfirmAbove field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfirmAbove field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithConfirmAbove(value int32) *PolicySpecApplyConfiguration {
+	b.ConfirmAbove = &value
 	return b
 }
 
@@ -155,6 +167,22 @@ func (b *PolicySpecApplyConfiguration) WithWeights(values ...*WeightApplyConfigu
 // If called multiple times, the IfImpossible field is set to the value of the last call.
 func (b *PolicySpecApplyConfiguration) WithIfImpossible(value placementv1alpha1.Impossible) *PolicySpecApplyConfiguration {
 	b.PolicyRulesApplyConfiguration.IfImpossible = &value
+	return b
+}
+
+// WithSchedulerName sets the SchedulerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SchedulerName field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithSchedulerName(value string) *PolicySpecApplyConfiguration {
+	b.PolicyRulesApplyConfiguration.SchedulerName = &value
+	return b
+}
+
+// WithReplicas sets the Replicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Replicas field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithReplicas(value *ReplicaRulesApplyConfiguration) *PolicySpecApplyConfiguration {
+	b.PolicyRulesApplyConfiguration.Replicas = value
 	return b
 }
 

@@ -14,6 +14,7 @@ type FleetV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	OrphansGetter
 	PhysicalClustersGetter
+	PlacedKindsGetter
 }
 
 // FleetV1alpha1Client is used to interact with features provided by the fleet.atoll.dev group.
@@ -27,6 +28,10 @@ func (c *FleetV1alpha1Client) Orphans() OrphanInterface {
 
 func (c *FleetV1alpha1Client) PhysicalClusters() PhysicalClusterInterface {
 	return newPhysicalClusters(c)
+}
+
+func (c *FleetV1alpha1Client) PlacedKinds() PlacedKindInterface {
+	return newPlacedKinds(c)
 }
 
 // NewForConfig creates a new FleetV1alpha1Client for the given config.

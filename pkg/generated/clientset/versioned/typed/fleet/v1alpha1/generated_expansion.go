@@ -5,3 +5,5 @@ package v1alpha1
 type OrphanExpansion interface{}
 
 type PhysicalClusterExpansion interface{}
+
+type PlacedKindExpansion interface{}

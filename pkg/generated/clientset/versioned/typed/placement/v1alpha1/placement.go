@@ -35,6 +35,8 @@ type PlacementInterface interface {
 	Apply(ctx context.Context, placement *applyconfigurationplacementv1alpha1.PlacementApplyConfiguration, opts v1.ApplyOptions) (result *placementv1alpha1.Placement, err error)
 	// Add a +genclient:noStatus comment above the type to avoid generating ApplyStatus().
 	ApplyStatus(ctx context.Context, placement *applyconfigurationplacementv1alpha1.PlacementApplyConfiguration, opts v1.ApplyOptions) (result *placementv1alpha1.Placement, err error)
+	Bind(ctx context.Context, placementName string, placementBinding *placementv1alpha1.PlacementBinding, opts v1.CreateOptions) (*placementv1alpha1.PlacementBinding, error)
+
 	PlacementExpansion
 }
 
@@ -55,4 +57,19 @@ func newPlacements(c *PlacementV1alpha1Client, namespace string) *placements {
 			func() *placementv1alpha1.PlacementList { return &placementv1alpha1.PlacementList{} },
 		),
 	}
+}
+
+// Bind takes the representation of a placementBinding and creates it.  Returns the server's representation of the placementBinding, and an error, if there is any.
+func (c *placements) Bind(ctx context.Context, placementName string, placementBinding *placementv1alpha1.PlacementBinding, opts v1.CreateOptions) (result *placementv1alpha1.PlacementBinding, err error) {
+	result = &placementv1alpha1.PlacementBinding{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("placements").
+		Name(placementName).
+		SubResource("binding").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(placementBinding).
+		Do(ctx).
+		Into(result)
+	return
 }

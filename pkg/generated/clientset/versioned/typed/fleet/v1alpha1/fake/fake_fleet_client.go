@@ -20,6 +20,10 @@ func (c *FakeFleetV1alpha1) PhysicalClusters() v1alpha1.PhysicalClusterInterface
 	return newFakePhysicalClusters(c)
 }
 
+func (c *FakeFleetV1alpha1) PlacedKinds() v1alpha1.PlacedKindInterface {
+	return newFakePlacedKinds(c)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeFleetV1alpha1) RESTClient() rest.Interface {

@@ -3,10 +3,14 @@
 package fake
 
 import (
+	context "context"
+
 	v1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/generated/applyconfiguration/placement/v1alpha1"
 	typedplacementv1alpha1 "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/typed/placement/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gentype "k8s.io/client-go/gentype"
+	testing "k8s.io/client-go/testing"
 )
 
 // fakePlacements implements PlacementInterface
@@ -32,4 +36,16 @@ func newFakePlacements(fake *FakePlacementV1alpha1, namespace string) typedplace
 		),
 		fake,
 	}
+}
+
+// Bind takes the representation of a placementBinding and creates it.  Returns the server's representation of the placementBinding, and an error, if there is any.
+func (c *fakePlacements) Bind(ctx context.Context, placementName string, placementBinding *v1alpha1.PlacementBinding, opts v1.CreateOptions) (result *v1alpha1.PlacementBinding, err error) {
+	emptyResult := &v1alpha1.PlacementBinding{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), placementName, "binding", c.Namespace(), placementBinding, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.PlacementBinding), err
 }
