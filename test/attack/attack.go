@@ -27,7 +27,7 @@ func All() []Attack {
 	return []Attack{
 		documents, names, endpoints, backends, metadata, tunnels, tokens,
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster,
-		elsewhere, longSelector, privileged, hoard, history,
+		elsewhere, longSelector, privileged, hoard, history, schemas, expressions,
 		claims, // the last: what it draws takes the room for a minute
 	}
 }

@@ -281,7 +281,7 @@ var endlessAggregated = Attack{
 		path := scope.Scope{Cluster: shop}.Path() + aggregatedPath + "/things?timeout=2s"
 		return eventually(ctx, "it is asked for things", func() error {
 			began := time.Now()
-			got, err := w.drain(ctx, path)
+			got, err := drain(ctx, w.admin.config, path)
 			switch {
 			case got < 1<<20:
 				return fmt.Errorf("%d bytes: %w", got, err)
@@ -295,12 +295,12 @@ var endlessAggregated = Attack{
 }
 
 // drain reads an answer to its end and says how long it was.
-func (w *World) drain(ctx context.Context, path string) (int64, error) {
-	client, err := rest.HTTPClientFor(w.admin.config)
+func drain(ctx context.Context, config *rest.Config, path string) (int64, error) {
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return 0, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(w.Config.Host, "/")+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(config.Host, "/")+path, nil)
 	if err != nil {
 		return 0, err
 	}

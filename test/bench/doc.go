@@ -11,6 +11,8 @@
 //	            goroutines, resident memory, latency, with few and with many
 //	journeys    from apply to the object in a physical cluster, and from a status
 //	            there to the status above, for one object and for many at once
+//	documents   what definitions and the documents about them take in memory
+//	neighbour   what each noise of a hostile tenant does to a tenant beside it
 //	builds      what a placed Deployment costs this build and a previous one
 //
 // The processes are those of bin/, each with an embedded etcd that does not

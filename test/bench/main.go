@@ -37,13 +37,20 @@ type options struct {
 	latencySamples int
 	previous       string
 	tenants        int
+	definitions    string
+	noise          string
+	noises         []string
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	o, err := parse(os.Args[1:])
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.noise != "":
+		err = runNoise(o.noise)
+	default:
 		err = run(ctx, o)
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -64,14 +71,20 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.burst, "burst", 1000, "objects that go at once in the part journeys")
 	fs.DurationVar(&o.idleFor, "idle", 10*time.Second, "how long to watch an idle server for the CPU that it takes by itself")
 	fs.StringVar(&o.profiles, "profiles", "", "directory for pprof profiles of the Atoll server; profiling costs some of what is measured")
-	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the parts footprint and builds")
+	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the parts footprint, builds and documents")
 	fs.IntVar(&o.tenants, "tenants", 800, "logical clusters of the part footprint, made twice")
+	fs.StringVar(&o.noise, "noise", "", "file that says which noise to make; the part neighbour starts itself so")
+	only := fs.String("noises", "", "noises of the part neighbour, all if empty: "+strings.Join(noiseNames(), ","))
+	fs.StringVar(&o.definitions, "definitions", "", "directory with a CustomResourceDefinition in each file, for the part documents")
 	fs.BoolVar(&o.requests, "requests", true, "print what requests an object takes in the part journeys")
 	fs.BoolVar(&o.keep, "keep", false, "keep data and logs, and say where")
 	if err := fs.Parse(args); err != nil {
 		return o, flag.ErrHelp
 	}
 	o.parts = strings.Split(*parts, ",")
+	if *only != "" {
+		o.noises = strings.Split(*only, ",")
+	}
 	for _, size := range strings.Split(*sizes, ",") {
 		n, err := strconv.Atoi(size)
 		if err != nil || n < 1 {
@@ -97,6 +110,8 @@ var parts = map[string]func(context.Context, *lab, options) error{
 	"noise":       noisePart,
 	"footprint":   footprintPart,
 	"builds":      buildsPart,
+	"documents":   documentsPart,
+	"neighbour":   neighbourPart,
 }
 
 func run(ctx context.Context, o options) error {

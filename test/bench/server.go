@@ -40,7 +40,7 @@ type lab struct {
 }
 
 // startAtoll runs an Atoll server of its own data.
-func (l *lab) startAtoll(ctx context.Context, name string) (*server, error) {
+func (l *lab) startAtoll(ctx context.Context, name string, flags ...string) (*server, error) {
 	dir := filepath.Join(l.dir, name)
 	address, err := freeAddress() // the same after a restart: statuses have the URL
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *lab) startAtoll(ctx context.Context, name string) (*server, error) {
 	}
 	return l.start(ctx, name, dir, process.Spec{
 		Path:  filepath.Join(l.bin, "atoll"),
-		Args:  []string{"start", "--data-dir", dir, "--listen", address, "--unsafe-no-fsync"},
+		Args:  append([]string{"start", "--data-dir", dir, "--listen", address, "--unsafe-no-fsync"}, flags...),
 		Ready: "atoll serves at ",
 	})
 }

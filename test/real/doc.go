@@ -6,6 +6,9 @@
 // the pods. The tests need root and a few packages (lab.Missing) and skip, with a line that
 // says so, where they are not there: make test-real.
 //
-// Every test of moves has a control, a move that stops before it starts: if no request
+// Every test has a control, such as a move that stops before it starts: if no request
 // fails then, the test could not have noticed, and is void.
+//
+// Tests run in the order of their files. Those of traffic are last: they empty physical
+// clusters, under a token that is being renewed.
 package real

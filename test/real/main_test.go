@@ -11,7 +11,8 @@ import (
 	"github.com/atoll-dev/atoll/test/real/lab"
 )
 
-// theLab is what all tests share: the physical clusters east and west.
+// theLab is what all tests share: the physical clusters east, which the server connects to,
+// and west, whose syncer connects to the server.
 var theLab *lab.Lab
 
 func TestMain(m *testing.M) {
@@ -19,8 +20,12 @@ func TestMain(m *testing.M) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		var err error
-		if theLab, err = lab.Start(ctx, dir, "east", "west"); err != nil {
+		if theLab, err = lab.Start(ctx, dir, lab.Config{Name: "east"}, lab.Config{Name: "west", Pull: true}); err != nil {
 			fmt.Fprintf(os.Stderr, "starting the lab: %v\n%s", err, theLab.Logs())
+			return 1
+		}
+		if err := beginRenewal(ctx); err != nil {
+			fmt.Fprintf(os.Stderr, "preparing a token that is renewed: %v\n", err)
 			return 1
 		}
 		return m.Run()

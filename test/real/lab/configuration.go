@@ -41,7 +41,7 @@ state = "/run/containerd-$NAME"
   "ipam": {"type": "host-local", "dataDir": "$DIR/addresses", "ranges": [[{"subnet": "$PODS"}]], "routes": [{"dst": "0.0.0.0/0"}]}
 }]}
 `,
-	"resolv.conf": "nameserver 127.0.0.1\n",
+	"resolv.conf": "nameserver $SERVER\n",
 	"kubelet.yaml": `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 containerRuntimeEndpoint: unix://$DIR/containerd.sock
@@ -61,6 +61,7 @@ failSwapOn: false
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 evictionHard: {memory.available: 50Mi, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}
+containerLogMaxSize: 200Mi
 podLogsDir: $DIR/logs
 volumePluginDir: $DIR/plugins
 resolvConf: $DIR/resolv.conf

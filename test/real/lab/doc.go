@@ -7,8 +7,9 @@
 //	 '- the test binary: Main ........ starts itself again, and cleans up
 //	     '- namespaces of processes, mounts and network, all of which end with their
 //	        first process: the test binary once more, which runs the tests
-//	         |- atoll               127.0.0.1
-//	         |- localcluster east   172.31.1.1    <- kubelet east
+//	         |- atoll               172.30.0.1
+//	         |- localcluster east   172.31.1.1    <- kubelet east (and, for west, atoll-syncer)
+//	         |- a resolver for names outside: 172.31.1.1
 //	         |- network namespace of the node east: 172.31.1.2, pods 10.200.1.0/24
 //	         |- load balancers of east: 10.201.1.0/24 -> ports of its node
 //	         |- localcluster west   172.31.2.1, and so on

@@ -17,46 +17,73 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
-// Image is the image with the program of test/real/pod, which no registry has.
+// The images, which no registry has.
 const (
-	Image      = "atoll.test/pod:1"
+	// Image has the program of test/real/pod.
+	Image = "atoll.test/pod:1"
+	// ToolsImage has the program of test/real/tools, as tar, too.
+	ToolsImage = "atoll.test/tools:1"
+	// NamesImage has atoll-dns.
+	NamesImage = "atoll.test/atoll-dns:1"
 	pauseImage = "atoll.test/pause:1"
 )
 
 type m = map[string]any
 
-// buildImages compiles the program and packs it into two images that ctr imports.
+// image has one program.
+type image struct {
+	// name is that of the image, program that of its file, in its root.
+	name, program string
+	command       []string
+	// links are other names of the program.
+	links []string
+}
+
+// buildImages compiles the programs and packs them into images that ctr imports.
 func buildImages(dir string) ([]string, error) {
-	binary := filepath.Join(dir, "pod")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./test/real/pod")
-	cmd.Dir, cmd.Env = process.Root(), append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the program of the pods: %w: %s", err, out)
+	for _, program := range []string{"pod", "tools"} {
+		cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, program), "./test/real/"+program)
+		cmd.Dir, cmd.Env = process.Root(), append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("building the program of the pods: %w: %s", err, out)
+		}
 	}
-	program, err := os.ReadFile(binary)
-	if err != nil {
+	if err := os.Symlink(process.Binary("atoll-dns"), filepath.Join(dir, "atoll-dns")); err != nil {
 		return nil, err
 	}
 	var files []string
-	for name, command := range map[string][]string{Image: {"web"}, pauseImage: {"pause"}} {
-		file := filepath.Join(dir, command[0]+".tar")
-		if err := writeImage(file, name, program, command); err != nil {
-			return nil, fmt.Errorf("writing the image %s: %w", name, err)
+	for i, image := range []image{
+		{name: Image, program: "pod", command: []string{"web"}},
+		{name: ToolsImage, program: "tools", command: []string{"hold"}, links: []string{"bin/tar"}},
+		{name: NamesImage, program: "atoll-dns"},
+		{name: pauseImage, program: "pod", command: []string{"pause"}},
+	} {
+		file := filepath.Join(dir, fmt.Sprintf("image-%d.tar", i))
+		if err := image.write(file, filepath.Join(dir, image.program)); err != nil {
+			return nil, fmt.Errorf("writing the image %s: %w", image.name, err)
 		}
 		files = append(files, file)
 	}
 	return files, nil
 }
 
-// writeImage writes an OCI layout with one image of one layer that holds one program.
-func writeImage(file, name string, program []byte, command []string) error {
-	layer, err := archive([]entry{{"pod", 0o755, program}})
+// write writes an OCI layout with one image of one layer.
+func (i image) write(file, program string) error {
+	content, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	entries := []entry{{name: i.program, mode: 0o755, content: content}}
+	for _, link := range i.links {
+		entries = append(entries, entry{name: link, mode: 0o777, link: "/" + i.program})
+	}
+	layer, err := archive(entries)
 	if err != nil {
 		return err
 	}
 	config, err := json.Marshal(m{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": m{"Entrypoint": []string{"/pod"}, "Cmd": command, "WorkingDir": "/"},
+		"config": m{"Entrypoint": []string{"/" + i.program}, "Cmd": i.command, "WorkingDir": "/"},
 		"rootfs": m{"type": "layers", "diff_ids": []string{digest(layer)}},
 	})
 	if err != nil {
@@ -71,14 +98,14 @@ func writeImage(file, name string, program []byte, command []string) error {
 		return err
 	}
 	top := descriptor("manifest.v1+json", manifest)
-	top["annotations"] = m{"io.containerd.image.name": name}
+	top["annotations"] = m{"io.containerd.image.name": i.name}
 	index, err := json.Marshal(m{"schemaVersion": 2, "manifests": []m{top}})
 	if err != nil {
 		return err
 	}
-	all := []entry{{"oci-layout", 0o644, []byte(`{"imageLayoutVersion":"1.0.0"}`)}, {"index.json", 0o644, index}}
+	all := []entry{{name: "oci-layout", mode: 0o644, content: []byte(`{"imageLayoutVersion":"1.0.0"}`)}, {name: "index.json", mode: 0o644, content: index}}
 	for _, blob := range [][]byte{layer, config, manifest} {
-		all = append(all, entry{"blobs/sha256/" + digest(blob)[len("sha256:"):], 0o644, blob})
+		all = append(all, entry{name: "blobs/sha256/" + digest(blob)[len("sha256:"):], mode: 0o644, content: blob})
 	}
 	packed, err := archive(all)
 	if err != nil {
@@ -87,17 +114,23 @@ func writeImage(file, name string, program []byte, command []string) error {
 	return os.WriteFile(file, packed, 0o600)
 }
 
+// entry is a file, or a symbolic link.
 type entry struct {
 	name    string
 	mode    int64
 	content []byte
+	link    string
 }
 
 func archive(entries []entry) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, e := range entries {
-		if err := w.WriteHeader(&tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(e.content))}); err != nil {
+		header := &tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(e.content)), Linkname: e.link}
+		if e.link != "" {
+			header.Typeflag = tar.TypeSymlink
+		}
+		if err := w.WriteHeader(header); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(e.content); err != nil {

@@ -21,42 +21,57 @@ type Lab struct {
 	// Root is the admin's kubectl in the logical cluster "root".
 	Root     process.Kubectl
 	Physical []*PhysicalCluster
+	// Resolver answers what the nodes, and so atoll-dns, ask of names outside.
+	Resolver *Resolver
+}
+
+// Config is a physical cluster that is asked for.
+type Config struct {
+	Name string
+	// Pull has a syncer beside it, which connects to the server; else the server connects.
+	Pull bool
 }
 
 // PhysicalCluster is one localcluster and its node; the kubectl is its admin's.
 type PhysicalCluster struct {
 	process.Kubectl
-	Name string
+	Config
 	// ControlPlane is its API server and controllers; killing it leaves the pods alone.
 	ControlPlane *process.Process
-	node         node
+	// Syncer is nil if the server connects.
+	Syncer *process.Process
+	node   node
 }
 
-// Start makes a lab in dir, with physical clusters of these names, Ready. It runs until
+// Start makes a lab in dir, with physical clusters that are Ready. It runs until
 // the tests end; ctx is for the programs that the tests run themselves.
-func Start(ctx context.Context, dir string, names ...string) (*Lab, error) {
-	l := &Lab{dir: dir}
+func Start(ctx context.Context, dir string, configs ...Config) (*Lab, error) {
+	l := &Lab{dir: dir, Resolver: &Resolver{}}
 	images, err := buildImages(dir)
 	if err != nil {
 		return l, err
 	}
+	if err := run("ip", "addr", "add", ServerHost+"/32", "dev", "lo"); err != nil {
+		return l, err
+	}
 	failed := make(chan error)
-	for i, name := range names {
-		p := &PhysicalCluster{Name: name, Kubectl: process.Kubectl{Kubeconfig: l.Path(name, "admin.kubeconfig")}}
+	for i, config := range configs {
+		name := config.Name
+		p := &PhysicalCluster{Config: config, Kubectl: process.Kubectl{Kubeconfig: l.Path(name, "admin.kubeconfig")}}
 		p.node = node{
 			network: network{name: name, index: i + 1}, dir: l.Path(name + "-node"), pki: l.Path(name, "pki"),
 			group: os.Getenv(groupVariable) + name,
 		}
 		l.Physical = append(l.Physical, p)
-		go func() { failed <- p.start(ctx, images) }()
+		go func() { failed <- p.start(ctx, images, l.Resolver) }()
 	}
 	l.Server, err = process.Start(ctx, process.Spec{
 		Path:  process.Binary("atoll"),
-		Args:  []string{"start", "--data-dir", l.Path("atoll"), "--listen", "127.0.0.1:6443"},
+		Args:  []string{"start", "--data-dir", l.Path("atoll"), "--listen", Server, "--pods-server", "https://" + ServerHost},
 		Log:   l.Path("atoll.log"),
 		Ready: "atoll serves at ",
 	})
-	for range names {
+	for range configs {
 		err = errors.Join(err, <-failed)
 	}
 	if err != nil {
@@ -71,8 +86,11 @@ func Start(ctx context.Context, dir string, names ...string) (*Lab, error) {
 	return l, nil
 }
 
-func (p *PhysicalCluster) start(ctx context.Context, images []string) error {
+func (p *PhysicalCluster) start(ctx context.Context, images []string, resolver *Resolver) error {
 	if err := p.node.network.make(); err != nil {
+		return err
+	}
+	if err := resolver.serve(ctx, p.node.server()); err != nil {
 		return err
 	}
 	var err error
@@ -93,38 +111,22 @@ func (p *PhysicalCluster) start(ctx context.Context, images []string) error {
 	return p.node.balance(ctx, p.Kubeconfig)
 }
 
-// register makes a PhysicalCluster that the server reaches with a kubeconfig.
-func (l *Lab) register(ctx context.Context, p *PhysicalCluster) error {
-	secret, err := l.Root.Run(ctx, "create", "secret", "generic", p.Name+"-kubeconfig", "--namespace=atoll-system",
-		"--from-file=kubeconfig="+p.Kubeconfig, "--dry-run=client", "-o", "yaml")
-	if err != nil {
-		return err
-	}
-	if _, err := l.Root.Apply(ctx, secret); err != nil {
-		return err
-	}
-	sample, err := os.ReadFile(filepath.Join(process.Root(), "config", "samples", "physicalcluster.yaml"))
-	if err != nil {
-		return err
-	}
-	if _, err := l.Root.Apply(ctx, strings.ReplaceAll(string(sample), "NAME", p.Name)); err != nil {
-		return err
-	}
-	_, err = l.Root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/"+p.Name)
-	return err
-}
-
 // LogicalCluster makes one and returns its admin's kubectl.
 func (l *Lab) LogicalCluster(ctx context.Context, name string) (process.Kubectl, error) {
 	k := process.Kubectl{Kubeconfig: l.Path(name + ".kubeconfig")}
 	if _, err := l.Root.Apply(ctx, "{apiVersion: tenancy.atoll.dev/v1alpha1, kind: LogicalCluster, metadata: {name: "+name+"}}"); err != nil {
 		return k, err
 	}
-	args := []string{"kubeconfig", name, "--data-dir", l.Path("atoll"), "--output", k.Kubeconfig}
+	return k, l.kubeconfig(k.Kubeconfig, name)
+}
+
+// kubeconfig issues one, of an admin or with --syncer of a syncer.
+func (l *Lab) kubeconfig(path string, args ...string) error {
+	args = append([]string{"kubeconfig", "--data-dir", l.Path("atoll"), "--output", path}, args...)
 	if out, err := exec.Command(process.Binary("atoll"), args...).CombinedOutput(); err != nil {
-		return k, fmt.Errorf("atoll %s: %w: %s", strings.Join(args, " "), err, out)
+		return fmt.Errorf("atoll %s: %w: %s", strings.Join(args, " "), err, out)
 	}
-	return k, nil
+	return nil
 }
 
 // PhysicalCluster finds one by its name.
@@ -153,6 +155,7 @@ func (l *Lab) Logs() string {
 	add("the server", l.Server)
 	for _, p := range l.Physical {
 		add(p.Name, p.ControlPlane)
+		add("the syncer of "+p.Name, p.Syncer)
 		add("containerd of "+p.Name, p.node.runtime)
 		add("the kubelet of "+p.Name, p.node.kubelet)
 		add("kube-proxy of "+p.Name, p.node.proxy)
@@ -162,3 +165,6 @@ func (l *Lab) Logs() string {
 
 // Address is where pods of each physical cluster reach a listener of the tests.
 func (p *PhysicalCluster) Address() string { return p.node.server() }
+
+// NodeAddress is that of the node, where its kubelet listens.
+func (p *PhysicalCluster) NodeAddress() string { return p.node.node() }

@@ -8,6 +8,13 @@ import (
 	"strconv"
 )
 
+// Server is where the Atoll server listens: at an address of this machine that pods reach, at
+// the port that names without one mean.
+const (
+	ServerHost = "172.30.0.1"
+	Server     = ServerHost + ":443"
+)
+
 // network is the addresses of one physical cluster, and its network namespace.
 type network struct {
 	name  string

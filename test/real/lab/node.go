@@ -74,7 +74,7 @@ func (n *node) key(file string) string { return filepath.Join(n.pki, file) }
 // configure writes the configuration of all programs.
 func (n *node) configure() error {
 	replace := strings.NewReplacer(
-		"$DIR", n.dir, "$PKI", n.pki, "$GROUP", n.group, "$NODE", n.nodeName(), "$ADDRESS", n.node(),
+		"$DIR", n.dir, "$PKI", n.pki, "$GROUP", n.group, "$NODE", n.nodeName(), "$ADDRESS", n.node(), "$SERVER", n.server(),
 		"$PODS", n.pods(), "$CNI", cniDir(), "$PAUSE", pauseImage, "$NAME", n.name)
 	errs := []error{os.MkdirAll(n.file("cni"), 0o700)}
 	for file, content := range configuration {

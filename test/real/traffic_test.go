@@ -87,6 +87,7 @@ func patch(t *testing.T, physicalCluster, patch string) {
 
 func TestNoRequestFailsWhateverMovesANamespace(t *testing.T) {
 	ctx := context.Background()
+	endRenewal(t) // what is pinned blocks a drain
 	k, err := theLab.LogicalCluster(ctx, "shop")
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +196,7 @@ func watchPods(t *testing.T, k process.Kubectl, physicalClusters ...string) (sto
 // report logs what both sides have when a test failed.
 func report(ctx context.Context, t *testing.T, k process.Kubectl) {
 	const workloads = "deployments,pods,services,endpointslices,events"
-	out, err := k.Run(ctx, "get", workloads+",placements,copies", "-n", namespace, "-o", "wide")
+	out, err := k.Run(ctx, "get", workloads+",placements,copies", "-A", "-o", "wide")
 	t.Logf("above (error %v):\n%s", err, out)
 	for _, p := range theLab.Physical {
 		out, err := p.Run(ctx, "get", workloads, "-A", "-o", "wide")
