@@ -26,13 +26,18 @@ type assumptions struct {
 	clock  clock.PassiveClock
 	choose func(placement.Snapshot, placement.Unit) placement.Decision
 
-	mu sync.Mutex
-	// decided by the UID of the namespace.
-	decided map[types.UID]assumption
+	mu      sync.Mutex
+	decided map[unitID]assumption
 	// placements counts, by physical cluster, the decisions in the informer.
 	placements map[string]int
-	// seen are the UIDs of the namespaces that placements counts.
-	seen map[types.UID]struct{}
+	// seen are the units that placements counts.
+	seen map[unitID]struct{}
+}
+
+// unitID is a unit: the UID of its Namespace and the name of its Placement.
+type unitID struct {
+	namespace types.UID
+	name      string
 }
 
 type assumption struct {
@@ -42,40 +47,55 @@ type assumption struct {
 }
 
 func newAssumptions(c clock.PassiveClock, choose func(placement.Snapshot, placement.Unit) placement.Decision, placements *controller.Informer[*placementv1alpha1.Placement]) *assumptions {
-	a := &assumptions{clock: c, choose: choose, decided: map[types.UID]assumption{}, placements: map[string]int{}, seen: map[types.UID]struct{}{}}
+	a := &assumptions{clock: c, choose: choose, decided: map[unitID]assumption{}, placements: map[string]int{}, seen: map[unitID]struct{}{}}
 	placements.Handle(a.observe)
 	return a
 }
 
 // decide decides a unit on top of what is assumed and assumes the outcome;
 // forget takes that back.
-func (a *assumptions) decide(s placement.Snapshot, u placement.Unit, namespace types.UID) (d placement.Decision, forget func()) {
+func (a *assumptions) decide(s placement.Snapshot, u placement.Unit, unit unitID) (d placement.Decision, forget func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	d = a.decideOnTop(s, u, unit)
+	if d.Possible() {
+		a.decided[unit] = assumption{physicalClusters: d.PhysicalClusters, requests: u.Requests, expires: a.clock.Now().Add(assumeTTL)}
+	}
+	return d, func() { a.forget(unit) }
+}
+
+// ask decides likewise, and assumes nothing.
+func (a *assumptions) ask(s placement.Snapshot, u placement.Unit, unit unitID) placement.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.decideOnTop(s, u, unit)
+}
+
+// decideOnTop decides a unit on top of what is assumed of others. The lock is held.
+func (a *assumptions) decideOnTop(s placement.Snapshot, u placement.Unit, asked unitID) placement.Decision {
 	a.expire()
 	for i := range s.PhysicalClusters {
 		c := &s.PhysicalClusters[i]
 		c.Placements = a.placements[c.Name]
 		c.Assumed = corev1.ResourceList{}
 	}
-	for uid, assumed := range a.decided {
+	for unit, assumed := range a.decided {
+		if unit == asked {
+			continue // it takes no room from itself
+		}
 		for i := range s.PhysicalClusters {
-			a.add(&s.PhysicalClusters[i], uid, assumed)
+			a.add(&s.PhysicalClusters[i], unit, assumed)
 		}
 	}
-	d = a.choose(s, u)
-	if d.Possible() {
-		a.decided[namespace] = assumption{physicalClusters: d.PhysicalClusters, requests: u.Requests, expires: a.clock.Now().Add(assumeTTL)}
-	}
-	return d, func() { a.forget(namespace) }
+	return a.choose(s, u)
 }
 
-func (a *assumptions) add(c *placement.PhysicalCluster, uid types.UID, assumed assumption) {
+func (a *assumptions) add(c *placement.PhysicalCluster, unit unitID, assumed assumption) {
 	for _, name := range assumed.physicalClusters {
 		if name != c.Name {
 			continue
 		}
-		if _, counted := a.seen[uid]; !counted {
+		if _, counted := a.seen[unit]; !counted {
 			c.Placements++
 		}
 		for resource, quantity := range assumed.requests {
@@ -86,17 +106,17 @@ func (a *assumptions) add(c *placement.PhysicalCluster, uid types.UID, assumed a
 	}
 }
 
-func (a *assumptions) forget(namespace types.UID) {
+func (a *assumptions) forget(unit unitID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.decided, namespace)
+	delete(a.decided, unit)
 }
 
 func (a *assumptions) expire() {
 	now := a.clock.Now()
-	for uid, assumed := range a.decided {
+	for unit, assumed := range a.decided {
 		if !now.Before(assumed.expires) {
-			delete(a.decided, uid)
+			delete(a.decided, unit)
 		}
 	}
 }
@@ -121,9 +141,9 @@ func (a *assumptions) count(p *placementv1alpha1.Placement, n int) {
 	}
 	if uid := stamp.UnitUID(p); uid != "" && unit != nil {
 		if n > 0 {
-			a.seen[uid] = struct{}{}
+			a.seen[unitID{uid, p.Name}] = struct{}{}
 		} else {
-			delete(a.seen, uid)
+			delete(a.seen, unitID{uid, p.Name})
 		}
 	}
 }

@@ -9,9 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -146,5 +149,37 @@ func TestNoRuleIsSkippedBeforeRulesAreKnown(t *testing.T) {
 	err := c.Admit(ctx, creation(alice, nil), nil)
 	if err == nil || r.mutated != 0 {
 		t.Errorf("got %v, asked %d times; want a refusal", err, r.mutated)
+	}
+}
+
+// The informer does not have the policy yet; whoever wrote it writes what it selects next.
+func TestAPolicyHoldsForTheNextObjectOfWhoWroteIt(t *testing.T) {
+	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete} {
+		f := placedWorld().start(t)
+		c := &Chain{own: f.plugin, informers: chain(t, newRule()).informers}
+		policy := &placementv1alpha1.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "front", Namespace: "web", Annotations: map[string]string{"kcp.io/cluster": "shop"}}}
+		var obj, old runtime.Object = policy, policy.DeepCopy()
+		switch op {
+		case admission.Create:
+			old = nil
+		case admission.Delete:
+			obj = nil
+		}
+		selecting := placementv1alpha1.PlacementPolicyList{Items: []placementv1alpha1.PlacementPolicy{*policy.DeepCopy()}}
+		selecting.Items[0].Spec.Objects = &placementv1alpha1.ObjectSelection{Names: []string{"x"}}
+		f.atoll.PrependReactor("list", "placementpolicies", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &selecting, nil })
+		d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", Annotations: map[string]string{}}}
+		write := attributes(op, "placementpolicies.placement.atoll.dev", "PlacementPolicy", obj, old, "", alice)
+		for _, a := range []admission.Attributes{write, attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", alice)} {
+			if err := c.Admit(shop(), a, nil); err != nil {
+				continue // there is no namespace to decide it in
+			}
+			if err := c.Validate(shop(), a, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := d.Annotations[placementv1alpha1.TargetsAnnotation]; got != "" {
+			t.Errorf("after a %s the object is placed with its namespace, on %s", op, got)
+		}
 	}
 }

@@ -31,6 +31,10 @@ type Config struct {
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	Placements       *controller.Informer[*placementv1alpha1.Placement]
 	LogicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
+	// Policies are the ClusterPlacementPolicies.
+	Policies *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
+	// NamespacePolicies are the PlacementPolicies, which make units of what they select.
+	NamespacePolicies *controller.Informer[*placementv1alpha1.PlacementPolicy]
 	// Objects returns the metadata of all objects; nil as long as nobody follows it.
 	// Default: nobody does.
 	Objects func() *controller.Metadata
@@ -50,8 +54,8 @@ func (c *Config) complete() error {
 	switch {
 	case c.Kube == nil || c.Client == nil:
 		return errors.New("admission needs clients")
-	case c.Namespaces == nil || c.PhysicalClusters == nil || c.Placements == nil || c.LogicalClusters == nil:
-		return errors.New("admission needs informers of Namespaces, PhysicalClusters, Placements and LogicalClusters")
+	case c.Namespaces == nil || c.PhysicalClusters == nil || c.Placements == nil || c.LogicalClusters == nil || c.Policies == nil || c.NamespacePolicies == nil:
+		return errors.New("admission needs informers of Namespaces, PhysicalClusters, Placements, policies of both kinds and LogicalClusters")
 	case c.Kinds == nil:
 		return errors.New("admission needs the kinds that there are")
 	case c.ControlPlane == nil:

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -21,7 +22,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// decider decides namespaces and stores the decisions. Whoever stores first
+// decider decides units and stores the decisions. Whoever stores first
 // wins; everybody else takes what is stored.
 type decider struct {
 	kube         kubernetes.Interface
@@ -38,23 +39,29 @@ func newDecider(config Config, lookup *lookup) *decider {
 	}
 }
 
-// question is about a namespace, as read live, and the object that asks.
+// question is about a unit of a namespace, as read live, and the object that asks.
 type question struct {
 	cluster   logicalcluster.Name
 	kinds     workload.Catalog
 	namespace *corev1.Namespace
-	kind      workload.Kind
-	object    runtime.Object
-	dryRun    bool
+	// unit is the name of the Placement.
+	unit string
+	// pin is where a user would want the unit, if that is supposed.
+	pin    *string
+	kind   workload.Kind
+	object runtime.Object
+	dryRun bool
 	// mayRefuse: the object does not exist yet, so a policy may refuse it.
 	mayRefuse bool
 }
 
 // outcome has the targets of the unit, or says why there are none.
 type outcome struct {
-	unit    stamp.Unit
-	message string
-	refused bool
+	unit stamp.Unit
+	// division is how its replicas are divided.
+	division *placementv1alpha1.DecidedDivision
+	message  string
+	refused  bool
 }
 
 // errNamespaceLeaves: the namespace was deleted while it was decided.
@@ -69,6 +76,10 @@ func (d *decider) decide(ctx context.Context, q question) (outcome, error) {
 		var o outcome
 		if o, err = d.try(ctx, q); err == nil {
 			return o, nil
+		}
+		if other := new(otherUnit); errors.As(err, other) {
+			q.unit = other.name
+			continue
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return outcome{}, err
@@ -93,10 +104,15 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 		return outcome{}, err
 	}
 	if unit := stamp.UnitOf(stored); unit != nil {
-		return outcome{unit: unit}, d.stampNamespace(ctx, q, unit)
+		return outcome{unit: unit, division: stamp.DivisionOf(stored)}, d.stampNamespace(ctx, q, unit)
 	}
-	snapshot, unit, err := d.lookup.snapshot(ctx, q.cluster, q.namespace)
+	read, err := d.lookup.snapshot(ctx, q)
 	if err != nil {
+		return outcome{}, err
+	}
+	snapshot, unit := read.Snapshot, read.unit
+	unit.Bound, unit.BoundBy = placement.BoundOf(stored)
+	if err := q.belongsElsewhere(read.selectors); err != nil {
 		return outcome{}, err
 	}
 	obj, err := external(q.kind, q.object)
@@ -113,14 +129,18 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	}
 	// Others may wait already. What they need can only leave fewer physical clusters.
 	if stored.UID != "" && placement.Decide(snapshot, unit).Possible() {
-		if err := d.includeWaiting(ctx, q, snapshot.PhysicalClusters, &unit); err != nil {
+		if err := d.includeWaiting(ctx, q, read, &unit); err != nil {
 			return outcome{}, fmt.Errorf("looking for what else waits: %w", err)
 		}
 	}
-	decision, forget := d.assumptions.decide(snapshot, unit, q.namespace.UID)
+	decision, forget := d.assumptions.decide(snapshot, unit, unitID{q.namespace.UID, q.unit})
+	if err := d.begin(ctx, q, read, &decision); err != nil {
+		forget()
+		return outcome{}, fmt.Errorf("looking for what runs already: %w", err)
+	}
 	o := outcome{message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
 	if decision.Possible() {
-		o.unit = stamp.UnitOn(decision.PhysicalClusters)
+		o.unit, o.division = stamp.UnitOn(decision.PhysicalClusters), decision.Division
 	}
 	if q.dryRun || o.refused {
 		forget()
@@ -139,15 +159,15 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	return o, d.stampNamespace(ctx, q, o.unit)
 }
 
-// stored reads the placement of the namespace; one without UID means that there is none.
+// stored reads the placement of the unit; one without UID means that there is none.
 // One that was left by an earlier namespace of the same name is removed.
 func (d *decider) stored(ctx context.Context, q question) (*placementv1alpha1.Placement, error) {
 	none := &placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{
-		Name: placementv1alpha1.NamespaceUnit, Namespace: q.namespace.Name,
+		Name: q.unit, Namespace: q.namespace.Name,
 		OwnerReferences: []metav1.OwnerReference{owner(q.namespace)},
 	}}
 	client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
-	p, err := client.Get(at(ctx, q.cluster), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	p, err := client.Get(at(ctx, q.cluster), q.unit, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return none, nil
@@ -175,8 +195,12 @@ func includeObject(u *placement.Unit, kind workload.Kind, object runtime.Object)
 }
 
 // external turns an object of admission, which has an internal type, into the
-// form in which people write it.
+// form in which people write it. A custom resource is in that form, in the version of the
+// request.
 func external(kind workload.Kind, obj runtime.Object) (map[string]any, error) {
+	if custom, ok := obj.(*unstructured.Unstructured); ok {
+		return runtime.DeepCopyJSON(custom.Object), nil
+	}
 	versioned, err := legacyscheme.Scheme.ConvertToVersion(obj, kind.GroupVersion())
 	if err != nil {
 		return nil, fmt.Errorf("converting to %s: %w", kind.GroupVersionKind, err)
@@ -194,6 +218,9 @@ func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Pl
 	client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
 	p = p.DeepCopy()
 	p.Spec.Decision = decision.API()
+	if decision.Possible() && decision.Scheduler == "" {
+		p.Spec.Bound = nil // it is overruled
+	}
 	switch {
 	case p.UID == "":
 		return client.Create(at(ctx, q.cluster), p, metav1.CreateOptions{})
@@ -204,7 +231,7 @@ func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Pl
 }
 
 // stampNamespace makes the Namespace, and before it what rules it, carry what the
-// decision wants. Whoever crashes in between leaves it to the next object or to the
+// decision wants, beside those of the other units of the namespace. Whoever crashes in between leaves it to the next object or to the
 // placement controller.
 func (d *decider) stampNamespace(ctx context.Context, q question, unit stamp.Unit) error {
 	if q.dryRun {
@@ -214,6 +241,7 @@ func (d *decider) stampNamespace(ctx context.Context, q question, unit stamp.Uni
 	if err != nil {
 		return err
 	}
+	unit = stamp.Merge(append(d.lookup.otherUnits(q), unit)...)
 	patch := stamp.Restamp(q.namespace, func(obj metav1.Object) {
 		stamp.Set(obj, stamp.Targets(q.kinds.Container(), q.cluster, obj, stamp.Source{Unit: unit}))
 		stamp.NamePhysicalNamespace(obj, id, q.cluster)

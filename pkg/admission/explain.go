@@ -21,7 +21,7 @@ func (d *decider) explain(ctx context.Context, q question, p *placementv1alpha1.
 			return nil // somebody decided in the meantime
 		}
 		changed := p.DeepCopy()
-		changed.Status.Rejected = decision.RejectedAPI()
+		changed.Status.Rejected, changed.Status.SchedulerName = decision.RejectedAPI(), decision.Scheduler
 		meta.SetStatusCondition(&changed.Status.Conditions, scheduled(decision, changed.Generation))
 		if placement.EqualStatus(p.Status, changed.Status) {
 			return nil
@@ -41,7 +41,11 @@ func scheduled(d placement.Decision, generation int64) metav1.Condition {
 		Type: placementv1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Decided",
 		Message: d.Message(), ObservedGeneration: generation,
 	}
-	if !d.Possible() {
+	switch {
+	case d.Possible():
+	case d.Scheduler != "":
+		c.Status, c.Reason = metav1.ConditionFalse, placementv1alpha1.ReasonWaitsForScheduler
+	default:
 		c.Status, c.Reason = metav1.ConditionFalse, "NoPhysicalClusterFits"
 	}
 	return c

@@ -25,6 +25,9 @@ var (
 	logicalClustersResource = tenancyv1alpha1.Resource("logicalclusters")
 )
 
+// bindingSubresource of placements is for schedulers.
+const bindingSubresource = "binding"
+
 // guard says who may write what, where roles cannot: syncers by object, users
 // not the records of the system, nobody the reserved names.
 func guard(ctx context.Context, r *request) error {
@@ -43,6 +46,9 @@ func guard(ctx context.Context, r *request) error {
 			return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster lists what it finds there; write an order to spec.order"))
 		}
 	case placementsResource:
+		if r.GetSubresource() == bindingSubresource {
+			return nil // Bind says what is permitted
+		}
 		return admission.NewForbidden(r.Attributes, errors.New("only the scheduler writes placements; use a PlacementPolicy in the namespace, a ClusterPlacementPolicy, or the annotation "+placementv1alpha1.PhysicalClusterAnnotation+" of the namespace"))
 	case logicalClustersResource:
 		if r.GetOperation() == admission.Create && name == scope.Root.String() {

@@ -8,19 +8,23 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -33,6 +37,7 @@ type lookup struct {
 	namespaces       *controller.Informer[*corev1.Namespace]
 	logicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	placements       *controller.Informer[*placementv1alpha1.Placement]
 	kinds            workload.Source
 	// objects may be nil, or return nil: see Config.
 	objects func() *controller.Metadata
@@ -45,6 +50,20 @@ type lookup struct {
 // deadline of the request, not its view of a physical cluster.
 func at(ctx context.Context, cluster logicalcluster.Name) context.Context {
 	return scope.With(ctx, scope.Scope{Cluster: cluster})
+}
+
+// kindsFor are the kinds that there are to a request. One that is declared, but not placed
+// in the logical cluster, is none of them, unless the object has targets from before.
+func (l *lookup) kindsFor(cluster logicalcluster.Name, a admission.Attributes) workload.Catalog {
+	kinds := workload.In(l.kinds, cluster)
+	kind, ok := kinds.ByResource(a.GetResource().GroupResource())
+	if !ok || workload.Places(l.kinds, cluster, kind) {
+		return kinds
+	}
+	if old, err := meta.Accessor(a.GetOldObject()); err == nil && stamp.HasTargets(old) {
+		return kinds
+	}
+	return kinds.Undeclared()
 }
 
 func (l *lookup) namespace(ctx context.Context, cluster logicalcluster.Name, name string) (*corev1.Namespace, error) {

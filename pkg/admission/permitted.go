@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -30,7 +31,8 @@ import (
 //	user       stripped, mapped                                a warning with the field
 func (p *plugin) permitted(ctx context.Context, r *request) error {
 	kind, ok := r.kinds.ByResource(r.groupResource())
-	if !ok || !kind.Copied() || !r.user() || r.GetSubresource() != "" || r.obj.GetDeletionTimestamp() != nil {
+	debugging := kind.IsPod() && r.GetSubresource() == "ephemeralcontainers"
+	if !ok || !kind.Copied() || !r.user() || r.GetSubresource() != "" && !debugging || r.obj.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	asks, err := contentOf(kind, r.GetObject())
@@ -43,14 +45,14 @@ func (p *plugin) permitted(ctx context.Context, r *request) error {
 	}
 	targets := stamp.TargetsOf(r.obj.GetAnnotations())
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		if !targets[target].Keeps() {
+		if !targets[target].Keeps() && (!debugging || targets[target].State != placementv1alpha1.TargetObserved) {
 			continue
 		}
 		physical, ok := p.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
 		if !ok {
 			continue
 		}
-		findings := newFindings(kind, asks, had, physical.Spec.Tenancy)
+		findings := newFindings(kind, asks, had, physical.Permits())
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			return admission.NewForbidden(r.Attributes, errors.New(notPermitted(target, refusals[0].String())))
 		}

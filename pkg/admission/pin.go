@@ -11,8 +11,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
-	corev1 "k8s.io/api/core/v1"
-
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -21,8 +19,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// pins checks the one key of our domain that users set: on a Namespace, the
-// physical cluster that it must be placed on, or moved to.
+// pins checks the key of our domain by which users say where: on a Namespace, or a
+// PlacementPolicy that selects objects, the physical cluster that its unit must be placed
+// on, or moved to.
 type pins struct {
 	client           versioned.Interface
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
@@ -30,12 +29,16 @@ type pins struct {
 }
 
 func (p pins) validate(ctx context.Context, r *request) error {
-	if !r.isNamespace() || r.GetOperation() == admission.Delete {
+	if !r.isNamespace() && r.groupResource() != namespacePoliciesResource || r.GetOperation() == admission.Delete {
 		return nil
 	}
 	pin := r.obj.GetAnnotations()[placementv1alpha1.PhysicalClusterAnnotation]
 	if pin == "" || r.old != nil && pin == r.old.GetAnnotations()[placementv1alpha1.PhysicalClusterAnnotation] {
 		return nil
+	}
+	if policy, ok := r.GetObject().(*placementv1alpha1.PlacementPolicy); ok && policy.Spec.Objects == nil {
+		return admission.NewForbidden(r.Attributes, fmt.Errorf("annotation %s: the policy makes no unit of its own, as it has no spec.objects; annotate the namespace",
+			placementv1alpha1.PhysicalClusterAnnotation))
 	}
 	if problem := scope.ValidateName(pin); problem != "" {
 		return admission.NewForbidden(r.Attributes, fmt.Errorf("annotation %s: %q: %s", placementv1alpha1.PhysicalClusterAnnotation, pin, problem))
@@ -63,53 +66,51 @@ func (p pins) exists(ctx context.Context, r *request, pin string) error {
 	return nil
 }
 
-// foretell says in warnings what a pin does to a namespace that is placed: where it
-// moves, what stops meanwhile, what keeps it. A dry run tells the same.
+// foretell says in warnings what a pin does to a unit that is placed: where it moves,
+// what stops meanwhile, what keeps it. A dry run tells the same.
 func (p pins) foretell(ctx context.Context, r *request, pin string) error {
-	stored, err := p.client.PlacementV1alpha1().Placements(r.GetName()).Get(at(ctx, r.cluster), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	in, unit := r.GetNamespace(), r.GetName()
+	if r.isNamespace() {
+		in, unit = r.GetName(), placementv1alpha1.NamespaceUnit
+	}
+	name := unitName(in, unit)
+	stored, err := p.client.PlacementV1alpha1().Placements(in).Get(at(ctx, r.cluster), unit, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("reading the placement of namespace %s: %w", r.GetName(), err))
+		return apierrors.NewInternalError(fmt.Errorf("reading the placement of %s: %w", name, err))
 	}
 	if stored.Spec.Decision == nil {
 		return nil
 	}
-	namespace, err := r.lookup.liveNamespace(ctx, r.cluster, r.GetName())
+	namespace, err := r.lookup.liveNamespace(ctx, r.cluster, in)
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetName(), err))
+		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", in, err))
 	}
-	namespace = pinned(namespace, pin)
-	q := question{cluster: r.cluster, kinds: r.kinds, namespace: namespace, dryRun: true}
+	q := question{cluster: r.cluster, kinds: r.kinds, namespace: namespace, unit: unit, pin: &pin, dryRun: true}
 	status, err := p.decider.answer(ctx, q, &placementv1alpha1.PlacementReviewSpec{}, placement.Unit{})
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("reviewing the move of namespace %s: %w", r.GetName(), err))
+		return apierrors.NewInternalError(fmt.Errorf("reviewing the move of %s: %w", name, err))
 	}
-	for _, sentence := range foretold(r.GetName(), status) {
+	for _, sentence := range foretold(name, status) {
 		warning.AddWarning(ctx, "", sentence)
 	}
 	return nil
 }
 
-func pinned(namespace *corev1.Namespace, pin string) *corev1.Namespace {
-	namespace = namespace.DeepCopy()
-	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, placementv1alpha1.PhysicalClusterAnnotation, pin)
-	return namespace
-}
-
 // foretold are the sentences about a move, the gravest first.
-func foretold(namespace string, status placementv1alpha1.PlacementReviewStatus) []string {
+func foretold(unit string, status placementv1alpha1.PlacementReviewStatus) []string {
 	at := strings.Join(status.Decided, ", ")
 	switch {
 	case len(status.PhysicalClusters) == 0:
-		return []string{fmt.Sprintf("namespace %s stays on %s: %s", namespace, at, status.Message)}
+		return []string{fmt.Sprintf("%s stays on %s: %s", unit, at, status.Message)}
 	case slices.Equal(status.Decided, status.PhysicalClusters):
 		return nil
 	case len(status.Obstacles) > 0:
-		return []string{fmt.Sprintf("namespace %s stays on %s until nothing keeps it: %s", namespace, at, strings.Join(status.Obstacles, "; "))}
+		return []string{fmt.Sprintf("%s stays on %s until nothing keeps it: %s", unit, at, strings.Join(status.Obstacles, "; "))}
 	}
-	out := []string{fmt.Sprintf("namespace %s moves from %s to %s", namespace, at, strings.Join(status.PhysicalClusters, ", "))}
+	out := []string{fmt.Sprintf("%s moves from %s to %s", unit, at, strings.Join(status.PhysicalClusters, ", "))}
 	if len(status.StopsFirst) > 0 {
 		out = append(out, fmt.Sprintf("these must not run twice and are stopped before they are started there: %s", strings.Join(status.StopsFirst, ", ")))
 	}

@@ -8,25 +8,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/atoll-dev/atoll/pkg/admission/protect"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// placing stamps on objects the targets that follow from the placement of their
-// namespace; the first object of a placed kind has the namespace decided.
+// placing stamps on objects the targets that follow from the placements of their
+// units; the first object of a placed kind has its unit decided.
 type placing struct {
 	placements *controller.Informer[*placementv1alpha1.Placement]
 	decider    *decider
+	units      *belongings
 }
 
 func newPlacing(config Config, lookup *lookup) *placing {
-	return &placing{placements: config.Placements, decider: newDecider(config, lookup)}
+	return &placing{placements: config.Placements, decider: newDecider(config, lookup), units: newBelongings(config, lookup)}
 }
 
 // admit stamps r.obj whenever the targets that it should have are not those that it
@@ -37,9 +40,9 @@ func newPlacing(config Config, lookup *lookup) *placing {
 //	no       create     any        decided and stamped, or pending, or refused
 //	no       update     system     decided and stamped, or still pending: the placement
 //	                               controller sends pending objects through admission
-//	no       update     user       still pending
+//	no       update     user       still pending, or where it is
 //
-// Only objects of placed kinds have a namespace decided; what rules it, and the
+// Only objects of placed kinds have a unit decided; what rules the namespace, and the
 // Namespace itself, are stamped once it is. What a syncer records has to be placed
 // already. References are followed by a controller.
 func (p *placing) admit(ctx context.Context, r *request) error {
@@ -57,8 +60,7 @@ func (p *placing) admit(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	if unit == nil && kind.Role == workload.Placed && !stamp.HasTargets(r.obj) && stamp.GoesDown(kind, r.cluster, r.obj) &&
-		(r.GetOperation() == admission.Create || r.system) {
+	if unit == nil && kind.Role == workload.Placed && p.mayDecide(r) && stamp.GoesDown(kind, r.cluster, r.obj) {
 		if unit, err = p.decide(ctx, r, kind); err != nil {
 			return err
 		}
@@ -67,6 +69,20 @@ func (p *placing) admit(ctx context.Context, r *request) error {
 		return err
 	}
 	return p.warn(ctx, r, kind, unit)
+}
+
+// mayDecide says that a request has its unit decided. What has targets waits for nothing;
+// but the unit that it came into may.
+func (p *placing) mayDecide(r *request) bool {
+	switch {
+	case r.belongs.waits:
+		return false
+	case !stamp.HasTargets(r.obj):
+		return r.GetOperation() == admission.Create || r.system
+	case !r.system || stamp.Mirrored(r.obj):
+		return false
+	}
+	return r.belongs.divided || p.placements.HasNamespace(r.cluster, r.GetNamespace())
 }
 
 // stamps reports whether a request may change the stamp of its object. A Namespace
@@ -87,9 +103,16 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{Unit: unit, Runs: runs})
+	wish, err := wishOf(r, kind)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{Unit: unit, Runs: runs, Division: r.division, Wish: wish})
 	if !stamp.Equal(targets, stamp.TargetsOf(obj.GetAnnotations())) {
 		stamp.Set(obj, targets)
+	}
+	if kind.Role == workload.Placed {
+		stamp.Join(obj, r.belongs.units)
 	}
 	if kind.Role == workload.Container && targets != nil {
 		id, err := p.decider.id(ctx)
@@ -104,7 +127,7 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 // runsOf says how the object of a request runs, where that counts: it is on its way, or
 // waits.
 func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) (workload.Runs, error) {
-	if kind.Role != workload.Placed || unit.Settled() && !stamp.Waits(obj) {
+	if kind.Role != workload.Placed || unit.Settled() && !stamp.Waits(obj) && !unit.Outside(obj) {
 		return workload.RunsAnywhere, nil
 	}
 	content, err := external(kind, r.GetObject())
@@ -112,6 +135,18 @@ func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) 
 		return "", err
 	}
 	return workload.RunsOf(kind, content), nil
+}
+
+// wishOf is how many replicas the object of a request wants, if they are divided.
+func wishOf(r *request, kind workload.Kind) (*stamp.Wish, error) {
+	if r.division == nil || !kind.Divisible() {
+		return nil, nil
+	}
+	content, err := external(kind, r.GetObject())
+	if err != nil {
+		return nil, err
+	}
+	return stamp.WishOf(kind, content), nil
 }
 
 // allowed reports whether an update by a user changed nothing of the stamp of the
@@ -132,22 +167,23 @@ func (p *placing) allowed(ctx context.Context, r *request) (bool, error) {
 	return protect.Equal(r.obj, stamped), nil
 }
 
-// known is the decision for the unit that the informers have, once the Namespace
-// has it.
+// known is the decision for the units of an object that the informers have, once the
+// Namespace has it.
 func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (stamp.Unit, error) {
-	placement, ok := p.placements.Get(controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: placementv1alpha1.NamespaceUnit})
-	if !ok {
+	of, err := p.units.of(ctx, r, kind)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	all := p.decided(r, of)
+	if !all.any() {
 		return nil, nil
 	}
-	unit := stamp.UnitOf(placement)
-	if unit == nil {
+	if kind.Role == workload.Placed && !stamp.IsIn(r.obj, of.units) && units.Waits(r.obj, of.units, append(all.others, all.first)...) {
+		r.belongs = &belonging{units: of.units, divided: of.divided, also: of.also, waits: true}
 		return nil, nil
 	}
 	if kind.Role == workload.Container {
-		if !stamp.BelongsTo(placement, r.old.GetUID()) {
-			return nil, nil
-		}
-		return unit, nil
+		return all.of(r.old.GetUID()), nil
 	}
 	namespace, err := r.getNamespace(ctx)
 	if apierrors.IsNotFound(err) {
@@ -156,15 +192,72 @@ func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (st
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
 	}
-	if !stamp.BelongsTo(placement, namespace.UID) {
-		return nil, nil
-	}
-	if !stamp.HasTargets(namespace) {
+	unit := all.of(namespace.UID)
+	r.division = all.division(namespace.UID)
+	if unit == nil || !stamp.HasTargets(namespace) || of.divided && kind.Role == workload.Placed && !unit.Within(namespace) {
 		// Whoever decided has yet to stamp it, and may fail to: it may be deleted first.
 		// What had targets in it then could be neither copied nor end.
 		return nil, nil
 	}
 	return unit, nil
+}
+
+// decisions are placements of units that have a decision: mostly one.
+type decisions struct {
+	first  *placementv1alpha1.Placement
+	others []*placementv1alpha1.Placement
+}
+
+func (d *decisions) add(p *placementv1alpha1.Placement) {
+	switch {
+	case p.Spec.Decision == nil:
+	case d.first == nil:
+		d.first = p
+	default:
+		d.others = append(d.others, p)
+	}
+}
+
+func (d decisions) any() bool { return d.first != nil }
+
+// of is where what is in these units of a Namespace is; nil if none of them is one of that
+// Namespace.
+func (d decisions) of(namespace types.UID) stamp.Unit {
+	var unit stamp.Unit
+	if stamp.BelongsTo(d.first, namespace) {
+		unit = stamp.UnitOf(d.first)
+	}
+	for _, other := range d.others {
+		if stamp.BelongsTo(other, namespace) {
+			unit = stamp.Merge(unit, stamp.UnitOf(other))
+		}
+	}
+	return unit
+}
+
+// division is how the replicas of what is in one unit are divided. What is in several makes
+// no pods.
+func (d decisions) division(namespace types.UID) *placementv1alpha1.DecidedDivision {
+	if len(d.others) > 0 || !stamp.BelongsTo(d.first, namespace) {
+		return nil
+	}
+	return stamp.DivisionOf(d.first)
+}
+
+// decided are the decisions for the units of an object.
+func (p *placing) decided(r *request, of *belonging) decisions {
+	var out decisions
+	if of.units == nil {
+		for _, one := range p.placements.ListNamespace(r.cluster, r.GetNamespace()) {
+			out.add(one)
+		}
+	}
+	for _, unit := range of.units {
+		if one, ok := p.placements.Get(controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: unit}); ok {
+			out.add(one)
+		}
+	}
+	return out
 }
 
 // decide asks the decider and says what the user should know.
@@ -182,7 +275,7 @@ func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (s
 		return nil, nil
 	}
 	outcome, err := p.decider.decide(ctx, question{
-		cluster: r.cluster, kinds: r.kinds, namespace: namespace, kind: kind, object: r.GetObject(),
+		cluster: r.cluster, kinds: r.kinds, namespace: namespace, kind: kind, object: r.GetObject(), unit: r.belongs.units[0],
 		dryRun: r.IsDryRun(), mayRefuse: r.GetOperation() == admission.Create,
 	})
 	switch {
@@ -193,13 +286,22 @@ func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (s
 	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("placing namespace %s: %w", namespace.Name, err))
 	case outcome.unit != nil:
+		r.division = outcome.division
 		return outcome.unit, nil
 	case outcome.refused:
 		return nil, admission.NewForbidden(r.Attributes, errors.New("it cannot be placed: "+outcome.message))
 	case r.user():
-		warning.AddWarning(ctx, "", fmt.Sprintf("namespace %s is not placed yet, the object waits: %s", namespace.Name, outcome.message))
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s is not placed yet, the object waits: %s", unitName(namespace.Name, r.belongs.units[0]), outcome.message))
 	}
 	return nil, nil
+}
+
+// unitName names a unit for people.
+func unitName(namespace, unit string) string {
+	if unit == placementv1alpha1.NamespaceUnit {
+		return "namespace " + namespace
+	}
+	return "what policy " + unit + " of namespace " + namespace + " selects"
 }
 
 // owner makes a placement that of a namespace.

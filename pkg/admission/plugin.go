@@ -20,7 +20,7 @@ func newPlugin(config Config) (*plugin, error) {
 	}
 	lookup := &lookup{
 		kube: config.Kube, client: config.Client, metadata: config.Metadata, dynamic: config.Dynamic, namespaces: config.Namespaces,
-		logicalClusters: config.LogicalClusters, physicalClusters: config.PhysicalClusters, kinds: config.Kinds, objects: config.Objects,
+		logicalClusters: config.LogicalClusters, physicalClusters: config.PhysicalClusters, placements: config.Placements, kinds: config.Kinds, objects: config.Objects,
 		clock: config.Clock, watched: config.Clock.Now().Add(placement.Silence),
 	}
 	placing := newPlacing(config, lookup)
@@ -29,6 +29,7 @@ func newPlugin(config Config) (*plugin, error) {
 		lookup:    lookup,
 		lifecycle: newLifecycle(config.Clock),
 		placing:   placing,
+		gate:      newGate(config, lookup),
 		pins:      pins{client: config.Client, physicalClusters: config.PhysicalClusters, decider: placing.decider},
 	}, nil
 }
@@ -39,6 +40,7 @@ type plugin struct {
 	lifecycle *lifecycle
 	placing   *placing
 	pins      pins
+	gate      *gate
 }
 
 var (
@@ -108,6 +110,10 @@ func (p *plugin) check(ctx context.Context, r *request) error {
 		return err
 	}
 	if err := guard(ctx, r); err != nil {
+		return err
+	}
+	p.placing.units.note(r)
+	if err := p.gate.validate(ctx, r); err != nil {
 		return err
 	}
 	if r.obj == nil {

@@ -64,6 +64,7 @@ type world struct {
 	namespaces []corev1.Namespace
 	placements []placementv1alpha1.Placement
 	clusters   []fleetv1alpha1.PhysicalCluster
+	policies   []placementv1alpha1.PlacementPolicy
 	objects    []runtime.Object
 }
 
@@ -86,12 +87,14 @@ func (w world) start(t testing.TB) *fixture {
 	p, err := New(Config{
 		Kinds: workload.Builtin(),
 		Kube:  f.kube, Client: f.atoll, Metadata: f.metadata,
-		Namespaces:       fixed(t, &corev1.NamespaceList{Items: w.namespaces}, &corev1.Namespace{}),
-		PhysicalClusters: fixed(t, &fleetv1alpha1.PhysicalClusterList{Items: w.clusters}, &fleetv1alpha1.PhysicalCluster{}),
-		Placements:       fixed(t, &placementv1alpha1.PlacementList{Items: w.placements}, &placementv1alpha1.Placement{}),
-		LogicalClusters:  fixed(t, &tenancyv1alpha1.LogicalClusterList{}, &tenancyv1alpha1.LogicalCluster{}),
-		ControlPlane:     func(context.Context) (string, error) { return "cp", nil },
-		Clock:            f.clock,
+		Namespaces:        fixed(t, &corev1.NamespaceList{Items: w.namespaces}, &corev1.Namespace{}),
+		PhysicalClusters:  fixed(t, &fleetv1alpha1.PhysicalClusterList{Items: w.clusters}, &fleetv1alpha1.PhysicalCluster{}),
+		Placements:        fixed(t, &placementv1alpha1.PlacementList{Items: w.placements}, &placementv1alpha1.Placement{}),
+		Policies:          fixed(t, &placementv1alpha1.ClusterPlacementPolicyList{}, &placementv1alpha1.ClusterPlacementPolicy{}),
+		NamespacePolicies: fixed(t, &placementv1alpha1.PlacementPolicyList{Items: w.policies}, &placementv1alpha1.PlacementPolicy{}),
+		LogicalClusters:   fixed(t, &tenancyv1alpha1.LogicalClusterList{}, &tenancyv1alpha1.LogicalCluster{}),
+		ControlPlane:      func(context.Context) (string, error) { return "cp", nil },
+		Clock:             f.clock,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -72,7 +73,7 @@ func (l *lookup) follows(kind workload.Kind) *controller.Informer[*metav1.Partia
 	if objects == nil {
 		return nil
 	}
-	return objects.For(kind.GroupVersionResource())
+	return placed.Of(objects, kind)
 }
 
 // known reports whether the object of a Copy is here and for the syncer that asks.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -30,6 +31,10 @@ type request struct {
 
 	lookup    *lookup
 	namespace *corev1.Namespace
+	// belongs is what is known of the units of the object, see units.of.
+	belongs *belonging
+	// division is how the replicas of the object are divided, once its unit is known.
+	division *placementv1alpha1.DecidedDivision
 }
 
 // newRequest tells who asks. A request about the view of a physical cluster
@@ -40,7 +45,7 @@ func newRequest(ctx context.Context, a admission.Attributes, l *lookup) (*reques
 	if !ok || cluster == scope.Wildcard {
 		return nil, fmt.Errorf("a write must name one logical cluster")
 	}
-	r := &request{Attributes: a, cluster: cluster, kinds: l.kinds.Current(), lookup: l}
+	r := &request{Attributes: a, cluster: cluster, kinds: l.kindsFor(cluster, a), lookup: l}
 	u := a.GetUserInfo()
 	if u == nil {
 		return nil, fmt.Errorf("the request has no user")

@@ -16,6 +16,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -56,6 +57,8 @@ func (p *placing) review(ctx context.Context, r *request) error {
 	var needs placement.Unit
 	if err := q.suppose(review, &needs); err != nil {
 		errs = append(errs, field.Invalid(path.Child("object"), "", err.Error()))
+	} else if err := p.decider.reviewed(ctx, &q, spec); err != nil {
+		errs = append(errs, field.Invalid(path.Child("unit"), spec.Unit, err.Error()))
 	}
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(placementv1alpha1.SchemeGroupVersion.WithKind("PlacementReview").GroupKind(), review.Name, errs)
@@ -92,10 +95,14 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 	if err != nil {
 		return status, err
 	}
-	snapshot, unit, err := d.lookup.snapshot(ctx, q.cluster, q.namespace)
+	if forgets(spec, q.unit) { // what is in it would be of the namespace
+		q.unit = placementv1alpha1.NamespaceUnit
+	}
+	snapshot, err := d.lookup.snapshot(ctx, q)
 	if err != nil {
 		return status, err
 	}
+	unit := snapshot.unit
 	if unit.Others == nil && spec.Policy != nil && len(spec.Policy.Affinity) > 0 {
 		if unit.Others, err = d.lookup.others(ctx, q.cluster, q.namespace.Name); err != nil {
 			return status, err
@@ -105,26 +112,32 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 	if obj, ok := q.object.(*unstructured.Unstructured); ok {
 		restrict(&unit, snapshot.PhysicalClusters, q.kind, obj.Object)
 	}
-	status.Decided = stamp.Decided(stored).Names()
+	status.Unit, status.Decided = stored.Name, stamp.Decided(stored).Names()
+	q.unit = stored.Name
 	if !spec.Anew {
 		unit.Decided = status.Decided
+		unit.Bound, unit.BoundBy = placement.BoundOf(stored)
 	}
 	if stored.UID != "" {
-		if err := d.includeWaiting(ctx, q, snapshot.PhysicalClusters, &unit); err != nil {
+		if err := d.includeWaiting(ctx, q, snapshot, &unit); err != nil {
 			return status, fmt.Errorf("looking for what waits: %w", err)
 		}
 	}
-	snapshot.Policies = supposed(snapshot.Policies, spec)
+	snapshot.Policies = supposed(snapshot.Policies, spec, unit.Name)
 	snapshot.PhysicalClusters = slices.DeleteFunc(snapshot.PhysicalClusters, func(c placement.PhysicalCluster) bool {
 		return slices.Contains(spec.Without, c.Name)
 	})
-	decision, forget := d.assumptions.decide(snapshot, unit, "")
-	forget()
+	decision := d.assumptions.ask(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit})
 	status.PhysicalClusters, status.Message, status.Policies = decision.PhysicalClusters, decision.Message(), decision.Policies
+	status.SchedulerName, status.Permitted = decision.Scheduler, decision.Permitted
+	status.Division = decision.Division
+	if obj, ok := q.object.(*unstructured.Unstructured); ok && decision.Division != nil {
+		status.Shares = stamp.SharesOf(decision.Division, q.kind, obj.Object)
+	}
 	status.Move = cmp.Or(decision.Move.Mode, placementv1alpha1.MoveAuto)
 	status.DrainSeconds = ptr.Deref(decision.Move.DrainSeconds, transition.DefaultDrain)
 	if from := left(status.Decided, status.PhysicalClusters); len(from) > 0 {
-		objects, err := d.objectsOf(ctx, q)
+		objects, err := d.objectsOf(ctx, q, snapshot.selectors)
 		if err != nil {
 			return status, fmt.Errorf("looking for what cannot move: %w", err)
 		}
@@ -137,7 +150,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 }
 
 // supposed are the policies as a review has them.
-func supposed(policies []placement.Policy, spec *placementv1alpha1.PlacementReviewSpec) []placement.Policy {
+func supposed(policies []placement.Policy, spec *placementv1alpha1.PlacementReviewSpec, unit string) []placement.Policy {
 	name := placementv1alpha1.PolicyName{Level: placementv1alpha1.PolicyNamespace, Name: "spec.policy"}
 	if spec.Replaces != nil {
 		name = *spec.Replaces
@@ -146,9 +159,16 @@ func supposed(policies []placement.Policy, spec *placementv1alpha1.PlacementRevi
 	if spec.Policy == nil {
 		return policies
 	}
-	return append(policies, placement.Policy{
-		PolicyReference: placementv1alpha1.PolicyReference{Level: name.Level, Name: name.Name}, Rules: spec.Policy,
-	})
+	p := placement.Policy{PolicyReference: placementv1alpha1.PolicyReference{Level: name.Level, Name: name.Name}, Rules: spec.Policy}
+	if unit != placementv1alpha1.NamespaceUnit {
+		p.Unit = unit
+	}
+	return append(policies, p)
+}
+
+// forgets says that a review supposes that the policy that makes a unit is gone.
+func forgets(spec *placementv1alpha1.PlacementReviewSpec, unit string) bool {
+	return spec.Policy == nil && spec.Replaces != nil && *spec.Replaces == placementv1alpha1.PolicyName{Level: placementv1alpha1.PolicyNamespace, Name: unit}
 }
 
 func validateName(n *placementv1alpha1.PolicyName, path *field.Path) field.ErrorList {
@@ -171,10 +191,10 @@ func left(decided, next []string) []string {
 	return slices.DeleteFunc(slices.Clone(decided), func(name string) bool { return slices.Contains(next, name) })
 }
 
-// objectsOf are the placed objects of a namespace, also those that are mirrored.
-func (d *decider) objectsOf(ctx context.Context, q question) ([]transition.Object, error) {
+// objectsOf are the placed objects of a unit, also those that are mirrored.
+func (d *decider) objectsOf(ctx context.Context, q question, selectors []units.Selector) ([]transition.Object, error) {
 	var objects []transition.Object
-	err := d.eachPlaced(ctx, q, func(kind workload.Kind, obj *unstructured.Unstructured) error {
+	err := d.eachMember(ctx, q, selectors, func(kind workload.Kind, obj *unstructured.Unstructured) error {
 		objects = append(objects, transition.Object{Kind: kind, Logical: obj})
 		return nil
 	})

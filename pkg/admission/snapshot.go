@@ -13,22 +13,28 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
+// snapshot is what a decision looks at, and how its namespace is divided.
+type snapshot struct {
+	placement.Snapshot
+	unit      placement.Unit
+	selectors []units.Selector
+}
+
 // snapshot assembles what Decide looks at. All of it is read from the server and
 // nothing from informers: a cordon, a label or a policy that was written before the
 // object, through whichever server, counts.
-func (l *lookup) snapshot(ctx context.Context, cluster logicalcluster.Name, namespace *corev1.Namespace) (placement.Snapshot, placement.Unit, error) {
-	s := placement.Snapshot{Now: l.clock.Now(), Watched: l.watched}
-	u := placement.Unit{
-		LogicalCluster: cluster, Namespace: namespace.Name, NamespaceLabels: namespace.Labels,
-		Pin: namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation],
-	}
+func (l *lookup) snapshot(ctx context.Context, q question) (snapshot, error) {
+	cluster, namespace := q.cluster, q.namespace
+	s := snapshot{Snapshot: placement.Snapshot{Now: l.clock.Now(), Watched: l.watched}}
+	s.unit = placement.Unit{Name: q.unit, LogicalCluster: cluster, Namespace: namespace.Name, NamespaceLabels: namespace.Labels}
 	physicalClusters, err := l.client.FleetV1alpha1().PhysicalClusters().List(at(ctx, scope.Root), metav1.ListOptions{})
 	if err != nil {
-		return s, u, fmt.Errorf("listing physical clusters: %w", err)
+		return s, fmt.Errorf("listing physical clusters: %w", err)
 	}
 	all := make([]*fleetv1alpha1.PhysicalCluster, 0, len(physicalClusters.Items))
 	for i := range physicalClusters.Items {
@@ -36,52 +42,63 @@ func (l *lookup) snapshot(ctx context.Context, cluster logicalcluster.Name, name
 		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: all[i]})
 	}
 	s.CutOff = placement.CutOff(all)
-	if s.Policies, err = l.policies(ctx, cluster, namespace.Name); err != nil {
-		return s, u, err
+	own, err := l.ownPolicies(ctx, cluster, namespace.Name)
+	if err != nil {
+		return s, err
 	}
-	if u.LogicalClusterLabels, err = l.clusterLabels(ctx, cluster); err != nil {
-		return s, u, fmt.Errorf("reading logical cluster %s: %w", cluster, err)
+	s.selectors = units.Selectors(own)
+	if s.Policies, err = l.policies(ctx, cluster, own); err != nil {
+		return s, err
 	}
-	if placement.NeedsOthers(s.Policies, u) {
-		u.Others, err = l.others(ctx, cluster, namespace.Name)
+	if s.unit.Pin = placement.PinOf(q.unit, namespace, s.Policies); q.pin != nil {
+		s.unit.Pin = *q.pin
 	}
-	return s, u, err
+	if s.unit.LogicalClusterLabels, err = l.clusterLabels(ctx, cluster); err != nil {
+		return s, fmt.Errorf("reading logical cluster %s: %w", cluster, err)
+	}
+	if placement.NeedsOthers(s.Policies, s.unit) {
+		s.unit.Others, err = l.others(ctx, cluster, namespace.Name)
+	}
+	return s, err
 }
 
-// policies are those of all levels. A tenant cannot make others wait with many: if
-// there are more than are read, nothing is placed until some are deleted.
-func (l *lookup) policies(ctx context.Context, cluster logicalcluster.Name, namespace string) ([]placement.Policy, error) {
-	var out []placement.Policy
-	client := l.client.PlacementV1alpha1()
-	global, err := client.ClusterPlacementPolicies().List(at(ctx, scope.Root), metav1.ListOptions{})
+// policies are those of all levels.
+func (l *lookup) policies(ctx context.Context, cluster logicalcluster.Name, own []*placementv1alpha1.PlacementPolicy) ([]placement.Policy, error) {
+	global, local, err := l.clusterPolicies(ctx, cluster)
+	return placement.Policies(global, local, own), err
+}
+
+// clusterPolicies are those of root, and of a logical cluster one more than are heard.
+func (l *lookup) clusterPolicies(ctx context.Context, cluster logicalcluster.Name) (global, local []*placementv1alpha1.ClusterPlacementPolicy, err error) {
+	client := l.client.PlacementV1alpha1().ClusterPlacementPolicies()
+	list, err := client.List(at(ctx, scope.Root), metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("listing the policies of root: %w", err)
+		return nil, nil, fmt.Errorf("listing the policies of root: %w", err)
 	}
-	for i := range global.Items {
-		out = append(out, placement.Global(&global.Items[i]))
+	for i := range list.Items {
+		global = append(global, &list.Items[i])
 	}
-	bounded := metav1.ListOptions{Limit: placement.MaxPolicies + 1}
-	if cluster != scope.Root {
-		local, err := client.ClusterPlacementPolicies().List(at(ctx, cluster), bounded)
-		if err != nil {
-			return nil, fmt.Errorf("listing the policies of the logical cluster: %w", err)
-		}
-		if len(local.Items) > placement.MaxPolicies {
-			return append(out, placement.TooMany(placementv1alpha1.PolicyLogicalCluster)), nil
-		}
-		for i := range local.Items {
-			out = append(out, placement.Local(&local.Items[i]))
-		}
+	if cluster == scope.Root {
+		return global, nil, nil
 	}
-	own, err := client.PlacementPolicies(namespace).List(at(ctx, cluster), bounded)
+	if list, err = client.List(at(ctx, cluster), metav1.ListOptions{Limit: placement.MaxPolicies + 1}); err != nil {
+		return nil, nil, fmt.Errorf("listing the policies of the logical cluster: %w", err)
+	}
+	for i := range list.Items {
+		local = append(local, &list.Items[i])
+	}
+	return global, local, nil
+}
+
+// ownPolicies are those of a namespace, the first by name, and one more than are heard.
+func (l *lookup) ownPolicies(ctx context.Context, cluster logicalcluster.Name, namespace string) ([]*placementv1alpha1.PlacementPolicy, error) {
+	list, err := l.client.PlacementV1alpha1().PlacementPolicies(namespace).List(at(ctx, cluster), metav1.ListOptions{Limit: placement.MaxPolicies + 1})
 	if err != nil {
 		return nil, fmt.Errorf("listing the policies of the namespace: %w", err)
 	}
-	if len(own.Items) > placement.MaxPolicies {
-		return append(out, placement.TooMany(placementv1alpha1.PolicyNamespace)), nil
-	}
-	for i := range own.Items {
-		out = append(out, placement.InNamespace(&own.Items[i]))
+	out := make([]*placementv1alpha1.PlacementPolicy, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
 	}
 	return out, nil
 }

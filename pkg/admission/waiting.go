@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -30,7 +33,7 @@ func include(u *placement.Unit, kind workload.Kind, obj map[string]any) error {
 // restrict adds to a unit which physical clusters do not permit an object.
 func restrict(u *placement.Unit, clusters []placement.PhysicalCluster, kind workload.Kind, obj map[string]any) {
 	for _, c := range clusters {
-		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: c.Spec.Tenancy})
+		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: c.Permits()})
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			if u.NotPermitted == nil {
 				u.NotPermitted = map[string]string{}
@@ -44,7 +47,7 @@ func restrict(u *placement.Unit, clusters []placement.PhysicalCluster, kind work
 // decision: it must fit all of them. Each object that waits has left an undecided
 // placement, so a namespace without one has none. What cannot be read, as a template
 // with a bad quantity, was refused when it was written.
-func (d *decider) includeWaiting(ctx context.Context, q question, clusters []placement.PhysicalCluster, u *placement.Unit) error {
+func (d *decider) includeWaiting(ctx context.Context, q question, read snapshot, u *placement.Unit) error {
 	asker := ""
 	if q.object != nil {
 		named, err := meta.Accessor(q.object)
@@ -53,14 +56,39 @@ func (d *decider) includeWaiting(ctx context.Context, q question, clusters []pla
 		}
 		asker = named.GetName()
 	}
-	return d.eachPlaced(ctx, q, func(kind workload.Kind, other *unstructured.Unstructured) error {
+	return d.eachMember(ctx, q, read.selectors, func(kind workload.Kind, other *unstructured.Unstructured) error {
 		if kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asker || other.GetDeletionTimestamp() != nil ||
 			stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
 			return nil
 		}
-		restrict(u, clusters, kind, other.Object)
+		restrict(u, read.PhysicalClusters, kind, other.Object)
 		return include(u, kind, other.Object)
 	})
+}
+
+// eachMember reads the objects of the unit of a question.
+func (d *decider) eachMember(ctx context.Context, q question, selectors []units.Selector, do func(workload.Kind, *unstructured.Unstructured) error) error {
+	if len(selectors) == 0 && q.unit == placementv1alpha1.NamespaceUnit {
+		return d.eachPlaced(ctx, q, do)
+	}
+	var objects []units.Object
+	err := d.eachPlaced(ctx, q, func(kind workload.Kind, obj *unstructured.Unstructured) error {
+		objects = append(objects, units.Object{Kind: kind, Unstructured: obj})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	division := units.Divide(selectors, objects)
+	for _, o := range objects {
+		if of := division.Of(o); of != nil && !slices.Contains(of, q.unit) {
+			continue
+		}
+		if err := do(o.Kind, o.Unstructured); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eachPlaced reads the objects of placed kinds in a namespace, page by page.
@@ -75,10 +103,11 @@ func (d *decider) eachPlaced(ctx context.Context, q question, do func(workload.K
 		client := d.lookup.dynamic.Resource(kind.GroupVersionResource()).Namespace(q.namespace.Name)
 		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
 		err := pages.EachListItem(at(ctx, q.cluster), metav1.ListOptions{}, func(obj runtime.Object) error {
-			if u, ok := obj.(*unstructured.Unstructured); ok {
-				return do(kind, u)
+			u, ok := obj.(*unstructured.Unstructured)
+			if !ok || !stamp.HasTargets(u) && !workload.Places(d.lookup.kinds, q.cluster, kind) {
+				return nil
 			}
-			return nil
+			return do(kind, u)
 		})
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", kind.Resource, err)

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,12 +26,18 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 	if !r.user() || unit == nil || kind.Role != workload.Placed {
 		return nil
 	}
-	if stands, ok := p.placements.Get(unitKey(r)); ok {
+	for _, name := range r.belongs.units {
+		stands, ok := p.placements.Get(controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: name})
+		if !ok {
+			continue
+		}
 		c := meta.FindStatusCondition(stands.Status.Conditions, placementv1alpha1.ConditionPolicySatisfied)
 		if c != nil && c.Status == metav1.ConditionFalse {
-			warning.AddWarning(ctx, "", fmt.Sprintf("namespace %s: %s", r.GetNamespace(), c.Message))
+			warning.AddWarning(ctx, "", fmt.Sprintf("%s: %s", unitName(r.GetNamespace(), name), c.Message))
 		}
 	}
+	p.warnOfUnit(ctx, r, unit)
+	warnUndivided(ctx, r, kind)
 	if r.GetOperation() != admission.Create {
 		return nil
 	}
@@ -44,13 +51,35 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 			continue
 		}
 		if lacks := placement.Lacks(placement.PhysicalCluster{PhysicalCluster: c}, needs); lacks != "" {
-			warning.AddWarning(ctx, "", fmt.Sprintf("namespace %s is placed on %s, which does not have what this needs: %s", r.GetNamespace(), name, lacks))
+			warning.AddWarning(ctx, "", fmt.Sprintf("%s is placed on %s, which does not have what this needs: %s", unitName(r.GetNamespace(), r.belongs.units[0]), name, lacks))
 		}
 	}
 	return nil
 }
 
-// unitKey is that of the Placement of the namespace of a request.
-func unitKey(r *request) controller.Request {
-	return controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: placementv1alpha1.NamespaceUnit}
+// warnUndivided tells a user that what is applied runs as a whole on each physical cluster,
+// though the replicas of other kinds are divided.
+func warnUndivided(ctx context.Context, r *request, kind workload.Kind) {
+	counts := len(kind.Replicas)+len(kind.Parallelism)+len(kind.Scales) > 0 || kind.Semantics == workload.DisruptionBudgetSemantics
+	if r.division == nil || len(r.division.Targets) < 2 || !counts || kind.Divisible() || stamp.Mirrored(r.obj) {
+		return
+	}
+	names := make([]string, 0, len(r.division.Targets))
+	for _, t := range r.division.Targets {
+		names = append(names, t.PhysicalCluster)
+	}
+	warning.AddWarning(ctx, "", fmt.Sprintf("%s %s is not divided, as its kind is not: each of %s has all of it", kind.Kind, r.obj.GetName(), strings.Join(names, ", ")))
+}
+
+// warnOfUnit tells a user that an object changes its unit, and that several policies
+// select it.
+func (p *placing) warnOfUnit(ctx context.Context, r *request, unit stamp.Unit) {
+	if also := r.belongs.also; len(also) > 0 {
+		warning.AddWarning(ctx, "", fmt.Sprintf("policies %s and %s select it; %s counts, the first by name",
+			r.belongs.units[0], strings.Join(also, ", "), r.belongs.units[0]))
+	}
+	if r.belongs.divided && r.old != nil && unit.Outside(r.old) {
+		warning.AddWarning(ctx, "", fmt.Sprintf("it belongs to %s, and moves from %s to %s",
+			unitName(r.GetNamespace(), r.belongs.units[0]), strings.Join(stamp.Kept(r.old), ", "), strings.Join(unit.Names(), ", ")))
+	}
 }

@@ -56,6 +56,8 @@ type Config struct {
 	// Admission makes the admission chain; it gets the scoped loopback
 	// configuration, whose server does not serve yet.
 	Admission func(loopback *restclient.Config) (admission.Interface, error)
+	// Bind takes what another scheduler writes to the subresource binding of a Placement.
+	Bind native.Bind
 	// Bootstrap makes the first objects of a new logical cluster; the creation
 	// of its LogicalCluster returns after it.
 	Bootstrap func(ctx context.Context, name logicalcluster.Name) error
@@ -203,11 +205,11 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the generic server: %w", err)
 	}
-	clusters, err = installAPIs(server, g, builtin.Config{
+	clusters, err = c.installAPIs(server, g, builtin.Config{
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
 		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client, Dynamic: objects, Kinds: c.Kinds,
 		Reach: c.Reach, Streams: c.Streams, DialPods: c.Egress.DialPods,
-	}, c.Bootstrap)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +241,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 }
 
 // installAPIs puts all API groups into the server.
-func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.Config, b builtin.Config, bootstrap func(context.Context, logicalcluster.Name) error) (*logicalClusters, error) {
+func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.Config, b builtin.Config) (*logicalClusters, error) {
 	var physical, copies *native.REST
 	b.PhysicalClusters = func() nodes.Source { return physical }
 	b.Copies = func() rest.Getter { return copies }
@@ -278,12 +280,14 @@ func installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.
 		case native.Copy().Kind:
 			copies = main
 		case native.LogicalCluster().Kind:
-			clusters = &logicalClusters{REST: main, bootstrap: bootstrap}
+			clusters = &logicalClusters{REST: main, bootstrap: c.Bootstrap}
 			m[kind.Plural] = clusters
 		}
 	}
-	reviews := native.Placement()
-	own[reviews.Group].VersionedResourcesStorageMap[reviews.Version][native.PlacementReviews] = native.ReviewREST{}
+	placements := native.Placement()
+	more := own[placements.Group].VersionedResourcesStorageMap[placements.Version]
+	more[native.PlacementReviews] = native.ReviewREST{}
+	more[placements.Plural+"/binding"] = native.NewBindingREST(c.Bind)
 	if err := server.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing the API groups: %w", err)
 	}

@@ -52,6 +52,7 @@ func Filter(kind workload.Kind, obj map[string]any, p Passage) []Finding {
 	} else {
 		f.unknown(kind, obj)
 	}
+	f.keepApart(obj)
 	f.podSecurity(kind, obj)
 	return f.findings
 }
@@ -62,15 +63,36 @@ func (f *filter) unknown(kind workload.Kind, obj map[string]any) {
 		f.metadata(metadata, field.NewPath("metadata"))
 	}
 	if len(kind.PodTemplate) > 0 {
-		for _, t := range workload.PodTemplates(kind, obj) {
-			f.structure(podTemplate, t, path(kind.PodTemplate))
-		}
+		f.templates(kind, obj)
 	}
 	if len(kind.VolumeClaims) > 0 {
 		for i, claim := range workload.VolumeClaims(kind, obj) {
 			f.structure(structures[claimKind], claim, path(kind.VolumeClaims).Index(i))
 		}
 	}
+}
+
+// templates filters the pod templates at the paths that a kind names. What is there and is
+// no template, its controller below may take for one. The pods of an object have one
+// identity: that of the account which all its templates name.
+func (f *filter) templates(kind workload.Kind, obj map[string]any) {
+	first, account := true, ""
+	workload.TemplatePaths(kind, obj, func(at []string, value any) {
+		t, ok := value.(map[string]any)
+		if !ok {
+			if value != nil {
+				f.find(path(at), Refused, "is no pod template")
+			}
+			return
+		}
+		f.structure(podTemplate, t, path(at))
+		spec, _ := t["spec"].(map[string]any)
+		named := str(spec["serviceAccountName"])
+		if !first && named != account {
+			f.find(path(at).Child("spec", "serviceAccountName"), Refused, "differs from that of another pod template of the object")
+		}
+		first, account = false, named
+	})
 }
 
 func path(names []string) *field.Path { return field.NewPath(names[0], names[1:]...) }

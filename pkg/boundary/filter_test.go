@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -234,4 +235,34 @@ func FuzzFilter(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestEveryPodTemplateOfADeclaredKindIsFenced(t *testing.T) {
+	kind := workload.Kind{
+		GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}, Resource: "machines", Role: workload.Placed, Declared: true,
+		PodTemplate: []string{"spec", "template"}, PodTemplates: [][]string{{"spec", "groups", "*", "template"}},
+	}
+	pod := func(spec map[string]any) map[string]any { return map[string]any{"spec": spec} }
+	containers := []any{map[string]any{"name": "c", "image": "i"}}
+	for name, c := range map[string]struct {
+		group   any
+		refused string
+	}{
+		"harmless":         {pod(map[string]any{"containers": containers}), ""},
+		"on a node":        {pod(map[string]any{"containers": containers, "nodeName": "n1"}), "spec.groups.*.template.spec.nodeName"},
+		"no template":      {"text", "spec.groups.*.template"},
+		"other accounts":   {pod(map[string]any{"containers": containers, "serviceAccountName": "admin"}), "spec.groups.*.template.spec.serviceAccountName"},
+		"the host network": {pod(map[string]any{"containers": containers, "hostNetwork": true}), "spec"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := map[string]any{"spec": map[string]any{
+				"template": pod(map[string]any{"containers": containers}),
+				"groups":   []any{map[string]any{"template": c.group}},
+			}}
+			refusals := Refusals(Filter(kind, obj, Passage{Tenant: "t"}))
+			if (len(refusals) > 0) != (c.refused != "") || len(refusals) > 0 && !strings.HasPrefix(refusals[0].Field, c.refused) {
+				t.Errorf("got %v, want %q refused", refusals, c.refused)
+			}
+		})
+	}
 }

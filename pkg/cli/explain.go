@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/kubectl/pkg/util/templates"
@@ -16,14 +15,15 @@ import (
 
 func newExplainCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain [NAMESPACE]",
-		Short: "Explain why a namespace is where it is, and why it is not elsewhere",
+		Use:   "explain [NAMESPACE | TYPE/NAME]",
+		Short: "Explain why something is where it is, and why it is not elsewhere",
 		Long: templates.LongDesc(`Explain why a namespace is where it is, and why it is not elsewhere.
 
-			That is what the Placement says. For a namespace that is not placed yet, the server is asked where it would go
+			An object is where its unit is: its namespace, or what a PlacementPolicy selects with it. That is what the Placement says. For a namespace that is not placed yet, the server is asked where it would go
 			(PlacementReview).`),
 		Example: templates.Examples(`
-			kubectl atoll explain web`),
+			kubectl atoll explain web
+			kubectl atoll explain deployment/web`),
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completion.ResourceNameCompletionFunc(o.factory, "namespace"),
 	}
@@ -37,21 +37,28 @@ func newExplainCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		u := unit{namespace, placementv1alpha1.NamespaceUnit}
 		if len(args) == 1 {
-			namespace = args[0]
+			if u, err = o.unitOf(ctx, c, args[0]); err != nil {
+				return err
+			}
 		}
-		placement, err := c.atoll.PlacementV1alpha1().Placements(namespace).Get(ctx, placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+		placement, err := c.placement(ctx, u)
 		if err == nil {
 			return print.explain(o, report.ExplainPlacement(placement), placement)
 		}
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		review, err := c.review(ctx, namespace, placementv1alpha1.PlacementReviewSpec{})
+		ask := placementv1alpha1.PlacementReviewSpec{}
+		if !u.whole() {
+			ask.Unit = u.name
+		}
+		review, err := c.review(ctx, u.namespace, ask)
 		if err != nil {
 			return err
 		}
-		return print.explain(o, report.ExplainReview(namespace, review.Status), review)
+		return print.explain(o, report.ExplainReview(u.namespace, review.Status), review)
 	}
 	return cmd
 }

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +26,8 @@ import (
 type policyVersion struct {
 	clusters, namespaces labels.Selector
 	rules                placementv1alpha1.PolicyRules
+	// unit is the one that a PlacementPolicy is for.
+	unit string
 }
 
 // supposedPolicy is a policy that the server has found valid, beside the one that is there.
@@ -64,11 +70,19 @@ func (p *supposedPolicy) selects(v *policyVersion, lc *tenancyv1alpha1.LogicalCl
 func (p *supposedPolicy) suppose(lc *tenancyv1alpha1.LogicalCluster, ns *corev1.Namespace) *placementv1alpha1.PlacementReviewSpec {
 	switch {
 	case p.selects(p.new, lc, ns):
-		return &placementv1alpha1.PlacementReviewSpec{Replaces: &p.name, Policy: &p.new.rules}
+		return &placementv1alpha1.PlacementReviewSpec{Unit: p.new.unit, Replaces: &p.name, Policy: &p.new.rules}
 	case p.selects(p.old, lc, ns):
-		return &placementv1alpha1.PlacementReviewSpec{Replaces: &p.name}
+		return &placementv1alpha1.PlacementReviewSpec{Unit: p.old.unit, Replaces: &p.name}
 	}
 	return nil
+}
+
+// unitOf is the unit that a PlacementPolicy is for.
+func unitOf(p *placementv1alpha1.PlacementPolicy) string {
+	if p.Spec.Objects == nil {
+		return placementv1alpha1.NamespaceUnit
+	}
+	return p.Name
 }
 
 // readPolicies has the server check the policies of files, without storing them.
@@ -123,6 +137,9 @@ func (c *connection) readPolicy(ctx context.Context, info *resource.Info) (*supp
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
+	if err := confirm(info.Object); err != nil {
+		return nil, err
+	}
 	var checked runtime.Object
 	if err == nil {
 		if p.old, err = versionOf(kind, old); err != nil {
@@ -139,6 +156,22 @@ func (c *connection) readPolicy(ctx context.Context, info *resource.Info) (*supp
 	return p, err
 }
 
+// confirm has a dry run pass that moves more than may be moved without a confirmation: what
+// moves is what is asked.
+func confirm(obj runtime.Object) error {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	annotations := maps.Clone(m.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[placementv1alpha1.ConfirmMovesAnnotation] = strconv.Itoa(math.MaxInt32)
+	m.SetAnnotations(annotations)
+	return nil
+}
+
 // versionOf reads what the server returned.
 func versionOf(kind schema.GroupKind, obj runtime.Object) (*policyVersion, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -149,7 +182,7 @@ func versionOf(kind schema.GroupKind, obj runtime.Object) (*policyVersion, error
 	if kind == namespacePolicyKind {
 		var own placementv1alpha1.PlacementPolicy
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &own)
-		v.rules = own.Spec
+		v.rules, v.unit = own.Spec.PolicyRules, unitOf(&own)
 		return v, err
 	}
 	var policy placementv1alpha1.ClusterPlacementPolicy

@@ -65,3 +65,18 @@ func benchClusters(n int) []PhysicalCluster {
 	}
 	return out
 }
+
+// BenchmarkMoves asks of a unit on two physical clusters whether an edit of a policy moves it.
+func BenchmarkMoves(b *testing.B) {
+	policies := benchPolicies()
+	policies[2].Rules = &placementv1alpha1.PolicyRules{Count: ptr.To[int32](2)}
+	old, edited := policies[0], policies[0]
+	edited.Rules = &placementv1alpha1.PolicyRules{Terms: []placementv1alpha1.PhysicalClusterTerm{{MatchLabels: map[string]string{"region": "1"}}}}
+	s, u := Snapshot{PhysicalClusters: benchClusters(2), Policies: policies}, Unit{Name: placementv1alpha1.NamespaceUnit, Namespace: "web", Decided: []string{"c0000", "c0001"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if !(Edit{&old, &edited}).Moves(s, u, nil) {
+			b.Fatal("it stays")
+		}
+	}
+}

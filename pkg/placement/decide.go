@@ -12,6 +12,8 @@ import (
 // What the unit has and may keep stays, as long as the shape that is wanted allows it;
 // the rest is filled up from those that may receive, the best first. If the shape
 // cannot be had, nothing is chosen: half a placement would look like a whole one.
+//
+// If another scheduler decides, it is what that one has bound, or nothing: see follow.
 func Decide(s Snapshot, u Unit) Decision { return compile(s, u).decide(s.PhysicalClusters) }
 
 // decide chooses from some of the physical clusters of the snapshot.
@@ -21,18 +23,22 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	}
 	d := Decision{Wanted: r.shape.String(), Policies: r.heard, Refuse: r.refuse, Move: r.move, Pin: r.unit.Pin}
 	d.PinKnown = slices.ContainsFunc(from, func(c PhysicalCluster) bool { return c.Name == d.Pin })
+	if r.foreign() {
+		return r.follow(from, d)
+	}
 
 	ranked, rejected := r.filter(from)
 	d.Rejected, d.Until = rejected, r.stay.until
 	chosen := r.shape.choose(ranked)
 	if r.most > 0 && len(chosen) > r.most {
-		d.Excess = fmt.Sprintf("%d physical clusters are wanted, and %s permits no more than %d", len(chosen), r.limits, r.most)
+		d.Excess = r.excess(len(chosen))
 		chosen = nil
 	}
 	for _, c := range chosen {
 		d.PhysicalClusters = append(d.PhysicalClusters, c.name)
 	}
 	slices.Sort(d.PhysicalClusters)
+	d.Division = r.replicas.over(d.PhysicalClusters, from)
 	for _, c := range ranked {
 		if !slices.Contains(d.PhysicalClusters, c.name) {
 			d.Rejected = append(d.Rejected, r.spare(c, chosen, d))

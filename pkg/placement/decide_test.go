@@ -103,6 +103,8 @@ type unitYAML struct {
 	NamespaceLabels      map[string]string   `json:"namespaceLabels"`
 	Pin                  string              `json:"pin"`
 	Decided              []string            `json:"decided"`
+	Bound                []string            `json:"bound"`
+	BoundBy              string              `json:"boundBy"`
 	Requests             corev1.ResourceList `json:"requests"`
 	APIs                 []string            `json:"apis"`
 	StorageClasses       []string            `json:"storageClasses"`
@@ -185,7 +187,7 @@ func (s *scene) asked() Unit {
 	u := Unit{
 		LogicalCluster: "shop", LogicalClusterLabels: s.unit.LogicalClusterLabels,
 		Namespace: "web", NamespaceLabels: s.unit.NamespaceLabels,
-		Pin: s.unit.Pin, Decided: s.unit.Decided,
+		Pin: s.unit.Pin, Decided: s.unit.Decided, Bound: s.unit.Bound, BoundBy: s.unit.BoundBy,
 		Requests: s.unit.Requests, APIs: s.unit.APIs, StorageClasses: s.unit.StorageClasses,
 	}
 	for _, o := range s.unit.Others {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,8 @@ const (
 	ReasonLessPreferred    = "LessPreferred"
 	ReasonLowerScore       = "LowerScore"
 	ReasonTooMany          = "TooMany"
+	// ReasonBound: another scheduler has bound the unit elsewhere.
+	ReasonBound = "Bound"
 )
 
 // Decision is the outcome of Decide.
@@ -46,12 +49,20 @@ type Decision struct {
 	Wanted string
 	// Excess says that more were wanted than a policy permits.
 	Excess string
-	// Rejected has every other physical cluster, sorted by name.
+	// Rejected has every other physical cluster, sorted by name; if another scheduler
+	// decides, those that do not fit.
 	Rejected []Rejection
+	// Scheduler is who decides, if that is another one. Permitted are the physical clusters
+	// that fit then, the best first, and Unmet is why what it wants is not permitted.
+	Scheduler string
+	Permitted []string
+	Unmet     string
 	// Policies are the policies that were heard, in the order of precedence.
 	Policies []placementv1alpha1.PolicyReference
 	// Refuse says that an object that cannot be placed shall be refused.
 	Refuse bool
+	// Division is how replicas are divided over the chosen; nil: each has all.
+	Division *placementv1alpha1.DecidedDivision
 	// Move says how the unit moves, if a policy says.
 	Move placementv1alpha1.MoveRules
 	// Until is when what is decided may stay no longer where it is, as things are; zero:
@@ -76,6 +87,9 @@ const maxExplained = 10
 func (d Decision) Message() string {
 	if d.Possible() {
 		return "placed on " + strings.Join(d.PhysicalClusters, ", ")
+	}
+	if d.Scheduler != "" {
+		return d.awaited()
 	}
 	var b strings.Builder
 	switch {
@@ -112,7 +126,8 @@ func (d Decision) API() *placementv1alpha1.Decision {
 	}
 	out := &placementv1alpha1.Decision{
 		Policies:      slices.Clone(d.Policies),
-		SchedulerName: placementv1alpha1.DefaultScheduler,
+		Division:      d.Division,
+		SchedulerName: cmp.Or(d.Scheduler, placementv1alpha1.DefaultScheduler),
 	}
 	for _, name := range d.PhysicalClusters {
 		out.PhysicalClusters = append(out.PhysicalClusters, placementv1alpha1.DecidedPhysicalCluster{Name: name})

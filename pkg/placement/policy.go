@@ -19,6 +19,11 @@ type Policy struct {
 	// The selectors are absent where the level has none.
 	LogicalClusterSelector, NamespaceSelector *metav1.LabelSelector
 	Rules                                     *placementv1alpha1.PolicyRules
+	// Unit is the unit that a policy of a namespace makes of what it selects; empty: it is
+	// for what no policy selects. Pin is where a user wants that unit.
+	Unit, Pin string
+	// ConfirmAbove is how many of the units that it selects an edit may move, see Radius.
+	ConfirmAbove *int32
 	// Unreadable says why the policy cannot be honoured. It permits nothing.
 	Unreadable string
 }
@@ -38,16 +43,34 @@ func Local(p *placementv1alpha1.ClusterPlacementPolicy) Policy {
 func ofCluster(p *placementv1alpha1.ClusterPlacementPolicy, level placementv1alpha1.PolicyLevel) Policy {
 	return Policy{
 		PolicyReference:        placementv1alpha1.PolicyReference{Level: level, Name: p.Name, Generation: p.Generation},
-		LogicalClusterSelector: p.Spec.LogicalClusterSelector, NamespaceSelector: p.Spec.NamespaceSelector, Rules: &p.Spec.PolicyRules,
+		LogicalClusterSelector: p.Spec.LogicalClusterSelector, NamespaceSelector: p.Spec.NamespaceSelector, ConfirmAbove: p.Spec.ConfirmAbove, Rules: &p.Spec.PolicyRules,
 	}
 }
 
 // InNamespace is a policy of the unit's own namespace.
 func InNamespace(p *placementv1alpha1.PlacementPolicy) Policy {
-	return Policy{
+	out := Policy{
 		PolicyReference: placementv1alpha1.PolicyReference{Level: placementv1alpha1.PolicyNamespace, Name: p.Name, Generation: p.Generation},
-		Rules:           &p.Spec,
+		Rules:           &p.Spec.PolicyRules,
 	}
+	if p.Spec.Objects != nil {
+		out.Unit, out.Pin = p.Name, p.Annotations[placementv1alpha1.PhysicalClusterAnnotation]
+	}
+	return out
+}
+
+// PinOf is where a user wants a unit: what the Namespace says, or the policy that makes
+// the unit.
+func PinOf(unit string, namespace metav1.Object, policies []Policy) string {
+	if unit == placementv1alpha1.NamespaceUnit {
+		return namespace.GetAnnotations()[placementv1alpha1.PhysicalClusterAnnotation]
+	}
+	for _, p := range policies {
+		if p.Unit == unit {
+			return p.Pin
+		}
+	}
+	return ""
 }
 
 // TooMany is in the place of the policies of a level of which there are more than
@@ -57,6 +80,28 @@ func TooMany(level placementv1alpha1.PolicyLevel) Policy {
 		PolicyReference: placementv1alpha1.PolicyReference{Level: level, Name: "*"}, Rules: &placementv1alpha1.PolicyRules{},
 		Unreadable: "there are too many; delete some",
 	}
+}
+
+// Policies are those of all levels that are heard. A tenant cannot make others wait with
+// many: if there are more than are read, nothing is placed until some are deleted.
+func Policies(global, local []*placementv1alpha1.ClusterPlacementPolicy, own []*placementv1alpha1.PlacementPolicy) []Policy {
+	out := make([]Policy, 0, len(global)+len(local)+len(own))
+	for _, p := range global {
+		out = append(out, Global(p))
+	}
+	if len(local) > MaxPolicies {
+		return append(out, TooMany(placementv1alpha1.PolicyLogicalCluster))
+	}
+	for _, p := range local {
+		out = append(out, Local(p))
+	}
+	if len(own) > MaxPolicies {
+		return append(out, TooMany(placementv1alpha1.PolicyNamespace))
+	}
+	for _, p := range own {
+		out = append(out, InNamespace(p))
+	}
+	return out
 }
 
 // MaxPolicies is how many policies of one logical cluster, and of one namespace, are
@@ -92,6 +137,12 @@ type rules struct {
 	order  order
 	refuse bool
 	move   placementv1alpha1.MoveRules
+	// scheduler is the one that the first policy names which names one; shaped says that a
+	// policy says how many.
+	scheduler string
+	shaped    bool
+	// replicas is how they are divided.
+	replicas replicas
 	// most is the least maxCount, and limits the policy that has it; 0: none has.
 	most      int
 	limits    string
@@ -123,7 +174,7 @@ func compile(s Snapshot, u Unit) *rules {
 	slices.SortFunc(policies, func(a, b Policy) int {
 		return cmp.Or(cmp.Compare(rank(a.Level), rank(b.Level)), cmp.Compare(a.Name, b.Name))
 	})
-	var shaped, ordered, answered, moves bool
+	var ordered, divided, answered, moves bool
 	for _, p := range policies {
 		selects, err := p.selects(u)
 		if err == nil && !selects {
@@ -131,13 +182,19 @@ func compile(s Snapshot, u Unit) *rules {
 		}
 		r.heard = append(r.heard, p.PolicyReference)
 		err = errors.Join(err, r.constrain(p, s))
-		if !shaped {
-			r.shape, shaped = newShape(p, r.shape)
+		if !r.shaped {
+			r.shape, r.shaped = newShape(p, r.shape)
 		}
+		r.scheduler = cmp.Or(r.scheduler, p.Rules.SchedulerName)
 		if !ordered {
 			var orderErr error
 			r.order, ordered, orderErr = newOrder(p)
 			err = errors.Join(err, orderErr)
+		}
+		if !divided {
+			var replicasErr error
+			r.replicas, divided, replicasErr = newReplicas(p)
+			err = errors.Join(err, replicasErr)
 		}
 		if p.Rules.IfImpossible != "" && !answered {
 			r.refuse, answered = p.Rules.IfImpossible == placementv1alpha1.ImpossibleRefuse, true
@@ -146,6 +203,9 @@ func compile(s Snapshot, u Unit) *rules {
 			r.move, moves = *p.Rules.Move, true
 		}
 		r.fences = append(r.fences, newFence(p, err))
+	}
+	if r.replicas.by != "" && r.unit.Pin == "" {
+		r.unit.Requests = ofShare(r.unit.Requests, r.shape.least)
 	}
 	return r
 }
@@ -184,7 +244,16 @@ func newFence(p Policy, err error) fence {
 	return f
 }
 
+// selects says that a policy is for a unit. Of its namespace a unit hears the policy that
+// makes it, and no other; that there are too many is for all.
 func (p Policy) selects(u Unit) (bool, error) {
+	own := u.Name
+	if own == placementv1alpha1.NamespaceUnit {
+		own = ""
+	}
+	if p.Level == placementv1alpha1.PolicyNamespace && p.Unreadable == "" && p.Unit != own {
+		return false, nil
+	}
 	for _, s := range []struct {
 		selector *metav1.LabelSelector
 		labels   labels.Set

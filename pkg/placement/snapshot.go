@@ -34,8 +34,10 @@ type PhysicalCluster struct {
 	Placements int
 }
 
-// Unit is what is placed as a whole: a namespace.
+// Unit is what is placed as a whole: a namespace, or what a policy selects in it.
 type Unit struct {
+	// Name is that of the Placement; empty: that of a namespace.
+	Name                 string
 	LogicalCluster       logicalcluster.Name
 	LogicalClusterLabels labels.Set
 	Namespace            string
@@ -47,6 +49,9 @@ type Unit struct {
 	Others []Other
 	// Decided are the physical clusters of the decision that is in force.
 	Decided []string
+	// Bound is where the scheduler BoundBy wants the unit.
+	Bound   []string
+	BoundBy string
 	// Requests, APIs (as workload.Kind.API) and StorageClasses (as
 	// workload.StorageClasses) are what the objects of the unit need.
 	Requests       corev1.ResourceList

@@ -2,7 +2,9 @@ package placement
 
 import (
 	"fmt"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,8 +25,14 @@ const (
 	maxWeights     = 8
 	maxCount       = 64
 	maxWeight      = 100
+	maxKinds       = 16
+	maxNames       = 64
 	// maxDrainSeconds is a day.
-	maxDrainSeconds = 24 * 60 * 60
+	maxDrainSeconds   = 24 * 60 * 60
+	maxReplicaTargets = 16
+	maxReplicaWeight  = 1000
+	// maxReplicas bounds the minimum and the maximum for one physical cluster.
+	maxReplicas = 100_000
 )
 
 // ValidateClusterPolicy checks a ClusterPlacementPolicy; path is that of the spec.
@@ -35,7 +43,57 @@ func ValidateClusterPolicy(spec *placementv1alpha1.PolicySpec, global bool, path
 		errs = append(errs, field.Forbidden(path.Child("logicalClusterSelector"), `only policies in "root" are for several logical clusters; leave it out`))
 	}
 	errs = append(errs, validateSelector(spec.NamespaceSelector, path.Child("namespaceSelector"))...)
+	if n := spec.ConfirmAbove; n != nil && *n < 0 {
+		errs = append(errs, field.Invalid(path.Child("confirmAbove"), *n, "must be 0 or more"))
+	}
 	return append(errs, ValidateRules(&spec.PolicyRules, path)...)
+}
+
+// ValidateNamespacePolicy checks the PlacementPolicy of a name; path is that of the spec.
+func ValidateNamespacePolicy(name string, spec *placementv1alpha1.PlacementPolicySpec, path *field.Path) field.ErrorList {
+	errs := ValidateRules(&spec.PolicyRules, path)
+	o := spec.Objects
+	if o == nil {
+		return errs
+	}
+	at := path.Child("objects")
+	if name == placementv1alpha1.NamespaceUnit {
+		errs = append(errs, field.Forbidden(at, fmt.Sprintf("the unit %q is what no policy selects; call the policy otherwise", name)))
+	}
+	if len(o.Kinds)+len(o.Names) == 0 && emptySelector(o.LabelSelector) {
+		errs = append(errs, field.Required(at, "kinds, names or labelSelector say which objects; for the whole namespace leave objects out"))
+	}
+	errs = append(errs, atMost(len(o.Kinds), maxKinds, at.Child("kinds"))...)
+	for i, k := range o.Kinds {
+		errs = append(errs, validateKind(k, at.Child("kinds").Index(i))...)
+	}
+	errs = append(errs, atMost(len(o.Names), maxNames, at.Child("names"))...)
+	for i, n := range o.Names {
+		for _, problem := range validation.IsDNS1123Subdomain(n) {
+			errs = append(errs, field.Invalid(at.Child("names").Index(i), n, problem))
+		}
+	}
+	return append(errs, validateSelector(o.LabelSelector, at.Child("labelSelector"))...)
+}
+
+func emptySelector(s *metav1.LabelSelector) bool {
+	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
+}
+
+func validateKind(k placementv1alpha1.ObjectKind, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if k.Group != "" {
+		for _, problem := range validation.IsDNS1123Subdomain(k.Group) {
+			errs = append(errs, field.Invalid(path.Child("group"), k.Group, problem))
+		}
+	}
+	if k.Kind == "" {
+		return append(errs, field.Required(path.Child("kind"), "such as Deployment"))
+	}
+	for _, problem := range validation.IsDNS1035Label(strings.ToLower(k.Kind)) {
+		errs = append(errs, field.Invalid(path.Child("kind"), k.Kind, problem))
+	}
+	return errs
 }
 
 // ValidateRules checks the rules of a policy.
@@ -56,6 +114,12 @@ func ValidateRules(r *placementv1alpha1.PolicyRules, path *field.Path) field.Err
 		errs = append(errs, field.NotSupported(path.Child("ifImpossible"), r.IfImpossible,
 			[]placementv1alpha1.Impossible{placementv1alpha1.ImpossiblePending, placementv1alpha1.ImpossibleRefuse}))
 	}
+	if r.SchedulerName != "" {
+		for _, problem := range validation.IsDNS1123Subdomain(r.SchedulerName) {
+			errs = append(errs, field.Invalid(path.Child("schedulerName"), r.SchedulerName, problem))
+		}
+	}
+	errs = append(errs, validateReplicas(r.Replicas, path.Child("replicas"))...)
 	return append(errs, validateMove(r.Move, path.Child("move"))...)
 }
 

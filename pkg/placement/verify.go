@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 // Verdict says whether a decision in force meets the policies of now.
@@ -12,6 +14,12 @@ type Verdict struct {
 	Satisfied bool
 	// Reason is a CamelCase word, Message the sentence for people.
 	Reason, Message string
+	// Move is whether policies let the unit be moved.
+	Move placementv1alpha1.MoveMode
+	// Scheduler is who decides, if that is another one.
+	Scheduler string
+	// Division is how the policies divide replicas over where it is, if it is satisfied.
+	Division *placementv1alpha1.DecidedDivision
 	// Until is when to verify again without an event, as a time ends then; zero: never.
 	Until time.Time
 }
@@ -29,21 +37,26 @@ func Verify(s Snapshot, u Unit) Verdict {
 		}
 	}
 	d := r.decide(standing)
-	decided := sorted(slices.Clone(u.Decided))
+	v, decided := Verdict{Scheduler: d.Scheduler, Move: d.Move.Mode}, sorted(slices.Clone(u.Decided))
 	switch {
+	case r.foreign() && !slices.Equal(r.wanted(), decided):
+		v.Reason, v.Message = ReasonBound, fmt.Sprintf("it is placed on %s; scheduler %s has bound it to %s", strings.Join(decided, ", "), r.scheduler, strings.Join(r.wanted(), ", "))
+		return v
 	case len(known) < len(decided):
 		gone := slices.DeleteFunc(slices.Clone(decided), func(name string) bool { return known[name] })
-		return Verdict{Reason: "PhysicalClusterGone", Message: fmt.Sprintf("it is placed on %s, and no such physical cluster is registered", strings.Join(gone, ", "))}
+		v.Reason, v.Message = "PhysicalClusterGone", fmt.Sprintf("it is placed on %s, and no such physical cluster is registered", strings.Join(gone, ", "))
+		return v
 	case slices.Equal(d.PhysicalClusters, decided):
-		v := Verdict{Satisfied: true, Reason: "Satisfied", Message: "it is where the policies want it", Until: d.Until}
+		v.Satisfied, v.Reason, v.Message, v.Until = true, "Satisfied", "it is where the policies want it", d.Until
+		v.Division = d.Division
 		if r.stay.message != "" {
 			v.Message += ", for now: " + r.stay.message
 		}
 		return v
 	}
-	v := Verdict{Reason: ReasonTooFew, Message: d.Wanted + " is wanted"}
+	v.Reason, v.Message = ReasonTooFew, d.Wanted+" is wanted"
 	if d.Excess != "" {
-		v = Verdict{Reason: ReasonTooMany, Message: d.Excess}
+		v.Reason, v.Message = ReasonTooMany, d.Excess
 	} else if len(d.Rejected) > 0 {
 		first := d.Rejected[0]
 		for _, no := range d.Rejected {
@@ -52,7 +65,7 @@ func Verify(s Snapshot, u Unit) Verdict {
 				break
 			}
 		}
-		v = Verdict{Reason: first.Reason, Message: first.PhysicalCluster + ": " + first.Message}
+		v.Reason, v.Message = first.Reason, first.PhysicalCluster+": "+first.Message
 	}
 	v.Message = fmt.Sprintf("it is placed on %s; %s", strings.Join(decided, ", "), v.Message)
 	return v

@@ -28,6 +28,10 @@ const (
 	maxMetadata = 1 << 20
 )
 
+// keepAlive gives a connection up half a minute after the network was cut, as a tunnel does:
+// who follows logs reads only, and would not notice.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
 // Direct carries calls to the API server of a physical cluster.
 type Direct struct {
 	config *rest.Config
@@ -95,7 +99,7 @@ func (d *Direct) open() (http.RoundTripper, func(), error) {
 	}
 	dial := d.config.Dial
 	if dial == nil {
-		dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+		dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	}
 	s := &single{dial: dialURL(dial, d.base, tls)}
 	through, err := rest.HTTPWrappersForConfig(d.config, s)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,7 +74,8 @@ type forwarded struct {
 
 	mu     sync.Mutex
 	opened bool
-	ended  bool
+	// ended is why it ended here, if it did.
+	ended  error
 	expiry *time.Timer
 }
 
@@ -121,13 +123,16 @@ func (f *forwarded) said() bool {
 }
 
 // Read implements net.Conn. Where the other side ended the connection with a reason, that is
-// the error.
+// the error, and where it ended here, net.ErrClosed or os.ErrDeadlineExceeded.
 func (f *forwarded) Read(p []byte) (int, error) {
 	n, err := f.data.Read(p)
 	if err == nil {
 		return n, nil
 	}
-	if !f.isEnded() && f.said() {
+	if ended := f.end(); ended != nil {
+		return n, ended
+	}
+	if f.said() {
 		return n, f.refusal()
 	}
 	return n, err
@@ -142,14 +147,25 @@ func (f *forwarded) refusal() error {
 	return fmt.Errorf("port %d of pod %s/%s: %s", f.port, f.call.Pod.LogicalNamespace, f.call.Pod.Name, why)
 }
 
-// Write implements net.Conn.
-func (f *forwarded) Write(p []byte) (int, error) { return f.data.Write(p) }
+// Write implements net.Conn. Once it ended here it says so as Read does: the session that
+// carries it ends a moment later, and takes what is written until then.
+func (f *forwarded) Write(p []byte) (int, error) {
+	if ended := f.end(); ended != nil {
+		return 0, ended
+	}
+	return f.data.Write(p)
+}
 
 // Close implements net.Conn.
-func (f *forwarded) Close() error {
+func (f *forwarded) Close() error { return f.close(net.ErrClosed) }
+
+// close ends it for a reason. Only the first reason counts.
+func (f *forwarded) close(why error) error {
 	f.mu.Lock()
-	ended, opened := f.ended, f.opened
-	f.ended = true
+	ended, opened := f.ended != nil, f.opened
+	if !ended {
+		f.ended = why
+	}
 	if f.expiry != nil {
 		f.expiry.Stop()
 	}
@@ -168,7 +184,8 @@ func (f *forwarded) Close() error {
 	return nil
 }
 
-func (f *forwarded) isEnded() bool {
+// end is why it ended here, and nil while it did not.
+func (f *forwarded) end() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ended
@@ -182,8 +199,8 @@ func (f *forwarded) SetDeadline(t time.Time) error {
 		f.expiry.Stop()
 		f.expiry = nil
 	}
-	if !t.IsZero() && !f.ended {
-		f.expiry = time.AfterFunc(time.Until(t), func() { _ = f.Close() })
+	if !t.IsZero() && f.ended == nil {
+		f.expiry = time.AfterFunc(time.Until(t), func() { _ = f.close(os.ErrDeadlineExceeded) })
 	}
 	return nil
 }

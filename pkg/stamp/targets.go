@@ -21,6 +21,11 @@ type Source struct {
 	Unit Unit
 	// Runs says how the object runs; it counts for placed kinds in a transition.
 	Runs workload.Runs
+	// Division says how replicas are divided; nil: not at all. Wish is that of the object,
+	// nil if only its metadata are known: its replicas stay as they are. They count for
+	// divisible kinds only.
+	Division *placementv1alpha1.DecidedDivision
+	Wish     *Wish
 	// Referrers are the targets of everything that refers to the object: all of
 	// it, as what nobody needs is removed. It counts for referenced kinds only.
 	Referrers []placementv1alpha1.Targets
@@ -72,7 +77,11 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 	switch kind.Role {
 	case workload.Placed, workload.Container:
 		if down && from.Unit != nil {
-			return placed(kind, current, from)
+			out := placed(kind, current, from)
+			if from.Division != nil && kind.Divisible() {
+				divided(from.Division, from.Wish, current, out)
+			}
+			return out
 		}
 	case workload.Ruling:
 		if down && from.Unit != nil {
@@ -89,20 +98,31 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 
 func placed(kind workload.Kind, current placementv1alpha1.Targets, from Source) placementv1alpha1.Targets {
 	// begun: it has, or had until just now, a copy somewhere. held: one of these is
-	// where the unit leaves.
-	begun, held := false, false
+	// where the unit leaves, or is not at all. serves: there it has the traffic.
+	begun, held, serves := false, false, false
 	for name, target := range current {
 		copied := target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving
+		p, ok := from.Unit[name]
 		begun = begun || copied
-		held = held || copied && (from.Unit[name].left() || target.State == placementv1alpha1.TargetStateRemoving)
+		held = held || copied && (!ok || p.Left() || target.State == placementv1alpha1.TargetStateRemoving)
+		serves = serves || (!ok || p == PartEmpties) && target.Receives()
 	}
 	out := placementv1alpha1.Targets{}
 	for name, p := range from.Unit {
-		target := placementv1alpha1.Target{State: part(p, from.Runs, current[name].Keeps() && hasEntry(current, name), begun, held)}
+		has := current[name].Keeps() && hasEntry(current, name)
+		target := placementv1alpha1.Target{State: part(p, from.Runs, has, begun, held)}
+		if serves && target.Receives() && p == PartStays && !(has && current[name].Receives()) {
+			target.State = placementv1alpha1.TargetStateStarting // it comes from another unit
+		}
 		if !kind.Addressed() && target.Keeps() {
 			target.State = placementv1alpha1.TargetSync // no traffic comes by it
 		}
 		out[name] = target
+	}
+	for name, target := range current {
+		if _, ok := from.Unit[name]; !ok && target.NoCopy() {
+			out[name] = placementv1alpha1.Target{State: placementv1alpha1.TargetStateRemoving} // it is not expected there any more
+		}
 	}
 	return out
 }
@@ -117,7 +137,8 @@ func hasEntry(targets placementv1alpha1.Targets, name string) bool {
 //	how it runs   part             has a copy here  else                   then
 //	any           Stays, Arrives   yes              any                    copy (Arrives: Starting)
 //	any           Removes          yes              not ToEnd              Removing
-//	any           Leaves, Drains   yes              any                    copy (Drains: Draining)
+//	any           Leaves, Empties, yes              any                    copy (Drains: Draining)
+//	              Drains
 //	Anywhere      Stays, Arrives   no               any                    copy (Arrives: Starting)
 //	Anywhere      Leaves           no               any                    copy: it serves there as yet
 //	Once          Stays, Arrives   no               a copy where it left   Waiting
@@ -127,6 +148,9 @@ func hasEntry(targets placementv1alpha1.Targets, name string) bool {
 //	ToEnd         Removes          yes              any                    copy: it ends where it began
 //	Ended         Stays, Arrives   no               any                    Finished
 //	any           any other        no               any                    Removing: none is made
+//
+// What has the traffic where its unit is not, or which that one empties, gets its addresses
+// elsewhere published when that ends: Starting until then.
 func part(p Part, runs workload.Runs, has, begun, held bool) placementv1alpha1.TargetState {
 	here := placementv1alpha1.TargetSync
 	switch p {
@@ -141,7 +165,7 @@ func part(p Part, runs workload.Runs, has, begun, held bool) placementv1alpha1.T
 		}
 		return here
 	}
-	if p.left() {
+	if p.Left() {
 		if p == PartLeaves && runs == workload.RunsAnywhere {
 			return here
 		}
@@ -161,7 +185,7 @@ func part(p Part, runs workload.Runs, has, begun, held bool) placementv1alpha1.T
 func ruling(kind workload.Kind, unit Unit) placementv1alpha1.Targets {
 	staying := 0
 	for _, p := range unit {
-		if !p.left() {
+		if !p.Left() {
 			staying++
 		}
 	}
@@ -301,7 +325,7 @@ func Without(current placementv1alpha1.Targets, acknowledged func(target string)
 // Equal reports whether two sets of targets say the same.
 func Equal(a, b placementv1alpha1.Targets) bool {
 	return maps.EqualFunc(a, b, func(a, b placementv1alpha1.Target) bool {
-		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && ptr.Equal(a.Replicas, b.Replicas)
+		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share)
 	})
 }
 

@@ -2,6 +2,7 @@ package stamp
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +23,46 @@ const (
 	PartLeaves Part = "Leaves"
 	// PartDrains: as Leaves, and receives no traffic any more, or never did.
 	PartDrains Part = "Drains"
+	// PartEmpties: objects that came from elsewhere have copies there, which serve until
+	// they are replaced. Nothing comes there.
+	PartEmpties Part = "Empties"
 	// PartRemoves: what is there goes.
 	PartRemoves Part = "Removes"
 )
+
+// strength orders the parts of several units on one physical cluster: traffic before
+// copies, and copies before none.
+var strength = map[Part]int{PartStays: 5, PartLeaves: 4, PartEmpties: 3, PartArrives: 2, PartDrains: 1, PartRemoves: 0}
+
+// Merge is where what belongs to several units is and goes: the strongest part of theirs
+// on each physical cluster. Undecided units have no say; nil if none has.
+//
+//	Stays > Leaves > Empties > Arrives > Drains > Removes
+//
+// but where one arrives and another one empties, what serves has to be there: Leaves.
+func Merge(units ...Unit) Unit {
+	var out Unit
+	for _, unit := range units {
+		if unit == nil {
+			continue
+		}
+		if out == nil {
+			out = Unit{}
+		}
+		for name, p := range unit {
+			was, ok := out[name]
+			switch {
+			case !ok:
+				out[name] = p
+			case was == PartArrives && p == PartEmpties, was == PartEmpties && p == PartArrives:
+				out[name] = PartLeaves
+			case strength[p] > strength[was]:
+				out[name] = p
+			}
+		}
+	}
+	return out
+}
 
 // Unit is where a unit is and goes: physical clusters with their parts. nil says that it
 // is not decided.
@@ -44,6 +82,9 @@ func UnitOf(p *placementv1alpha1.Placement) Unit {
 	switch t.Phase {
 	case placementv1alpha1.TransitionStarting:
 		arrives = PartArrives
+		if t.Cause == placementv1alpha1.CauseLeftover {
+			left = PartEmpties
+		}
 	case placementv1alpha1.TransitionDraining:
 		left = PartDrains
 	case placementv1alpha1.TransitionRemoving:
@@ -58,7 +99,7 @@ func UnitOf(p *placementv1alpha1.Placement) Unit {
 		if _, decided := unit[name]; decided { // the decision counts
 			continue
 		}
-		if unit[name] = left; left == PartLeaves && slices.Contains(t.Withdrawn, name) {
+		if unit[name] = left; left != PartRemoves && slices.Contains(t.Withdrawn, name) {
 			unit[name] = PartDrains
 		}
 	}
@@ -105,8 +146,67 @@ func Waits(obj metav1.Object) bool {
 	return false
 }
 
-// left says that the unit leaves it.
-func (p Part) left() bool { return p == PartLeaves || p == PartDrains || p == PartRemoves }
+// Left says that the unit leaves it.
+func (p Part) Left() bool {
+	return p == PartLeaves || p == PartEmpties || p == PartDrains || p == PartRemoves
+}
+
+// Outside says that an object has a copy where its unit is not: it came from another one,
+// or was stamped by a server that was behind.
+func (u Unit) Outside(obj metav1.Object) bool {
+	return u != nil && u.outside(TargetsOf(obj.GetAnnotations()))
+}
+
+func (u Unit) outside(targets placementv1alpha1.Targets) bool {
+	for name, target := range targets {
+		if _, ok := u[name]; !ok && target.Keeps() {
+			return true
+		}
+	}
+	return false
+}
+
+// Within says that an object, the Namespace, is wherever a unit is to have copies.
+func (u Unit) Within(obj metav1.Object) bool {
+	targets := TargetsOf(obj.GetAnnotations())
+	for name, p := range u {
+		if target, ok := targets[name]; !p.Left() && !(ok && target.Keeps()) {
+			return false
+		}
+	}
+	return true
+}
+
+// Units are the names of the units by which a placed object was stamped last.
+func Units(obj metav1.Object) []string {
+	if names := obj.GetAnnotations()[placementv1alpha1.UnitAnnotation]; names != "" {
+		return strings.Split(names, ",")
+	}
+	return []string{placementv1alpha1.NamespaceUnit}
+}
+
+// IsIn says that an object was stamped last by these units, sorted.
+func IsIn(obj metav1.Object, units []string) bool {
+	return obj.GetAnnotations()[placementv1alpha1.UnitAnnotation] == unitsValue(units)
+}
+
+// Join notes by which units an object is stamped.
+func Join(obj metav1.Object, units []string) {
+	annotate(obj, placementv1alpha1.UnitAnnotation, unitsValue(units))
+}
+
+func unitsValue(units []string) string {
+	if len(units) == 1 && units[0] == placementv1alpha1.NamespaceUnit {
+		return ""
+	}
+	return strings.Join(units, ",")
+}
+
+// Kept are the physical clusters on which an object has a copy that stays, sorted.
+func Kept(obj metav1.Object) []string {
+	targets := TargetsOf(obj.GetAnnotations())
+	return slices.DeleteFunc(targets.Names(), func(name string) bool { return !targets[name].Keeps() })
+}
 
 // Decided are the targets of the decision of a placement; nil if it is undecided.
 func Decided(p *placementv1alpha1.Placement) placementv1alpha1.Targets {
@@ -136,7 +236,7 @@ func BelongsTo(p *placementv1alpha1.Placement, namespace types.UID) bool {
 	return uid == "" || uid == namespace
 }
 
-// UnitUID is the UID of the Namespace that a placement was made for; empty if it does
+// UnitUID is the UID of the Namespace of which a placement is a unit; empty if it does
 // not say.
 func UnitUID(p *placementv1alpha1.Placement) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {

@@ -3,6 +3,7 @@ package syncer
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,6 +61,11 @@ const (
 	// PatchStatus passes on conditions that somebody set above: Object is a strategic
 	// merge patch of the status.
 	PatchStatus Verb = "PatchStatus"
+	// AddContainers adds ephemeral containers: Object is a strategic merge patch of the
+	// subresource ephemeralcontainers.
+	AddContainers Verb = "AddContainers"
+	// WriteEvent writes Event in the logical cluster, unless it is there.
+	WriteEvent Verb = "WriteEvent"
 )
 
 // Orphans: what PlanOrphan says.
@@ -82,6 +88,8 @@ type Action struct {
 	// already; if it is not, the object must be new: no other manager's field may
 	// be taken.
 	Object *unstructured.Unstructured
+	// Event is what is written (WriteEvent).
+	Event *corev1.Event
 	// Supplies are what is made (Supply).
 	Supplies Supplies
 	// Drift says that the apply reverts what somebody changed (Apply).
@@ -93,8 +101,10 @@ type Action struct {
 	// Propagation and Grace are how to delete; nil is the grace of the object.
 	Propagation metav1.DeletionPropagation
 	Grace       *int64
-	// After is how long to wait (Wait).
-	After time.Duration
+	// After is how long to wait (Wait), and Counting says that the report of a copy waits for
+	// what it counts: the caller remembers since when.
+	After    time.Duration
+	Counting bool
 	// Why is a CamelCase word for logs and tests.
 	Why string
 }

@@ -32,6 +32,10 @@ func IsSilence(err error) bool {
 	}
 }
 
+// ReasonSchemaDiffers: the definition of a custom resource on the physical cluster does not
+// know a field of the object.
+const ReasonSchemaDiffers = "SchemaDiffers"
+
 // RefusalOf turns an answer of the physical cluster into the failure of a Copy.
 // ok is false if it is none: silence, or something that heals by itself.
 func RefusalOf(err error, kind workload.Kind) (f Failure, ok bool) {
@@ -49,6 +53,9 @@ func RefusalOf(err error, kind workload.Kind) (f Failure, ok bool) {
 	f.Reason = string(status.Reason)
 	if f.Reason == "" {
 		f.Reason = "Refused"
+	}
+	if strings.Contains(status.Message, "field not declared in schema") {
+		f.Reason = ReasonSchemaDiffers
 	}
 	f.Immutable = isImmutable(status)
 	f.Message = "the physical cluster refused it: " + readable(status, kind.Confidential)

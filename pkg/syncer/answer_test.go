@@ -110,3 +110,12 @@ func TestOnlyTheAnswerAboutTheObjectSaysThatItIsGone(t *testing.T) {
 		}
 	}
 }
+
+func TestAFieldThatTheDefinitionBelowLacksHasAReasonOfItsOwn(t *testing.T) {
+	err := apierrors.FromObject(&metav1.Status{Status: metav1.StatusFailure, Code: 500,
+		Message: "failed to create typed patch object (n/web; example.com/v1, Kind=Widget): .spec.color: field not declared in schema"})
+	got, refused := RefusalOf(err, workload.Kind{})
+	if !refused || got.Reason != ReasonSchemaDiffers || !strings.Contains(got.Message, ".spec.color") {
+		t.Errorf("got %+v, %v", got, refused)
+	}
+}

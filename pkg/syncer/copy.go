@@ -123,6 +123,9 @@ func (p planner) write(status placementv1alpha1.CopyStatus, uid types.UID) []Act
 		if left := p.reportedAgain(c); left > 0 {
 			return wait(left, "Reported")
 		}
+		if left := p.countingDelay(c); left > 0 {
+			return []Action{{Verb: Wait, After: left, Counting: true, Why: "Counting"}}
+		}
 		return []Action{{Verb: WriteCopy, Copy: c, Why: string(status.State)}}
 	}
 	return []Action{{Verb: WriteCopy, Why: string(status.State), Copy: &placementv1alpha1.Copy{

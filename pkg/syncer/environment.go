@@ -99,7 +99,12 @@ func environmentUp(spec, annotations map[string]any) {
 	filter(spec, "hostAliases", func(item any) bool {
 		m, _ := item.(map[string]any)
 		names, _ := m["hostnames"].([]any)
-		return m["ip"] == host && slices.Equal(names, serverNames)
+		users := len(names) - len(serverNames)
+		if m["ip"] != host || users < 0 || !slices.Equal(names[users:], serverNames) {
+			return false
+		}
+		m["hostnames"] = names[:users]
+		return users == 0
 	})
 }
 
@@ -163,7 +168,8 @@ func addEnvironment(container map[string]any, server Server) {
 }
 
 // addNames has the names of the API server lead to it, if it has an address; to a name
-// they can only lead by DNS. A user's own win.
+// they can only lead by DNS. A user's own win. An address is listed once: the API server
+// refuses to apply a list with two of its keys, so that names go to a user's entry for it.
 func addNames(spec map[string]any, server Server) {
 	if len(validation.IsValidIP(nil, server.Host)) > 0 {
 		return
@@ -172,6 +178,13 @@ func addNames(spec map[string]any, server Server) {
 	for _, alias := range list(spec, "hostAliases") {
 		names, _ := alias["hostnames"].([]any)
 		if slices.ContainsFunc(names, func(name any) bool { return slices.Contains(serverNames, name) }) {
+			return
+		}
+	}
+	for _, alias := range list(spec, "hostAliases") {
+		if alias["ip"] == server.Host {
+			names, _ := alias["hostnames"].([]any)
+			alias["hostnames"] = append(slices.Clone(names), serverNames...)
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
@@ -20,21 +21,28 @@ func FailureEvent(before, now *placementv1alpha1.Copy, at metav1.Time) *corev1.E
 	if !failedAnew(before, now) || ofNamespace(now) {
 		return nil
 	}
-	sum := sha256.Sum256([]byte(string(o.UID) + now.Spec.PhysicalCluster + now.Status.Reason + now.Status.Message))
+	about := corev1.ObjectReference{
+		APIVersion: schema.GroupVersion{Group: o.Group, Version: o.Version}.String(), Kind: o.Kind,
+		Namespace: now.Namespace, Name: o.Name, UID: o.UID,
+	}
+	return eventAbout(about, now.UID, now.Spec.PhysicalCluster, now.Status.Reason, now.Status.Message, at)
+}
+
+// eventAbout is a warning of the syncer of a target, named by what it says; source is the UID
+// of the object that it comes from.
+func eventAbout(about corev1.ObjectReference, source types.UID, target, reason, message string, at metav1.Time) *corev1.Event {
+	sum := sha256.Sum256([]byte(string(about.UID) + target + reason + message))
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: now.Namespace, Name: eventName(o.Name, hex.EncodeToString(sum[:6])),
-			// What a syncer mirrors says where from; this comes from the copy.
-			Annotations: map[string]string{placementv1alpha1.UIDAnnotation: string(now.UID)},
+			Namespace: about.Namespace, Name: eventName(about.Name, hex.EncodeToString(sum[:6])),
+			// What a syncer mirrors says where from, and so does this.
+			Annotations: map[string]string{placementv1alpha1.UIDAnnotation: string(source)},
 		},
-		InvolvedObject: corev1.ObjectReference{
-			APIVersion: schema.GroupVersion{Group: o.Group, Version: o.Version}.String(), Kind: o.Kind,
-			Namespace: now.Namespace, Name: o.Name, UID: o.UID,
-		},
-		Reason:  now.Status.Reason,
-		Message: fmt.Sprintf("%s: %s", now.Spec.PhysicalCluster, now.Status.Message),
-		Type:    corev1.EventTypeWarning, Count: 1, FirstTimestamp: at, LastTimestamp: at,
-		Source: corev1.EventSource{Component: "atoll-syncer", Host: now.Spec.PhysicalCluster},
+		InvolvedObject: about,
+		Reason:         reason,
+		Message:        fmt.Sprintf("%s: %s", target, message),
+		Type:           corev1.EventTypeWarning, Count: 1, FirstTimestamp: at, LastTimestamp: at,
+		Source: corev1.EventSource{Component: "atoll-syncer", Host: target},
 	}
 }
 

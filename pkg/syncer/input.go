@@ -22,9 +22,9 @@ type Input struct {
 
 	// Logical is the object as the target sees it; nil if it does not.
 	Logical *unstructured.Unstructured
-	// Gone is the UID of which the server, asked for the object now, said that it
-	// does not exist any more.
-	Gone types.UID
+	// Gone are the UIDs of which the server, asked for the object now, said that they do
+	// not exist.
+	Gone []types.UID
 	// Copy is the record of the object on this target; nil if there is none.
 	Copy *placementv1alpha1.Copy
 	// Physical is what is on the target under the name of the copy, whoever it
@@ -51,6 +51,10 @@ type Input struct {
 	Reported time.Time
 	// AppliedAt is when Logical was applied last; zero if that is not remembered.
 	AppliedAt time.Time
+	// Made finds what the physical object with a UID owns; nil finds nothing.
+	Made func(types.UID) []Made
+	// Counting is since when the report waits for that to be mirrored; zero if it does not.
+	Counting time.Time
 	// Ruled says that what rules the namespace is known to be on the target.
 	Ruled bool
 	// Failure is why the last action failed; nil if none did.

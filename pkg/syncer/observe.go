@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -49,8 +50,11 @@ type Observation struct {
 	Namespace string
 	// Owner finds what mirrors the owner with a physical UID.
 	Owner func(types.UID) (Owner, bool)
-	// Unmirrored are the pods that it owns below of which there is no mirror.
-	Unmirrored []*unstructured.Unstructured
+	// Made is what it owns below.
+	Made []Made
+	// Target is the physical cluster, and Permits what it permits beyond the default.
+	Target  string
+	Permits boundary.Permits
 	// Now is the time at which it is asked.
 	Now time.Time
 	// Refers finds the logical UID of an object with a physical UID that this one
@@ -78,6 +82,8 @@ type Observation struct {
 //	deleting  live      a Pod                                  DeleteUp with the grace it has
 //	live      live      a user wants other labels              Patch
 //	live      live      a readiness gate was set above         PatchStatus
+//	live      live      an ephemeral container was added above AddContainers, or WriteEvent if it may not go
+//	                                                           down; and what follows
 //	any       live      differs                                BindUp, UpdateUp
 //
 // A status that counts pods waits until these are mirrored, see countingDelay.
@@ -118,7 +124,7 @@ func Observe(s Observation) []Action {
 	if patch := GatesBelow(s.Logical, s.Physical, s.gates()); patch != nil && !deletingBelow {
 		return []Action{{Verb: PatchStatus, Object: patch}}
 	}
-	return s.andCount(s.difference(desired)...)
+	return s.andCount(append(s.ephemeralContainers(), s.difference(desired)...)...)
 }
 
 // andCount has a status that was held back looked at again.
@@ -260,6 +266,7 @@ func podUp(s Observation, obj *unstructured.Unstructured, labels map[string]stri
 		setNested(obj.Object, class, "spec", "runtimeClassName")
 	}
 	spec := field(obj.Object, "spec")
+	delete(spec, ephemeral) // is added to a pod that is there, by who is above
 	environmentUp(spec, anyMap(annotations))
 	downwardUp(spec)
 	s.translateJobLabels(labels)

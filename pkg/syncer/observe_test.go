@@ -127,6 +127,18 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		{name: "nobody's", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }},
 		{name: "a claim, which outlives its set", physical: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: n, uid: p1}\n", action: CreateUp},
 		{name: "as it shall be", physical: pod, logical: bound},
+		{name: "debugged", physical: pod, logical: bound, edit: func(s *Observation) {
+			addEphemeral(s.Logical, map[string]any{"name": "shell", "image": "busybox"})
+		}, action: AddContainers},
+		{name: "debugged with more than is permitted", physical: pod, logical: bound, edit: func(s *Observation) {
+			addEphemeral(s.Logical, map[string]any{"name": "shell", "securityContext": map[string]any{"privileged": true}})
+		}, action: WriteEvent},
+		{name: "debugged below", physical: pod, logical: bound, edit: func(s *Observation) {
+			addEphemeral(s.Physical, map[string]any{"name": "shell", "image": "busybox"})
+		}},
+		{name: "new, and debugged below", physical: pod, edit: func(s *Observation) {
+			addEphemeral(s.Physical, map[string]any{"name": "shell", "image": "busybox"})
+		}, action: CreateUp},
 		{name: "bound meanwhile", physical: pod, logical: unbound, action: BindUp},
 		{name: "another image", physical: pod, logical: bound, edit: func(s *Observation) {
 			list(field(s.Physical.Object, "spec"), "containers")[0]["image"] = "j"
@@ -202,4 +214,8 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 			}
 		})
 	}
+}
+
+func addEphemeral(pod *unstructured.Unstructured, container map[string]any) {
+	setNested(pod.Object, []any{container}, "spec", "ephemeralContainers")
 }

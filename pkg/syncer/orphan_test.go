@@ -190,7 +190,7 @@ func TestWhatIsListedAsAnOrphanWaitsForItsOrder(t *testing.T) {
 		{"undecided, and a new object is deleted", situation{logical: "deleting", copy: "Failed", physical: "new", edit: listed("")}, "WriteCopy Removed"},
 		{"nothing above", situation{physical: "old", edit: listed("Leave")}, "Report"},
 		{"its own object is back", situation{logical: "live", copy: "Pending", physical: "old", edit: listed("")}, "WriteCopy Synced"},
-		{"not listed", situation{logical: "live", copy: "Pending", physical: "new"}, "Delete p1 OtherIncarnation"},
+		{"not listed", situation{logical: "live", copy: "Pending", physical: "new", gone: "new"}, "Delete p1 OtherIncarnation"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := describe(Plan(c.s.input())); got != c.want {

@@ -46,7 +46,8 @@ import (
 //	        another place
 //	live    current,        any           5b WriteCopy Pending with the place
 //	        without place
-//	live    current         old           6 Delete it: its UID cannot exist any more
+//	live    current         old           6 AskServer, as its object may have come back with a backup; gone:
+//	                                        Delete it
 //	live    current         none          7 CreateNamespace if need be, LookAtRules if it makes pods, Supply what
 //	                                        they mount, Apply; a finished Job or Pod stays gone
 //	live    current, names  none          7a WriteCopy Pending without it: if the server has accepted a
@@ -60,7 +61,8 @@ import (
 //	                        controller       observed, if Adopts agrees
 //	going   Removed         any           9 nothing
 //	going   stale           any           3 or 4
-//	going   none, current   ours or old   10 WriteCopy Removing, Delete it
+//	going   none, current   ours or old   10 WriteCopy Removing; of another incarnation: AskServer, as in 6;
+//	                                        Delete it
 //	going   none, current   none, foreign 11 WriteCopy Removed
 //	absent  none            ours or old   12 Report: nothing recorded, nothing removed
 //	absent  none            other         13 nothing
@@ -72,7 +74,8 @@ import (
 //	observed any other      any           15 nothing: see Observe; the server deletes the Copy
 //
 // In place of a WriteCopy that says no more than what controllers below have done there
-// is a Wait for a moment, see reportDelay: more is likely to come.
+// is a Wait for a moment, see reportDelay: more is likely to come. So is it in place of a
+// report that counts pods which are not mirrored yet, see countingDelay.
 func Plan(in Input) []Action {
 	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
 	switch {
@@ -140,7 +143,7 @@ func (p planner) keep() []Action {
 	case p.physical != physicalNone && p.Physical.GetDeletionTimestamp() != nil:
 		return p.write(p.status(placementv1alpha1.CopyPending, "Terminating", "the object is being deleted on the physical cluster"), uid)
 	case p.physical == physicalOld: // 6
-		return p.delete(p.Logical, "OtherIncarnation")
+		return p.deleteIncarnation()
 	case p.physical == physicalNone && finished(p.Ref.Kind, p.Copy): // 7
 		return p.write(p.status(placementv1alpha1.CopySynced, "Finished", ""), uid)
 	case p.Failure != nil:

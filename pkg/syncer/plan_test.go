@@ -35,7 +35,7 @@ type situation struct {
 	// the Copy recorded, its mark gone); with "-" being deleted, with "~" drifted.
 	physical string
 
-	gone      types.UID
+	gone      types.UID      // what the server said of it
 	namespace NamespaceState // default Ready
 	unnamed   bool
 	contents  int
@@ -52,7 +52,7 @@ func (s situation) input() Input {
 	in := Input{
 		Kinds: workload.Builtin(),
 		Ref:   Ref{Kind: kinds[kind], Cluster: "shop", Namespace: "web", Name: "thing"}, Target: target, ControlPlane: controlPlane,
-		Gone: s.gone, Contents: s.contents, Failure: s.failure, Ruled: true,
+		Contents: s.contents, Failure: s.failure, Ruled: true,
 		Namespace: Namespace{Name: "shop-web-1", State: s.namespace},
 	}
 	if in.Namespace.State == "" {
@@ -63,6 +63,9 @@ func (s situation) input() Input {
 	}
 	if in.Ref.IsNamespace() {
 		in.Ref.Namespace = ""
+	}
+	if s.gone != "" {
+		in.Gone = []types.UID{s.gone}
 	}
 	in.Logical = s.logicalObject(in.Ref)
 	if s.copy != "" {
@@ -234,7 +237,8 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"5a nor made", situation{logical: "live", copy: "Pending", namespace: NamespaceDisputed}, "WriteCopy Pending/OtherNamespace"},
 		{"5b the place is recorded before anything is there", situation{logical: "live", copy: "Pending", namespace: NamespaceAbsent, edit: placeless}, "WriteCopy Pending/New"},
 		{"5b or written there", situation{logical: "live", copy: "Synced", physical: "old~", edit: placeless}, "WriteCopy Pending/New"},
-		{"6 an incarnation without a record", situation{logical: "live", copy: "Pending", physical: "new"}, "Delete p1 OtherIncarnation"},
+		{"6 whether an incarnation without a record is gone says the server", situation{logical: "live", copy: "Pending", physical: "new"}, "AskServer new OtherIncarnation"},
+		{"6 and it is", situation{logical: "live", copy: "Pending", physical: "new", gone: "new"}, "Delete p1 OtherIncarnation"},
 		{"7 the namespace comes before the first object", situation{logical: "live", copy: "Pending", namespace: NamespaceAbsent}, "CreateNamespace"},
 		{"7 what makes pods waits for what rules them", situation{kind: "Deployment", logical: "live", copy: "Pending", edit: unruled}, "LookAtRules"},
 		{"7 which is no reason to leave what is there", situation{kind: "Deployment", logical: "live", copy: "Synced", physical: "old~", edit: unruled}, "Apply Drifted to p1"},
@@ -264,6 +268,8 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"10 an entry that says so", situation{logical: "removing", copy: "Synced", physical: "old"}, "WriteCopy Removing/Removing, Delete p1 Removing"},
 		{"10 a refused deletion", situation{logical: "deleting", copy: "Removing", physical: "old", failure: &Failure{Reason: "Forbidden"}}, "WriteCopy Removing/Forbidden"},
 		{"11 never made", situation{logical: "deleting"}, "WriteCopy Removed"},
+		{"10 of another incarnation: recorded first", situation{logical: "deleting", physical: "new"}, "WriteCopy Removing/Removing"},
+		{"10 then the server says whether it is gone", situation{logical: "deleting", copy: "Removing", physical: "new", observed: "{}", edit: func(in *Input) { in.Copy.Status.Reason = "Removing" }}, "AskServer new OtherIncarnation"},
 		{"11 gone", situation{logical: "deleting", copy: "Removing"}, "WriteCopy Removed"},
 		{"11 replaced by a foreign object", situation{logical: "deleting", copy: "Removing", physical: "foreign"}, "WriteCopy Removed"},
 		{"11 with no namespace", situation{logical: "deleting", unnamed: true}, "WriteCopy Removed"},

@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,16 +38,19 @@ func drawSituation(t *rapid.T) situation {
 // removal of the incarnation uid.
 func instructed(in Input, uid types.UID) bool {
 	if in.Logical == nil {
-		return in.Copy != nil && in.Gone == uid
+		return in.Copy != nil && slices.Contains(in.Gone, uid)
 	}
 	entry, ok := stamp.TargetsOf(in.Logical.GetAnnotations())[in.Target]
 	if !ok || entry.State == placementv1alpha1.TargetObserved {
-		return in.Copy != nil && in.Gone == uid
+		return in.Copy != nil && slices.Contains(in.Gone, uid)
 	}
-	if stale := in.Copy != nil && in.Copy.Spec.Object.UID != in.Logical.GetUID(); stale && in.Gone != in.Copy.Spec.Object.UID {
+	if stale := in.Copy != nil && in.Copy.Spec.Object.UID != in.Logical.GetUID(); stale && !slices.Contains(in.Gone, in.Copy.Spec.Object.UID) {
 		return false // it may have been brought back
 	}
-	return in.Logical.GetUID() != uid || in.Logical.GetDeletionTimestamp() != nil || entry.State == placementv1alpha1.TargetStateRemoving
+	if in.Logical.GetUID() != uid {
+		return slices.Contains(in.Gone, uid)
+	}
+	return in.Logical.GetDeletionTimestamp() != nil || entry.State == placementv1alpha1.TargetStateRemoving
 }
 
 func TestNothingIsDeletedWithoutAnInstructionForItsUID(t *testing.T) {
@@ -169,7 +173,7 @@ func (w *world) do(a Action) {
 		}
 		w.in.Physical = nil
 	case AskServer:
-		w.in.Gone = a.UID
+		w.in.Gone = append(w.in.Gone, a.UID)
 	}
 }
 

@@ -20,7 +20,7 @@ func (p planner) absent() []Action {
 		return nil
 	}
 	uid := p.Copy.Spec.Object.UID
-	if p.Gone != uid {
+	if !p.gone(uid) {
 		return []Action{{Verb: AskServer, UID: uid, Why: "NotInView"}}
 	}
 	if p.Ref.IsNamespace() && p.Contents > 0 {
@@ -43,18 +43,28 @@ func (p planner) observed() []Action {
 // that a backup brought the predecessor back.
 func (p planner) finishStale() []Action {
 	uid := p.Copy.Spec.Object.UID
-	if p.Gone != uid {
+	if !p.gone(uid) {
 		return []Action{{Verb: AskServer, UID: uid, Why: "OtherIncarnation"}}
 	}
 	if p.Ref.IsNamespace() && p.Contents > 0 {
 		return nil // it goes after everything in it
 	}
 	if p.physical == physicalOld && p.incarnation() != uid {
-		// Older than the Copy, under the same name: as gone as the Copy's own.
-		return p.delete(p.Logical, "OtherIncarnation")
+		return p.deleteIncarnation()
 	}
 	return p.remove(uid, "OtherIncarnation")
 }
+
+// deleteIncarnation: cell 6, what is below is the copy of an object that had the name before.
+func (p planner) deleteIncarnation() []Action {
+	if uid := p.incarnation(); !p.gone(uid) {
+		return []Action{{Verb: AskServer, UID: uid, Why: "OtherIncarnation"}}
+	}
+	return p.delete(p.Logical, "OtherIncarnation")
+}
+
+// gone says that the server said so.
+func (p planner) gone(uid types.UID) bool { return slices.Contains(p.Gone, uid) }
 
 // remove: cells 3, 4, 10 and 11, for the incarnation uid.
 func (p planner) remove(uid types.UID, why string) []Action {
@@ -82,6 +92,12 @@ func (p planner) remove(uid types.UID, why string) []Action {
 	actions := p.write(status, uid)
 	if p.Physical.GetDeletionTimestamp() != nil {
 		return actions
+	}
+	if p.physical == physicalOld && p.incarnation() != uid && !p.gone(p.incarnation()) {
+		if len(actions) > 0 {
+			return actions // the record comes first
+		}
+		return p.deleteIncarnation()
 	}
 	return append(actions, p.delete(p.Logical, why)...)
 }

@@ -64,7 +64,24 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 		keepGates(status, current, append(gatesOf(field(logical.Object, "spec")), setAbove(logical, status)...))
 	}
 	status = valid(kind, logical, status, current)
-	return status, !equality.Semantic.DeepEqual(withoutZeros(status), withoutZeros(current))
+	return status, !SameStatus(status, current)
+}
+
+// Reported is what the targets say of an object that shall keep a copy and have said
+// something, by name, in the order of the names.
+func Reported(logical *unstructured.Unstructured, copies []*placementv1alpha1.Copy) (targets []string, statuses []map[string]any) {
+	if observedOnly(logical) || ended(logical) {
+		return nil, nil
+	}
+	for _, v := range reported(receiving(viewsOf(logical, copies))) {
+		targets, statuses = append(targets, v.target), append(statuses, v.status)
+	}
+	return targets, statuses
+}
+
+// SameStatus says that an API server would store the same for two statuses.
+func SameStatus(a, b map[string]any) bool {
+	return equality.Semantic.DeepEqual(withoutZeros(a), withoutZeros(b))
 }
 
 func setObservedGeneration(status map[string]any, generation int64) {

@@ -117,6 +117,7 @@ func TestTemplatesComeBackAsTheyWere(t *testing.T) {
 		"downward API": "serviceAccountName: robot\nserviceAccount: robot\ncontainers: [{name: a, image: i, env: [{name: NS, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}, {name: UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}]}]\n" +
 			"volumes: [{name: v, downwardAPI: {items: [{path: ns, fieldRef: {fieldPath: metadata.namespace}}]}}, {name: p, projected: {sources: [{downwardAPI: {items: [{path: ns, fieldRef: {fieldPath: metadata.namespace}}]}}]}}]",
 		"DNS":             "dnsPolicy: ClusterFirst\ndnsConfig: {nameservers: [192.0.2.1], searches: [example.com], options: [{name: ndots, value: '2'}, {name: edns0}]}\ncontainers: [{name: a, image: i}]",
+		"host names":      "hostAliases: [{ip: 192.0.2.1, hostnames: [a]}, {ip: 10.0.0.1, hostnames: [b, c]}]\ncontainers: [{name: a, image: i}]",
 		"DNS of the node": "dnsPolicy: Default\ncontainers: [{name: a, image: i}]",
 		"what is not permitted": "priorityClassName: system-node-critical\ntolerations: [{operator: Exists}]\ncontainers: [{name: a, image: i}]\n" +
 			"affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z, namespaceSelector: {}}]}}",

@@ -38,6 +38,9 @@ const (
 	WakeMarked Wake = "Marked"
 	// WakeNamespace is the Namespace that the object is in.
 	WakeNamespace Wake = "Namespace"
+	// WakeIsolation are the policies that keep other logical clusters out of the physical
+	// namespace, which is the object that changed or that it is in.
+	WakeIsolation Wake = "Isolation"
 )
 
 // Woken is one thing that a change wakes.
@@ -166,6 +169,10 @@ func (c Change) mirrored() []types.UID {
 //	of a kind that is mirrored,   any                          Mirror
 //	and no copy
 //	any                           it came                      Owned: its dependents may wait for it
+//	                              its mark names another       Owned: they belong to that one now,
+//	                              object, or incarnation       also after an own write
+//	a NetworkPolicy               any                          Isolation: others leave room for it
+//	a Namespace                   it came, or is gone          Isolation
 func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 	var woken []Woken
 	obj := c.latest()
@@ -178,10 +185,24 @@ func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 	if c.Observed && !isCopy(obj) {
 		woken = append(woken, Woken{Wake: WakeMirror, UID: obj.GetUID()})
 	}
-	if c.Old == nil {
+	if c.Old == nil || c.remarked() {
 		woken = append(woken, Woken{Wake: WakeOwned, UID: obj.GetUID()})
 	}
+	if c.Kind.GroupKind() == networkPolicies || c.Kind.Role == workload.Container && (c.Old == nil || c.New == nil) {
+		woken = append(woken, Woken{Wake: WakeIsolation})
+	}
 	return woken
+}
+
+// remarked says that the object carries the mark of another object or incarnation than
+// before: it was adopted, or the one above was made again.
+func (c Change) remarked() bool {
+	if !c.Placed || c.Old == nil || c.New == nil {
+		return false
+	}
+	before, _ := MarkOf(c.Kind.GroupResource(), c.Old)
+	now, marked := MarkOf(c.Kind.GroupResource(), c.New)
+	return marked && now != before
 }
 
 // marks are those that the object carries, or carried before, each object once; but for
@@ -261,15 +282,11 @@ func PhysicalName(namespace *unstructured.Unstructured) string {
 
 // Scales names what an autoscaler scales; the kind is empty if that cannot be read.
 func Scales(of workload.Kind, scaler *unstructured.Unstructured) (kind schema.GroupKind, name string) {
-	ref := descend(scaler.Object, of.Scales)
-	version, _ := ref["apiVersion"].(string)
-	gv, err := schema.ParseGroupVersion(version)
-	if err != nil {
+	version, _ := descend(scaler.Object, of.Scales)["apiVersion"].(string)
+	if _, err := schema.ParseGroupVersion(version); err != nil {
 		return schema.GroupKind{}, ""
 	}
-	kind.Group = gv.Group
-	kind.Kind, _ = ref["kind"].(string)
-	name, _ = ref["name"].(string)
+	kind.Group, kind.Kind, name = workload.Scaled(of, scaler.Object)
 	return kind, name
 }
 

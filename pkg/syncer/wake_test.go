@@ -118,9 +118,12 @@ func TestWhatAChangeAboveWakes(t *testing.T) {
 
 func TestWhatAChangeBelowWakes(t *testing.T) {
 	pods, configs := mustKind(t, "", "pods"), mustKind(t, "", "configmaps")
+	namespaces, policies := mustKind(t, "", "namespaces"), mustKind(t, "networking.k8s.io", "networkpolicies")
 	mark := Mark{ControlPlane: "cp", Cluster: "shop", Namespace: "web", Name: "app", UID: "l"}
 	other := mark
 	other.Namespace = "other"
+	again := mark
+	again.UID = "m"
 	carries := func(kind workload.Kind, m Mark) option {
 		return func(u *unstructured.Unstructured) {
 			labels, annotations := map[string]any{}, map[string]any{}
@@ -145,7 +148,13 @@ func TestWhatAChangeBelowWakes(t *testing.T) {
 		"an own change is back":           {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, mark)), Own: true}, true, nil},
 		"a copy is gone":                  {Change{Kind: configs, Old: thing(carries(configs, mark))}, true, []Woken{object(mark), orphans}},
 		"its mark was taken off":          {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing()}, false, []Woken{object(mark), orphans}},
-		"its mark became another":         {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, other))}, true, []Woken{object(other), object(mark), orphans}},
+		"its mark became another":         {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, other))}, true, []Woken{object(other), object(mark), orphans, owned}},
+		"an own write adopted it":         {Change{Kind: configs, Old: thing(), New: thing(carries(configs, mark)), Own: true}, true, []Woken{owned}},
+		"and for one made again":          {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, again)), Own: true}, true, []Woken{owned}},
+		"a policy of ours is gone":        {Change{Kind: policies, Old: thing()}, false, []Woken{{Wake: WakeIsolation}}},
+		"a policy of ours was changed":    {Change{Kind: policies, Old: thing(), New: thing(labelled)}, false, []Woken{{Wake: WakeIsolation}}},
+		"a namespace came":                {Change{Kind: namespaces, New: thing()}, true, []Woken{owned, {Wake: WakeIsolation}}},
+		"a namespace changed":             {Change{Kind: namespaces, Old: thing(), New: thing(labelled)}, true, nil},
 		"a pod of a controller came":      {Change{Kind: pods, Observed: true, New: thing()}, false, []Woken{mirror, owned}},
 		"a pod of a controller changed":   {Change{Kind: pods, Observed: true, Old: thing(), New: thing(labelled)}, false, []Woken{mirror}},
 		"a pod of a controller is gone":   {Change{Kind: pods, Observed: true, Old: thing()}, false, []Woken{mirror}},

@@ -42,7 +42,8 @@ func surroundings() []Kind {
 			VolumeClaims: []string{},
 			Status:       Status{Phases: []string{"Lost", "Pending", "Bound"}},
 		},
-		{GroupVersionKind: gvk("", "v1", "Service"), Resource: "services", Role: Placed, Semantics: ServiceSemantics},
+		{GroupVersionKind: gvk("", "v1", "Service"), Resource: "services", Role: Placed, Semantics: ServiceSemantics,
+			Selects: []string{"spec", "selector"}, LabelsSelector: true},
 	}
 }
 
@@ -53,7 +54,7 @@ func controllers() []Kind {
 	return []Kind{
 		{
 			GroupVersionKind: gvk("apps", "v1", "Deployment"), Resource: "deployments", Role: Placed,
-			PodTemplate: template, Replicas: replicas, Adopts: []schema.GroupKind{sets},
+			PodTemplate: template, Replicas: replicas, Alike: true, Adopts: []schema.GroupKind{sets},
 			Status: Status{
 				Generation: true, Rising: []string{"collisionCount"},
 				Counters: []string{"replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas"},
@@ -80,7 +81,7 @@ func controllers() []Kind {
 		},
 		{
 			GroupVersionKind: gvk("apps", "v1", "ReplicaSet"), Resource: "replicasets", Role: Placed, Observed: true,
-			PodTemplate: template, Replicas: replicas, Adopts: []schema.GroupKind{pods}, Numbers: schema.GroupKind{Group: "apps", Kind: "Deployment"},
+			PodTemplate: template, Replicas: replicas, Alike: true, Adopts: []schema.GroupKind{pods}, Numbers: schema.GroupKind{Group: "apps", Kind: "Deployment"},
 			Status: Status{
 				Generation: true, Required: []string{"replicas"},
 				Counters: []string{"replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "terminatingReplicas"},
@@ -88,7 +89,7 @@ func controllers() []Kind {
 		},
 		{
 			GroupVersionKind: gvk("", "v1", "ReplicationController"), Resource: "replicationcontrollers", Role: Placed,
-			PodTemplate: template, Replicas: replicas, Adopts: []schema.GroupKind{pods}, LabelsSelector: true,
+			PodTemplate: template, Replicas: replicas, Alike: true, Adopts: []schema.GroupKind{pods}, LabelsSelector: true,
 			Status: Status{
 				Generation: true, Required: []string{"replicas"},
 				Counters: []string{"replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"},
@@ -124,11 +125,13 @@ func others() []Kind {
 	return []Kind{
 		{
 			GroupVersionKind: gvk("networking.k8s.io", "v1", "Ingress"), Resource: "ingresses", Role: Placed,
-			References: ingressReferences, Semantics: IngressSemantics,
+			References: ingressReferences, Leads: ingressBackends, Semantics: IngressSemantics,
 		},
-		{GroupVersionKind: gvk("networking.k8s.io", "v1", "NetworkPolicy"), Resource: "networkpolicies", Role: Placed, Status: Status{None: true}},
+		{GroupVersionKind: gvk("networking.k8s.io", "v1", "NetworkPolicy"), Resource: "networkpolicies", Role: Placed,
+			Selects: []string{"spec", "podSelector"}, Status: Status{None: true}},
 		{
 			GroupVersionKind: gvk("policy", "v1", "PodDisruptionBudget"), Resource: "poddisruptionbudgets", Role: Placed,
+			Selects: []string{"spec", "selector"},
 			Status: Status{
 				Generation: true,
 				Counters:   []string{"disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"},
@@ -165,6 +168,14 @@ var ingressReferences = []ReferencePath{
 	{Resource: Secrets, Annotation: "nginx.ingress.kubernetes.io/proxy-ssl-secret"},
 	{Resource: ConfigMaps, Annotation: "nginx.ingress.kubernetes.io/auth-proxy-set-headers"},
 	{Resource: ConfigMaps, Annotation: "nginx.ingress.kubernetes.io/custom-headers"},
+}
+
+var servicesResource = schema.GroupResource{Resource: "services"}
+
+// ingressBackends are the Services of an Ingress.
+var ingressBackends = []ReferencePath{
+	{Resource: servicesResource, Path: []string{"spec", "defaultBackend", "service", "name"}},
+	{Resource: servicesResource, Path: []string{"spec", "rules", "*", "http", "paths", "*", "backend", "service", "name"}},
 }
 
 func gvk(group, version, kind string) schema.GroupVersionKind {

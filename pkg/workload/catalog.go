@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -22,6 +23,8 @@ type tables struct {
 	byKind           map[schema.GroupKind]int
 	numbering        map[schema.GroupResource]int
 	all              []Kind
+	// base is the catalog without what is declared; nil if that is itself.
+	base *tables
 }
 
 // New makes a catalog of kinds in the order in which their objects are made below:
@@ -172,6 +175,40 @@ func (c Catalog) without(other Catalog) []Kind {
 	return out
 }
 
+// With is the catalog with more kinds that are placed, after those that it has.
+func (c Catalog) With(more ...Kind) (Catalog, error) {
+	if len(more) == 0 {
+		return c, nil
+	}
+	kinds := c.All()
+	end := slices.IndexFunc(kinds, func(k Kind) bool { return k.Role == Mirrored })
+	if end < 0 {
+		end = len(kinds)
+	}
+	next, err := New(slices.Concat(kinds[:end], more, kinds[end:])...)
+	if err != nil {
+		return Catalog{}, err
+	}
+	next.base = c.Undeclared().tables
+	return next, nil
+}
+
+// Undeclared is the catalog without the kinds that With added.
+func (c Catalog) Undeclared() Catalog {
+	if c.tables == nil || c.base == nil {
+		return c
+	}
+	return Catalog{c.base}
+}
+
+// Declared are the kinds that With added.
+func (c Catalog) Declared() []Kind {
+	if c.Undeclared() == c {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(c.copied), func(k Kind) bool { return !k.Declared })
+}
+
 // Source is where the parts of a running program get the catalog. A Catalog is one
 // that never changes; controller.Variable is one that does.
 type Source interface {
@@ -180,6 +217,30 @@ type Source interface {
 	Current() Catalog
 	// Changed is closed once there is another catalog than the given one.
 	Changed(than Catalog) <-chan struct{}
+}
+
+// Local is a Source that knows which kinds there are in a logical cluster: declared ones
+// are only where the logical cluster serves them.
+type Local interface {
+	Source
+	In(cluster logicalcluster.Name) Catalog
+	// Places says whether objects of a declared kind are placed in a logical cluster. Those
+	// that have targets are handled whether they are or not.
+	Places(cluster logicalcluster.Name, kind Kind) bool
+}
+
+// Places says whether objects of a kind are placed in a logical cluster.
+func Places(s Source, cluster logicalcluster.Name, kind Kind) bool {
+	local, ok := s.(Local)
+	return !ok || !kind.Declared || local.Places(cluster, kind)
+}
+
+// In is the catalog of a logical cluster.
+func In(s Source, cluster logicalcluster.Name) Catalog {
+	if local, ok := s.(Local); ok {
+		return local.In(cluster)
+	}
+	return s.Current()
 }
 
 // Current implements Source.

@@ -43,6 +43,9 @@ type Kind struct {
 	// Observed is true if objects of the kind are mirrored from below, made by the
 	// controllers of a physical cluster (ReplicaSet, Pod, Job).
 	Observed bool
+	// Declared says that the kind is not one of Kubernetes: logical clusters define it, and
+	// an admin has declared that objects of it are placed in some of them.
+	Declared bool
 	// Unowned says that objects are mirrored though no controller owns them: the
 	// claims of a StatefulSet outlive it.
 	Unowned bool
@@ -50,12 +53,18 @@ type Kind struct {
 	// PodTemplate is the path of the pod template (the map with metadata and
 	// spec); nil if there is none, and empty for a Pod, the object itself.
 	PodTemplate []string
+	// PodTemplates are the paths of further pod templates, in which "*" is each item of a
+	// list.
+	PodTemplates [][]string
 	// ObjectTemplate is the path of the template of other objects that the
 	// controller makes: the Jobs of a CronJob.
 	ObjectTemplate []string
 	// Replicas is the path of the number of pods, which a placement may divide and
 	// an autoscaler may set; nil if there is none.
 	Replicas []string
+	// Alike says that any replica is as good as another, and needs no other: they may be
+	// divided over physical clusters that do not know of each other.
+	Alike bool
 	// Parallelism is the path of the number of pods at a time of a kind without
 	// Replicas; nil: one.
 	Parallelism []string
@@ -91,6 +100,12 @@ type Kind struct {
 	Adopts []schema.GroupKind
 	// LabelsSelector says that spec.selector is a map of labels, no LabelSelector.
 	LabelsSelector bool
+	// Selects is the path of the selector of the pods that an object is about, which no
+	// controller makes for it; nil if there is none.
+	Selects []string
+	// Leads are the objects that lead to pods, and to which one leads: the Services of an
+	// Ingress.
+	Leads []ReferencePath
 	// Numbers is the kind whose objects show the highest revision of those of this
 	// kind that they own: the Deployment, of ReplicaSets.
 	Numbers schema.GroupKind
@@ -134,6 +149,8 @@ type Status struct {
 	Rising []string
 	// Latest are times, of which the latest counts.
 	Latest []string
+	// Rule is a CEL expression for what is not simply merged, see statusrule.
+	Rule string
 	// Kept are the fields that the server of the logical cluster sets itself.
 	Kept []string
 	// Phases are the values of status.phase, the least advanced first: the status is

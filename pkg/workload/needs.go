@@ -95,6 +95,16 @@ func PodRequests(template map[string]any) (corev1.ResourceList, error) {
 	return resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{}), nil
 }
 
+// Divisible says that the replicas of an object of the kind can be divided over several
+// physical clusters.
+func (k Kind) Divisible() bool { return k.Role == Placed && k.Alike && len(k.Replicas) > 0 }
+
+// Replicas is how many replicas an object of a kind with Replicas wants.
+func Replicas(kind Kind, obj map[string]any) int64 {
+	last := len(kind.Replicas) - 1
+	return max(0, count(descend(obj, kind.Replicas[:last]), kind.Replicas[last]))
+}
+
 // pods is how many pods of an object run at a time.
 func pods(kind Kind, obj map[string]any) int64 {
 	for _, path := range [][]string{kind.Replicas, kind.Parallelism} {

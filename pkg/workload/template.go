@@ -6,11 +6,33 @@ func PodTemplates(kind Kind, obj map[string]any) []map[string]any {
 	if kind.PodTemplate == nil {
 		return nil
 	}
-	template := descend(obj, kind.PodTemplate)
-	if template == nil {
-		return nil
+	var templates []map[string]any
+	if template := descend(obj, kind.PodTemplate); template != nil {
+		templates = append(templates, template)
 	}
-	return []map[string]any{template}
+	for _, path := range kind.PodTemplates {
+		for _, value := range values(obj, path) {
+			if template, ok := value.(map[string]any); ok {
+				templates = append(templates, template)
+			}
+		}
+	}
+	return templates
+}
+
+// TemplatePaths are the paths at which an object has its pod templates, if it has any; of
+// each, the values that are there.
+func TemplatePaths(kind Kind, obj map[string]any, each func(path []string, value any)) {
+	if len(kind.PodTemplate) > 0 {
+		for _, value := range values(obj, kind.PodTemplate) {
+			each(kind.PodTemplate, value)
+		}
+	}
+	for _, path := range kind.PodTemplates {
+		for _, value := range values(obj, path) {
+			each(path, value)
+		}
+	}
 }
 
 // descend is the map at the end of a path, nil if there is none.
@@ -23,15 +45,17 @@ func descend(m map[string]any, path []string) map[string]any {
 	return m
 }
 
-// texts are the strings at the end of a path, in which "*" is each item of a list.
-func texts(m map[string]any, path []string) []string {
+// values are what is at the end of a path, in which "*" is each item of a list.
+func values(m map[string]any, path []string) []any {
 	at := []any{m}
 	for _, field := range path {
 		var next []any
 		for _, value := range at {
 			switch v := value.(type) {
 			case map[string]any:
-				next = append(next, v[field])
+				if there, ok := v[field]; ok {
+					next = append(next, there)
+				}
 			case []any:
 				if field == "*" {
 					next = append(next, v...)
@@ -40,8 +64,13 @@ func texts(m map[string]any, path []string) []string {
 		}
 		at = next
 	}
+	return at
+}
+
+// texts are the strings at the end of a path.
+func texts(m map[string]any, path []string) []string {
 	var out []string
-	for _, value := range at {
+	for _, value := range values(m, path) {
 		if s, ok := value.(string); ok && s != "" {
 			out = append(out, s)
 		}

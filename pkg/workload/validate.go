@@ -45,6 +45,7 @@ func (k Kind) problems() []string {
 	add(k.Observed && k.Role != Mirrored && k.Role != Placed, "observed: only what is placed or mirrored is made below")
 	add(len(k.Replicas) > 0 && len(k.Parallelism) > 0, "parallelism: replicas say how many pods there are")
 	add((len(k.Replicas) > 0 || len(k.Parallelism) > 0) && k.PodTemplate == nil, "podTemplate: there is a number of pods, but no template")
+	add(len(k.PodTemplates) > 0 && len(k.PodTemplate) == 0, "podTemplates: the first one is podTemplate")
 	add(len(k.TTL) > 0 && len(k.Finished.Conditions) == 0, "ttl: finished.conditions must say since when an object has ended")
 	add(k.InSum && k.Role != Ruling, "inSum: only what rules limits a sum")
 	add(k.Recreate && k.Role != Placed, "recreate: only what is placed is made again")
@@ -57,6 +58,9 @@ func (k Kind) problems() []string {
 		add(r.Resource.Resource == "", "references: the resource must be set")
 		add((len(r.Path) == 0) == (r.Annotation == ""), "references: either path or annotation must be set")
 	}
+	for _, r := range k.Leads {
+		add(r.Resource.Resource == "" || len(r.Path) == 0, "leads: resource and path must be set")
+	}
 	return out
 }
 
@@ -64,6 +68,10 @@ func (k Kind) paths() map[string][]string {
 	paths := map[string][]string{
 		"podTemplate": k.PodTemplate, "objectTemplate": k.ObjectTemplate, "replicas": k.Replicas, "parallelism": k.Parallelism,
 		"volumeClaims": k.VolumeClaims, "scales": k.Scales, "ttl": k.TTL,
+		"selects": k.Selects,
+	}
+	for i, path := range k.PodTemplates {
+		paths[fmt.Sprintf("podTemplates[%d]", i)] = path
 	}
 	for i, path := range k.RuntimeFields {
 		paths[fmt.Sprintf("runtimeFields[%d]", i)] = path
@@ -71,11 +79,14 @@ func (k Kind) paths() map[string][]string {
 	for i, r := range k.References {
 		paths[fmt.Sprintf("references[%d]", i)] = r.Path
 	}
+	for i, r := range k.Leads {
+		paths[fmt.Sprintf("leads[%d]", i)] = r.Path
+	}
 	return paths
 }
 
 func emptyStatus(s Status) bool {
-	return !s.Generation && len(s.Counters)+len(s.Required)+len(s.Rising)+len(s.Latest)+len(s.Kept)+len(s.Phases) == 0
+	return !s.Generation && s.Rule == "" && len(s.Counters)+len(s.Required)+len(s.Rising)+len(s.Latest)+len(s.Kept)+len(s.Phases) == 0
 }
 
 // dangling is what a kind says of kinds that are not in the catalog, or not what it

@@ -183,7 +183,7 @@ func TestEveryKindOfWorkloadReportsWhatItDoes(t *testing.T) {
 
 	h := theLab.homeOf(t, k, "default")
 	names := strings.Fields(must(t)(h.below().Run(ctx, "get", "services,ingresses,poddisruptionbudgets,horizontalpodautoscalers,networkpolicies,cronjobs,persistentvolumeclaims",
-		"-l", "atoll.dev/managed-by", "-o", "name")))
+		"-l", "atoll.dev/managed-by,!atoll.dev/supply", "-o", "name")))
 	names = slices.DeleteFunc(names, isClaimOfSet)
 	slices.Sort(names)
 	if err := want("copies", names, []string{

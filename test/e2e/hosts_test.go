@@ -38,12 +38,17 @@ func hostsBelow(at home, name string) (string, error) {
 
 // copied returns an error unless the Copy of an Ingress has a state and a reason.
 func copied(k process.Kubectl, name string, state placementv1alpha1.CopyState, reason string) error {
+	return copyOf(k, "ingresses", name, state, reason)
+}
+
+// copyOf is the same for an object of any resource.
+func copyOf(k process.Kubectl, resource, name string, state placementv1alpha1.CopyState, reason string) error {
 	var copies placementv1alpha1.CopyList
 	if _, err := k.Get(context.Background(), &copies, "copies"); err != nil {
 		return err
 	}
 	for _, c := range copies.Items {
-		if c.Spec.Object.Resource == "ingresses" && c.Spec.Object.Name == name {
+		if c.Spec.Object.Resource == resource && c.Spec.Object.Name == name {
 			return want("state of the Copy of "+name, []string{string(c.Status.State), c.Status.Reason}, []string{string(state), reason})
 		}
 	}

@@ -35,7 +35,7 @@ import (
 func TestKubectlReachesIntoPodsOfAPhysicalClusterThatTheServerConnectsTo(t *testing.T) {
 	t.Parallel()
 	giveKubelet(t, theLab.east)
-	kubectlReaches(t, "east")
+	kubectlReaches(t, theLab.east)
 }
 
 // TestKubectlReachesIntoPodsBehindASyncer has a syncer that nobody can connect to. It is not
@@ -46,7 +46,7 @@ func TestKubectlReachesIntoPodsBehindASyncer(t *testing.T) {
 	// It is cordoned, so that the pods of other tests stay away.
 	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/south", "--type=merge", "-p", `{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
 	giveKubelet(t, south)
-	r := kubectlReaches(t, "south")
+	r := kubectlReaches(t, south)
 	says := func(what string) {
 		t.Helper()
 		eventually(t, func() error {
@@ -110,17 +110,19 @@ type reached struct {
 	process.Kubectl
 	// made is the name of a pod that a controller below made.
 	made string
+	home home
 }
 
-func kubectlReaches(t *testing.T, target string) reached {
+func kubectlReaches(t *testing.T, target *physicalCluster) reached {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
-	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster="+target))
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster="+target.name))
 	must(t)(k.Apply(ctx, deployment("web", 1)))
 	must(t)(k.Apply(ctx, twoContainers))
 	must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/alone", "--timeout=3m"))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
 	r := reached{Kubectl: k, made: must(t)(k.Run(ctx, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"))}
+	r.home = theLab.homeOf(t, k, "default", target)
 	t.Run("logs", r.logs)
 	t.Run("a terminal by WebSocket", r.terminal)
 	for _, protocol := range []string{"WebSocket", "SPDY"} {
@@ -130,6 +132,7 @@ func kubectlReaches(t *testing.T, target string) reached {
 		t.Run("cp by "+protocol, func(t *testing.T) { r.copies(t, env) })
 		t.Run("port-forward by "+protocol, func(t *testing.T) { r.forwards(t, env) })
 	}
+	t.Run("debug", r.debugs)
 	t.Run("a reader that stalls stops nobody", r.stalls)
 	t.Run("who may not is told so", r.refuses)
 	t.Run("nothing of the physical cluster is in errors", r.explains)

@@ -114,6 +114,7 @@ func (p *physical) must(_ object, err error) {
 func readyNode(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name + "-node"},
+		"spec": map[string]any{"podCIDRs": []any{"10.244.0.0/24"}},
 		"status": map[string]any{
 			"allocatable": map[string]any{"cpu": "64", "memory": "256Gi", "pods": "1000"},
 			"capacity":    map[string]any{"cpu": "64", "memory": "256Gi", "pods": "1000"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -120,7 +121,7 @@ func (p *physical) replicaSet(key kube.Key, rs *unstructured.Unstructured) error
 	var live []*unstructured.Unstructured
 	ready := int64(0)
 	for _, pod := range p.owned(rs) {
-		if pod.GetDeletionTimestamp() == nil {
+		if active(pod) {
 			live = append(live, pod)
 			if text(pod, "status", "phase") == "Running" {
 				ready++
@@ -153,11 +154,18 @@ func (p *physical) replicaSet(key kube.Key, rs *unstructured.Unstructured) error
 // orphanFor is a pod that a ReplicaSet may adopt; nil if there is none.
 func (p *physical) orphanFor(rs *unstructured.Unstructured) *unstructured.Unstructured {
 	for _, obj := range p.api.ListNamespace(pods, "", rs.GetNamespace()) {
-		if pod := cast(obj); p.adoptable(pod, rs) {
+		if pod := cast(obj); active(pod) && p.adoptable(pod, rs) {
 			return pod
 		}
 	}
 	return nil
+}
+
+// active says that a ReplicaSet counts a pod: one that has finished, as an adopted one
+// may that a user made to run once, is replaced.
+func active(pod *unstructured.Unstructured) bool {
+	phase := text(pod, "status", "phase")
+	return pod.GetDeletionTimestamp() == nil && phase != string(corev1.PodSucceeded) && phase != string(corev1.PodFailed)
 }
 
 // freeName of a pod: real ones are random, these come back at times.

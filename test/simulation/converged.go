@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,7 @@ func (w *World) converged() {
 				w.belowConverged(p, p.api.KeyOf(gr, obj), cast(obj))
 			}
 		}
+		w.isolated(p)
 	}
 }
 
@@ -51,25 +53,28 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 	}
 	namespace := w.api.Find(namespaceOf(key))
 	targets := targetsOf(obj)
-	if decision := w.decisionOf(namespace); len(targets) == 0 && isPlaced(key) && len(decision) > 0 && !w.withdrawn(obj) {
-		w.fail(Converges, "%s has no targets, but its namespace goes to %v", key, decision)
+	in := w.placementsOf(key, obj, namespace)
+	decision := decidedAll(in)
+	if len(targets) == 0 && isPlaced(key) && len(decision) > 0 && !w.withdrawn(obj) {
+		w.fail(Converges, "%s has no targets, but its unit goes to %v", key, decision)
 	}
 	whole := len(targets) > 0
-	decision := w.decisionOf(namespace)
 	for _, name := range targets.Names() {
-		if w.waitsToMove(namespace) {
+		if slices.ContainsFunc(in, w.waitsToMove) || keptBack(in, obj) {
 			whole = false
 			continue
 		}
-		if !slices.Contains(decision, name) && !w.cluster(name).dead && isPlaced(key) {
-			w.fail(Converges, "%s is on %s, but its namespace goes to %v: %s", key, name, decision, w.movingOf(namespace))
+		// What ran to its end in another unit has no copy that a unit without a place could move.
+		ended := targets[name].State == placementv1alpha1.TargetStateFinished && len(decision) == 0
+		if !slices.Contains(decision, name) && !w.cluster(name).dead && isPlaced(key) && !ended {
+			w.fail(Converges, "%s is on %s, but its unit goes to %v: %s", key, name, decision, movingOf(in))
 		}
 		switch {
 		case targets[name].State == placementv1alpha1.TargetStateFinished:
 			whole = false
 			continue
 		case targets[name].State != placementv1alpha1.TargetSync:
-			w.fail(Converges, "%s is still %s on %s: %s", key, targets[name].State, name, w.movingOf(namespace))
+			w.fail(Converges, "%s is still %s on %s: %s", key, targets[name].State, name, movingOf(in))
 		}
 		whole = w.copyConverged(key, obj, w.cluster(name)) && whole
 	}
@@ -78,25 +83,28 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 	}
 }
 
-// movingOf is what is said about the transition of a namespace.
-func (w *World) movingOf(namespace kube.Object) string {
-	p, ok := w.api.Find(placementOf(w.api.KeyOf(namespaces, namespace))).(*placementv1alpha1.Placement)
-	if !ok {
-		return "it has no placement"
+// movingOf is what is said about the transitions of units.
+func movingOf(in []*placementv1alpha1.Placement) string {
+	out := "it has no placement"
+	for i, p := range in {
+		if i == 0 {
+			out = ""
+		}
+		c := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving)
+		if c == nil {
+			out += fmt.Sprintf("%s does not move, transition %v; ", p.Name, p.Spec.Transition)
+			continue
+		}
+		out += fmt.Sprintf("%s: %s %s: %s; ", p.Name, c.Status, c.Reason, c.Message)
 	}
-	c := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving)
-	if c == nil {
-		return fmt.Sprintf("it does not move, transition %v", p.Spec.Transition)
-	}
-	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+	return out
 }
 
-// waitsToMove: a namespace that shall move stays while its copies are refused elsewhere,
+// waitsToMove: a unit that shall move stays while its copies are refused elsewhere,
 // and says so; or while the other place, or the one that it leaves, is gone for good.
-func (w *World) waitsToMove(namespace kube.Object) bool {
-	key := w.api.KeyOf(namespaces, namespace)
-	p, ok := w.api.Find(placementOf(key)).(*placementv1alpha1.Placement)
-	if !ok || p.Spec.Transition == nil {
+func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
+	key := kube.Key{Cluster: logicalcluster.From(p), Name: p.Namespace}
+	if p.Spec.Transition == nil {
 		return false
 	}
 	for _, name := range append(decided(p), p.Spec.Transition.From...) {

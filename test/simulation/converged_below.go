@@ -56,7 +56,7 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		if _, anew := w.ledger.mirrorOf(p, obj.GetUID()); logical == nil && anew != nil {
 			return // a controller below keeps it, so it is mirrored
 		}
-		if logical != nil && key.Resource == namespaces && w.waitsToMove(logical) {
+		if logical != nil && key.Resource == namespaces && slices.ContainsFunc(w.placementsIn(logical), w.waitsToMove) {
 			return // it goes after what is in it
 		}
 		if logical == nil {

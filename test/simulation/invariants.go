@@ -78,9 +78,9 @@ type ledger struct {
 	made map[types.UID]origin
 	// recorded are the physical UIDs that a Copy records for a logical UID.
 	recorded map[types.UID]map[types.UID]bool
-	// decisions by the UID of the Namespace, physical names too.
-	decisions     map[types.UID]string
-	leaving       map[types.UID][]string // what a transition leaves
+	// decisions by unit, physical names by the UID of the Namespace.
+	decisions     map[unitID]string
+	leaving       map[unitID][]string // what a transition leaves
 	everDecided   map[everDecided]bool
 	physicalNames map[types.UID]string
 	// marked are the physical UIDs that have had our mark: a syncer may not have seen
@@ -140,7 +140,7 @@ type sighted struct {
 func newLedger(w *World) *ledger {
 	return &ledger{
 		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
-		recorded: map[types.UID]map[types.UID]bool{}, decisions: map[types.UID]string{}, leaving: map[types.UID][]string{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
+		recorded: map[types.UID]map[types.UID]bool{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
 		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
 	}
@@ -233,7 +233,7 @@ func (l *ledger) mayRemove(uid types.UID, target string) bool {
 func (l *ledger) restored(b *kube.Backup) {
 	known := map[types.UID]bool{}
 	l.turnedBack = l.world.step()
-	l.decisions, l.leaving, l.physicalNames = map[types.UID]string{}, map[types.UID][]string{}, map[types.UID]string{}
+	l.decisions, l.leaving, l.physicalNames = map[unitID]string{}, map[unitID][]string{}, map[types.UID]string{}
 	for _, obj := range b.Objects {
 		known[obj.GetUID()] = true
 		delete(l.lost, obj.GetUID())

@@ -131,28 +131,49 @@ func (l *ledger) decides(s placement.Snapshot, u placement.Unit, d placement.Dec
 // from all that the unit had.
 func (l *ledger) decided(e kube.Event) {
 	if e.New == nil {
+		l.ended(e.Old.(*placementv1alpha1.Placement))
 		return
 	}
 	p := e.New.(*placementv1alpha1.Placement)
 	if decided(p) == nil || len(p.OwnerReferences) == 0 {
 		return
 	}
-	uid, now := p.OwnerReferences[0].UID, strings.Join(decided(p), ",")
+	unit, now := unitID{p.OwnerReferences[0].UID, p.Name}, strings.Join(decided(p), ",")
 	var leaving []string
 	if t := p.Spec.Transition; t != nil {
 		leaving = t.From
 	}
-	if before, ok := l.decisions[uid]; ok && before != now {
-		for _, name := range append(strings.Split(before, ","), l.leaving[uid]...) {
+	if before, ok := l.decisions[unit]; ok && before != now {
+		for _, name := range append(strings.Split(before, ","), l.leaving[unit]...) {
 			if !slices.Contains(decided(p), name) && !slices.Contains(leaving, name) {
-				l.world.fail(DecisionsStand, "namespace %s was decided for %s and is decided for %s, with no way from %s", uid, before, now, name)
+				l.world.fail(DecisionsStand, "unit %s was decided for %s and is decided for %s, with no way from %s", unit, before, now, name)
 			}
 		}
 	}
-	l.decisions[uid], l.leaving[uid] = now, leaving
+	l.decisions[unit], l.leaving[unit] = now, leaving
 	for _, name := range decided(p) {
-		l.everDecided[everDecided{uid, name}] = true
+		l.everDecided[everDecided{unit.namespace, name}] = true
 	}
+}
+
+// ended forgets a unit of objects, which may be made again elsewhere.
+func (l *ledger) ended(p *placementv1alpha1.Placement) {
+	if p.Name == placementv1alpha1.NamespaceUnit || len(p.OwnerReferences) == 0 {
+		return
+	}
+	unit := unitID{p.OwnerReferences[0].UID, p.Name}
+	delete(l.decisions, unit)
+	delete(l.leaving, unit)
+}
+
+// leaves says that a unit of a Namespace leaves a physical cluster.
+func (l *ledger) leaves(namespace types.UID, name string) bool {
+	for unit, names := range l.leaving {
+		if unit.namespace == namespace && slices.Contains(names, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // targeted checks the targets and the physical name that an object gets.
@@ -174,10 +195,9 @@ func (l *ledger) targeted(e kube.Event) {
 		before = targetsOf(e.Old)
 	}
 	l.replaced(e, namespace.GetUID(), before)
-	decision := strings.Split(l.decisions[namespace.GetUID()], ",")
 	for _, name := range targetsOf(e.New).Names() {
-		if _, had := before[name]; !had && !slices.Contains(decision, name) && !l.everDecided[everDecided{namespace.GetUID(), name}] {
-			l.world.fail(DecisionsStand, "%s got the target %s, but its namespace %s is decided for %v", e.Key, name, namespace.GetUID(), decision)
+		if _, had := before[name]; !had && !l.everDecided[everDecided{namespace.GetUID(), name}] {
+			l.world.fail(DecisionsStand, "%s got the target %s, for which no unit of its namespace %s was ever decided", e.Key, name, namespace.GetUID())
 		}
 	}
 }
@@ -197,7 +217,7 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 	}
 	now := targetsOf(e.New)
 	for name, target := range now {
-		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !slices.Contains(l.leaving[namespace], name) {
+		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) {
 			continue
 		}
 		had := l.world.availableOn(e.Key, e.New, name)

@@ -21,7 +21,7 @@ func (l *ledger) below(p *physical, e kube.Event) {
 	if e.By == people && e.Old == nil {
 		l.born[e.New.GetUID()] = l.world.step()
 	}
-	if !slices.Contains(copied, e.Key.Resource) {
+	if !slices.Contains(copied, e.Key.Resource) || isSupply(e.Old) || isSupply(e.New) {
 		return
 	}
 	if isSyncer(e.By) {

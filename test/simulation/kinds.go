@@ -28,24 +28,26 @@ var (
 	jobs        = schema.GroupResource{Group: "batch", Resource: "jobs"}
 	pods        = schema.GroupResource{Resource: "pods"}
 	quotas      = schema.GroupResource{Resource: "resourcequotas"}
+	netPolicies = schema.GroupResource{Group: "networking.k8s.io", Resource: "networkpolicies"}
 
-	copies           = placementv1alpha1.Resource("copies")
-	placements       = placementv1alpha1.Resource("placements")
-	physicalClusters = fleetv1alpha1.Resource("physicalclusters")
-	policies         = placementv1alpha1.Resource("clusterplacementpolicies")
-	logicalClusters  = tenancyv1alpha1.Resource("logicalclusters")
-	orphans          = fleetv1alpha1.Resource("orphans")
-	runtimeClasses   = schema.GroupResource{Group: "node.k8s.io", Resource: "runtimeclasses"}
-	leases           = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	copies            = placementv1alpha1.Resource("copies")
+	placements        = placementv1alpha1.Resource("placements")
+	physicalClusters  = fleetv1alpha1.Resource("physicalclusters")
+	policies          = placementv1alpha1.Resource("clusterplacementpolicies")
+	namespacePolicies = placementv1alpha1.Resource("placementpolicies")
+	logicalClusters   = tenancyv1alpha1.Resource("logicalclusters")
+	orphans           = fleetv1alpha1.Resource("orphans")
+	runtimeClasses    = schema.GroupResource{Group: "node.k8s.io", Resource: "runtimeclasses"}
+	leases            = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 )
 
 // copied are the resources that have copies, observed those that are mirrored; common is
 // the content that scripts mostly are about.
 var (
-	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas}
+	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies}
 	observed = []schema.GroupResource{replicaSets, jobs, pods}
 	content  = copied[1:]
-	common   = content[:len(content)-1]
+	common   = content[:len(content)-2]
 )
 
 // kinds are those that there are.
@@ -119,6 +121,9 @@ func vary(gr schema.GroupResource, u *unstructured.Unstructured, n int) {
 		}
 	case quotas:
 		set(strconv.Itoa(10+n%3), "spec", "hard", "pods")
+	case netPolicies:
+		set(map[string]any{"matchLabels": map[string]any{"app": u.GetName()}}, "spec", "podSelector")
+		set([]any{[]any{"Ingress"}, []any{"Egress"}}[n%2], "spec", "policyTypes")
 	case jobs:
 		set(template(u.GetName(), version, n), "spec", "template")
 		set(int64(n), "spec", "ttlSecondsAfterFinished") // stays above

@@ -82,15 +82,9 @@ func (w *World) limitSilence(h Happening) {
 	w.must(w.api.Create(admin, policies, policy))
 }
 
+// decisionOf are the physical clusters of all units of a Namespace.
 func (w *World) decisionOf(namespace kube.Object) []string {
-	if namespace == nil {
-		return nil
-	}
-	p, ok := w.api.Find(placementOf(w.api.KeyOf(namespaces, namespace))).(*placementv1alpha1.Placement)
-	if !ok || !belongsTo(p, namespace.GetUID()) {
-		return nil
-	}
-	return decided(p)
+	return decidedAll(w.placementsIn(namespace))
 }
 
 // entry changes the targets of an object, as the system does. ConfigMaps have a

@@ -38,6 +38,7 @@ var resources = served()
 // onPhysical are the kinds that may have copies and that physical clusters serve.
 var onPhysical = []string{
 	"namespaces", "limitranges", "resourcequotas", "configmaps", "services", "deployments", "replicasets", "jobs", "pods",
+	"networkpolicies",
 }
 
 func served() map[schema.GroupVersionResource]*resource {

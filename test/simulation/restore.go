@@ -67,6 +67,12 @@ func (w *World) rewindBelow(h Happening) {
 	if b == nil || p.dead {
 		return
 	}
+	if emptied { // its host was lost, too: who meets the cluster asks first
+		for len(p.syncers) > 0 {
+			p.syncers[0].crash()
+		}
+		w.after(downtime(h.N), p.startSyncerIfNone)
+	}
 	w.ledger.rewound(p, b)
 	p.emptied = emptied && p.populated()
 	p.api.Rewind(backup, b)
@@ -83,12 +89,6 @@ func (w *World) rewindBelow(h Happening) {
 			t.end(errUnreachable)
 			w.wait()
 		}
-	}
-	if emptied { // its host was lost, too: who meets the cluster asks first
-		for len(p.syncers) > 0 {
-			p.syncers[0].crash()
-		}
-		w.after(downtime(h.N), p.startSyncerIfNone)
 	}
 }
 

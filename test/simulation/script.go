@@ -103,6 +103,16 @@ var later = [][]verb{
 		{"lose", 4, false, (*World).lose},
 		{"limit silence", 4, false, (*World).limitSilence},
 	},
+	{ // what users keep from each other
+		{"restrict", 5, false, (*World).restrict},
+		{"lift restriction", 3, false, (*World).liftRestriction},
+	},
+	{ // and what divides them
+		{"select", 5, false, (*World).selectObjects},
+		{"unselect", 2, false, (*World).unselectObjects},
+		{"relabel", 8, false, (*World).relabel},
+		{"serve", 4, false, (*World).serve},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }

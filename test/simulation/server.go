@@ -126,7 +126,7 @@ func (s *server) compose(c clients) {
 	own, err := admission.New(admission.Config{
 		Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Placements: informers.placements,
-		LogicalClusters: informers.logicalClusters, ControlPlane: id, Kinds: kinds, Decide: w.bugs.Decide(w),
+		LogicalClusters: informers.logicalClusters, Policies: informers.policies, NamespacePolicies: informers.nsPolicies, ControlPlane: id, Kinds: kinds, Decide: w.bugs.Decide(w),
 	})
 	if err != nil {
 		panic(err)

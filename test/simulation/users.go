@@ -64,7 +64,11 @@ func (w *World) askOn(l *line, do func(ctx context.Context, c dynamic.Interface)
 
 // at is the client of a place, in a logical cluster.
 func at(ctx context.Context, c dynamic.Interface, key kube.Key) (context.Context, dynamic.ResourceInterface) {
-	client := c.Resource(kindOf(key.Resource).GroupVersionResource())
+	gvr := placementv1alpha1.SchemeGroupVersion.WithResource(key.Resource.Resource)
+	if key.Resource != namespacePolicies {
+		gvr = kindOf(key.Resource).GroupVersionResource()
+	}
+	client := c.Resource(gvr)
 	ctx = scope.WithCluster(ctx, key.Cluster)
 	if key.Namespace == "" {
 		return ctx, client
@@ -224,10 +228,6 @@ func (w *World) pause(h Happening) {
 
 // isPlaced says that a kind may have copies because of itself.
 func isPlaced(key kube.Key) bool { return kindOf(key.Resource).Role == workload.Placed }
-
-func placementOf(namespace kube.Key) kube.Key {
-	return kube.Key{Resource: placements, Cluster: namespace.Cluster, Namespace: namespace.Name, Name: placementv1alpha1.NamespaceUnit}
-}
 
 func decided(p *placementv1alpha1.Placement) []string {
 	if p == nil || p.Spec.Decision == nil {

@@ -40,6 +40,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/namespaces"
 	"github.com/atoll-dev/atoll/pkg/controllers/orphans"
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
+	"github.com/atoll-dev/atoll/pkg/controllers/placedkinds"
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/resourcequota"
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
@@ -52,7 +53,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/syncer/push"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
-	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // composition joins clients, informers, admission and controllers. Its parts
@@ -62,7 +62,7 @@ type composition struct {
 	url string
 	// podsServer is the URL for pods, empty if there is none.
 	podsServer string
-	kinds      workload.Source
+	kinds      *placedkinds.Catalog
 	keys       *pki.PKI
 	egress     *egress.Guard
 	// maps has the labels and annotations of everything in the process.
@@ -81,6 +81,7 @@ type composition struct {
 	nsPolicies       *controller.Informer[*placementv1alpha1.PlacementPolicy]
 	copies           *controller.Informer[*placementv1alpha1.Copy]
 	orphans          *controller.Informer[*fleetv1alpha1.Orphan]
+	placedKinds      *controller.Informer[*fleetv1alpha1.PlacedKind]
 	leases           *controller.Informer[*coordinationv1.Lease]
 	serviceAccounts  *controller.Informer[*corev1.ServiceAccount]
 	// objects has the metadata of all objects, from the start on.
@@ -124,6 +125,9 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		controller.Lists(c.client.PlacementV1alpha1().Copies("")), controller.InformerOptions[*placementv1alpha1.Copy]{Indexers: copyindex.Indexers(), Maps: c.maps})
 	c.orphans = controller.NewInformer("orphans", &fleetv1alpha1.Orphan{},
 		controller.Lists(c.client.FleetV1alpha1().Orphans()), controller.InformerOptions[*fleetv1alpha1.Orphan]{Indexers: orphans.Indexers(), Maps: c.maps})
+	c.placedKinds = controller.NewInformer("placedkinds", &fleetv1alpha1.PlacedKind{},
+		controller.Lists(c.client.FleetV1alpha1().PlacedKinds()), controller.InformerOptions[*fleetv1alpha1.PlacedKind]{Maps: c.maps})
+	c.kinds.Follow(c.placedKinds, c.logicalClusters)
 	c.leases = controller.NewInformer("leases", &coordinationv1.Lease{},
 		controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{Maps: c.maps})
 	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
@@ -132,7 +136,7 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 	c.links = push.NewLinks(c.kube)
 	if c.chain, err = c.newChain(config, admission.Config{
 		Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic,
-		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters,
+		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies,
 		ControlPlane: c.controlPlane.id, Kinds: c.kinds, Objects: c.objects.Load,
 	}); err != nil {
 		return nil, err
@@ -212,10 +216,11 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	all.Share(c.maps)
 	c.objects.Store(all)
 	c.run(ctx, followDefined(server.Custom.Definitions, all))
+	c.kinds.Consult(defined{server.Custom.Definitions})
 	informers := []interface {
 		runner
 		WaitForSync(context.Context) error
-	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.nsPolicies, c.copies, c.orphans, c.leases, c.serviceAccounts, all, c.chain}
+	}{c.namespaces, c.logicalClusters, c.physicalClusters, c.placements, c.policies, c.nsPolicies, c.copies, c.orphans, c.placedKinds, c.leases, c.serviceAccounts, all, c.chain}
 	for _, i := range informers {
 		c.run(ctx, i)
 	}
@@ -240,7 +245,11 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	if err := logicalclusters.EnsureRoot(ctx, clusters); err != nil {
 		return err
 	}
+	declared := placedkinds.New(placedkinds.Config{Client: c.client, Metadata: c.metadata, Catalog: c.kinds, Definitions: defined{server.Custom.Definitions},
+		Kinds: c.placedKinds, PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Placements: c.placements, Copies: c.copies, Objects: all})
+	server.Custom.Definitions.Handle(definitionChanged(declared.Defined))
 	for _, r := range []runner{
+		declared,
 		namespaces.New(namespaces.Config{Kube: c.kube, Client: c.metadata, Kinds: c.kinds, Metadata: all, Discover: s.resources,
 			Elsewhere: server.Aggregation, Clusters: c.logicalClusters}),
 		clusterroles.New(clusterroles.Config{Kube: c.kube, Roles: server.RBAC.ClusterRoles(), Defaults: server.RBAC.Defaults().ClusterRoles}),
@@ -261,7 +270,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
 		status.New(status.Config{Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
-		push.New(push.Config{Client: c.client, Kube: c.kube, Kinds: c.kinds, PhysicalClusters: c.physicalClusters,
+		push.New(push.Config{Client: c.client, Kube: c.kube, Kinds: c.kinds.Current().Undeclared(), PhysicalClusters: c.physicalClusters,
 			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig}),
 	} {
 		c.run(ctx, r)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -139,4 +140,37 @@ func followDefined(definitions *crds.Definitions, all *controller.Metadata) *con
 	})
 	definitions.Follow(queue.Enqueue, queue.Enqueue)
 	return queue
+}
+
+// defined is what logical clusters define, for placedkinds.
+type defined struct{ *crds.Definitions }
+
+// Defined implements placedkinds.Definitions.
+func (d defined) Defined(c logicalcluster.Name, gr schema.GroupResource) *apiextensionsv1.CustomResourceDefinition {
+	definition, ok := d.Find(c, gr)
+	if !ok || !definition.Served() {
+		return nil
+	}
+	return definition.CustomResourceDefinition
+}
+
+// DefinedIn implements placedkinds.Definitions.
+func (d defined) DefinedIn(gr schema.GroupResource) []logicalcluster.Name {
+	var out []logicalcluster.Name
+	for _, definition := range d.Everywhere(gr) {
+		if definition.Served() {
+			out = append(out, logicalcluster.From(definition))
+		}
+	}
+	return out
+}
+
+// definitionChanged notifies of the resource of a definition that has changed.
+func definitionChanged(notify func(schema.GroupResource)) func(old, now *crds.Definition) {
+	return func(old, now *crds.Definition) {
+		if now == nil {
+			now = old
+		}
+		notify(now.Resource())
+	}
 }

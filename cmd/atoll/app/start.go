@@ -19,6 +19,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver"
 	"github.com/atoll-dev/atoll/pkg/apiserver/connections"
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
@@ -26,6 +27,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/apiserver/space"
+	"github.com/atoll-dev/atoll/pkg/controllers/placedkinds"
 	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -114,13 +116,16 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds := workload.Builtin()
+	kinds := placedkinds.NewCatalog(workload.Builtin())
 	c := &composition{url: s.URL, podsServer: o.PodsServer, kinds: kinds, keys: keys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
 	server, err := apiserver.New(ctx, apiserver.Config{
 		Listener: connections.Bound(listener, cmp.Or(o.MaxConnections, connections.Most())), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
 		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
 		Reach: c.reach, Streams: c.streams, Tunnels: c.acceptTunnel,
+		Bind: func(ctx context.Context, namespace string, b *placementv1alpha1.PlacementBinding, dryRun bool) error {
+			return c.chain.Bind(ctx, namespace, b, dryRun)
+		},
 		Bootstrap: func(ctx context.Context, name logicalcluster.Name) error { return c.bootstrap(ctx, name) },
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -63,8 +64,9 @@ func NewTenants(e *Environment, r Rules) (*Tenants, error) {
 		}
 		return p, err
 	})
+	room := newEvaluationRoom()
 	t := &Tenants{
-		ValidatingPolicies: vap, MutatingPolicies: mutatingPolicies,
+		ValidatingPolicies: &evaluating{vap, room, clock.RealClock{}}, MutatingPolicies: &evaluating{mutatingPolicies, room, clock.RealClock{}},
 		ValidatingWebhooks: validatingWebhooks, MutatingWebhooks: mutatingWebhooks,
 		all: []*lazy{vap, mutatingPolicies, validatingWebhooks, mutatingWebhooks},
 	}

@@ -95,6 +95,8 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"a syncer reads service accounts":                  {eastAll, east, account("list", ""), allow},
 		"a syncer makes a secret":                          {eastShop, east, createSecret, deny},
 		"a syncer deletes a deployment":                    {eastShop, east, deleteDeployment, deny},
+		"a syncer sees what is declared":                   {eastAll, east, authorizer.AttributesRecord{Verb: "watch", APIGroup: "fleet.atoll.dev", Resource: "placedkinds", ResourceRequest: true}, allow},
+		"a syncer declares nothing":                        {eastRoot, east, authorizer.AttributesRecord{Verb: "create", APIGroup: "fleet.atoll.dev", Resource: "placedkinds", ResourceRequest: true}, deny},
 		"a syncer reports its own status":                  {eastRoot, east, status("east"), allow},
 		"a syncer reports another's status":                {eastRoot, east, status("west"), deny},
 		"a syncer renews its lease":                        {eastRoot, east, lease("east"), allow},

@@ -1,7 +1,9 @@
 package crds
 
 import (
+	goruntime "runtime"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -73,5 +75,55 @@ func TestBrokenDataIsAnErrorNotASpecOfOthers(t *testing.T) {
 		if err := runtime.DecodeInto(sharing, []byte(data), &apiextensions.CustomResourceDefinition{}); err == nil {
 			t.Errorf("%q was decoded", data)
 		}
+	}
+}
+
+func TestVersionsAreSharedWhateverElseDiffersAndGoWithTheLastWhoHasThem(t *testing.T) {
+	plain := apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion)
+	sharing := SharingCodec(plain).(*sharingCodec)
+	decodeOne := func(cluster, bundle string) *apiextensions.CustomResourceDefinition {
+		data := encoded(t, plain, "widgets.example.com", cluster)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DecodeInto(plain, data, crd); err != nil {
+			t.Fatal(err)
+		}
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextensionsv1.WebhookClientConfig{CABundle: []byte(bundle)},
+		}}
+		data, err := runtime.Encode(plain, crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := &apiextensions.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
+		if err := runtime.DecodeInto(plain, data, want); err != nil {
+			t.Fatal(err)
+		}
+		if err := runtime.DecodeInto(sharing, data, got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s is decoded differently (-plain +sharing):\n%s", cluster, diff)
+		}
+		return got
+	}
+	one, two := decodeOne("one", "certificate of one"), decodeOne("two", "certificate of two")
+	if &one.Spec.Versions[0] != &two.Spec.Versions[0] || one.Spec.Validation != two.Spec.Validation {
+		t.Error("equal versions are not shared")
+	}
+	goruntime.KeepAlive(one)
+	goruntime.KeepAlive(two)
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		goruntime.GC()
+		sharing.mu.Lock()
+		left := len(sharing.known)
+		sharing.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody has the versions, and they are still kept")
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

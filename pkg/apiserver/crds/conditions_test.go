@@ -137,11 +137,18 @@ func TestASchemaThatIsNotStructuralIsReportedUntilItIs(t *testing.T) {
 
 func TestEqualDefinitionsHaveOneShape(t *testing.T) {
 	shape := func(crd *apiextensionsv1.CustomResourceDefinition) Shape {
-		s, _, err := shapeOf(crd)
+		of, err := shapesOf(crd)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return of.served
+	}
+	shown := func(crd *apiextensionsv1.CustomResourceDefinition) Shape {
+		of, err := shapesOf(crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return of.shown
 	}
 	one, two := decidedOn(defined("widgets", "Widget")), decidedOn(defined("widgets", "Widget"))
 	one.Annotations, two.Annotations = map[string]string{"kcp.io/cluster": "one"}, map[string]string{"kcp.io/cluster": "two"}
@@ -162,5 +169,24 @@ func TestEqualDefinitionsHaveOneShape(t *testing.T) {
 	}
 	if shape(one) == shape(two) {
 		t.Error("a service of one logical cluster is not that of another")
+	}
+	if shown(one) != shown(two) {
+		t.Error("how objects are converted is in no document: the documents must be shared")
+	}
+	for what, change := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
+		"the scope": func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Scope = apiextensionsv1.ClusterScoped },
+		"a name": func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Status.AcceptedNames.ShortNames = []string{"w"}
+		},
+		"its deletion": func(crd *apiextensionsv1.CustomResourceDefinition) { now := metav1.Now(); crd.DeletionTimestamp = &now },
+		"a schema": func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}}
+		},
+	} {
+		changed := two.DeepCopy()
+		change(changed)
+		if shown(changed) == shown(two) {
+			t.Errorf("%s is shown", what)
+		}
 	}
 }

@@ -24,15 +24,20 @@ import (
 // Shape identifies what a definition serves: equal shapes share everything.
 type Shape [sha256.Size]byte
 
-// Definition is a CustomResourceDefinition and the shape of it. Its spec is
-// shared with equal ones: it must not be changed.
+// Definition is a CustomResourceDefinition and the shape of it. The versions in its spec
+// are shared with equal ones: they must not be changed.
 type Definition struct {
 	*apiextensionsv1.CustomResourceDefinition
 	Shape Shape
 	// schema is the shape without whether the definition is being deleted.
 	schema Shape
-	// spec keeps the shared spec alive.
-	spec *sharedSpec
+	// shown is the shape of what discovery and OpenAPI show: all but how objects are
+	// converted, which may name a Service of the logical cluster.
+	shown Shape
+	// size is how many bytes the versions have.
+	size int64
+	// versions keeps the shared versions alive.
+	versions *sharedVersions
 }
 
 // Resource is what the definition defines.
@@ -57,12 +62,13 @@ const (
 	byGroup    = "group"    // cluster|group
 	byResource = "resource" // resource.group, over all logical clusters
 	byShape    = "shape"
+	byShown    = "shown"
 )
 
 // Definitions knows what every logical cluster defines.
 type Definitions struct {
 	*controller.Informer[*Definition]
-	specs specs
+	schemas schemas
 
 	mu      sync.Mutex
 	waiters map[controller.Request]map[*waiter]struct{}
@@ -70,7 +76,7 @@ type Definitions struct {
 
 // NewDefinitions makes the informer; client is scoped by context.
 func NewDefinitions(client clientset.Interface) *Definitions {
-	d := &Definitions{specs: specs{shared: map[Shape]weak.Pointer[sharedSpec]{}}, waiters: map[controller.Request]map[*waiter]struct{}{}}
+	d := &Definitions{schemas: schemas{shared: map[Shape]weak.Pointer[sharedVersions]{}}, waiters: map[controller.Request]map[*waiter]struct{}{}}
 	d.Informer = controller.NewInformer("customresourcedefinitions", &apiextensionsv1.CustomResourceDefinition{},
 		controller.Lists(client.ApiextensionsV1().CustomResourceDefinitions()), controller.InformerOptions[*Definition]{
 			Transform: d.transform,
@@ -78,6 +84,7 @@ func NewDefinitions(client clientset.Interface) *Definitions {
 				byGroup:    func(d *Definition) []string { return []string{groupKey(logicalcluster.From(d), d.Spec.Group)} },
 				byResource: func(d *Definition) []string { return []string{d.Name} },
 				byShape:    func(d *Definition) []string { return []string{string(d.Shape[:])} },
+				byShown:    func(d *Definition) []string { return []string{string(d.shown[:])} },
 			},
 		})
 	d.Handle(d.wake)
@@ -124,40 +131,40 @@ func (d *Definitions) transform(obj apiruntime.Object) (*Definition, error) {
 	}
 	crd.ManagedFields = nil
 	delete(crd.Annotations, corev1.LastAppliedConfigAnnotation)
-	return d.specs.share(crd)
+	return d.schemas.share(crd)
 }
 
-// specs keeps equal specs once: many logical clusters install the same operators,
+// schemas keeps equal versions once: many logical clusters install the same operators,
 // and their schemas are most of what a definition weighs. It holds them weakly:
-// the last definition that has a spec takes it along.
-type specs struct {
+// the last definition that has a version takes it along.
+type schemas struct {
 	mu     sync.Mutex
-	shared map[Shape]weak.Pointer[sharedSpec]
+	shared map[Shape]weak.Pointer[sharedVersions]
 }
 
-type sharedSpec struct {
-	apiextensionsv1.CustomResourceDefinitionSpec
+type sharedVersions struct {
+	versions []apiextensionsv1.CustomResourceDefinitionVersion
 }
 
-func (s *specs) share(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, error) {
-	shape, schema, err := shapeOf(crd)
+func (s *schemas) share(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, error) {
+	of, err := shapesOf(crd)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.shared[schema].Value()
+	known := s.shared[of.versions].Value()
 	if known == nil {
-		known = &sharedSpec{crd.Spec}
-		s.shared[schema] = weak.Make(known)
-		runtime.AddCleanup(known, s.forget, schema)
+		known = &sharedVersions{crd.Spec.Versions}
+		s.shared[of.versions] = weak.Make(known)
+		runtime.AddCleanup(known, s.forget, of.versions)
 	}
-	crd.Spec = known.CustomResourceDefinitionSpec
-	return &Definition{CustomResourceDefinition: crd, Shape: shape, schema: schema, spec: known}, nil
+	crd.Spec.Versions = known.versions
+	return &Definition{CustomResourceDefinition: crd, Shape: of.served, schema: of.schema, shown: of.shown, size: of.size, versions: known}, nil
 }
 
 // forget removes what nobody holds any more, if it was not shared again since.
-func (s *specs) forget(shape Shape) {
+func (s *schemas) forget(shape Shape) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shared[shape].Value() == nil {
@@ -165,24 +172,49 @@ func (s *specs) forget(shape Shape) {
 	}
 }
 
-// shapeOf is a hash of all that the stock handler reads of a definition, and one of
-// what does not change when the definition is deleted. A webhook that is a service
-// is one of its logical cluster, and so is its handler.
-func shapeOf(crd *apiextensionsv1.CustomResourceDefinition) (shape, schema Shape, err error) {
-	cluster := ""
-	if c := crd.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && c.Webhook.ClientConfig.Service != nil {
+// shapes are hashes of what a definition says.
+type shapes struct {
+	// served is of all that the stock handler reads of it, schema of what does not change
+	// when the definition is deleted. A webhook that is a service is one of its logical
+	// cluster, and so is its handler.
+	served, schema Shape
+	// shown is of all that discovery and OpenAPI show, versions of its versions.
+	shown, versions Shape
+	// size is how many bytes the versions have.
+	size int64
+}
+
+func shapesOf(crd *apiextensionsv1.CustomResourceDefinition) (s shapes, err error) {
+	cluster, rest := "", crd.Spec
+	if c := rest.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && c.Webhook.ClientConfig.Service != nil {
 		cluster = logicalcluster.From(crd).String()
 	}
-	data, err := json.Marshal([]any{crd.Spec, crd.Status.AcceptedNames, cluster})
+	conversion := rest.Conversion
+	rest.Versions, rest.Conversion = nil, nil
+	versions, err := json.Marshal(crd.Spec.Versions)
 	if err != nil {
-		return shape, schema, fmt.Errorf("encoding CustomResourceDefinition %s: %w", crd.Name, err)
+		return s, fmt.Errorf("encoding the versions of CustomResourceDefinition %s: %w", crd.Name, err)
 	}
-	schema = sha256.Sum256(data)
 	state := "serving"
 	if !crd.DeletionTimestamp.IsZero() || apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Terminating) {
 		state = "terminating"
 	}
-	return sha256.Sum256(append(schema[:], state...)), schema, nil
+	s.size, s.versions = int64(len(versions)), sha256.Sum256(versions)
+	for _, of := range []struct {
+		shape *Shape
+		parts []any
+	}{
+		{&s.schema, []any{rest, conversion, crd.Status.AcceptedNames, cluster}},
+		{&s.served, []any{rest, conversion, crd.Status.AcceptedNames, cluster, state}},
+		{&s.shown, []any{rest, crd.Status.AcceptedNames, state}},
+	} {
+		data, err := json.Marshal(of.parts)
+		if err != nil {
+			return s, fmt.Errorf("encoding CustomResourceDefinition %s: %w", crd.Name, err)
+		}
+		*of.shape = sha256.Sum256(append(data, s.versions[:]...))
+	}
+	return s, nil
 }
 
 // waiter is called once, when the informer holds what satisfies it; nil is "gone".

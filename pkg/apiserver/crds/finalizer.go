@@ -135,7 +135,7 @@ func (f *Finalizer) empty(ctx context.Context, d *Definition) (apiextensionsv1.C
 		return terminating(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established"), 0, nil
 	}
 	c := logicalcluster.From(crd)
-	e, err := f.handlers.get(d)
+	e, err := f.handlers.get(ctx, d)
 	if err != nil {
 		return failed("could not list instances: %v", err), 0, err
 	}

@@ -59,7 +59,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		h.handlers.config.Delegate.ServeHTTP(w, req)
 		return
 	}
-	e, err := h.handlers.get(d)
+	e, err := h.handlers.get(ctx, d)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Serving a custom resource failed", "cluster", c, "resource", gr)
 		responsewriters.ErrorNegotiated(apierrors.NewInternalError(fmt.Errorf("serving %s failed: see the conditions of its CustomResourceDefinition", gr)),

@@ -1,9 +1,9 @@
 package crds
 
 import (
+	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -20,12 +20,19 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	"k8s.io/utils/lru"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
 )
 
-// maxHandlers bounds the handlers that are kept ready. One that is dropped is
-// made again when it is asked for; that takes some milliseconds.
-const maxHandlers = 2000
+const (
+	// maxHandlers is what the handlers may weigh that are kept ready. One that is dropped is
+	// made again when it is asked for; that takes some milliseconds, or a tenth of a second
+	// for the largest. Watches go on with the one that they began with.
+	maxHandlers = 192 << 20
+	// weightAlways is what a handler weighs at least, and weightEach for each byte of its
+	// versions: their schema in four forms, and compiled rules.
+	weightAlways, weightEach = 128 << 10, 12
+)
 
 // ServingConfig is what the stock handlers are made with.
 type ServingConfig struct {
@@ -56,49 +63,31 @@ type stockHandler interface {
 // handlers has one stock handler for each shape.
 type handlers struct {
 	config ServingConfig
-	mu     sync.Mutex
-	ready  *lru.Cache
+	ready  *weighed.Cache[Shape, *entry]
 }
 
-// entry makes its handler once, outside of the lock of handlers.
+// entry is a handler and the definition that it knows.
 type entry struct {
-	once      sync.Once
 	canonical *apiextensionsv1.CustomResourceDefinition
-	// cluster is that of a definition whose webhook is a Service: no other shares it.
-	cluster logicalcluster.Name
-	handler stockHandler
-	err     error
+	handler   stockHandler
+	weight    int64
 }
 
 func newHandlers(config ServingConfig) *handlers {
-	return &handlers{config: config, ready: lru.New(maxHandlers)}
+	return &handlers{config: config, ready: weighed.New[Shape](maxHandlers, func(e *entry) int64 { return e.weight })}
 }
 
-func (h *handlers) get(d *Definition) (*entry, error) {
-	h.mu.Lock()
-	var e *entry
-	if known, ok := h.ready.Get(d.Shape); ok {
-		e = known.(*entry)
-	} else {
-		e = &entry{canonical: canonical(d), cluster: logicalcluster.From(d)}
-		h.ready.Add(d.Shape, e)
-	}
-	h.mu.Unlock()
-	e.once.Do(func() { e.handler, e.err = h.make(e.canonical, e.cluster) })
-	if e.err != nil {
-		h.mu.Lock()
-		h.ready.Remove(d.Shape) // the next request tries again
-		h.mu.Unlock()
-		return nil, e.err
-	}
-	return e, nil
+func (h *handlers) get(ctx context.Context, d *Definition) (*entry, error) {
+	return h.ready.Get(ctx, d.Shape, func() (*entry, error) {
+		e := &entry{canonical: canonical(d), weight: weightAlways + weightEach*d.size}
+		var err error
+		// The webhook of a definition may be a Service of its logical cluster: then no other shares it.
+		e.handler, err = h.make(e.canonical, logicalcluster.From(d))
+		return e, err
+	})
 }
 
-func (h *handlers) forget(s Shape) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ready.Remove(s)
-}
+func (h *handlers) forget(s Shape) { h.ready.Remove(s) }
 
 func (h *handlers) make(crd *apiextensionsv1.CustomResourceDefinition, cluster logicalcluster.Name) (stockHandler, error) {
 	c := h.config

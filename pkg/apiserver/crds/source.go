@@ -41,9 +41,9 @@ func (s Source) Served(c logicalcluster.Name) (string, func() ([]discovery.Versi
 	h := sha256.New()
 	for _, d := range all {
 		h.Write([]byte(d.Name))
-		h.Write(d.Shape[:])
+		h.Write(d.shown[:])
 	}
-	return string(h.Sum(nil)), func() ([]discovery.Version, error) { return versions(all) }
+	return string(h.Sum(nil)), func() ([]discovery.Version, error) { return s.versions(all) }
 }
 
 // established are the definitions that discovery shows, by name.
@@ -54,7 +54,7 @@ func (s Source) established(c logicalcluster.Name) []*Definition {
 }
 
 // versions are those that the definitions have, all of which are established.
-func versions(established []*Definition) ([]discovery.Version, error) {
+func (s Source) versions(established []*Definition) ([]discovery.Version, error) {
 	type groupVersion struct{ group, version string }
 	members := map[groupVersion][]*Definition{}
 	var order []groupVersion
@@ -77,10 +77,9 @@ func versions(established []*Definition) ([]discovery.Version, error) {
 			Group: gv.group, GroupPriority: groupPriority, VersionPriority: versionPriority,
 			Discovery:     apidiscoveryv2.APIVersionDiscovery{Version: gv.version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent},
 			StorageHashes: map[string]string{},
-			OpenAPIV3:     func() (*spec3.OpenAPI, error) { return openAPIV3(all, gv.version) },
-			OpenAPIV2:     func() (*spec.Swagger, error) { return openAPIV2(all, gv.version) },
 		}
 		for _, d := range all {
+			v.Parts = append(v.Parts, s.part(d, gv.version))
 			r, err := resource(d.CustomResourceDefinition, gv.version)
 			if err != nil {
 				return nil, err
@@ -124,34 +123,42 @@ func resource(crd *apiextensionsv1.CustomResourceDefinition, version string) (ap
 	return r, nil
 }
 
-func openAPIV3(all []*Definition, version string) (*spec3.OpenAPI, error) {
-	var parts []*spec3.OpenAPI
-	for _, d := range all {
-		part, err := builder.BuildOpenAPIV3(d.CustomResourceDefinition, version, builder.Options{IncludeSelectableFields: true})
-		if err != nil {
-			return nil, fmt.Errorf("building the OpenAPI v3 schema of %s: %w", d.Name, err)
+// part is what a definition has in the OpenAPI documents of one of its versions. It keeps
+// no definition alive: of equal ones, any that is there makes the schemas.
+func (s Source) part(d *Definition, version string) discovery.Part {
+	shown, name := string(d.shown[:]), d.Name
+	find := func() (*apiextensionsv1.CustomResourceDefinition, error) {
+		all := s.Definitions.ByIndex(byShown, shown)
+		if len(all) == 0 {
+			return nil, fmt.Errorf("%s: %w", name, discovery.ErrGone)
 		}
-		parts = append(parts, part)
+		return all[0].CustomResourceDefinition, nil
 	}
-	merged, err := builder.MergeSpecsV3(parts...)
-	if err != nil {
-		return nil, fmt.Errorf("merging OpenAPI v3 schemas: %w", err)
+	return discovery.Part{
+		Key: fmt.Sprintf("%x/%s", d.shown, version), Size: d.size,
+		V3: func() (*spec3.OpenAPI, error) {
+			crd, err := find()
+			if err != nil {
+				return nil, err
+			}
+			s, err := builder.BuildOpenAPIV3(crd, version, builder.Options{IncludeSelectableFields: true})
+			if err != nil {
+				return nil, fmt.Errorf("building the OpenAPI v3 schema of %s: %w", name, err)
+			}
+			return s, nil
+		},
+		V2: func() (*spec.Swagger, error) {
+			crd, err := find()
+			if err != nil {
+				return nil, err
+			}
+			s, err := builder.BuildOpenAPIV2(crd, version, builder.Options{V2: true, IncludeSelectableFields: true})
+			if err != nil {
+				return nil, fmt.Errorf("building the OpenAPI v2 schema of %s: %w", name, err)
+			}
+			// The built-in definitions, with which they are merged, have no defaults.
+			s.Definitions = handler.PruneDefaults(s.Definitions)
+			return s, nil
+		},
 	}
-	return merged, nil
-}
-
-func openAPIV2(all []*Definition, version string) (*spec.Swagger, error) {
-	merged := &spec.Swagger{}
-	for _, d := range all {
-		part, err := builder.BuildOpenAPIV2(d.CustomResourceDefinition, version, builder.Options{V2: true, IncludeSelectableFields: true})
-		if err != nil {
-			return nil, fmt.Errorf("building the OpenAPI v2 schema of %s: %w", d.Name, err)
-		}
-		// The built-in definitions, with which they are merged, have no defaults.
-		part.Definitions = handler.PruneDefaults(part.Definitions)
-		if merged, err = builder.MergeSpecs(merged, part); err != nil {
-			return nil, fmt.Errorf("merging OpenAPI v2 schemas: %w", err)
-		}
-	}
-	return merged, nil
 }

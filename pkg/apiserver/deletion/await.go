@@ -44,7 +44,7 @@ func New(loopback *restclient.Config, kinds workload.Source) (*Waiter, error) {
 }
 
 // Follow has informers say what is gone. Before it, no answer waits.
-func (w *Waiter) Follow(objects *controller.Metadata) { w.waiters.follow(w.kinds.Current(), objects) }
+func (w *Waiter) Follow(objects *controller.Metadata) { w.waiters.follow(w.kinds, objects) }
 
 // With serves with next. It belongs behind authorization: it looks at what the
 // requester may delete.
@@ -92,6 +92,9 @@ func deletionOf(req *http.Request, kinds workload.Catalog) (deletion, bool) {
 		return deletion{}, false
 	}
 	d := deletion{resource: kind.GroupVersionResource(), namespace: info.Namespace, name: info.Name}
+	if kind.Declared { // which versions there are, the logical cluster says
+		d.resource.Version = info.APIVersion
+	}
 	if info.Verb == "deletecollection" {
 		query := req.URL.Query()
 		d.name, d.selection = "", metav1.ListOptions{LabelSelector: query.Get("labelSelector"), FieldSelector: query.Get("fieldSelector")}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -76,15 +77,13 @@ func (s *waiters) remove(p place, w *waiter) {
 }
 
 // follow has the informers of all that may have copies notify the waiters.
-func (s *waiters) follow(kinds workload.Catalog, objects *controller.Metadata) {
-	for _, kind := range kinds.Kinds() {
-		informer := objects.For(kind.GroupVersionResource())
-		if informer == nil || kind.Role == workload.Container {
-			continue
+func (s *waiters) follow(kinds workload.Source, objects *controller.Metadata) {
+	// Of kinds that come later nobody waits yet for what is there.
+	placed.Follow(kinds, objects, func(kind workload.Kind, old, new *metav1.PartialObjectMetadata) {
+		if kind.Role != workload.Container {
+			s.changed(kind.GroupResource(), old, new)
 		}
-		resource := kind.GroupResource()
-		informer.Handle(func(old, new *metav1.PartialObjectMetadata) { s.changed(resource, old, new) })
-	}
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.followed = true

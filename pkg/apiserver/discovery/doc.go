@@ -7,6 +7,9 @@
 // are asked for first, so logical clusters that serve the same share them, and one
 // that serves nothing of its own costs nothing.
 //
+// OpenAPI documents are merged, as bytes, when they are asked for. What is kept is what
+// each definition has in them, compressed, up to a weight: rendered.go, packed.go.
+//
 // A version may be served elsewhere: then so are its own documents, and controllers
 // do not see it.
 //

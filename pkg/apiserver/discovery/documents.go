@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -20,14 +21,15 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/utils/lru"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
 )
 
 const (
-	// keptDocuments bounds how many different sets of groups are kept ready.
-	keptDocuments = 256
-	// keptSwaggers is less: OpenAPI v2 is one document of megabytes.
-	keptSwaggers = 8
+	// maxDocuments is what the different sets of groups may weigh that are kept ready,
+	// weightAlways and weightEach what one of them weighs, and each of its resources.
+	maxDocuments             = 64 << 20
+	weightAlways, weightEach = 256 << 10, 8 << 10
 
 	aggregatedJSON = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
@@ -35,13 +37,10 @@ const (
 // Documents has what each logical cluster serves beside the built-in groups.
 type Documents struct {
 	server     *genericapiserver.GenericAPIServer
-	openAPI    *BuiltinOpenAPI
+	openAPI    *openAPI
 	serializer runtime.NegotiatedSerializer
 	sources    []Source
-
-	mu       sync.Mutex
-	ready    *lru.Cache // place -> *document
-	swaggers *lru.Cache // key -> *swagger
+	ready      *weighed.Cache[string, *document] // by place
 
 	builtin func() ([]apidiscoveryv2.APIGroupDiscovery, error)
 }
@@ -49,7 +48,10 @@ type Documents struct {
 // New makes the documents of the server's built-in groups and of sources; of two
 // that have the same version of a group, the first wins.
 func New(server *genericapiserver.GenericAPIServer, openAPI *BuiltinOpenAPI, sources ...Source) *Documents {
-	d := &Documents{server: server, openAPI: openAPI, serializer: server.Serializer, sources: sources, ready: lru.New(keptDocuments), swaggers: lru.New(keptSwaggers)}
+	d := &Documents{
+		server: server, openAPI: newOpenAPI(openAPI), serializer: server.Serializer, sources: sources,
+		ready: weighed.New[string](maxDocuments, (*document).weight),
+	}
 	d.builtin = sync.OnceValues(d.readBuiltin) // all are installed before the first request
 	return d
 }
@@ -61,7 +63,6 @@ type document struct {
 	groups     map[string]metav1.APIGroup
 	order      []string // of groups
 	aggregated http.Handler
-	openAPIs   map[string]*openAPI // by group/version
 	lists      []*metav1.APIResourceList
 	mapper     meta.RESTMapper
 }
@@ -72,20 +73,28 @@ func (d *Documents) get(c logicalcluster.Name) (*document, error) {
 	if now.key == "" {
 		return nil, nil
 	}
-	d.mu.Lock()
-	known, ok := d.ready.Get(now.place)
-	d.mu.Unlock()
-	if ok && known.(*document).key == now.key {
-		return known.(*document), nil
+	for {
+		// Making it waits for nothing, and controllers ask without a context.
+		doc, err := d.ready.Get(context.Background(), now.place, func() (*document, error) { return d.make(now) }) //nolint:forbidigo // see above
+		if err != nil {
+			return nil, fmt.Errorf("discovering what %s serves: %w", c, err)
+		}
+		if doc.key == now.key {
+			return doc, nil
+		}
+		d.ready.Remove(now.place)
 	}
-	doc, err := d.make(now)
-	if err != nil {
-		return nil, fmt.Errorf("discovering what %s serves: %w", c, err)
+}
+
+// weight is what doc takes in memory, about.
+func (doc *document) weight() int64 {
+	n := int64(weightAlways)
+	for _, v := range doc.versions {
+		for _, r := range v.Discovery.Resources {
+			n += weightEach * int64(1+len(r.Subresources))
+		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ready.Add(now.place, doc)
-	return doc, nil
+	return n
 }
 
 func (d *Documents) make(now served) (*document, error) {
@@ -99,7 +108,7 @@ func (d *Documents) make(now served) (*document, error) {
 			reserved[g.Name+"/"+v.Version] = true
 		}
 	}
-	doc := &document{key: now.key, versions: map[string]Version{}, groups: map[string]metav1.APIGroup{}, openAPIs: map[string]*openAPI{}}
+	doc := &document{key: now.key, versions: map[string]Version{}, groups: map[string]metav1.APIGroup{}}
 	manager := aggregated.NewResourceManager("apis")
 	manager.WithSource(aggregated.BuiltinSource).SetGroups(slices.Clone(builtin))
 	for i, list := range now.versions {
@@ -116,9 +125,6 @@ func (d *Documents) make(now served) (*document, error) {
 			doc.versions[gv] = v
 			from.AddGroupVersion(v.Group, v.Discovery)
 			from.SetGroupVersionPriority(metav1.GroupVersion{Group: v.Group, Version: v.Discovery.Version}, v.GroupPriority, v.VersionPriority)
-			if v.OpenAPIV3 != nil {
-				doc.openAPIs[gv] = newOpenAPI(v)
-			}
 		}
 	}
 	doc.aggregated = manager

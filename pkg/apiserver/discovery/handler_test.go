@@ -78,10 +78,10 @@ func newDocuments(t *testing.T, sources ...Source) (*Documents, http.Handler) {
 	server.DiscoveryGroupManager.AddGroup(g)
 	v3 := handler3.NewOpenAPIService()
 	v3.UpdateGroupVersion("apis/apps/v1", &spec3.OpenAPI{Version: "3.0.0"})
-	d := New(server, &BuiltinOpenAPI{
-		V2: func() (*spec.Swagger, error) { return &spec.Swagger{}, nil },
-		V3: func() (*handler3.OpenAPIService, error) { return v3, nil },
-	}, sources...)
+	d := New(server, newBuiltinOpenAPI(
+		func() (*spec.Swagger, error) { return builtinSwagger(), nil },
+		func() (*handler3.OpenAPIService, error) { return v3, nil },
+	), sources...)
 	return d, d.With(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 }
 
@@ -238,8 +238,8 @@ func TestEqualKeysShareADocumentAndPrivateOnesAreReplaced(t *testing.T) {
 	if diff := cmp.Diff([]string{"a1", "b1", "a2"}, own.made); diff != "" {
 		t.Errorf("made (-want +got):\n%s", diff)
 	}
-	if p.ready.Len() != 2 {
-		t.Errorf("%d documents are kept for two logical clusters", p.ready.Len())
+	if kept, _ := p.ready.Size(); kept != 2 {
+		t.Errorf("%d documents are kept for two logical clusters", kept)
 	}
 }
 
@@ -272,26 +272,6 @@ func TestAVersionServedElsewhereIsHandedOnAndNoBusinessOfControllers(t *testing.
 	}
 	if index := get(t, h, "a", "/openapi/v3", "application/json"); !strings.Contains(index, "/openapi/v3/apis/metrics.example.com/v1?hash=abc") {
 		t.Errorf("the index of schemas is %s", index)
-	}
-}
-
-func TestASchemaThatCannotBeMadeHidesNoOther(t *testing.T) {
-	t.Parallel()
-	good, broken := oneVersion("good.io", "v1", "Good"), oneVersion("broken.io", "v1", "Broken")
-	good.OpenAPIV3 = func() (*spec3.OpenAPI, error) { return &spec3.OpenAPI{Version: "3.0.0"}, nil }
-	broken.OpenAPIV3 = func() (*spec3.OpenAPI, error) { return nil, errors.New("no schema") }
-	_, h := newDocuments(t, &source{keys: map[logicalcluster.Name]string{"a": "1"}, versions: map[string][]Version{"1": {good, broken}}})
-	index := decode[handler3.OpenAPIV3Discovery](t, get(t, h, "a", "/openapi/v3", "application/json"))
-	var paths []string
-	for p := range index.Paths {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
-	if diff := cmp.Diff([]string{"apis/apps/v1", "apis/good.io/v1"}, paths); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if doc := get(t, h, "a", index.Paths["apis/good.io/v1"].ServerRelativeURL, "application/json"); !strings.Contains(doc, "3.0.0") {
-		t.Errorf("the schema is %q", doc)
 	}
 }
 

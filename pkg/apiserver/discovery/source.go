@@ -7,8 +7,6 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kube-openapi/pkg/spec3"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // Source is where groups beside the built-in ones come from.
@@ -38,9 +36,8 @@ type Version struct {
 	GroupPriority, VersionPriority int
 	// StorageHashes are upstream's storage version hashes by resource.
 	StorageHashes map[string]string
-	// OpenAPIV3 and OpenAPIV2 make the schemas; nil if there are none.
-	OpenAPIV3 func() (*spec3.OpenAPI, error)
-	OpenAPIV2 func() (*spec.Swagger, error)
+	// Parts have the schemas, for OpenAPI.
+	Parts []Part
 	// Elsewhere serves the documents of a version that another server serves; nil if
 	// this one does. Controllers leave such versions out. OpenAPIHash is a hash of what
 	// it says as OpenAPI v3; empty if nothing.

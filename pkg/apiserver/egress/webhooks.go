@@ -76,7 +76,11 @@ type suspended struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (s suspended) RoundTrip(req *http.Request) (*http.Response, error) {
-	defer fairness.Suspend(req.Context())()
+	back, err := fairness.Call(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer back()
 	return s.next.RoundTrip(req)
 }
 

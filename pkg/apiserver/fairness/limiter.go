@@ -35,6 +35,7 @@ type Limiter struct {
 
 	mu     sync.Mutex
 	queues map[string]*queue
+	calls  map[logicalcluster.Name]int // of webhooks, in flight
 }
 
 // queue is of those who share slots; it is there while it has any.
@@ -47,7 +48,7 @@ type queue struct {
 // NewLimiter makes slots for this machine; asked says how many an admin asks for in place
 // of the default, which is 0.
 func NewLimiter(asked func(context.Context, logicalcluster.Name) int64) *Limiter {
-	return &Limiter{most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), asked: asked, longest: maxWaitingRequests, queues: map[string]*queue{}}
+	return &Limiter{most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), asked: asked, longest: maxWaitingRequests, queues: map[string]*queue{}, calls: map[logicalcluster.Name]int{}}
 }
 
 // mostOf is how many requests of a logical cluster are served at a time.
@@ -130,6 +131,8 @@ type slot struct {
 	slots *Limiter
 	// borrowed says that the user is not who he says.
 	borrowed bool
+
+	budget Budget
 
 	mu        sync.Mutex
 	who       string // not empty while the request has its slot

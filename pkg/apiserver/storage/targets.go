@@ -13,7 +13,7 @@ import (
 
 // TargetsOf returns the names of the physical clusters that obj is visible to:
 // a Copy and an Orphan to its own, a PhysicalCluster and its Lease (both in "root",
-// named like it) to themselves, everything else to those of its targets annotation.
+// named like it) to themselves, a PlacedKind to those that its status lists, everything else to those of its targets annotation.
 func TargetsOf(obj runtime.Object) []string {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -24,6 +24,8 @@ func TargetsOf(obj runtime.Object) []string {
 		return []string{o.Spec.PhysicalCluster}
 	case *fleetv1alpha1.Orphan:
 		return []string{o.Spec.PhysicalCluster}
+	case *fleetv1alpha1.PlacedKind:
+		return o.Status.PhysicalClusters
 	case *fleetv1alpha1.PhysicalCluster, *coordination.Lease:
 		if clusterOf(obj) == scope.Root {
 			return []string{m.GetName()}

@@ -169,12 +169,26 @@ func TestADecisionIsExplainedWithItsRejections(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	wantRows(t, e.Table, "east|Chosen|<none>|Active", "west|Rejected|Cordoned|is cordoned")
+	p.Status.SchedulerName = "cost"
+	if got := ExplainPlacement(p).Lines[2]; got != "Scheduler cost decides where it goes." {
+		t.Errorf("of another scheduler it says %q", got)
+	}
 
 	p.Spec.Decision, p.Status.Targets = nil, nil
 	p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionScheduled, Status: "False", Reason: "NoPhysicalClusterFits", Message: "west: is cordoned"}}
 	e = ExplainPlacement(p)
 	if diff := cmp.Diff([]string{"Namespace web waits for a physical cluster: west: is cordoned"}, e.Lines); diff != "" {
 		t.Errorf("waiting (-want +got):\n%s", diff)
+	}
+
+	for _, s := range []placementv1alpha1.PlacementReviewStatus{{Message: "no term selects it"}, {SchedulerName: "cost", Message: "cost has not bound it"}} {
+		want := "Namespace web is not placed, and could go nowhere: no term selects it"
+		if s.SchedulerName != "" {
+			want = "Namespace web is not placed yet: its first object that runs would wait: cost has not bound it"
+		}
+		if got := ExplainReview("web", s).Lines[0]; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 
 	e = ExplainReview("web", placementv1alpha1.PlacementReviewStatus{PhysicalClusters: []string{"west"}, Rejected: p.Status.Rejected[:0]})

@@ -3,6 +3,7 @@ package copies
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -17,7 +18,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -96,36 +99,36 @@ func (s *Controller) Run(ctx context.Context) {
 			s.enqueueCopy(new)
 		}
 	})
-	for _, kind := range s.Kinds.Current().Kinds() {
-		informer := s.Metadata.For(kind.GroupVersionResource())
-		if informer == nil {
-			continue
-		}
-		informer.Handle(func(old, new *metav1.PartialObjectMetadata) {
-			k := key{Resource: kind.GroupVersionResource()}
-			switch {
-			case new == nil:
-				k.Object = controller.RequestFor(old)
-				if !k.isNamespace() && len(copyindex.Of(s.Copies, k.copied())) == 0 {
-					return // nothing is left of it; a Copy that is on its way is seen when it is Removed
-				}
-			case hasFinalizer(new) && (new.DeletionTimestamp != nil && s.concerns(new) || hasRemoving(new)), stopping(new) && s.concerns(new):
-				k.Object = controller.RequestFor(new)
-			case adopted(new):
-				k.Object = controller.RequestFor(new)
-				if len(copyindex.Of(s.Copies, k.copied())) == 0 {
-					return
-				}
-			default:
-				return
-			}
-			s.queue.Enqueue(k)
-		})
-	}
+	later := placed.Follow(s.Kinds, s.Metadata, s.observe)
 	if s.PhysicalClusters != nil {
 		s.PhysicalClusters.Handle(s.clusterChanged)
 	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { later(ctx) })
 	s.queue.Run(ctx)
+}
+
+// observe looks at an object about which its Copies may have something to say.
+func (s *Controller) observe(kind workload.Kind, old, new *metav1.PartialObjectMetadata) {
+	k := key{Resource: kind.GroupVersionResource()}
+	switch {
+	case new == nil:
+		k.Object = controller.RequestFor(old)
+		if !k.isNamespace() && len(copyindex.Of(s.Copies, k.copied())) == 0 {
+			return // nothing is left of it; a Copy that is on its way is seen when it is Removed
+		}
+	case hasFinalizer(new) && (new.DeletionTimestamp != nil && s.concerns(new) || hasRemoving(new)), stopping(new) && s.concerns(new):
+		k.Object = controller.RequestFor(new)
+	case adopted(new):
+		k.Object = controller.RequestFor(new)
+		if len(copyindex.Of(s.Copies, k.copied())) == 0 {
+			return
+		}
+	default:
+		return
+	}
+	s.queue.Enqueue(k)
 }
 
 func (s *Controller) enqueueCopy(c *placementv1alpha1.Copy) {
@@ -229,11 +232,18 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 // gone.
 func (s *Controller) live(ctx context.Context, k key) (*metav1.PartialObjectMetadata, error) {
 	obj, err := s.MetadataClient.Resource(k.Resource).Namespace(k.Object.Namespace).Get(ctx, k.Object.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !s.unserved(k, err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the object: %w", err)
 	}
 	return obj, nil
+}
+
+// unserved says that the answer is about the resource, which a logical cluster may cease to
+// serve in the declared version, and not about the object.
+func (s *Controller) unserved(k key, err error) bool {
+	kind, ok := s.Kinds.Current().ByResource(k.Resource.GroupResource())
+	return ok && kind.Declared && !syncer.IsGone(err, k.Resource.GroupResource(), k.Object.Name)
 }

@@ -15,6 +15,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
@@ -89,7 +90,7 @@ func (c *Controller) forgetUnmade(ctx context.Context, target string, known map[
 	var done []*placementv1alpha1.Copy
 	var errs []error
 	for _, kind := range c.Kinds.Current().Kinds() {
-		informer := c.Objects.For(kind.GroupVersionResource())
+		informer := placed.Of(c.Objects, kind)
 		if informer == nil {
 			continue
 		}

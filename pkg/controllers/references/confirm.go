@@ -22,7 +22,7 @@ func (c *Controller) live(ctx context.Context, k key) ([]*holder, error) {
 		return nil, err
 	}
 	var all []*holder
-	for _, kind := range c.Kinds.Current().Kinds() {
+	for _, kind := range workload.In(c.Kinds, k.Cluster).Kinds() {
 		if !kind.Refers() {
 			continue
 		}

@@ -44,7 +44,9 @@ type Config struct {
 // Controller gives ConfigMaps and Secrets their targets.
 type Controller struct {
 	Config
+	// holders are of the kinds of Kubernetes, later of those that are declared.
 	holders []*controller.Informer[*holder]
+	later   declaredHolders
 	queue   *controller.Controller[key]
 }
 
@@ -59,7 +61,7 @@ func (k key) String() string { return k.Request.String() + " (" + k.resource.Res
 
 // New makes the controller and subscribes it to the informers.
 func New(config Config) *Controller {
-	c := &Controller{Config: config, holders: newHolders(config.Kinds.Current(), config.Dynamic)}
+	c := &Controller{Config: config, holders: newHolders(config.Kinds.Current().Undeclared(), config.Dynamic)}
 	c.queue = controller.New(name, workers, c.reconcile)
 	for _, h := range c.holders {
 		h.Handle(c.holderChanged)
@@ -95,6 +97,7 @@ func (c *Controller) Run(ctx context.Context) {
 		running.Go(func() { h.Run(ctx) })
 	}
 	if c.synced(ctx) {
+		running.Go(func() { c.followDeclared(ctx) })
 		c.queue.Run(ctx)
 	}
 	running.Wait()
@@ -256,7 +259,7 @@ func (c *Controller) referrers(k key) []*holder {
 		}
 	}
 	var all []*holder
-	for _, h := range c.holders {
+	for _, h := range slices.Concat(c.holders, c.later.all()) {
 		for _, value := range keys {
 			all = append(all, h.ByIndex(referenceIndex, value)...)
 		}

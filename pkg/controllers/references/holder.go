@@ -73,23 +73,26 @@ func hold(kind workload.Kind, obj *unstructured.Unstructured) *holder {
 func newHolders(kinds workload.Catalog, client dynamic.Interface) []*controller.Informer[*holder] {
 	var informers []*controller.Informer[*holder]
 	for _, kind := range kinds.Kinds() {
-		if !kind.Refers() {
-			continue
+		if kind.Refers() {
+			informers = append(informers, newHolder(kind, client))
 		}
-		gvr := kind.GroupVersionResource()
-		example := &unstructured.Unstructured{}
-		example.SetGroupVersionKind(kind.GroupVersionKind)
-		informers = append(informers, controller.NewInformer("references/"+gvr.GroupResource().String(), example,
-			controller.Lists(client.Resource(gvr)), controller.InformerOptions[*holder]{
-				Transform: func(o runtime.Object) (*holder, error) {
-					u, ok := o.(*unstructured.Unstructured)
-					if !ok {
-						return nil, fmt.Errorf("unexpected type %T", o)
-					}
-					return hold(kind, u), nil
-				},
-				Indexers: map[string]func(*holder) []string{referenceIndex: (*holder).keys},
-			}))
 	}
 	return informers
+}
+
+func newHolder(kind workload.Kind, client dynamic.Interface) *controller.Informer[*holder] {
+	gvr := kind.GroupVersionResource()
+	example := &unstructured.Unstructured{}
+	example.SetGroupVersionKind(kind.GroupVersionKind)
+	return controller.NewInformer("references/"+gvr.GroupResource().String(), example,
+		controller.Lists(client.Resource(gvr)), controller.InformerOptions[*holder]{
+			Transform: func(o runtime.Object) (*holder, error) {
+				u, ok := o.(*unstructured.Unstructured)
+				if !ok {
+					return nil, fmt.Errorf("unexpected type %T", o)
+				}
+				return hold(kind, u), nil
+			},
+			Indexers: map[string]func(*holder) []string{referenceIndex: (*holder).keys},
+		})
 }

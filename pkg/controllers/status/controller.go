@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +19,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/lru"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -55,6 +58,8 @@ type Controller struct {
 	written *controller.Written[key, *metav1.ObjectMeta]
 	// outcomes has the outcome of the last look at an object, by key.
 	outcomes *lru.Cache
+	// rules has compiled rules by their text.
+	rules *lru.Cache
 }
 
 // remembered is how many outcomes are remembered; an object of which it is not is
@@ -66,7 +71,7 @@ func New(c Config) *Controller {
 	if c.Summarize == nil {
 		c.Summarize = syncer.Summarize
 	}
-	s := &Controller{Config: c, now: time.Now, written: controller.NewWritten[key, *metav1.ObjectMeta](), outcomes: lru.New(remembered)}
+	s := &Controller{Config: c, now: time.Now, written: controller.NewWritten[key, *metav1.ObjectMeta](), outcomes: lru.New(remembered), rules: lru.New(fleetv1alpha1.MaxPlacedKinds)}
 	s.queue = controller.New("status", workers, s.reconcile)
 	return s
 }
@@ -87,28 +92,25 @@ func (s *Controller) Run(ctx context.Context) {
 		}
 	})
 	var replayed atomic.Bool
-	for _, kind := range s.Kinds.Current().Kinds() {
-		informer := s.Metadata.For(kind.GroupVersionResource())
-		if informer == nil || !syncer.HasStatus(kind) {
-			continue
+	later := placed.Follow(s.Kinds, s.Metadata, func(kind workload.Kind, old, new *metav1.PartialObjectMetadata) {
+		if new == nil || !syncer.HasStatus(kind) {
+			return
 		}
-		informer.Handle(func(old, new *metav1.PartialObjectMetadata) {
-			if new == nil {
-				return
-			}
-			k := key{Resource: kind.GroupResource(), Object: controller.RequestFor(new)}
-			own := s.written.Arrived(k, new)
-			if targetsOf(old) == targetsOf(new) && (own || !onlyStatus(old, new)) {
-				return
-			}
-			if old == nil && replayed.Load() && len(copyindex.Of(s.Copies, k)) == 0 {
-				return // it is new, and nobody has said anything
-			}
-			s.queue.Enqueue(k)
-		})
-	}
+		k := key{Resource: kind.GroupResource(), Object: controller.RequestFor(new)}
+		own := s.written.Arrived(k, new)
+		if targetsOf(old) == targetsOf(new) && (own || !onlyStatus(old, new)) {
+			return
+		}
+		if old == nil && replayed.Load() && len(copyindex.Of(s.Copies, k)) == 0 {
+			return // it is new, and nobody has said anything
+		}
+		s.queue.Enqueue(k)
+	})
 	replayed.Store(true)
 	s.followRevisions()
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { later(ctx) })
 	s.queue.Run(ctx)
 }
 
@@ -176,7 +178,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		return controller.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
 	copies := copyindex.Of(s.Copies, k)
-	basis := s.basis(k, obj.GetUID(), copies)
+	basis := s.basis(k, kind, obj.GetUID(), copies)
 	if node := syncer.NodeOf(kind, obj, copies); node != "" {
 		// Before anybody sees it run.
 		obj, err = bind(ctx, client, obj, node)
@@ -189,6 +191,11 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	}
 	forgot, left := syncer.Forget(kind, obj, s.now())
 	status, changed := s.Summarize(kind, obj, copies)
+	if kind.Status.Rule != "" {
+		if status, changed, err = s.ruled(ctx, kind, obj, copies, status); err != nil {
+			return controller.Result{}, err
+		}
+	}
 	if s.number(k, obj) || changed || forgot {
 		if changed {
 			obj.Object["status"] = status

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -20,14 +22,18 @@ type outcome struct {
 }
 
 // basis says, beside the object itself, what its status is made of: which versions of
-// which Copies, and the number of the newest ReplicaSet.
-func (s *Controller) basis(k key, uid types.UID, copies []*placementv1alpha1.Copy) string {
+// which Copies, the number of the newest ReplicaSet, and the rules of a declared kind.
+func (s *Controller) basis(k key, kind workload.Kind, uid types.UID, copies []*placementv1alpha1.Copy) string {
 	parts := make([]string, 0, len(copies)+1)
 	for _, c := range copies {
 		parts = append(parts, string(c.UID)+"@"+c.ResourceVersion)
 	}
 	slices.Sort(parts)
-	return strings.Join(append(parts, "newest "+s.newest(k, uid)), " ")
+	parts = append(parts, "newest "+s.newest(k, uid))
+	if kind.Declared { // whose rules may change
+		parts = append(parts, fmt.Sprint(kind.Status))
+	}
+	return strings.Join(parts, " ")
 }
 
 // settled says that everything is as the last look at an object left it: most often it
@@ -37,10 +43,10 @@ func (s *Controller) settled(k key, kind workload.Kind) bool {
 	if !ok || s.Metadata == nil {
 		return false
 	}
-	informer := s.Metadata.For(kind.GroupVersionResource())
+	informer := placed.Of(s.Metadata, kind)
 	if informer == nil {
 		return false
 	}
 	obj, found := informer.Get(k.Object)
-	return found && obj.ResourceVersion == last.(outcome).version && s.basis(k, obj.UID, copyindex.Of(s.Copies, k)) == last.(outcome).basis
+	return found && obj.ResourceVersion == last.(outcome).version && s.basis(k, kind, obj.UID, copyindex.Of(s.Copies, k)) == last.(outcome).basis
 }

@@ -18,6 +18,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -114,30 +115,30 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 	if err != nil {
 		return s, nil, err
 	}
+	objects, held, err := c.members(ctx, u, from)
+	if err != nil {
+		return s, nil, err
+	}
+	s.Held = held
 	var rules, rest []stamped
-	unit, selects := stamp.UnitOf(u.placement), false
-	for _, kind := range c.Kinds.Current().Kinds() {
-		objects, err := c.objectsOf(ctx, kind, u, from)
-		if err != nil {
-			return s, nil, err
+	selects := false
+	for _, object := range objects {
+		kind, o := object.Kind, object.Logical
+		object.Copies = copies[string(o.GetUID())]
+		if stamp.HasTargets(o) {
+			s.Objects = append(s.Objects, object)
 		}
-		for _, o := range objects {
-			object := transition.Object{Kind: kind, Logical: o, Copies: copies[string(o.GetUID())]}
-			if stamp.HasTargets(o) {
-				s.Objects = append(s.Objects, object)
-			}
-			selects = selects || kind.Semantics == workload.ServiceSemantics
-			if !object.Behind(u.key.Cluster, unit) {
-				continue
-			}
-			partial := &metav1.PartialObjectMetadata{}
-			partial.Name, partial.Namespace = o.GetName(), o.GetNamespace()
-			one := stamped{resource: kind.GroupVersionResource(), kind: kind, object: partial}
-			if kind.Role == workload.Ruling {
-				rules = append(rules, one)
-			} else {
-				rest = append(rest, one)
-			}
+		selects = selects || kind.Semantics == workload.ServiceSemantics
+		if !object.Behind(u.key.Cluster) {
+			continue
+		}
+		partial := &metav1.PartialObjectMetadata{}
+		partial.Name, partial.Namespace = o.GetName(), o.GetNamespace()
+		one := stamped{resource: kind.GroupVersionResource(), kind: kind, object: partial}
+		if kind.Role == workload.Ruling {
+			rules = append(rules, one)
+		} else {
+			rest = append(rest, one)
 		}
 	}
 	s.Stale = len(rules) + len(rest)
@@ -156,7 +157,50 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 	return s, append(rules, rest...), nil
 }
 
-// objectsOf reads the objects of one kind in a unit; of referenced kinds the metadata only.
+// members reads the objects of a unit, with where each is to be. held are the physical
+// clusters on which other objects of the namespace have copies.
+func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []transition.Object, held map[string]bool, _ error) {
+	var all []transition.Object
+	var placed []units.Object
+	for _, kind := range workload.In(c.Kinds, u.key.Cluster).Kinds() {
+		objects, err := c.objectsOf(ctx, kind, u, from)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, o := range objects {
+			all = append(all, transition.Object{Kind: kind, Logical: o})
+			if kind.Role == workload.Placed {
+				placed = append(placed, units.Object{Kind: kind, Unstructured: o})
+			}
+		}
+	}
+	by := u.split
+	if u.divided() {
+		if from == live {
+			var err error
+			if by, err = c.divideLive(ctx, u); err != nil {
+				return nil, nil, err
+			}
+		}
+		by.assign(placed)
+	}
+	var out []transition.Object
+	held = map[string]bool{}
+	for _, o := range all {
+		names, _ := by.unitsOf(o.Kind, o.Logical)
+		if !by.mine(names) || by.waits(o.Kind, o.Logical, names) {
+			for _, name := range stamp.Kept(o.Logical) {
+				held[name] = true
+			}
+			continue
+		}
+		o.Unit, o.Unrecorded, o.Division = by.merge(names), by.unrecorded(o.Kind, o.Logical, names), by.division(names)
+		out = append(out, o)
+	}
+	return out, held, nil
+}
+
+// objectsOf reads the objects of one kind in the namespace of a unit; of referenced kinds the metadata only.
 func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit, from string) ([]*unstructured.Unstructured, error) {
 	client := c.Dynamic.Resource(kind.GroupVersionResource())
 	if kind.Role == workload.Container {
@@ -174,8 +218,11 @@ func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit,
 		return nil, fmt.Errorf("reading %s: %w", kind.Resource, err)
 	}
 	out := make([]*unstructured.Unstructured, 0, len(list.Items))
+	places := workload.Places(c.Kinds, u.key.Cluster, kind)
 	for i := range list.Items {
-		out = append(out, &list.Items[i])
+		if places || stamp.HasTargets(&list.Items[i]) {
+			out = append(out, &list.Items[i])
+		}
 	}
 	return out, nil
 }
@@ -197,7 +244,7 @@ func (c *Controller) metadataOf(ctx context.Context, kind workload.Kind, u *unit
 	return out, nil
 }
 
-// copiesOf are the Copies of a unit by the UID of the object and by target.
+// copiesOf are the Copies of the namespace of a unit by the UID of the object and by target.
 func (c *Controller) copiesOf(ctx context.Context, u *unit, from string) (map[string]map[string]*placementv1alpha1.Copy, error) {
 	list := c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace)
 	if from == live {

@@ -33,31 +33,20 @@ var begun = controller.Result{RequeueAfter: -1}
 //	is what is wanted                         nothing
 //	is not, for less than a moment, and       nothing yet: who edits several things writes one
 //	neither pin nor drain say so              after the other
-//	is not where some objects have copies     what is there leaves: a server that was behind
-//	                                          stamped them
+//	is not where some objects have copies     what is there leaves, see leave
 //	is not, for where other namespaces are    stays: two that avoid each other would chase each other
 //	is not, and there is nowhere else         stays, Moving=False
+//	is not, and another scheduler decides     as it has bound, else stays, Moving=False
 //	is not, and a policy says Never           stays, Moving=False; but a pin and a drain count
 //	is not, and something cannot move         stays, Moving=False with all that
 //	is not, and too many move                 later, Moving=False
 //	is not                                    the new decision and the transition, in one write
 func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav1.Condition, controller.Result, error) {
 	cause := c.cause(u, v)
-	if u.placement.Spec.Transition == nil && len(leftovers(u.placement, u.targets())) > 0 {
-		left, err := c.leftovers(ctx, u)
-		if err != nil || len(left) == 0 {
-			return nil, controller.Result{}, err
+	if u.outside && u.placement.Spec.Transition == nil {
+		if moving, result, err := c.leave(ctx, u); err != nil || moving != nil || result.RequeueAfter < 0 {
+			return moving, result, err
 		}
-		now := metav1.NewTime(c.Clock.Now())
-		t := &placementv1alpha1.Transition{
-			Cause: placementv1alpha1.CauseLeftover, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: left,
-		}
-		p := u.placement.DeepCopy()
-		p.Spec.Transition = t
-		if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
-			return nil, controller.Result{}, fmt.Errorf("beginning to remove what is left: %w", err)
-		}
-		return nil, begun, nil
 	}
 	switch {
 	case v.Satisfied, v.Reason == placement.ReasonAffinity, v.Reason == placement.ReasonAntiAffinity:
@@ -65,21 +54,18 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	case v.again > 0 && asPoliciesSay(cause):
 		return nil, controller.Result{}, nil
 	}
-	review, err := c.Client.PlacementV1alpha1().PlacementReviews(u.key.Namespace).Create(ctx, &placementv1alpha1.PlacementReview{}, metav1.CreateOptions{})
+	status, err := c.review(ctx, u)
 	if err != nil {
-		return nil, controller.Result{}, fmt.Errorf("asking where the namespace goes: %w", err)
-	}
-	status := review.Status
-	stays := func(reason, message string, again time.Duration) (*metav1.Condition, controller.Result, error) {
-		return &metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: reason, Message: message},
-			controller.Result{RequeueAfter: again}, nil
+		return nil, controller.Result{}, err
 	}
 	switch {
+	case len(status.PhysicalClusters) == 0 && status.SchedulerName != "":
+		return stays(placementv1alpha1.ReasonWaitsForScheduler, status.Message, blockedInterval)
 	case len(status.PhysicalClusters) == 0:
 		return stays("NowhereToGo", status.Message, blockedInterval)
 	case slices.Equal(status.Decided, status.PhysicalClusters):
 		return nil, controller.Result{}, nil // the informers were behind
-	case status.Move == placementv1alpha1.MoveNever && asPoliciesSay(cause):
+	case status.Move == placementv1alpha1.MoveNever && (asPoliciesSay(cause) || cause == placementv1alpha1.CauseBound):
 		return stays("MoveNever", fmt.Sprintf("it would move to %s, but the policies say that it is never moved", strings.Join(status.PhysicalClusters, ", ")), 0)
 	case len(status.Obstacles) > 0:
 		return stays("Blocked", strings.Join(status.Obstacles, "; "), blockedInterval)
@@ -89,53 +75,81 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		return nil, controller.Result{}, nil
 	}
 	if !c.moves.take(u.key, t, bounds{c.MaxMoves, c.MaxMovesEach}, c.Clock.Now()) {
-		return stays("Queued", "as many namespaces move as may move at a time", queuedInterval)
+		return stays("Queued", "as many units move as may move at a time", queuedInterval)
 	}
 	return nil, begun, c.begin(ctx, u, status, t)
 }
 
-// leftovers are the physical clusters on which objects of a unit are, as the database has
-// it: informers may still show those of an earlier namespace of the name.
-func (c *Controller) leftovers(ctx context.Context, u *unit) ([]string, error) {
+// stays is that a unit does not move as it should, and when to try again.
+func stays(reason, message string, again time.Duration) (*metav1.Condition, controller.Result, error) {
+	return &metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: reason, Message: message},
+		controller.Result{RequeueAfter: again}, nil
+}
+
+// review asks where a unit goes.
+func (c *Controller) review(ctx context.Context, u *unit) (placementv1alpha1.PlacementReviewStatus, error) {
+	ask := &placementv1alpha1.PlacementReview{}
+	if u.key.Name != placementv1alpha1.NamespaceUnit {
+		ask.Spec.Unit = u.key.Name
+	}
+	review, err := c.Client.PlacementV1alpha1().PlacementReviews(u.key.Namespace).Create(ctx, ask, metav1.CreateOptions{})
+	if err != nil {
+		return placementv1alpha1.PlacementReviewStatus{}, fmt.Errorf("asking where the unit goes: %w", err)
+	}
+	return review.Status, nil
+}
+
+// leave begins to take objects of a unit from where they are and the unit is not: they were
+// in another one, or a server that was behind stamped them. What it reads is what the
+// database has: informers may still show objects of an earlier namespace of the name.
+func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, controller.Result, error) {
 	s, _, err := c.state(ctx, u, live)
 	if err != nil {
-		return nil, err
+		return nil, controller.Result{}, err
 	}
-	var all []placementv1alpha1.Targets
+	var left []string
+	var objects []transition.Object
 	for _, o := range s.Objects {
-		all = append(all, stamp.TargetsOf(o.Logical.GetAnnotations()))
-	}
-	return leftovers(u.placement, all), nil
-}
-
-// leftovers are physical clusters that keep copies and are not the unit's.
-func leftovers(p *placementv1alpha1.Placement, all []placementv1alpha1.Targets) []string {
-	unit := stamp.UnitOf(p)
-	found := placementv1alpha1.Targets{}
-	for _, targets := range all {
-		for name, target := range targets {
-			if _, ok := unit[name]; !ok && target.Keeps() {
-				found[name] = target
-			}
+		if outside := o.Outside(); len(outside) > 0 {
+			left, objects = append(left, outside...), append(objects, o)
 		}
 	}
-	return found.Names()
-}
-
-// targets are those of the objects, as informers have them.
-func (u *unit) targets() []placementv1alpha1.Targets {
-	all := make([]placementv1alpha1.Targets, 0, len(u.objects))
-	for _, o := range u.objects {
-		all = append(all, o.Targets)
+	if len(left) == 0 {
+		return nil, controller.Result{}, nil
 	}
-	return all
+	slices.Sort(left)
+	left = slices.Compact(left)
+	if obstacles := transition.Obstacles(objects, left); len(obstacles) > 0 {
+		return stays("Blocked", strings.Join(obstacles, "; "), blockedInterval)
+	}
+	status, err := c.review(ctx, u)
+	if err != nil {
+		return nil, controller.Result{}, err
+	}
+	now := metav1.NewTime(c.Clock.Now())
+	t := &placementv1alpha1.Transition{
+		Cause: placementv1alpha1.CauseLeftover, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: left, DrainSeconds: status.DrainSeconds,
+	}
+	if !c.moves.take(u.key, t, bounds{c.MaxMoves, c.MaxMovesEach}, c.Clock.Now()) {
+		return stays("Queued", "as many units move as may move at a time", queuedInterval)
+	}
+	p := u.placement.DeepCopy()
+	p.Spec.Transition = t
+	if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
+		c.moves.set(u.key, nil)
+		return nil, controller.Result{}, fmt.Errorf("beginning to remove what is left: %w", err)
+	}
+	return nil, begun, nil
 }
 
 // begin writes a decision with its transition, upon what was read: whoever decided in
 // between has decided.
 func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha1.PlacementReviewStatus, t *placementv1alpha1.Transition) error {
 	p := u.placement.DeepCopy()
-	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies}.API()
+	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies, Scheduler: review.SchedulerName, Division: review.Division}.API()
+	if review.SchedulerName == "" {
+		p.Spec.Bound = nil // it is overruled
+	}
 	p.Spec.Transition = t
 	if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
 		c.moves.set(u.key, u.placement.Spec.Transition)
@@ -153,10 +167,13 @@ func (c *Controller) cause(u *unit, v verdict) placementv1alpha1.TransitionCause
 			return placementv1alpha1.CauseDrain
 		}
 	}
-	if pin := u.namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation]; pin != "" && !slices.Equal(decided.Names(), []string{pin}) {
+	if pin := c.pinOf(u); pin != "" && !slices.Equal(decided.Names(), []string{pin}) {
 		return placementv1alpha1.CausePinned
 	}
-	if v.Reason == placement.ReasonUnreachable {
+	switch v.Reason {
+	case placement.ReasonBound:
+		return placementv1alpha1.CauseBound
+	case placement.ReasonUnreachable:
 		return placementv1alpha1.CauseLost
 	}
 	return placementv1alpha1.CausePolicy

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +27,10 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -85,7 +91,11 @@ type Controller struct {
 	written *utilcache.LRUExpireCache
 	// unsatisfied holds since when the policies want something else than the decision.
 	unsatisfied *utilcache.LRUExpireCache
-	moves       *moves
+	// undivided holds since when the policies divide replicas otherwise than the decision.
+	undivided *utilcache.LRUExpireCache
+	moves     *moves
+	// later follows the kinds that come.
+	later func(context.Context)
 	// watched is since when silence counts, see placement.Snapshot.
 	watched time.Time
 }
@@ -108,6 +118,7 @@ func New(config Config) *Controller {
 		Config: config, moves: newMoves(), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		watched:     config.Clock.Now().Add(placement.Silence),
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		undivided:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = controller.New(name, workers, c.reconcile)
 	c.subscribe()
@@ -115,16 +126,34 @@ func New(config Config) *Controller {
 }
 
 // Run works until ctx is done.
-func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx) }
+func (c *Controller) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { c.later(ctx) })
+	c.queue.Run(ctx)
+}
 
-// unit is all that is known of one namespace.
+// unit is all that is known of one unit of a namespace.
 type unit struct {
 	key       controller.Request
 	namespace *corev1.Namespace
 	placement *placementv1alpha1.Placement
-	objects   []placement.Object
+	split
+	objects []placement.Object
+	// outside says that an object of the unit has a copy where it is not to be.
+	outside bool
+	// populated says that a placed object is in the unit.
+	populated bool
+	// also says of objects which other policies select them.
+	also []string
+	// unplaced is for each unit without a placement its oldest object.
+	unplaced map[string]stamped
+	// unsure says that it is not known of some object to which units it belongs.
+	unsure bool
 	// pending wait for a decision.
 	pending []stamped
+	// kept says of which objects replicas are kept until others are available.
+	kept []string
 	// stale have not the targets that the decision wants. What rules the namespace is
 	// first, then the Namespace: they go down before what they rule and hold.
 	stale []stamped
@@ -137,21 +166,33 @@ type stamped struct {
 	object   *metav1.PartialObjectMetadata
 }
 
-// reconcile looks at the namespace of a Placement.
+// reconcile looks at a Placement.
 //
 //	namespace  placement  what is left to do
 //	gone       any        nothing: its records go with it
 //	going      decided    status
-//	there      none       nothing: admission makes it
+//	there      none       nothing: admission makes it, if an object of the unit comes, or the
+//	                      look at another unit of the namespace has found one
+//	there      any        delete it if the unit has ended
 //	there      undecided  have one pending object decided, tell the others; again later
 //	there      decided    have stale objects stamped, status; begin a transition if the
 //	                      decision is not what is wanted any more
 //	there      on its way have stale objects stamped, see what the transition waits for,
 //	                      next phase, status
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
-	u, ok := c.read(key)
-	if !ok {
-		return controller.Result{}, nil
+	u, ok, err := c.read(ctx, key)
+	if err != nil || !ok {
+		return controller.Result{}, err
+	}
+	if u.namespace.DeletionTimestamp == nil {
+		if u.needless() {
+			return controller.Result{}, c.end(ctx, u)
+		}
+		for _, unit := range slices.Sorted(maps.Keys(u.unplaced)) {
+			if err := c.restamp(ctx, u.unplaced[unit]); err != nil {
+				return controller.Result{}, err
+			}
+		}
 	}
 	if u.placement.Spec.Decision == nil {
 		if u.namespace.DeletionTimestamp != nil || len(u.pending) == 0 {
@@ -170,31 +211,42 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if err != nil || result.RequeueAfter < 0 {
 		return controller.Result{}, err
 	}
+	divided, err := c.share(ctx, u, v)
+	if err != nil || divided.RequeueAfter < 0 {
+		return controller.Result{}, err
+	}
+	result = sooner(result, divided)
 	written, err := c.writeStatus(ctx, u, v, moving)
 	result = sooner(result, written)
 	if len(u.stale) > 0 && result.RequeueAfter == 0 {
 		result.RequeueAfter = retryInterval // if what was stamped is never seen
+	}
+	if u.unsure {
+		result = sooner(result, controller.Result{RequeueAfter: moveInterval})
 	}
 	return result, err
 }
 
 // read gathers a unit from the informers; ok is false if there is nothing to do
 // for it.
-func (c *Controller) read(key controller.Request) (*unit, bool) {
-	key.Name = placementv1alpha1.NamespaceUnit
-	u := &unit{key: key}
+func (c *Controller) read(ctx context.Context, key controller.Request) (*unit, bool, error) {
+	u := &unit{key: key, unplaced: map[string]stamped{}}
 	var ok bool
 	if u.placement, ok = c.Placements.Get(key); !ok {
-		return nil, false
+		return nil, false, nil
 	}
 	if u.namespace, ok = c.Namespaces.Get(controller.Request{Cluster: key.Cluster, Name: key.Namespace}); !ok {
-		return nil, false
+		return nil, false, nil
 	}
 	if !stamp.BelongsTo(u.placement, u.namespace.UID) {
-		return nil, false // of an earlier namespace: admission replaces it
+		return nil, false, nil // of an earlier namespace: admission replaces it
+	}
+	var err error
+	if u.split, err = c.divide(ctx, u.placement, u.namespace, u); err != nil {
+		return nil, false, err
 	}
 	var rest []stamped
-	for _, kind := range c.Kinds.Current().Kinds() {
+	for _, kind := range workload.In(c.Kinds, u.key.Cluster).Kinds() {
 		for _, o := range c.of(kind, u) {
 			if !u.add(kind, o) {
 				continue
@@ -212,7 +264,7 @@ func (c *Controller) read(key controller.Request) (*unit, bool) {
 	} else {
 		u.stale = append(u.stale, rest...)
 	}
-	return u, true
+	return u, true, nil
 }
 
 // of are the objects of a kind in a unit: for Namespaces, its own.
@@ -220,31 +272,67 @@ func (c *Controller) of(kind workload.Kind, u *unit) []*metav1.PartialObjectMeta
 	if kind.Role == workload.Container {
 		return []*metav1.PartialObjectMetadata{{ObjectMeta: u.namespace.ObjectMeta}}
 	}
-	informer := c.Objects.For(kind.GroupVersionResource())
+	informer := placed.Of(c.Objects, kind)
 	if informer == nil {
 		return nil
 	}
-	return informer.ListNamespace(u.key.Cluster, u.key.Namespace)
+	list := informer.ListNamespace(u.key.Cluster, u.key.Namespace)
+	if !workload.Places(c.Kinds, u.key.Cluster, kind) {
+		list = slices.DeleteFunc(list, func(o *metav1.PartialObjectMetadata) bool { return !stamp.HasTargets(o) })
+	}
+	return list
 }
 
 // add takes note of an object, and reports whether admission has to see it: it waits
 // for a decision, or its stamp is not what the decision wants.
 func (u *unit) add(kind workload.Kind, o *metav1.PartialObjectMetadata) bool {
-	current := stamp.TargetsOf(o.Annotations)
+	names, known := u.unitsOf(kind, o)
+	if !known {
+		u.unsure = true // the watch cache that the namespace was divided by is behind
+		return false
+	}
+	if u.divided() {
+		u.sort(kind, o, names)
+		if !u.mine(names) || u.waits(kind, o, names) {
+			return false // what waits comes in when the transition is over
+		}
+	}
+	current, decided := stamp.TargetsOf(o.Annotations), u.merge(names)
 	if len(current) > 0 {
 		u.objects = append(u.objects, placement.Object{UID: o.UID, Targets: current})
+		u.outside = u.outside || decided.Outside(o)
 	}
 	if o.DeletionTimestamp != nil || u.namespace.DeletionTimestamp != nil || kind.Role == workload.Referenced {
 		return false
 	}
-	decided := stamp.UnitOf(u.placement)
 	if decided == nil {
-		return kind.Role == workload.Placed && len(current) == 0 && stamp.GoesDown(kind, u.key.Cluster, o)
+		// What runs already has a unit that it came into begin there.
+		return kind.Role == workload.Placed && (len(current) == 0 || u.divided() && !stamp.Mirrored(o)) && stamp.GoesDown(kind, u.key.Cluster, o)
 	}
 	if kind.Role == workload.Container && o.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] == "" {
 		return true
 	}
-	return !stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, stamp.Source{Unit: decided}))
+	return u.unrecorded(kind, o, names) || !stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, stamp.Source{Unit: decided, Division: u.division(names)}))
+}
+
+// sort takes note of an object of a divided namespace.
+func (u *unit) sort(kind workload.Kind, o *metav1.PartialObjectMetadata, names []string) {
+	if kind.Role != workload.Placed || stamp.Mirrored(o) || !stamp.GoesDown(kind, u.key.Cluster, o) {
+		return
+	}
+	u.populated = u.populated || u.mine(names)
+	if o.DeletionTimestamp != nil {
+		return
+	}
+	s := stamped{resource: kind.GroupVersionResource(), kind: kind, object: o}
+	if len(names) == 1 && !u.has(names[0]) { // what is in several units is decided by what it is about
+		if was, ok := u.unplaced[names[0]]; !ok || o.CreationTimestamp.Before(&was.object.CreationTimestamp) {
+			u.unplaced[names[0]] = s
+		}
+	}
+	if _, also := units.Selected(u.selectors, kind, o); len(also) > 0 && !kind.Follows() && u.mine(names) {
+		u.also = append(u.also, fmt.Sprintf("%s %s is selected by %s, too", kind.Kind, o.Name, strings.Join(also, ", ")))
+	}
 }
 
 // retry has admission decide with one pending object. If that decides, the
@@ -303,6 +391,7 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving
 	now := c.Clock.Now()
 	progress := placement.Progresses(u.objects, c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace))
 	status := placement.Status(u.placement, progress, now)
+	status.SchedulerName = v.Scheduler
 	later := controller.Result{RequeueAfter: v.again}
 	if v.condition != nil {
 		meta.SetStatusCondition(&status.Conditions, *v.condition)
@@ -312,6 +401,18 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving
 	} else {
 		moving.ObservedGeneration, moving.LastTransitionTime = u.placement.Generation, metav1.NewTime(now)
 		meta.SetStatusCondition(&status.Conditions, *moving)
+	}
+	if contested := u.contested(); contested == nil {
+		meta.RemoveStatusCondition(&status.Conditions, placementv1alpha1.ConditionContested)
+	} else {
+		contested.ObservedGeneration, contested.LastTransitionTime = u.placement.Generation, metav1.NewTime(now)
+		meta.SetStatusCondition(&status.Conditions, *contested)
+	}
+	if divided := u.dividedCondition(); divided == nil {
+		meta.RemoveStatusCondition(&status.Conditions, placementv1alpha1.ConditionDivided)
+	} else if u.placement.Spec.Transition == nil { // it is not looked at in a transition
+		divided.ObservedGeneration, divided.LastTransitionTime = u.placement.Generation, metav1.NewTime(now)
+		meta.SetStatusCondition(&status.Conditions, *divided)
 	}
 	if placement.EqualStatus(u.placement.Status, status) {
 		return later, nil

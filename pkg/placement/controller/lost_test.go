@@ -97,7 +97,10 @@ func TestEndpointsOfWhatIsLostEndWhenTrafficGoesElsewhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			u, _ := f.read(web)
+			u, _, err := f.read(t.Context(), web)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for range 2 { // the second time, there is nothing to do
 				if err := f.withdraw(t.Context(), u, &placementv1alpha1.Transition{Phase: c.phase, From: []string{"east"}, To: []string{"west"}}); err != nil {
 					t.Fatal(err)

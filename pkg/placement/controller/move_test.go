@@ -47,12 +47,15 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 		cause    placementv1alpha1.TransitionCause // of the transition that begins
 		stays    string                            // or why none does
 	}{
-		"a pin moves at once":                        {review: west, cause: placementv1alpha1.CausePinned},
-		"a pin moves what no policy may":             {review: with(never), cause: placementv1alpha1.CausePinned},
-		"there is nowhere to go":                     {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.PhysicalClusters, s.Message = nil, "none fits" }), stays: "NowhereToGo: none fits"},
+		"a pin moves at once":            {review: west, cause: placementv1alpha1.CausePinned},
+		"a pin moves what no policy may": {review: with(never), cause: placementv1alpha1.CausePinned},
+		"there is nowhere to go":         {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.PhysicalClusters, s.Message = nil, "none fits" }), stays: "NowhereToGo: none fits"},
+		"another scheduler has not answered": {review: with(func(s *placementv1alpha1.PlacementReviewStatus) {
+			s.PhysicalClusters, s.SchedulerName, s.Message = nil, "cost", "it has to"
+		}), byPolicy: true, wait: settleDelay, stays: "WaitsForScheduler: it has to"},
 		"the server wants nothing else":              {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.PhysicalClusters = s.Decided })},
 		"something cannot move":                      {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.Obstacles = []string{"a claim", "a pod"} }), stays: "Blocked: a claim; a pod"},
-		"too many move":                              {review: west, full: true, stays: "Queued: as many namespaces move as may move at a time"},
+		"too many move":                              {review: west, full: true, stays: "Queued: as many units move as may move at a time"},
 		"a policy waits for a moment":                {review: west, byPolicy: true},
 		"a policy that stands moves":                 {review: west, byPolicy: true, wait: settleDelay, cause: placementv1alpha1.CausePolicy},
 		"a policy moves nothing that is never moved": {review: with(never), byPolicy: true, wait: settleDelay, stays: "MoveNever: it would move to west, but the policies say that it is never moved"},
@@ -177,7 +180,7 @@ func TestMovesAreCountedSoThatNobodyKeepsOthersFromMoving(t *testing.T) {
 		for i, other := range c.others {
 			m.set(key("other", fmt.Sprint(i)), other)
 		}
-		if got := m.take(c.key, c.t, bounds{3, 2}, now); got != c.want || m.has(c.key) != (c.want || c.key.Cluster == "other") {
+		if got := m.take(c.key, c.t, bounds{3, 2}, now); got != c.want || m.in(c.key) != (c.want || c.key.Cluster == "other") {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -191,7 +194,7 @@ func TestMovesAreCountedSoThatNobodyKeepsOthersFromMoving(t *testing.T) {
 		t.Error("a tenant has more than its share, or another one has to wait for it")
 	}
 	m.observe(&placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Annotations: map[string]string{logicalcluster.AnnotationKey: "bank"}}}, nil)
-	if m.has(keyOf(&placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Annotations: map[string]string{logicalcluster.AnnotationKey: "bank"}}})) {
+	if m.in(key("bank", "x")) {
 		t.Error("a placement that is gone moves")
 	}
 }

@@ -28,15 +28,19 @@ const (
 type moves struct {
 	mu    sync.Mutex
 	units map[controller.Request]*placementv1alpha1.Transition
+	// namespaces counts them, without a name.
+	namespaces map[controller.Request]int
 }
 
-func newMoves() *moves { return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}} }
+func newMoves() *moves {
+	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, namespaces: map[controller.Request]int{}}
+}
 
 func (m *moves) observe(old, new *placementv1alpha1.Placement) {
 	if new == nil {
-		m.set(keyOf(old), nil)
+		m.set(controller.RequestFor(old), nil)
 	} else {
-		m.set(keyOf(new), new.Spec.Transition)
+		m.set(controller.RequestFor(new), new.Spec.Transition)
 	}
 }
 
@@ -44,18 +48,31 @@ func (m *moves) observe(old, new *placementv1alpha1.Placement) {
 func (m *moves) set(key controller.Request, t *placementv1alpha1.Transition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t == nil {
+	m.put(key, t)
+}
+
+// put is set with the lock held.
+func (m *moves) put(key controller.Request, t *placementv1alpha1.Transition) {
+	_, moved := m.units[key]
+	namespace := controller.Request{Cluster: key.Cluster, Namespace: key.Namespace}
+	switch {
+	case t == nil && moved:
 		delete(m.units, key)
-	} else {
-		m.units[key] = t
+		if m.namespaces[namespace]--; m.namespaces[namespace] == 0 {
+			delete(m.namespaces, namespace)
+		}
+	case t != nil:
+		if m.units[key] = t; !moved {
+			m.namespaces[namespace]++
+		}
 	}
 }
 
-func (m *moves) has(key controller.Request) bool {
+// in says that a unit of the namespace of an object moves.
+func (m *moves) in(object controller.Request) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, ok := m.units[key]
-	return ok
+	return m.namespaces[controller.Request{Cluster: object.Cluster, Namespace: object.Namespace}] > 0
 }
 
 // bounds are how many units move at a time: in all, and to or from one physical cluster.
@@ -72,7 +89,7 @@ func (m *moves) take(key controller.Request, t *placementv1alpha1.Transition, b 
 	if _, moves := m.units[key]; !moves && !m.room(key, t, b, now) {
 		return false
 	}
-	m.units[key] = t
+	m.put(key, t)
 	return true
 }
 

@@ -72,9 +72,10 @@ func (c *Controller) verify(u *unit) verdict {
 // with where others are.
 func (c *Controller) snapshot(u *unit) (placement.Snapshot, placement.Unit) {
 	asked := placement.Unit{
-		LogicalCluster: u.key.Cluster, Namespace: u.key.Namespace, NamespaceLabels: u.namespace.Labels,
-		Pin: u.namespace.Annotations[placementv1alpha1.PhysicalClusterAnnotation], Decided: stamp.Decided(u.placement).Names(),
+		Name: u.key.Name, LogicalCluster: u.key.Cluster, Namespace: u.key.Namespace, NamespaceLabels: u.namespace.Labels,
+		Pin: c.pinOf(u), Decided: stamp.Decided(u.placement).Names(),
 	}
+	asked.Bound, asked.BoundBy = placement.BoundOf(u.placement)
 	if lc, ok := c.LogicalClusters.Get(controller.Request{Cluster: scope.Root, Name: u.key.Cluster.String()}); ok {
 		asked.LogicalClusterLabels = lc.Labels
 	}
@@ -101,27 +102,21 @@ func (c *Controller) snapshot(u *unit) (placement.Snapshot, placement.Unit) {
 	return s, asked
 }
 
+// pinOf is where a user wants a unit.
+func (c *Controller) pinOf(u *unit) string {
+	if u.key.Name == placementv1alpha1.NamespaceUnit {
+		return placement.PinOf(u.key.Name, u.namespace, nil)
+	}
+	policy, ok := c.NamespacePolicies.Get(u.key)
+	if !ok {
+		return ""
+	}
+	return placement.PinOf(u.key.Name, u.namespace, []placement.Policy{placement.InNamespace(policy)})
+}
+
 // policiesOf are those of all levels, as many as a decision reads.
 func (c *Controller) policiesOf(key controller.Request) []placement.Policy {
-	var out []placement.Policy
-	for _, p := range c.Policies.ListCluster(scope.Root) {
-		out = append(out, placement.Global(p))
-	}
-	local := c.Policies.ListCluster(key.Cluster)
-	if len(local) > placement.MaxPolicies {
-		return append(out, placement.TooMany(placementv1alpha1.PolicyLogicalCluster))
-	}
-	for _, p := range local {
-		out = append(out, placement.Local(p))
-	}
-	own := c.NamespacePolicies.ListNamespace(key.Cluster, key.Namespace)
-	if len(own) > placement.MaxPolicies {
-		return append(out, placement.TooMany(placementv1alpha1.PolicyNamespace))
-	}
-	for _, p := range own {
-		out = append(out, placement.InNamespace(p))
-	}
-	return out
+	return placement.Policies(c.Policies.ListCluster(scope.Root), c.Policies.ListCluster(key.Cluster), c.NamespacePolicies.ListNamespace(key.Cluster, key.Namespace))
 }
 
 // subscribePolicies looks again at the namespaces that a policy, a label or a taint is
@@ -133,8 +128,8 @@ func (c *Controller) subscribePolicies() {
 		}
 	})
 	c.NamespacePolicies.Handle(func(old, new *placementv1alpha1.PlacementPolicy) {
-		if old == nil || new == nil || old.Generation != new.Generation {
-			c.queue.Enqueue(keyOf(cmp.Or(new, old)))
+		if old == nil || new == nil || old.Generation != new.Generation || pinned(old) != pinned(new) {
+			c.enqueueUnits(cmp.Or(new, old), 0)
 		}
 	})
 	c.LogicalClusters.Handle(func(old, new *tenancyv1alpha1.LogicalCluster) {
@@ -151,6 +146,10 @@ func (c *Controller) subscribePolicies() {
 			c.lookAtSilent() // whether silence counts depends on how many are silent
 		}
 	})
+}
+
+func pinned(p *placementv1alpha1.PlacementPolicy) string {
+	return p.Annotations[placementv1alpha1.PhysicalClusterAnnotation]
 }
 
 // lookAtSilent looks at all namespaces that are on a physical cluster that does not answer.
@@ -174,7 +173,7 @@ func (c *Controller) lookAgain(cluster logicalcluster.Name) {
 		list = c.Placements.List()
 	}
 	for _, p := range list {
-		c.queue.Enqueue(keyOf(p))
+		c.queue.Enqueue(controller.RequestFor(p))
 	}
 }
 
@@ -182,7 +181,7 @@ func (c *Controller) lookAgain(cluster logicalcluster.Name) {
 func (c *Controller) lookAt(physicalCluster string) {
 	for _, p := range c.Placements.List() {
 		if _, ok := stamp.Decided(p)[physicalCluster]; ok {
-			c.queue.Enqueue(keyOf(p))
+			c.queue.Enqueue(controller.RequestFor(p))
 		}
 	}
 }

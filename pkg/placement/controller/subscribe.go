@@ -2,7 +2,10 @@ package controller
 
 import (
 	"maps"
+	"slices"
+	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,6 +14,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -22,16 +26,17 @@ func (c *Controller) subscribe() {
 		switch {
 		case new == nil:
 		case new.Spec.Decision == nil:
-			c.queue.Enqueue(keyOf(new))
+			c.queue.Enqueue(controller.RequestFor(new))
 		default: // admission, which has just decided, is still writing
-			c.queue.EnqueueAfter(keyOf(new), batchDelay)
+			c.queue.EnqueueAfter(controller.RequestFor(new), batchDelay)
 		}
 	})
+	c.Placements.Handle(c.othersLook)
 	c.Namespaces.Handle(func(old, new *corev1.Namespace) {
 		if new == nil || old != nil && old.ResourceVersion == new.ResourceVersion {
 			return
 		}
-		c.queue.Enqueue(controller.Request{Cluster: controller.RequestFor(new).Cluster, Namespace: new.Name, Name: placementv1alpha1.NamespaceUnit})
+		c.enqueueIn(controller.RequestFor(new).Cluster, new.Name, 0)
 	})
 	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
 		if new != nil && (old == nil || mayChangeDecisions(old, new)) {
@@ -42,18 +47,18 @@ func (c *Controller) subscribe() {
 	c.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
 		switch {
 		case new == nil:
-			c.queue.EnqueueAfter(keyOf(old), batchDelay)
-		case c.moves.has(keyOf(new)):
-			c.queue.EnqueueAfter(keyOf(new), batchDelay) // what its copies report decides
+			c.enqueueUnits(old, batchDelay)
+		case c.moves.in(controller.RequestFor(new)):
+			c.enqueueUnits(new, batchDelay) // what its copies report decides
 		case old == nil || old.Status.State != new.Status.State || old.Status.Message != new.Status.Message || old.Spec != new.Spec:
-			c.queue.EnqueueAfter(keyOf(new), batchDelay)
+			c.enqueueUnits(new, batchDelay)
 		}
 	})
-	for _, kind := range c.Kinds.Current().Kinds() {
-		if informer := c.Objects.For(kind.GroupVersionResource()); informer != nil && kind.Role != workload.Container {
-			informer.Handle(c.observe)
+	c.later = placed.Follow(c.Kinds, c.Objects, func(kind workload.Kind, old, new *metav1.PartialObjectMetadata) {
+		if kind.Role != workload.Container {
+			c.observe(old, new)
 		}
-	}
+	})
 }
 
 // observe looks at a namespace again when an object comes, goes or gets other
@@ -61,24 +66,66 @@ func (c *Controller) subscribe() {
 func (c *Controller) observe(old, new *metav1.PartialObjectMetadata) {
 	switch {
 	case new == nil:
-		c.queue.EnqueueAfter(keyOf(old), batchDelay)
-	case old == nil || old.UID != new.UID || !stamp.SameTargets(old, new):
-		c.queue.EnqueueAfter(keyOf(new), batchDelay)
+		c.enqueueUnits(old, batchDelay)
+	case old == nil || old.UID != new.UID || !stamp.SameTargets(old, new) || c.mayChangeUnit(old, new) || c.mayChangeShares(old, new):
+		c.enqueueUnits(new, batchDelay)
 	}
 }
 
-// keyOf is the unit that an object of a namespace belongs to.
-func keyOf(o metav1.Object) controller.Request {
+// mayChangeShares says that an object may want another number of replicas, which are divided.
+func (c *Controller) mayChangeShares(old, new *metav1.PartialObjectMetadata) bool {
+	if old.Generation == new.Generation {
+		return false
+	}
+	key := controller.RequestFor(new)
+	return slices.ContainsFunc(c.Placements.ListNamespace(key.Cluster, key.Namespace), func(p *placementv1alpha1.Placement) bool {
+		return stamp.DivisionOf(p) != nil
+	})
+}
+
+// mayChangeUnit says that an object, or what follows it, may be in another unit now. Where
+// there are no policies, there is one unit.
+func (c *Controller) mayChangeUnit(old, new *metav1.PartialObjectMetadata) bool {
+	if old.Generation == new.Generation && maps.Equal(old.Labels, new.Labels) {
+		return false
+	}
+	key := controller.RequestFor(new)
+	return c.NamespacePolicies.HasNamespace(key.Cluster, key.Namespace)
+}
+
+// enqueueUnits looks at all units of the namespace of an object: only a look says to which
+// it belongs.
+func (c *Controller) enqueueUnits(o metav1.Object, after time.Duration) {
 	key := controller.RequestFor(o)
-	key.Name = placementv1alpha1.NamespaceUnit
-	return key
+	c.enqueueIn(key.Cluster, key.Namespace, after)
+}
+
+func (c *Controller) enqueueIn(cluster logicalcluster.Name, namespace string, after time.Duration) {
+	for _, p := range c.Placements.ListNamespace(cluster, namespace) {
+		c.queue.EnqueueAfter(controller.RequestFor(p), after)
+	}
+}
+
+// othersLook looks at the other units of a namespace when one comes, goes or goes
+// elsewhere: the Namespace and what follows objects is in several.
+func (c *Controller) othersLook(old, new *placementv1alpha1.Placement) {
+	one := new
+	if one == nil {
+		one = old
+	}
+	key := controller.RequestFor(one)
+	if c.Placements.CountNamespace(key.Cluster, key.Namespace) < 2 && key.Name == placementv1alpha1.NamespaceUnit ||
+		old != nil && new != nil && old.Generation == new.Generation {
+		return
+	}
+	c.enqueueIn(key.Cluster, key.Namespace, batchDelay)
 }
 
 // retryAll looks at every undecided namespace.
 func (c *Controller) retryAll() {
 	for _, p := range c.Placements.List() {
 		if p.Spec.Decision == nil {
-			c.queue.Enqueue(keyOf(p))
+			c.queue.Enqueue(controller.RequestFor(p))
 		}
 	}
 }

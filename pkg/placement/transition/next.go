@@ -22,6 +22,12 @@ type Object struct {
 	Logical *unstructured.Unstructured
 	// Copies are its records, by target.
 	Copies map[string]*placementv1alpha1.Copy
+	// Unit is where it is to be: what the units that it belongs to come to, see stamp.Merge.
+	Unit stamp.Unit
+	// Division is how its replicas are divided; nil: each physical cluster has all.
+	Division *placementv1alpha1.DecidedDivision
+	// Unrecorded says that other units stamped it last.
+	Unrecorded bool
 }
 
 func (o Object) String() string { return o.Kind.Kind + " " + o.Logical.GetName() }
@@ -30,17 +36,34 @@ func (o Object) targets() placementv1alpha1.Targets {
 	return stamp.TargetsOf(o.Logical.GetAnnotations())
 }
 
+// stays says that an object is to be on a physical cluster also when one of its units has
+// left.
+func (o Object) stays(name string) bool {
+	p, ok := o.Unit[name]
+	return ok && !p.Left()
+}
+
+// Outside are the physical clusters that keep a copy where the object is not to be.
+func (o Object) Outside() []string {
+	targets := o.targets()
+	return slices.DeleteFunc(targets.Names(), func(name string) bool {
+		_, wanted := o.Unit[name]
+		return wanted || !targets[name].Keeps()
+	})
+}
+
 // Behind reports whether an object has not got the targets that its unit wants. What is
 // going needs none any more, and referenced kinds follow their referrers.
-func (o Object) Behind(cluster logicalcluster.Name, unit stamp.Unit) bool {
+func (o Object) Behind(cluster logicalcluster.Name) bool {
 	if o.Kind.Role == workload.Referenced || o.Logical.GetDeletionTimestamp() != nil {
 		return false
 	}
-	source := stamp.Source{Unit: unit}
+	source := stamp.Source{Unit: o.Unit}
 	if o.Kind.Role == workload.Placed {
-		source.Runs = workload.RunsOf(o.Kind, o.Logical.Object)
+		source.Runs, source.Division = workload.RunsOf(o.Kind, o.Logical.Object), o.Division
+		source.Wish = stamp.WishOf(o.Kind, o.Logical.Object)
 	}
-	return !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
+	return o.Unrecorded || !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
 }
 
 // State is what is known of a unit in a transition.
@@ -49,6 +72,9 @@ type State struct {
 	Decided []string
 	// Objects are all that have targets.
 	Objects []Object
+	// Held are the physical clusters on which objects of other units have copies: what
+	// belongs to no unit of its own stays there for them.
+	Held map[string]bool
 	// Stale counts the objects that do not have the targets of the phase yet.
 	Stale int
 	// NotReady says by physical cluster why it is not ready.
@@ -113,9 +139,8 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 }
 
 // missing is what the replacement of what receives traffic where the unit leaves lacks.
-// Nothing has to be better than it is there.
+// Nothing has to be better than it is there, see leaves.
 func (s State) missing(t *placementv1alpha1.Transition) []string {
-	from := slices.DeleteFunc(slices.Clone(t.From), func(name string) bool { return slices.Contains(t.Withdrawn, name) })
 	var waits []string
 	if s.Stale > 0 {
 		waits = append(waits, fmt.Sprintf("%d objects have not got their targets", s.Stale))
@@ -125,13 +150,40 @@ func (s State) missing(t *placementv1alpha1.Transition) []string {
 			waits = append(waits, fmt.Sprintf("%s: %s", name, why))
 		}
 		for _, o := range s.Objects {
-			if why := s.lacks(o, name, from); why != "" {
+			if why := s.lacks(o, name, o.leaves(t, name)); why != "" {
 				waits = append(waits, fmt.Sprintf("%s on %s: %s", o, name, why))
 			}
 		}
 	}
+	for _, o := range s.Objects {
+		if why := s.short(o, t); why != "" {
+			waits = append(waits, fmt.Sprintf("%s: %s", o, why))
+		}
+	}
 	slices.Sort(waits)
 	return waits
+}
+
+// leaves are the physical clusters with which the copy of an object on a target is compared:
+// those that the unit leaves. Where a move was begun that is not wanted any more counts only
+// if nothing else serves: what it left may never have worked.
+//
+//	the object, where it had the traffic   a place that is left is   compared
+//	or stays                               Withdrawn
+//	any                                    no                        yes
+//	is in place, and has pods if it        yes                       no
+//	is to have any
+//	else                                   yes                       yes
+func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
+	from := slices.DeleteFunc(slices.Clone(t.From), func(name string) bool { return slices.Contains(t.Withdrawn, name) })
+	serves := slices.ContainsFunc(o.on(append(slices.Clone(from), stays)), func(c *placementv1alpha1.Copy) bool {
+		want, counts := wanted(o, c)
+		return c.Status.State == placementv1alpha1.CopySynced && (!counts || want == 0 || availableIn(c) > 0)
+	})
+	if serves {
+		return from
+	}
+	return t.From
 }
 
 // lacks says what the copy of an object on a target lacks; empty: nothing.
@@ -173,13 +225,16 @@ func (s State) lacks(o Object, name string, from []string) string {
 		if want = min(want, had); c.Status.ObservedGeneration < o.Logical.GetGeneration() && had > 0 {
 			return "its controller has not looked at it yet"
 		}
-		if have := availableIn(c); have < want {
+		if have := availableIn(c); have < want && entry.Replicas == nil { // see short
 			return fmt.Sprintf("%d of %d pods are available", have, want)
 		}
 	}
 	if o.Kind.Semantics == workload.ServiceSemantics {
 		// As many as it had, as far as there are pods for them: slices follow pods later.
 		want, have := min(s.ready(o, from...), max(1, s.available(o, name))), s.ready(o, name)
+		if s.leadsToDivided(o) { // what was left had a part only
+			want = max(want, s.available(o, name))
+		}
 		if have < want && !s.podsCome(o, name) {
 			return fmt.Sprintf("%d of %d endpoints are ready", have, want)
 		}
@@ -276,7 +331,7 @@ func wanted(o Object, c *placementv1alpha1.Copy) (n int64, counts bool) {
 		if err != nil || !ok {
 			n = 1
 		}
-		return n, true
+		return stamp.ReplicasOn(o.Logical, c.Spec.PhysicalCluster, n), true
 	}
 	status := observed(c)
 	if desired, ok := number(status, "desiredNumberScheduled"); ok {
@@ -334,7 +389,7 @@ func (s State) left(from []string) []string {
 		for _, o := range s.Objects {
 			entry, ok := o.targets()[name]
 			switch {
-			case !ok || entry.NoCopy():
+			case !ok || entry.NoCopy() || o.stays(name) || s.Held[name] && o.Kind.Role != workload.Placed:
 			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:
 				out = append(out, fmt.Sprintf("%s on %s runs to its end", o, name))
 			default:

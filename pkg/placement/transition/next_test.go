@@ -153,6 +153,29 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 	}
 }
 
+// A move to west that had come to its drain went back to its start, and then the user wanted
+// another place: west has no traffic, but it is the only one that works.
+func TestWhatWorksNowhereElseIsNotLeft(t *testing.T) {
+	const all = `{"east":{},"north":{},"west":{}}`
+	for name, c := range map[string]struct {
+		object Object
+		waits  string
+	}{
+		"in place nowhere else":  {web(all, "east: Failed", "north: Failed", `west: Synced {"availableReplicas":3}`), "Deployment web on east: it is not in place yet"},
+		"available nowhere else": {web(all, `east: Synced {"availableReplicas":0}`, "north: Failed", `west: Synced {"availableReplicas":3}`), "Deployment web on east: 0 of 3 pods are available"},
+		"it serves where it is":  {web(all, `east: Synced {"availableReplicas":1}`, "north: Failed", `west: Synced {"availableReplicas":3}`), ""},
+		"or serves where it was": {web(all, `east: Synced {"availableReplicas":1}`, `north: Synced {"availableReplicas":1}`, `west: Synced {"availableReplicas":3}`), ""},
+		"it works nowhere":       {web(all, "east: Failed", "north: Failed", "west: Failed"), ""},
+		"it is to have no pods":  {object(deployments, "web", all, map[string]any{"replicas": int64(0)}, `east: Synced {"availableReplicas":0}`, "north: Failed", `west: Synced {"availableReplicas":0}`), ""},
+	} {
+		transition := &placementv1alpha1.Transition{Phase: starting, Since: metav1.NewTime(noon), From: []string{"north", "west"}, Withdrawn: []string{"west"}, DrainSeconds: 10}
+		step := Next(transition, State{Decided: []string{"east"}, Objects: []Object{c.object}, Now: noon})
+		if got := strings.Join(step.Waits, "; "); got != c.waits {
+			t.Errorf("%s: %q, want %q", name, got, c.waits)
+		}
+	}
+}
+
 // No time, and nothing but a replacement that is as good, lets a removal begin.
 func TestNoRemovalBeginsBecauseTimePasses(t *testing.T) {
 	transition := &placementv1alpha1.Transition{Phase: starting, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
@@ -270,7 +293,8 @@ func TestAnObjectIsBehindUntilItHasTheTargetsOfThePhase(t *testing.T) {
 		"a ConfigMap follows its referrers": {object(schema.GroupKind{Kind: "ConfigMap"}, "c", `{"east":{}}`, nil), false},
 	} {
 		c.object.Logical.SetNamespace("shop")
-		if got := c.object.Behind("demo", unit); got != c.want {
+		c.object.Unit = unit
+		if got := c.object.Behind("demo"); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

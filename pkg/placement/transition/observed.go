@@ -2,6 +2,7 @@ package transition
 
 import (
 	"encoding/json"
+	"math"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -34,4 +35,13 @@ func number(status map[string]any, name string) (int64, bool) {
 		return int64(n), true
 	}
 	return 0, false
+}
+
+// Available is how many replicas a Copy says are available; known is false if it says
+// nothing.
+func Available(c *placementv1alpha1.Copy) (n int32, known bool) {
+	if c == nil || c.Status.State == placementv1alpha1.CopyRemoved || observed(c) == nil {
+		return 0, false
+	}
+	return int32(max(0, min(availableIn(c), math.MaxInt32))), true //nolint:gosec // it is bounded
 }

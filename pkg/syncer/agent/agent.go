@@ -32,7 +32,8 @@ type Config struct {
 	Upstream *rest.Config
 	// Physical is the way to the physical cluster.
 	Physical *rest.Config
-	// Kinds are those that have copies, or are mirrored.
+	// Kinds are those of Kubernetes that have copies, or are mirrored. What is declared
+	// besides, the agent sees in the control plane.
 	Kinds workload.Source
 	// Resync is how often the status of the PhysicalCluster is compared with what
 	// there is, when nothing is seen to change; default 10 s.
@@ -74,6 +75,8 @@ type Agent struct {
 	up       connection.ControlPlane
 	down     connection.Physical
 	report   *report.Reporter
+	// kinds are those of Config with what is declared.
+	kinds *controller.Variable[workload.Catalog]
 	// me is the name in the election.
 	me string
 }
@@ -90,12 +93,13 @@ func New(c Config) (*Agent, error) {
 		return nil, errors.New("an agent needs the kinds that there are")
 	}
 	c.complete()
+	kinds := controller.NewVariable(c.Kinds.Current())
 	fence := &election.Fence{}
 	leases, err := connection.NewLeases(c.Upstream)
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{Config: c, election: election.Election{PhysicalCluster: c.PhysicalCluster, Leases: leases, Fence: fence, Terms: election.DefaultTerms()}}
+	a := &Agent{Config: c, kinds: kinds, election: election.Election{PhysicalCluster: c.PhysicalCluster, Leases: leases, Fence: fence, Terms: election.DefaultTerms()}}
 	if a.up, err = connection.NewControlPlane(c.Upstream, fence.Guard, c.Watching); err != nil {
 		return nil, err
 	}
@@ -157,7 +161,7 @@ func (a *Agent) work(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.gate.Admit("", "", false) // who it was when we last held the Lease says nothing
 	a.report = report.New(report.Config{
-		PhysicalCluster: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate, Kinds: a.Kinds, Name: a.me,
+		PhysicalCluster: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate, Kinds: a.kinds, Name: a.me,
 	})
 	var reports sync.WaitGroup
 	defer reports.Wait()
@@ -167,6 +171,7 @@ func (a *Agent) work(ctx context.Context) {
 		a.report.Run(ctx)
 	})
 	reports.Go(func() { a.up.Server.Run(ctx) })
+	reports.Go(func() { a.followDeclared(ctx) })
 	reports.Go(func() { a.down.Server.Run(ctx) })
 
 	backoff := wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 7, Cap: 15 * time.Second}

@@ -24,7 +24,7 @@ import (
 
 // sessionOver is a session over two servers in memory that serve all kinds.
 func sessionOver(w *viewtest.World) *session {
-	a := &Agent{Config: Config{PhysicalCluster: viewtest.Target, Kinds: workload.Builtin()}, up: w.Up(), down: w.Down()}
+	a := &Agent{Config: Config{PhysicalCluster: viewtest.Target, Kinds: workload.Builtin()}, kinds: controller.NewVariable(workload.Builtin()), up: w.Up(), down: w.Down()}
 	a.complete()
 	a.up.Server, a.down.Server = controller.NewServer("control plane", controller.ServerOptions{}), controller.NewServer("physical cluster", controller.ServerOptions{})
 	a.gate = connection.NewGate(kubefake.NewClientset(connectiontest.KubeSystem("down")), func() {})

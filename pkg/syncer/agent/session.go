@@ -14,6 +14,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/dispatch"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/down"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/isolation"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/orphans"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/report"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/supplies"
@@ -28,6 +29,8 @@ const (
 	mirrorWorkers = 16
 	eventWorkers  = 2
 	orphanWorkers = 2
+	// isolationWorkers write one policy for each namespace, mostly when a session begins.
+	isolationWorkers = 4
 )
 
 // session is one run of the syncer in a known world: what it knows, what works on it,
@@ -41,37 +44,41 @@ type session struct {
 
 	supplies *supplies.Keeper
 
-	objects *controller.Controller[view.ObjectKey]
-	mirrors *controller.Controller[view.MirrorKey]
-	events  *controller.Controller[controller.Request]
-	orphans *controller.Controller[string]
+	objects   *controller.Controller[view.ObjectKey]
+	mirrors   *controller.Controller[view.MirrorKey]
+	events    *controller.Controller[controller.Request]
+	orphans   *controller.Controller[string]
+	isolation *controller.Controller[string]
 }
 
 func newSession(a *Agent, w report.World) *session {
-	s := &session{report: a.report, gate: a.gate, kinds: a.Kinds}
+	s := &session{report: a.report, gate: a.gate, kinds: a.kinds}
 	s.view = view.New(view.Config{
 		Target: a.PhysicalCluster, ControlPlane: w.ControlPlane, Up: a.up, Down: a.down,
-	}, a.Kinds.Current(), w.Serves)
+	}, a.kinds.Current().Undeclared(), w.Serves) // what is declared comes by follow, and holds up nothing
 	unplaced := orphans.New(orphans.Config{
 		View: s.view, Up: a.up, Down: a.down,
 		Counted: func(n fleetv1alpha1.OrphanCounts) { s.report.Orphans(n) },
 	})
 	s.supplies = supplies.New(supplies.Config{View: s.view, Up: a.up, Down: a.down, Server: s.server,
 		Names: s.names, NamesChanged: func() { s.dispatch.All() }})
+	isolating := isolation.New(isolation.Config{View: s.view, Down: a.down, Permits: s.permits, Incomplete: s.report.Incomplete})
 	copies := down.New(down.Config{
-		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Server: s.server, Supplies: s.supplies,
+		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Server: s.server, Supplies: s.supplies, Isolate: isolating.Prepare,
 		Confirm: s.gate.Confirm, Forbidden: s.report.Notify, Orphans: unplaced,
 	})
 	mirrors := up.New(up.Config{
-		View: s.view, Up: a.up, Down: a.down, Observe: a.Observe, Confirm: s.gate.Confirm,
+		View: s.view, Up: a.up, Down: a.down, Observe: a.Observe, Confirm: s.gate.Confirm, Permits: s.permits,
 		Mirrored: func(key view.MirrorKey) { s.dispatch.OwnedBy(key.UID) },
 	})
 	s.objects = controller.New("syncer/objects", objectWorkers, copies.Reconcile)
 	s.mirrors = controller.New("syncer/mirrors", mirrorWorkers, mirrors.Reconcile)
 	s.events = controller.New("syncer/events", eventWorkers, mirrors.Event)
 	s.orphans = controller.New("syncer/orphans", orphanWorkers, unplaced.Reconcile)
+	s.isolation = controller.New("syncer/isolation", isolationWorkers, isolating.Reconcile)
 	s.dispatch = dispatch.New(s.view, dispatch.Queues{
 		Objects: s.objects.Enqueue, Mirrors: s.mirrors.Enqueue, Events: s.events.Enqueue, Orphans: s.orphans.Enqueue,
+		Isolation:      s.isolation.Enqueue,
 		OrphansChanged: unplaced.Count,
 	})
 	return s
@@ -90,7 +97,7 @@ func (s *session) run(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel()
 	defer s.view.OnWentBack(cancel)()
-	queues := []queue{s.objects, s.mirrors, s.events, s.orphans, s.supplies}
+	queues := []queue{s.objects, s.mirrors, s.events, s.orphans, s.isolation, s.supplies}
 	for _, q := range queues {
 		defer q.ShutDown() // also if they are never run
 	}

@@ -18,7 +18,7 @@ import (
 func TestASessionFollowsTheCatalogWhileItRuns(t *testing.T) {
 	w := viewtest.New(t, []runtime.Object{viewtest.Namespace()}, nil)
 	kinds := controller.NewVariable(workload.Builtin())
-	a := &Agent{Config: Config{PhysicalCluster: viewtest.Target, Kinds: kinds}, up: w.Up(), down: w.Down()}
+	a := &Agent{Config: Config{PhysicalCluster: viewtest.Target, Kinds: workload.Builtin()}, kinds: kinds, up: w.Up(), down: w.Down()}
 	a.report = report.New(report.Config{PhysicalCluster: viewtest.Target, Up: a.up, Down: a.down, Gate: &connection.Gate{}})
 	s := newSession(a, report.World{ControlPlane: viewtest.ControlPlane})
 	ctx, cancel := context.WithCancel(w.Ctx)

@@ -75,6 +75,18 @@ func TestPlacement(t *testing.T) {
 			"a silent physical cluster is unknown":                     testSilence,
 			"a forgotten physical cluster holds nothing":               testForget,
 			"deletions that wait ask the server once":                  testSilentDeletion,
+			"what a policy selects is a unit of its own":               testUnitsOfObjects,
+			"an object that changes its unit keeps what it has":        testChangeOfUnit,
+			"a policy for what runs begins where that runs":            testPolicyOverWhatRuns,
+			"what cannot change its unit says why":                     testChangeOfUnitIsBlocked,
+			"the pin of a unit is on its policy":                       testPinOfAUnit,
+			"another scheduler binds within the rules":                 testBinding,
+			"what may not stay waits for its scheduler":                testSchedulerIsAwaited,
+			"a drain waits for another scheduler":                      testDrainAwaitsTheScheduler,
+			"binding is a permission of its own":                       testBindingIsAPermission,
+			"an edit that moves much carries the number":               testGate,
+			"a deletion that moves much carries the number":            testGateOfDeletion,
+			"a policy that makes a unit moves that":                    testGateOfUnits,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -211,6 +223,15 @@ func (w *warnings) text() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.list, "\n")
+}
+
+// take returns what there is, and forgets it.
+func (w *warnings) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.list
+	w.list = nil
+	return list
 }
 
 func warningClient(t *testing.T) (kubernetes.Interface, *warnings) {

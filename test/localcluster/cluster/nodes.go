@@ -53,6 +53,7 @@ func (c *Cluster) startNodes(ctx context.Context, client kubernetes.Interface, o
 				Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
 				Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
 			},
+			Spec: corev1.NodeSpec{PodCIDR: podCIDR(i), PodCIDRs: []string{podCIDR(i)}},
 			Status: corev1.NodeStatus{
 				Capacity:    nodeResources,
 				Allocatable: nodeResources,
@@ -65,6 +66,9 @@ func (c *Cluster) startNodes(ctx context.Context, client kubernetes.Interface, o
 	}
 	return nil
 }
+
+// podCIDR is the range of the pods of a node.
+func podCIDR(node int) string { return fmt.Sprintf("10.%d.%d.0/24", 244+node/256, node%256) }
 
 // usable says what keeps pods from being scheduled.
 func usable(ctx context.Context, client kubernetes.Interface, nodes int) error {

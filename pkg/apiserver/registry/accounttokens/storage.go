@@ -99,7 +99,11 @@ func (r *REST) permitted(ctx context.Context, target, name string, request *auth
 	if account != nil {
 		automount = account.AutomountServiceAccountToken
 	}
-	for _, kind := range r.kinds.Current().Kinds() {
+	cluster, ok := scope.ClusterFrom(ctx)
+	if !ok {
+		return false, nil
+	}
+	for _, kind := range workload.In(r.kinds, cluster).Kinds() {
 		if kind.PodTemplate == nil || !kind.Copied() {
 			continue
 		}

@@ -14,11 +14,12 @@ import (
 	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload/declared"
 )
 
 // Kinds are all kinds of our own.
 func Kinds() []Kind {
-	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy()}
+	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), PlacedKind(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy()}
 }
 
 // LogicalCluster is served in root.
@@ -115,6 +116,45 @@ func Orphan() Kind {
 	}
 }
 
+// PlacedKind is served in root.
+func PlacedKind() Kind {
+	return Kind{
+		GroupVersion: fleet.SchemeGroupVersion, Kind: "PlacedKind", Plural: "placedkinds", Singular: "placedkind",
+		ShortNames: []string{"plk"}, RootOnly: true,
+		New:     func() runtime.Object { return &fleet.PlacedKind{} },
+		NewList: func() runtime.Object { return &fleet.PlacedKindList{} },
+		Spec:    func(o runtime.Object) any { return &o.(*fleet.PlacedKind).Spec },
+		Status:  func(o runtime.Object) any { return &o.(*fleet.PlacedKind).Status },
+		Default: func(o runtime.Object) {
+			declared.Complete(o.(*fleet.PlacedKind))
+			spec := &o.(*fleet.PlacedKind).Spec
+			spec.Changes = cmp.Or(spec.Changes, fleet.ChangesUpdate)
+			spec.Status.Source = cmp.Or(spec.Status.Source, fleet.StatusFromCopies)
+		},
+		// From the first write on: what is placed by it is handled until it is gone.
+		OnCreate: withFinalizer(fleet.KindInUseFinalizer),
+		Validate: validatePlacedKind,
+		Columns: []metav1.TableColumnDefinition{
+			column("Kind", "The kind, with its version."), column("Accepted", "Whether it is in the catalog."),
+			column("Suitable", "Whether the definitions of the selected logical clusters suit."), column("Objects", "How many have targets."),
+			wideColumn("Message", "Why not."),
+		},
+		Row: func(o runtime.Object) []any {
+			p := o.(*fleet.PlacedKind)
+			message := ""
+			cells := []any{p.Spec.Kind + " " + p.Spec.Version}
+			for _, name := range []string{fleet.ConditionAccepted, fleet.ConditionSuitable} {
+				status, _ := conditionCells(p.Status.Conditions, name)
+				cells = append(cells, status)
+				if c := apimeta.FindStatusCondition(p.Status.Conditions, name); c != nil && c.Status != metav1.ConditionTrue && message == "" {
+					message = c.Message
+				}
+			}
+			return append(cells, fmt.Sprint(p.Status.Objects), message)
+		},
+	}
+}
+
 // Placement is served in every logical cluster.
 func Placement() Kind {
 	return Kind{
@@ -129,6 +169,7 @@ func Placement() Kind {
 			column("Physical Clusters", "The targets."), column("Scheduled", "Whether there is a decision."),
 			column("Settled", "Whether every copy is in place."), column("Moving", "The phase of a move, or why none begins that should."),
 			wideColumn("Policy Satisfied", "Whether the policies of now permit where it is."), wideColumn("Message", "Why not."),
+			wideColumn("Scheduler", "Who decides, if that is not this server."),
 		},
 		Row: func(o runtime.Object) []any {
 			p := o.(*placement.Placement)
@@ -150,7 +191,7 @@ func Placement() Kind {
 					message = c.Message
 				}
 			}
-			return []any{strings.Join(names, ","), scheduled, settled, moving, satisfied, message}
+			return []any{strings.Join(names, ","), scheduled, settled, moving, satisfied, message, p.Status.SchedulerName}
 		},
 	}
 }

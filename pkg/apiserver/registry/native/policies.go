@@ -38,8 +38,11 @@ func PlacementPolicy() Kind {
 		NewList:  func() runtime.Object { return &placement.PlacementPolicyList{} },
 		Spec:     func(o runtime.Object) any { return &o.(*placement.PlacementPolicy).Spec },
 		Validate: validatePlacementPolicy,
-		Columns:  policyColumns(),
-		Row:      func(o runtime.Object) []any { return policyCells(o.(*placement.PlacementPolicy).Spec) },
+		Columns:  append([]metav1.TableColumnDefinition{column("Objects", "What it selects.")}, policyColumns()...),
+		Row: func(o runtime.Object) []any {
+			spec := o.(*placement.PlacementPolicy).Spec
+			return append([]any{objectsCell(spec.Objects)}, policyCells(spec.PolicyRules)...)
+		},
 	}
 }
 
@@ -67,6 +70,22 @@ func policyCells(r placement.PolicyRules) []any {
 		layout = append(layout, fmt.Sprintf("even by %s (%d)", r.Spread.Key, r.Spread.MaxSkew))
 	}
 	return []any{count, strings.Join(layout, ","), termCell(r.Terms, " or "), termCell(r.Preferences, " then ")}
+}
+
+// objectsCell is empty for a policy for the whole namespace.
+func objectsCell(o *placement.ObjectSelection) string {
+	if o == nil {
+		return ""
+	}
+	parts := []string{}
+	for _, k := range o.Kinds {
+		parts = append(parts, k.Kind)
+	}
+	parts = append(parts, o.Names...)
+	if o.LabelSelector != nil {
+		parts = append(parts, metav1.FormatLabelSelector(o.LabelSelector))
+	}
+	return strings.Join(parts, ",")
 }
 
 func termCell(terms []placement.PhysicalClusterTerm, between string) string {

@@ -132,7 +132,7 @@ func TestTheRowOfAPolicySaysHowManyWhereAndWhichAreBetter(t *testing.T) {
 		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "site", Operator: corev1.NodeSelectorOpIn, Values: []string{"own", "near"}}}},
 		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu", Operator: corev1.NodeSelectorOpExists}}},
 	}
-	want := []any{"2", "region=3,zone=all", "a=1,b=2 or any", "site In own|near then gpu Exists"}
+	want := []any{"", "2", "region=3,zone=all", "a=1,b=2 or any", "site In own|near then gpu Exists"}
 	if diff := cmp.Diff(want, PlacementPolicy().Row(p)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -144,6 +144,7 @@ func TestATableHasTheNameTheColumnsOfTheKindAndTheAge(t *testing.T) {
 	decided.Spec.Decision = &placement.Decision{PhysicalClusters: []placement.DecidedPhysicalCluster{{Name: "east"}, {Name: "west"}}}
 	decided.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionTrue, Message: "fits"}, {Type: placement.ConditionPolicySatisfied, Status: metav1.ConditionFalse, Message: "west is forbidden"},
 		{Type: placement.ConditionMoving, Status: metav1.ConditionTrue, Reason: "Starting", Message: "from north to west"}}
+	decided.Status.SchedulerName = "cost"
 	pending := placement.Placement{ObjectMeta: metav1.ObjectMeta{Name: "namespace", Namespace: "db"}}
 	pending.Status.Conditions = []metav1.Condition{{Type: placement.ConditionScheduled, Status: metav1.ConditionFalse, Message: "no cluster is Ready"}}
 	list := &placement.PlacementList{ListMeta: metav1.ListMeta{ResourceVersion: "42"}, Items: []placement.Placement{decided, pending}}
@@ -160,12 +161,12 @@ func TestATableHasTheNameTheColumnsOfTheKindAndTheAge(t *testing.T) {
 	for _, r := range table.Rows {
 		rows = append(rows, r.Cells)
 	}
-	if diff := cmp.Diff([]string{"Name", "Physical Clusters", "Scheduled", "Settled", "Moving", "Policy Satisfied", "Message", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "Physical Clusters", "Scheduled", "Settled", "Moving", "Policy Satisfied", "Message", "Scheduler", "Age"}, columns); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	want := [][]any{
-		{"namespace", "east,west", "True", "Unknown", "Starting", "False", "from north to west", "<unknown>"},
-		{"namespace", "", "False", "Unknown", "", "Unknown", "no cluster is Ready", "<unknown>"},
+		{"namespace", "east,west", "True", "Unknown", "Starting", "False", "from north to west", "cost", "<unknown>"},
+		{"namespace", "", "False", "Unknown", "", "Unknown", "no cluster is Ready", "", "<unknown>"},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -42,8 +42,13 @@ func validateTenancy(t fleet.Tenancy, path *field.Path) field.ErrorList {
 		"ingressClasses":      {t.IngressClasses, validation.IsDNS1123Subdomain},
 		"annotations":         {t.Annotations, isKeyOrPrefix},
 		"namespaceLabels":     {t.NamespaceLabels, isKeyOrPrefix},
+		"network.podCIDRs":    {t.Network.PodCIDRs, isPodRange},
+		"network.nodeCIDRs":   {t.Network.NodeCIDRs, isPodRange},
 	} {
-		at := path.Child(name)
+		at := path
+		for part := range strings.SplitSeq(name, ".") {
+			at = at.Child(part)
+		}
 		if len(list.values) > maxPermits {
 			errs = append(errs, field.TooMany(at, len(list.values), maxPermits))
 			continue
@@ -53,6 +58,9 @@ func validateTenancy(t fleet.Tenancy, path *field.Path) field.ErrorList {
 				errs = append(errs, field.Invalid(at.Index(i), value, problems[0]))
 			}
 		}
+	}
+	if i, all := t.Network.Isolation, []fleet.NetworkIsolation{fleet.NetworkIsolationTenants, fleet.NetworkIsolationNone}; i != "" && !slices.Contains(all, i) {
+		errs = append(errs, field.NotSupported(path.Child("network", "isolation"), i, all))
 	}
 	errs = append(errs, validateClasses(t.PriorityClasses, path.Child("priorityClasses"))...)
 	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
@@ -110,6 +118,20 @@ func isKeyOrPrefix(value string) []string {
 func isVolumeType(value string) []string {
 	if all := boundary.VolumeTypes(); !slices.Contains(all, value) {
 		return []string{"must be one of " + strings.Join(all, ", ")}
+	}
+	return nil
+}
+
+// isPodRange: a range with all addresses would leave nobody outside.
+func isPodRange(value string) []string {
+	r, err := netip.ParsePrefix(value)
+	switch {
+	case err != nil:
+		return []string{"must be a range of addresses such as 10.244.0.0/16"}
+	case r != r.Masked():
+		return []string{"must be written as " + r.Masked().String()}
+	case r.Bits() == 0 || r.Addr().Is4In6():
+		return []string{"must be a part of the IPv4 or IPv6 addresses"}
 	}
 	return nil
 }

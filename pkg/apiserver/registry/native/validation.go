@@ -219,15 +219,13 @@ func validateClusterPlacementPolicy(obj, _ runtime.Object) field.ErrorList {
 }
 
 func validatePlacementPolicy(obj, _ runtime.Object) field.ErrorList {
-	return placement.ValidateRules(&obj.(*placementapi.PlacementPolicy).Spec, specPath)
+	p := obj.(*placementapi.PlacementPolicy)
+	return placement.ValidateNamespacePolicy(p.Name, &p.Spec, specPath)
 }
 
 func validatePlacement(obj, old runtime.Object) field.ErrorList {
 	var errs field.ErrorList
 	p := obj.(*placementapi.Placement)
-	if p.Name != placementapi.NamespaceUnit {
-		errs = append(errs, field.Invalid(namePath, p.Name, "the one unit of a namespace is called "+placementapi.NamespaceUnit))
-	}
 	path := specPath.Child("decision")
 	if d := p.Spec.Decision; d != nil {
 		if len(d.PhysicalClusters) == 0 {
@@ -244,6 +242,9 @@ func validatePlacement(obj, old runtime.Object) field.ErrorList {
 			}
 			seen[c.Name] = true
 		}
+	}
+	if b := p.Spec.Bound; b != nil {
+		errs = append(errs, validateNames(b.PhysicalClusters, specPath.Child("bound", "physicalClusters"))...)
 	}
 	if old == nil {
 		return errs

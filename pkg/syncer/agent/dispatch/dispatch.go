@@ -23,7 +23,9 @@ type Queues struct {
 	Mirrors func(view.MirrorKey)
 	// Orphans takes the name of an Orphan, Events the name of an event below.
 	Orphans func(name string)
-	Events  func(controller.Request)
+	// Isolation takes the name of a physical namespace.
+	Isolation func(namespace string)
+	Events    func(controller.Request)
 	// OrphansChanged is called when an Orphan came, went, or has another order.
 	OrphansChanged func()
 }
@@ -59,6 +61,9 @@ func (d *Dispatcher) All() {
 			d.queues.Objects(view.KeyOf(kind, obj))
 		}
 	}
+	for _, name := range d.view.NamespacesBelow() {
+		d.queues.Isolation(name)
+	}
 }
 
 // Above dispatches a change of an object in the control plane.
@@ -92,8 +97,18 @@ func (d *Dispatcher) Below(c syncer.Change) {
 			d.mirror(c.Kind, w.UID)
 		case syncer.WakeOwned:
 			d.OwnedBy(w.UID)
+		case syncer.WakeIsolation:
+			d.isolation(c)
 		}
 	}
+}
+
+func (d *Dispatcher) isolation(c syncer.Change) {
+	obj := c.New
+	if obj == nil {
+		obj = c.Old
+	}
+	d.queues.Isolation(syncer.PhysicalNamespaceOf(obj))
 }
 
 // Copy dispatches a change of the Copy of an object.

@@ -27,6 +27,9 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return p.look(ctx)
 	case syncer.Wait:
 		p.after = a.After
+		if a.Counting && p.in.Counting.IsZero() {
+			p.memory.change(p.key, func(r *remembered) { r.counting = p.in.Now })
+		}
 		return nil
 	case syncer.LookAtRules:
 		return p.lookAtRules(ctx)
@@ -178,17 +181,25 @@ func (p *pass) proveEmpty(ctx context.Context) error {
 	return nil
 }
 
-// carryGates gives the copy of a pod of a user the conditions that somebody set above.
-func (p *pass) carryGates(ctx context.Context) error {
+// carry gives the copy of a pod of a user what somebody added to the pod above: conditions
+// of readiness gates, and ephemeral containers.
+func (p *pass) carry(ctx context.Context) error {
 	if !p.kind.IsPod() || p.after > 0 || p.in.Failure != nil {
 		return nil
 	}
-	patch := syncer.CopiedGatesBelow(p.in.Logical, p.in.Physical)
-	if patch == nil {
-		return nil
+	if patch := syncer.CopiedGatesBelow(p.in.Logical, p.in.Physical); patch != nil {
+		if _, err := connection.PatchStatus(ctx, p.physicalClient(), p.in.Physical.GetName(), patch); err != nil {
+			return err
+		}
 	}
-	_, err := connection.PatchStatus(ctx, p.physicalClient(), p.in.Physical.GetName(), patch)
-	return err
+	patch, refused := syncer.EphemeralContainersBelow(p.kind, p.in.Logical, p.in.Physical, p.in.Permits)
+	switch {
+	case refused != "":
+		connection.WriteEvent(ctx, p.Up, syncer.ContainerRefused(p.in.Logical, p.in.Target, refused, metav1.NewTime(p.in.Now)))
+	case patch != nil:
+		return connection.AddContainers(ctx, p.Up, p.physicalClient(), p.in.Logical, p.in.Target, p.in.Physical.GetName(), patch)
+	}
+	return nil
 }
 
 func uidOf(obj *unstructured.Unstructured) types.UID {

@@ -7,10 +7,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 )
 
 // writeCopy creates or updates the record of the object.
@@ -30,12 +30,9 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	}
 	p.View.WrittenCopies.Put(p.key, written)
 	p.in.Copy, p.in.Reverted, p.in.Reported = written, 0, time.Now()
-	p.memory.change(p.key, func(r *remembered) { r.reported = p.in.Reported })
+	p.memory.change(p.key, func(r *remembered) { r.reported, r.counting = p.in.Reported, time.Time{} })
 	if event := syncer.FailureEvent(before, written, metav1.Now()); event != nil {
-		_, err := p.Up.Kube.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			klog.FromContext(ctx).V(2).Info("Writing an event failed", "err", err)
-		}
+		connection.WriteEvent(ctx, p.Up, event)
 	}
 	return nil
 }

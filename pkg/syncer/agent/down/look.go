@@ -71,19 +71,19 @@ func (p *pass) ask(ctx context.Context, uid types.UID) error {
 		return errAgain
 	case err != nil:
 		return fmt.Errorf("asking the server for the copy: %w", err)
-	case c.UID != p.in.Copy.UID || c.Spec.Object.UID != uid:
+	case c.UID != p.in.Copy.UID || c.Spec.Object.UID != p.in.Copy.Spec.Object.UID:
 		p.View.WrittenCopies.Put(p.key, c)
 		return errAgain
 	}
 	obj, err := p.logicalClient().Get(ctx, p.key.Request.Name, metav1.GetOptions{})
 	switch {
 	case syncer.IsGone(err, p.key.Resource.GroupResource(), p.key.Request.Name):
-		p.in.Gone = uid
+		p.in.Gone = append(p.in.Gone, uid)
 		return nil
 	case err != nil:
 		return fmt.Errorf("asking the server for the object: %w", err)
 	case obj.GetUID() != uid:
-		p.in.Gone = uid
+		p.in.Gone = append(p.in.Gone, uid)
 		return nil
 	}
 	return errAgain // it is there: our view of it will come

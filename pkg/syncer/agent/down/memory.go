@@ -28,6 +28,8 @@ type remembered struct {
 	reported time.Time
 	// applied is when it was applied last.
 	applied time.Time
+	// counting is since when a report of it waits for what it counts.
+	counting time.Time
 	// asked is, for a Namespace, the UID for which the server was asked what rules it.
 	asked types.UID
 	// uncounted is, for a quota, since when something waits for it to be counted.

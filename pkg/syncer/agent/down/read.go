@@ -24,7 +24,7 @@ func (p *pass) read() {
 	known := p.memory.get(p.key)
 	p.in = syncer.Input{
 		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds(),
-		Settled: known.settled, Reverts: known.reverts, Reported: known.reported, AppliedAt: known.applied,
+		Settled: known.settled, Reverts: known.reverts, Reported: known.reported, AppliedAt: known.applied, Counting: known.counting,
 		Permits: p.Permits(), Server: p.Server(), Missing: p.missing, Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}
 	if obj, ok := p.View.Object(p.key); ok {
@@ -45,6 +45,9 @@ func (p *pass) read() {
 	}
 	if len(p.kind.Replicas) > 0 && p.in.Logical != nil {
 		p.in.Scaled = syncer.Scaled(p.View.Target, p.View.Scalers(p.key))
+	}
+	if p.kind.PodTemplate != nil && !p.kind.IsPod() {
+		p.in.Made = p.View.Made
 	}
 	if p.in.Ref.IsNamespace() {
 		p.in.Contents = p.contents()

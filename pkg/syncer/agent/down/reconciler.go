@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -39,6 +40,9 @@ type Config struct {
 	Server func() syncer.Server
 	// Supplies makes what pods mount.
 	Supplies Supplies
+	// Isolate makes what keeps other logical clusters from a physical namespace with a UID;
+	// default: nothing does.
+	Isolate func(ctx context.Context, in syncer.Space, uid types.UID) error
 	// Plan decides; default syncer.Plan.
 	Plan func(syncer.Input) []syncer.Action
 	// Place finds where a copy is; default syncer.PlaceOf.
@@ -93,6 +97,9 @@ func New(c Config) *Reconciler {
 	}
 	if c.Permits == nil {
 		c.Permits = func() boundary.Permits { return boundary.Permits{} }
+	}
+	if c.Isolate == nil {
+		c.Isolate = func(context.Context, syncer.Space, types.UID) error { return nil }
 	}
 	if c.Server == nil {
 		c.Server = func() syncer.Server { return syncer.Server{} }
@@ -154,7 +161,7 @@ func (p *pass) run(ctx context.Context) error {
 		actions := p.Plan(p.in)
 		if len(actions) == 0 {
 			p.done()
-			return p.carryGates(ctx)
+			return p.carry(ctx)
 		}
 		for _, action := range actions {
 			if err := p.act(ctx, action); err != nil {
@@ -174,6 +181,9 @@ func (p *pass) run(ctx context.Context) error {
 // done forgets what was only of interest while something was wrong.
 func (p *pass) done() {
 	p.Orphans.Settled(p.key)
+	if !p.in.Counting.IsZero() {
+		p.memory.change(p.key, func(r *remembered) { r.counting = time.Time{} })
+	}
 	outcome := syncer.OutcomeOf(p.in)
 	if outcome.Retry {
 		p.after = p.refused.When(p.key)

@@ -272,3 +272,27 @@ func TestAControlPlaneThatForbidsARecordIsReportedOn(t *testing.T) {
 		t.Errorf("reported %d times, and %d applies without a record", f.forbidden, viewtest.Count(f.Below, "patch"))
 	}
 }
+
+func TestAReportOfACopyWaitsForThePodsThatItCounts(t *testing.T) {
+	namespace, app := viewtest.Namespace(), viewtest.Logical("Deployment", "web", "app", "d", `{"east":{}}`)
+	below := viewtest.CopyOf(app, "below-d")
+	set := viewtest.Made("ReplicaSet", "app-1", "below-r", "below-d")
+	set.SetCreationTimestamp(metav1.Now())
+	if err := unstructured.SetNestedField(below.Object, map[string]any{"replicas": int64(1)}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	record := viewtest.Copy(app, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, PhysicalNamespace: viewtest.PhysicalSpace, PhysicalUID: "below-d"})
+	f := newFixture(t, []runtime.Object{namespace, app}, []runtime.Object{viewtest.CopyOf(namespace, "below-n"), below, set}, record)
+	f.ServeApplies(t)
+	f.Watch(t)
+	key := viewtest.KeyOf("Deployment", "web", "app")
+	f.memory.change(key, func(r *remembered) { r.settled = syncer.Fingerprint(below) })
+	if after := f.reconcile(t, key); after == 0 || f.Record(t, key).Status.Observed != nil || f.memory.get(key).counting.IsZero() {
+		t.Fatalf("looked at again after %s, reported %v, remembered %v", after, f.Record(t, key).Status.Observed, f.memory.get(key))
+	}
+	f.memory.change(key, func(r *remembered) { r.counting = r.counting.Add(-time.Minute) })
+	f.reconcile(t, key)
+	if f.Record(t, key).Status.Observed == nil || !f.memory.get(key).counting.IsZero() {
+		t.Errorf("what waited for long is not reported, or waits on: %v", f.memory.get(key))
+	}
+}

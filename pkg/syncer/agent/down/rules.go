@@ -2,6 +2,7 @@ package down
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,10 +17,29 @@ import (
 
 // lookAtRules ends the pass unless what rules the namespace is on the target.
 func (p *pass) lookAtRules(ctx context.Context) (err error) {
+	if err := p.isolate(ctx); err != nil || p.in.Failure != nil {
+		return err
+	}
 	if p.in.Ruled, err = p.ruled(ctx); err == nil && !p.in.Ruled {
 		return errAgain
 	}
 	return err
+}
+
+// isolate has the pods that are about to be made kept from those of other logical clusters.
+func (p *pass) isolate(ctx context.Context) error {
+	key := view.KeyOfNamespace(p.key.Request.Cluster, p.key.Request.Namespace)
+	below, _ := p.View.CopyBelow(key, controller.Request{Name: p.in.Namespace.Name})
+	in := syncer.Space{Cluster: p.key.Request.Cluster, Namespace: p.key.Request.Namespace, Physical: p.in.Namespace.Name}
+	err := p.Isolate(ctx, in, uidOf(below))
+	switch {
+	case err == nil:
+		return nil
+	case syncer.IsSilence(err) && !errors.Is(err, syncer.ErrSupplyNotOurs):
+		return err
+	}
+	p.in.Failure = syncer.NotIsolated(err)
+	return nil
 }
 
 // ruled reports whether the quotas and limits of the namespace are on the target,

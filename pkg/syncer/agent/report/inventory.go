@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
@@ -21,6 +22,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // inventory knows what the physical cluster has. Nodes, storage classes and the
@@ -36,6 +38,9 @@ type inventory struct {
 	// What was served when it was last asked for, by look only.
 	served   []string
 	servedAt time.Time
+	// forbidden are the declared kinds that may not be listed, of those of kinds.
+	forbidden []string
+	kinds     workload.Catalog
 }
 
 // apisTTL is how long the list of served resources is believed.
@@ -45,8 +50,10 @@ const apisTTL = 30 * time.Second
 type survey struct {
 	version             string
 	apis                []string
+	forbidden           []string
 	watched             bool // the fields below are known
 	nodes               int32
+	podCIDRs, nodeCIDRs []string
 	capacity            corev1.ResourceList
 	allocatable         corev1.ResourceList
 	requested           corev1.ResourceList
@@ -88,7 +95,7 @@ func (i *inventory) run(ctx context.Context, changed func()) {
 	}
 	i.synced.Store(true)
 	i.nodes.Handle(func(old, new *corev1.Node) {
-		if old == nil || new == nil || usable(old) != usable(new) || !sameResources(old.Status.Allocatable, new.Status.Allocatable) {
+		if old == nil || new == nil || usable(old) != usable(new) || !slices.Equal(old.Spec.PodCIDRs, new.Spec.PodCIDRs) || !sameResources(old.Status.Allocatable, new.Status.Allocatable) {
 			changed()
 		}
 	})
@@ -109,11 +116,15 @@ func (r *Reporter) survey(ctx context.Context) (survey, *syncer.Failure) {
 	if inv == nil {
 		inv = newInventory(r.down)
 	}
-	return inv.look(ctx)
+	var kinds workload.Catalog
+	if r.kinds != nil {
+		kinds = r.kinds.Current()
+	}
+	return inv.look(ctx, kinds)
 }
 
 // look asks the physical cluster whether it is there.
-func (i *inventory) look(ctx context.Context) (survey, *syncer.Failure) {
+func (i *inventory) look(ctx context.Context, kinds workload.Catalog) (survey, *syncer.Failure) {
 	ctx, cancel := context.WithTimeout(ctx, connection.QuestionTimeout)
 	defer cancel()
 	answer, err := i.down.Kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
@@ -125,13 +136,14 @@ func (i *inventory) look(ctx context.Context) (survey, *syncer.Failure) {
 		return survey{}, &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: "the address does not belong to a Kubernetes API server"}
 	}
 	s := survey{version: v.GitVersion}
-	if time.Since(i.servedAt) > apisTTL {
+	if time.Since(i.servedAt) > apisTTL || i.kinds != kinds {
 		if i.served, err = i.apis(); err != nil {
 			return survey{}, syncer.ContactFailure(err)
 		}
-		i.servedAt = time.Now()
+		i.forbid(ctx, kinds)
+		i.servedAt, i.kinds = time.Now(), kinds
 	}
-	s.apis = i.served
+	s.apis, s.forbidden = i.served, i.forbidden
 	if i.synced.Load() {
 		i.count(&s)
 	}
@@ -161,15 +173,38 @@ func (i *inventory) apis() ([]string, error) {
 	return slices.Compact(apis), nil
 }
 
+// forbid takes off what is served the declared kinds that may not be listed: it counts as
+// not served, as nothing of it can be watched.
+func (i *inventory) forbid(ctx context.Context, kinds workload.Catalog) {
+	i.forbidden = nil
+	for _, kind := range kinds.Declared() {
+		at, served := slices.BinarySearch(i.served, kind.API())
+		if !served {
+			continue
+		}
+		_, err := i.down.Metadata.Resource(kind.GroupVersionResource()).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsForbidden(err) {
+			i.served = slices.Delete(i.served, at, at+1)
+			i.forbidden = append(i.forbidden, kind.GroupResource().String())
+		}
+	}
+}
+
 func (i *inventory) count(s *survey) {
 	s.watched = true
 	s.capacity, s.allocatable, s.requested = corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
+	var ranges []string
 	for _, n := range i.nodes.List() {
+		ranges = append(ranges, n.Spec.PodCIDRs...)
 		add(s.capacity, n.Status.Capacity)
 		if usable(n) {
 			s.nodes++
 			add(s.allocatable, n.Status.Allocatable)
 		}
+	}
+	s.podCIDRs, s.nodeCIDRs = syncer.JoinRanges(ranges), syncer.NodeRanges(ranges)
+	if max(len(s.podCIDRs), len(s.nodeCIDRs)) > fleetv1alpha1.MaxPodCIDRs {
+		s.podCIDRs, s.nodeCIDRs = nil, nil
 	}
 	for _, p := range i.pods.List() {
 		if counts(p) {
@@ -199,6 +234,9 @@ func (s survey) fill(status *fleetv1alpha1.PhysicalClusterStatus) {
 	status.Version, status.APIs = s.version, s.apis
 	if !s.watched {
 		return
+	}
+	if len(s.podCIDRs) > 0 { // without nodes there are no pods, but policies stay as they are
+		status.PodCIDRs, status.NodeCIDRs = s.podCIDRs, s.nodeCIDRs
 	}
 	status.Nodes, status.StorageClasses, status.DefaultStorageClass = s.nodes, s.storageClasses, s.defaultStorageClass
 	for _, l := range []struct {

@@ -8,14 +8,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func cpu(amount string) corev1.ResourceList {
@@ -100,5 +106,37 @@ func TestOfAPodOnlyWhatItRequestsIsKept(t *testing.T) {
 	}
 	if _, err := requestsOnly(&corev1.Node{}); err == nil {
 		t.Error("a Node is taken for a Pod")
+	}
+}
+
+func TestADeclaredKindThatMayNotBeListedCountsAsNotServed(t *testing.T) {
+	widgets := workload.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}, Resource: "widgets", Role: workload.Placed, Declared: true}
+	gadgets := workload.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"}, Resource: "gadgets", Role: workload.Placed, Declared: true}
+	kinds, err := workload.Builtin().With(widgets, gadgets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
+	client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if gr := action.GetResource().GroupResource(); gr == widgets.GroupResource() {
+			return true, nil, apierrors.NewForbidden(gr, "", nil)
+		}
+		return true, &metav1.PartialObjectMetadataList{}, nil
+	})
+	i := newInventory(connection.Physical{Kube: kubefake.NewClientset(), Metadata: client})
+	i.served = []string{gadgets.API(), widgets.API()}
+	i.forbid(t.Context(), kinds)
+	if diff := cmp.Diff([][]string{{gadgets.API()}, {"widgets.example.com"}}, [][]string{i.served, i.forbidden}); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range []struct {
+		declared  int
+		forbidden []string
+		want      metav1.ConditionStatus
+	}{{0, nil, ""}, {2, nil, metav1.ConditionTrue}, {2, i.forbidden, metav1.ConditionFalse}} {
+		condition := syncer.DeclaredKindsCondition(c.declared, c.forbidden, nil, 1)
+		if condition == nil && c.want != "" || condition != nil && condition.Status != c.want {
+			t.Errorf("%d declared, forbidden %v: %+v", c.declared, c.forbidden, condition)
+		}
 	}
 }

@@ -81,7 +81,9 @@ type Reporter struct {
 	known     chan struct{} // closed and replaced when world changes
 	isSyncing bool
 	strays    fleetv1alpha1.OrphanCounts
-	failure   *syncer.Failure
+	// incomplete counts namespaces without full isolation.
+	incomplete int
+	failure    *syncer.Failure
 }
 
 // Config is what a Reporter works with.
@@ -170,6 +172,18 @@ func (r *Reporter) Orphans(n fleetv1alpha1.OrphanCounts) {
 	r.mu.Lock()
 	changed := r.strays != n
 	r.strays = n
+	r.mu.Unlock()
+	if changed {
+		r.Notify()
+	}
+}
+
+// Incomplete notes how many namespaces have pods that are not kept from other logical
+// clusters.
+func (r *Reporter) Incomplete(n int) {
+	r.mu.Lock()
+	changed := r.incomplete != n
+	r.incomplete = n
 	r.mu.Unlock()
 	if changed {
 		r.Notify()
@@ -282,7 +296,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
 	}
 	who, failure := r.identify(ctx, pc)
-	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Spec.Tenancy, Server: serverFor(pc.Status.Pods), Names: pc.Spec.Pods.Names.Namespace}
+	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Permits(), Server: serverFor(pc.Status.Pods), Names: pc.Spec.Pods.Names.Namespace}
 	var seen survey
 	switch {
 	case failure != nil:
@@ -312,12 +326,34 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 		apimeta.SetStatusCondition(&wanted.Status.Conditions, c)
 	}
 	apimeta.SetStatusCondition(&wanted.Status.Conditions, r.resolves(ctx, pc, failure))
+	apimeta.SetStatusCondition(&wanted.Status.Conditions, r.isolates(wanted, failure))
+	if c := syncer.DeclaredKindsCondition(r.declared(), seen.forbidden, failure, pc.Generation); c != nil {
+		apimeta.SetStatusCondition(&wanted.Status.Conditions, *c)
+	} else {
+		apimeta.RemoveStatusCondition(&wanted.Status.Conditions, fleetv1alpha1.ConditionDeclaredKinds)
+	}
 	if !equality.Semantic.DeepEqual(pc.Status, wanted.Status) {
 		if _, err := client.UpdateStatus(ctx, wanted, metav1.UpdateOptions{}); err != nil {
 			return false, fmt.Errorf("writing the status of the PhysicalCluster: %w", err)
 		}
 	}
 	return pc.Status.ControlPlane != "" && failure == nil, nil
+}
+
+// declared counts the declared kinds.
+func (r *Reporter) declared() int {
+	if r.kinds == nil {
+		return 0
+	}
+	return len(r.kinds.Current().Declared())
+}
+
+// isolates says whether pods of other logical clusters are kept out, as far as we can.
+func (r *Reporter) isolates(pc *fleetv1alpha1.PhysicalCluster, failure *syncer.Failure) metav1.Condition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, served := slices.BinarySearch(r.world.APIs, "networking.k8s.io/v1/networkpolicies")
+	return syncer.IsolationCondition(pc.Permits().Network, served, r.incomplete, failure, pc.Generation)
 }
 
 func (r *Reporter) conditions(generation int64) []metav1.Condition {

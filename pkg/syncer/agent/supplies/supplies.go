@@ -49,8 +49,15 @@ type Config struct {
 type Keeper struct {
 	Config
 	mu      sync.Mutex
-	written map[place]time.Time
+	written map[place]write
 	names   nameservers
+}
+
+// write is an own write that the watch may not show yet, in a namespace of this UID: what was
+// written goes with it. The UID is empty while the watch does not show the namespace either.
+type write struct {
+	at        time.Time
+	namespace types.UID
 }
 
 // place is where a supply is.
@@ -67,7 +74,7 @@ func New(c Config) *Keeper {
 	if c.NamesChanged == nil {
 		c.NamesChanged = func() {}
 	}
-	return &Keeper{Config: c, written: map[place]time.Time{}}
+	return &Keeper{Config: c, written: map[place]write{}}
 }
 
 // Missing are those of some supplies that a physical namespace lacks.
@@ -85,16 +92,34 @@ func (k *Keeper) Missing(namespace string, s syncer.Supplies) (missing syncer.Su
 }
 
 func (k *Keeper) has(p place) bool {
-	k.mu.Lock()
-	since, written := k.written[p]
-	if written && time.Since(since) > writtenTimeout {
-		delete(k.written, p)
-		written = false
-	}
-	k.mu.Unlock()
 	obj, ok := k.View.Physical(p.resource, controller.Request{Namespace: p.namespace, Name: p.name})
 	ok = ok && syncer.IsSupply(k.View.ControlPlane, obj) && (p.resource != secrets || syncer.StandingOf(obj, time.Now()) != syncer.SupplyExpired)
-	return ok || written
+	return k.wrote(p) || ok
+}
+
+// wrote says that it was written a moment ago, where it would be now.
+func (k *Keeper) wrote(p place) bool {
+	now := k.namespaceUID(p.namespace)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w, ok := k.written[p]
+	switch {
+	case !ok:
+		return false
+	case time.Since(w.at) > writtenTimeout, w.namespace != "" && w.namespace != now:
+		delete(k.written, p)
+		return false
+	}
+	w.namespace = now
+	k.written[p] = w
+	return true
+}
+
+func (k *Keeper) namespaceUID(name string) types.UID {
+	if namespace, ok := k.View.Physical(view.Namespaces, controller.Request{Name: name}); ok {
+		return namespace.GetUID()
+	}
+	return ""
 }
 
 // Write makes supplies, or makes them anew.
@@ -138,6 +163,7 @@ func (k *Keeper) request(ctx context.Context, in syncer.Space, t syncer.Token) (
 func (k *Keeper) put(ctx context.Context, gvr schema.GroupVersionResource, obj *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
+	in := k.namespaceUID(obj.GetNamespace())
 	client := k.Down.Dynamic.Resource(gvr).Namespace(obj.GetNamespace())
 	_, err := client.Create(ctx, obj, metav1.CreateOptions{FieldManager: syncer.FieldManager})
 	if apierrors.IsAlreadyExists(err) {
@@ -148,7 +174,7 @@ func (k *Keeper) put(ctx context.Context, gvr schema.GroupVersionResource, obj *
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.written[place{gvr, obj.GetNamespace(), obj.GetName()}] = time.Now()
+	k.written[place{gvr, obj.GetNamespace(), obj.GetName()}] = write{at: time.Now(), namespace: in}
 	return nil
 }
 

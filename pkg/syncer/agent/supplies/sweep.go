@@ -2,6 +2,7 @@ package supplies
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // sweepInterval is how often it is looked what has to be renewed, or is not needed any
@@ -48,13 +50,10 @@ func (k *Keeper) ShutDown() {}
 //	Due, Expired    yes                             renewed; if the control plane refuses, it stays: its
 //	                                                account is gone, or the template that named it
 //	another CA      yes                             written anew
+//	lost            by a copy that is there         written anew: its next pods do not start else
 func (k *Keeper) Sweep(ctx context.Context, now time.Time) {
-	held := append(k.View.Supplies(secrets), k.View.Supplies(configMaps)...)
-	if len(held) == 0 {
-		return
-	}
-	wanted := k.wanted()
-	for _, obj := range held {
+	wanted, lost := k.wanted()
+	for _, obj := range append(k.View.Supplies(secrets), k.View.Supplies(configMaps)...) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -74,11 +73,22 @@ func (k *Keeper) Sweep(ctx context.Context, now time.Time) {
 			klog.FromContext(ctx).Error(err, "Keeping what pods mount failed, will try again", "namespace", obj.GetNamespace(), "name", obj.GetName())
 		}
 	}
+	for in, supplies := range lost {
+		if ctx.Err() != nil {
+			return
+		}
+		for _, s := range supplies {
+			if err := k.write(ctx, in, k.Missing(in.Physical, s)); err != nil {
+				klog.FromContext(ctx).Error(err, "Making again what pods mount failed, will try again", "namespace", in.Physical)
+			}
+		}
+	}
 }
 
-// wanted are the places of all that templates above need.
-func (k *Keeper) wanted() map[place]bool {
-	wanted := map[place]bool{}
+// wanted are the places of all that templates above need; lost is what is not there of it,
+// and mounted by their copies.
+func (k *Keeper) wanted() (wanted map[place]bool, lost map[syncer.Space][]syncer.Supplies) {
+	wanted, lost = map[place]bool{}, map[syncer.Space][]syncer.Supplies{}
 	server := k.Server()
 	for _, kind := range k.View.Kinds().Kinds() {
 		if kind.PodTemplate == nil {
@@ -94,14 +104,40 @@ func (k *Keeper) wanted() map[place]bool {
 				continue
 			}
 			account := k.View.Account(key.Request, syncer.AccountUsed(kind, obj))
-			names, configMap := syncer.Needs(kind, obj, account, server).Names()
+			needs := syncer.Needs(kind, obj, account, server)
+			names, configMap := needs.Names()
+			in := syncer.Space{Cluster: key.Request.Cluster, Namespace: key.Request.Namespace, Physical: syncer.PhysicalName(namespace)}
 			for _, name := range names {
-				wanted[place{secrets, syncer.PhysicalName(namespace), name}] = true
+				wanted[place{secrets, in.Physical, name}] = true
 			}
-			wanted[place{configMaps, syncer.PhysicalName(namespace), configMap}] = true
+			wanted[place{configMaps, in.Physical, configMap}] = true
+			if missing := k.lacking(kind, in, obj.GetName(), needs); !missing.Empty() {
+				lost[in] = append(lost[in], missing)
+			}
 		}
 	}
-	return wanted
+	return wanted, lost
+}
+
+// lacking is what a copy mounts and what is not there. What is to be made for a copy that is
+// not there, or changes, is written before it.
+func (k *Keeper) lacking(kind workload.Kind, in syncer.Space, name string, needs syncer.Supplies) (missing syncer.Supplies) {
+	if missing = k.Missing(in.Physical, needs); missing.Empty() {
+		return missing
+	}
+	mounted := map[string]bool{}
+	if physical, ok := k.View.Physical(kind.GroupVersionResource(), controller.Request{Namespace: in.Physical, Name: name}); ok {
+		for _, template := range workload.PodTemplates(kind, physical.Object) {
+			for _, name := range syncer.Mounted(&unstructured.Unstructured{Object: template}) {
+				mounted[name] = true
+			}
+		}
+	}
+	missing.Tokens = slices.DeleteFunc(missing.Tokens, func(t syncer.Token) bool { return !mounted[t.Secret()] })
+	if _, configMap := missing.Names(); !mounted[configMap] {
+		missing.CA = ""
+	}
+	return missing
 }
 
 // mounted says that a pod below mounts a supply: of a template before the present one, or
@@ -147,9 +183,15 @@ func (k *Keeper) renew(ctx context.Context, obj *unstructured.Unstructured, now 
 	if account := k.View.Account(controller.Request{Cluster: in.Cluster, Namespace: in.Namespace}, token.Account); account == nil || account.UID != token.UID {
 		return nil // its tokens ended with it, and the Copies say so
 	}
-	err := k.Write(ctx, in, syncer.Supplies{Tokens: []syncer.Token{token}})
+	return k.write(ctx, in, syncer.Supplies{Tokens: []syncer.Token{token}})
+}
+
+// write writes supplies; that the control plane refuses or is silent is no error: what there
+// is stays.
+func (k *Keeper) write(ctx context.Context, in syncer.Space, s syncer.Supplies) error {
+	err := k.Write(ctx, in, s)
 	if apierrors.IsForbidden(err) || syncer.IsSilence(err) {
-		klog.FromContext(ctx).V(2).Info("A token is not renewed", "namespace", in.Namespace, "name", obj.GetName(), "err", err)
+		klog.FromContext(ctx).V(2).Info("A token is not made", "namespace", in.Namespace, "err", err)
 		return nil
 	}
 	return err

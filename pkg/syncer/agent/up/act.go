@@ -46,6 +46,12 @@ func (r *Reconciler) one(ctx context.Context, v *viewed, a syncer.Action) (time.
 		return r.patchBelow(ctx, v, a.Object)
 	case syncer.PatchStatus:
 		return r.patchStatusBelow(ctx, v, a.Object)
+	case syncer.AddContainers:
+		below := r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace())
+		return 0, connection.AddContainers(ctx, r.Up, below, v.Logical, r.View.Target, v.Physical.GetName(), a.Object)
+	case syncer.WriteEvent:
+		connection.WriteEvent(ctx, r.Up, a.Event)
+		return 0, nil
 	}
 	return 0, fmt.Errorf("unknown verb %q", a.Verb)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
-	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // viewed is an observed object and where it belongs.
@@ -33,7 +32,7 @@ func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, err
 	if !ok {
 		return nil, nil
 	}
-	v := &viewed{key: key, Observation: syncer.Observation{Kind: kind, Owner: r.View.Owner, Refers: r.View.UIDAbove, Now: time.Now()}}
+	v := &viewed{key: key, Observation: syncer.Observation{Kind: kind, Owner: r.View.Owner, Refers: r.View.UIDAbove, Now: time.Now(), Target: r.View.Target, Permits: r.Permits()}}
 	v.Physical = r.View.PhysicalByUID(key.Resource, key.UID)
 	v.Logical, _ = r.View.Mirror(key)
 	if v.Physical != nil {
@@ -47,7 +46,9 @@ func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, err
 		case namespace != nil:
 			v.cluster, v.Namespace = logicalcluster.From(namespace), namespace.GetName()
 		}
-		v.Unmirrored = r.unmirrored(kind, v.Physical)
+		if !kind.IsPod() && kind.PodTemplate != nil {
+			v.Made = r.View.Made(v.Physical.GetUID())
+		}
 	}
 	if v.Logical != nil {
 		v.cluster, v.Namespace = logicalcluster.From(v.Logical), v.Logical.GetNamespace()
@@ -62,25 +63,6 @@ func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, err
 		}
 	}
 	return v, nil
-}
-
-// unmirrored are the pods that an object owns below, and that have no mirror yet.
-func (r *Reconciler) unmirrored(kind workload.Kind, owner *unstructured.Unstructured) (pods []*unstructured.Unstructured) {
-	if kind.IsPod() || kind.PodTemplate == nil {
-		return nil
-	}
-	for _, made := range r.View.ObservedKinds() {
-		if !made.IsPod() {
-			continue
-		}
-		gvr := made.GroupVersionResource()
-		for _, pod := range r.View.Owned(gvr, owner.GetUID()) {
-			if _, mirrored := r.View.Mirror(view.MirrorKey{Resource: gvr, UID: pod.GetUID()}); !mirrored {
-				pods = append(pods, pod)
-			}
-		}
-	}
-	return pods
 }
 
 // lookBelow asks for what the watch lacks: an informer that lost an object, or its label,

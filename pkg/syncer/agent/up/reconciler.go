@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
@@ -26,6 +27,9 @@ type Config struct {
 	View *view.View
 	Up   connection.ControlPlane
 	Down connection.Physical
+	// Permits is what the physical cluster permits now; default: nothing beyond the
+	// default.
+	Permits func() boundary.Permits
 	// Observe decides; default syncer.Observe.
 	Observe func(syncer.Observation) []syncer.Action
 	// Confirm returns an error unless who answers below is the cluster that is meant:
@@ -46,6 +50,9 @@ type Reconciler struct {
 func New(c Config) *Reconciler {
 	if c.Observe == nil {
 		c.Observe = syncer.Observe
+	}
+	if c.Permits == nil {
+		c.Permits = func() boundary.Permits { return boundary.Permits{} }
 	}
 	return &Reconciler{Config: c, started: time.Now()}
 }

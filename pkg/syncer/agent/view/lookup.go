@@ -117,6 +117,19 @@ func (v *View) ClustersBelow() (clusters map[logicalcluster.Name]bool, ok bool) 
 	return clusters, true
 }
 
+// NamespacesBelow are the names of the physical namespaces of logical clusters.
+func (v *View) NamespacesBelow() []string {
+	i := v.now.Load().below(Namespaces)
+	if i == nil {
+		return nil
+	}
+	var names []string
+	for _, obj := range i.List() {
+		names = append(names, obj.GetName())
+	}
+	return names
+}
+
 // DoubtNamespaces has the Namespaces compared with the server's: one of them is gone.
 func (v *View) DoubtNamespaces() { v.now.Load().above(Namespaces).Doubt() }
 

@@ -17,6 +17,22 @@ func (v *View) Mirror(key MirrorKey) (*unstructured.Unstructured, bool) {
 	return v.WrittenMirrors.Newest(key, informed, informed != nil)
 }
 
+// Made is what the physical object with a UID owns there, with what mirrors it.
+func (v *View) Made(owner types.UID) []syncer.Made {
+	var made []syncer.Made
+	for _, kind := range v.ObservedKinds() {
+		if kind.PodTemplate == nil {
+			continue
+		}
+		gvr := kind.GroupVersionResource()
+		for _, obj := range v.Owned(gvr, owner) {
+			mirror, _ := v.Mirror(MirrorKey{Resource: gvr, UID: obj.GetUID()})
+			made = append(made, syncer.Made{Kind: kind, Physical: obj, Mirror: mirror})
+		}
+	}
+	return made
+}
+
 // DoubtMirrors has the mirrors of a kind compared with the server's: it has one that the
 // watch lacks.
 func (v *View) DoubtMirrors(gvr schema.GroupVersionResource) {

@@ -1,0 +1,81 @@
+package stock
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/utils/clock"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
+	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+// requestOf is the context of a request, which has a budget.
+func requestOf(t *testing.T, c logicalcluster.Name) (ctx context.Context) {
+	t.Helper()
+	limiter := fairness.NewLimiter(func(context.Context, logicalcluster.Name) int64 { return 0 })
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api", nil)
+	limiter.With(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).ServeHTTP(httptest.NewRecorder(), req)
+	return scope.WithCluster(ctx, c)
+}
+
+var creation = admission.NewAttributesRecord(&corev1.ConfigMap{}, nil, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "default", "made",
+	corev1.SchemeGroupVersion.WithResource("configmaps"), "", admission.Create, nil, false, nil)
+
+func TestPoliciesOfARequestShareOneBudget(t *testing.T) {
+	t.Parallel()
+	e := &evaluating{room: weighed.NewRoom(2, 1), clock: clock.RealClock{}}
+	ctx := requestOf(t, "shop")
+	if err := e.evaluate(ctx, creation, func(context.Context) error { return nil }); err != nil {
+		t.Fatalf("what costs nothing: %v", err)
+	}
+	own := errors.New("denied by a policy")
+	if err := e.evaluate(ctx, creation, func(context.Context) error { return own }); !errors.Is(err, own) {
+		t.Errorf("what a policy says becomes %v", err)
+	}
+	fairness.BudgetOf(ctx).Spend(fairness.EvaluationBudget - 50*time.Millisecond)
+	ignored := func(ctx context.Context) error { <-ctx.Done(); return nil } // as a failure policy may
+	for _, when := range []string{"while it evaluates", "before it does"} {
+		err := e.evaluate(ctx, creation, ignored)
+		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, CauseEvaluation) || !strings.Contains(err.Error(), "make their expressions cheaper") {
+			t.Errorf("the budget ends %s: %v", when, err)
+		}
+	}
+	if err := e.evaluate(requestOf(t, "shop"), creation, func(context.Context) error { return nil }); err != nil {
+		t.Errorf("the next request: %v", err)
+	}
+}
+
+func TestPoliciesOfOneLogicalClusterLeaveAProcessorToOthers(t *testing.T) {
+	t.Parallel()
+	e := &evaluating{room: weighed.NewRoom(2, 1), clock: clock.RealClock{}}
+	begun, release := make(chan struct{}), make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- e.evaluate(requestOf(t, "noisy"), creation, func(context.Context) error { close(begun); <-release; return nil })
+	}()
+	<-begun
+	waiting, cancel := context.WithTimeout(requestOf(t, "noisy"), 20*time.Millisecond)
+	defer cancel()
+	if err := e.evaluate(waiting, creation, func(context.Context) error { return nil }); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("a second one of the same logical cluster: %v", err)
+	}
+	if err := e.evaluate(requestOf(t, "quiet"), creation, func(context.Context) error { return nil }); err != nil {
+		t.Errorf("a neighbour: %v", err)
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

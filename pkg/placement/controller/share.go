@@ -1,0 +1,208 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// share sees to it that replicas are where the policies divide them to.
+//
+//	the unit                             an object                      then
+//	is divided otherwise than policies                                  the division of a review is
+//	say, for more than a moment                                         written into the decision
+//	is divided                           does not have its shares       it is sent through admission
+//	is divided                           keeps more than its share      what others have taken over is
+//	                                     somewhere                      given up, see stamp.Released
+func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.Result, error) {
+	if u.namespace.DeletionTimestamp != nil {
+		return controller.Result{}, nil
+	}
+	if v.Satisfied && !placement.SameDivision(v.Division, stamp.DivisionOf(u.placement)) {
+		return c.redivide(ctx, u)
+	}
+	c.undivided.Remove(u.key)
+	if stamp.DivisionOf(u.placement) == nil {
+		return controller.Result{}, nil
+	}
+	objects, err := c.divisible(ctx, u)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	for _, o := range objects {
+		if o.Behind(u.key.Cluster) {
+			err = c.restamp(ctx, stamped{resource: o.Kind.GroupVersionResource(), kind: o.Kind, object: partial(o.Logical)})
+		} else if stamp.Held(o.Logical) {
+			err = c.release(ctx, u, o)
+		}
+		if err != nil {
+			return controller.Result{}, err
+		}
+	}
+	if len(u.kept) > 0 {
+		return controller.Result{RequeueAfter: moveInterval}, nil
+	}
+	return controller.Result{}, nil
+}
+
+// redivide writes how replicas are divided into the decision, once nothing was edited for a
+// moment, as a review says it: that reads the policies from the database.
+func (c *Controller) redivide(ctx context.Context, u *unit) (controller.Result, error) {
+	now := c.Clock.Now()
+	since, ok := c.undivided.Get(u.key)
+	if !ok {
+		since = now
+		c.undivided.Add(u.key, now, time.Hour)
+	}
+	if left := settleDelay - now.Sub(since.(time.Time)); left > 0 {
+		return controller.Result{RequeueAfter: left}, nil
+	}
+	c.undivided.Remove(u.key)
+	review, err := c.review(ctx, u)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	if !slices.Equal(review.PhysicalClusters, stamp.Decided(u.placement).Names()) || placement.SameDivision(review.Division, stamp.DivisionOf(u.placement)) {
+		return controller.Result{}, nil // the informers were behind
+	}
+	p := u.placement.DeepCopy()
+	p.Spec.Decision.Division, p.Spec.Decision.Policies = review.Division, review.Policies
+	if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
+		return controller.Result{}, fmt.Errorf("dividing replicas anew: %w", err)
+	}
+	message := "each physical cluster has all replicas"
+	if review.Division != nil {
+		message = fmt.Sprintf("replicas are divided by %s over %s", strings.ToLower(string(review.Division.By)), strings.Join(review.PhysicalClusters, ", "))
+	}
+	return begun, c.record(ctx, normal(p, "Divided", message, now))
+}
+
+// divisible reads, from the watch cache, the objects of a unit whose replicas are divided.
+func (c *Controller) divisible(ctx context.Context, u *unit) ([]transition.Object, error) {
+	var out []transition.Object
+	for _, kind := range workload.In(c.Kinds, u.key.Cluster).Kinds() {
+		if !kind.Divisible() {
+			continue
+		}
+		list, err := c.objectsOf(ctx, kind, u, cached)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range list {
+			names, known := u.unitsOf(kind, o)
+			if !known || !u.mine(names) || u.waits(kind, o, names) || !stamp.HasTargets(o) || stamp.Mirrored(o) || o.GetDeletionTimestamp() != nil {
+				continue
+			}
+			out = append(out, transition.Object{Kind: kind, Logical: o, Unit: u.merge(names), Division: u.division(names), Unrecorded: u.unrecorded(kind, o, names)})
+		}
+	}
+	return out, nil
+}
+
+func partial(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
+	out := &metav1.PartialObjectMetadata{}
+	out.Name, out.Namespace = o.GetName(), o.GetNamespace()
+	return out
+}
+
+// release gives up what an object keeps beyond its shares as far as others have taken it
+// over. What the informers say is enough to wait; before anything is given up, all is read
+// from the database.
+func (c *Controller) release(ctx context.Context, u *unit, o transition.Object) error {
+	next := released(o.Kind, o.Logical, c.copiesByTarget(u, o.Logical))
+	if stamp.Equal(next, stamp.TargetsOf(o.Logical.GetAnnotations())) {
+		u.kept = append(u.kept, keeps(o))
+		return nil
+	}
+	read, err := c.Dynamic.Resource(o.Kind.GroupVersionResource()).Namespace(u.key.Namespace).Get(ctx, o.Logical.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s: %w", o.Kind.Kind, o.Logical.GetName(), err)
+	}
+	copies, err := c.copiesOf(ctx, u, live)
+	if err != nil {
+		return err
+	}
+	next = released(o.Kind, read, copies[string(read.GetUID())])
+	patch := stamp.Restamp(read, func(obj metav1.Object) { stamp.Set(obj, next) })
+	if patch == nil || read.GetUID() != o.Logical.GetUID() {
+		u.kept = append(u.kept, keeps(o))
+		return nil
+	}
+	_, err = c.Metadata.Resource(o.Kind.GroupVersionResource()).Namespace(u.key.Namespace).
+		Patch(ctx, read.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("giving up replicas of %s %s: %w", o.Kind.Kind, read.GetName(), err)
+	}
+	if slices.ContainsFunc(next.Names(), func(name string) bool { return next[name].Share != nil }) {
+		u.kept = append(u.kept, keeps(o))
+	}
+	return nil
+}
+
+func (c *Controller) copiesByTarget(u *unit, o metav1.Object) map[string]*placementv1alpha1.Copy {
+	out := map[string]*placementv1alpha1.Copy{}
+	for _, one := range c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace) {
+		if one.Spec.Object.UID == o.GetUID() {
+			out[one.Spec.PhysicalCluster] = one
+		}
+	}
+	return out
+}
+
+// released are the targets of an object by what its Copies say is available.
+func released(kind workload.Kind, o *unstructured.Unstructured, copies map[string]*placementv1alpha1.Copy) placementv1alpha1.Targets {
+	available := map[string]int32{}
+	for name, one := range copies {
+		if n, known := transition.Available(one); known {
+			available[name] = n
+		}
+	}
+	return stamp.Released(stamp.TargetsOf(o.GetAnnotations()), stamp.WishOf(kind, o.Object).Replicas, available)
+}
+
+// keeps says, for people, where an object keeps replicas.
+func keeps(o transition.Object) string {
+	var at []string
+	targets := stamp.TargetsOf(o.Logical.GetAnnotations())
+	for _, name := range targets.Names() {
+		if t := targets[name]; t.Keeps() && t.Share != nil {
+			at = append(at, fmt.Sprintf("%d on %s", *t.Replicas-*t.Share, name))
+		}
+	}
+	return fmt.Sprintf("%s keeps %s until others are available", o, strings.Join(at, ", "))
+}
+
+// dividedCondition says whether replicas are where they are divided to; nil if they are not
+// divided.
+func (u *unit) dividedCondition() *metav1.Condition {
+	division := stamp.DivisionOf(u.placement)
+	if division == nil {
+		return nil
+	}
+	out := &metav1.Condition{
+		Type: placementv1alpha1.ConditionDivided, Status: metav1.ConditionTrue, Reason: "Divided",
+		Message: "replicas are divided by " + strings.ToLower(string(division.By)),
+	}
+	if len(u.kept) > 0 {
+		slices.Sort(u.kept)
+		out.Status, out.Reason, out.Message = metav1.ConditionFalse, "Waiting", strings.Join(u.kept[:min(len(u.kept), maxWaits)], "; ")
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package transition
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// short says how many replicas of a divided object are not available where it is decided,
+// which were before; empty: none. Each target has a part of them, so that one may make good
+// for another. What is left has the replicas L, of which F are available. What stays had the
+// rest of the wish, of which no more were available than now, S.
+//
+//	available where it is decided     then
+//	F + min(S, wish - L), or more     nothing is worse than it was
+//	fewer                             it waits
+func (s State) short(o Object, t *placementv1alpha1.Transition) string {
+	if o.Logical.GetDeletionTimestamp() != nil || !o.Kind.Divisible() || !s.divides(o) {
+		return ""
+	}
+	wish := workload.Replicas(o.Kind, o.Logical.Object)
+	targets := o.targets()
+	left, lost, have, stays := int64(0), int64(0), int64(0), int64(0)
+	for _, name := range t.From {
+		target, ok := targets[name]
+		if !ok || !target.Keeps() || slices.Contains(t.Withdrawn, name) {
+			continue
+		}
+		left += stamp.ReplicasOn(o.Logical, name, wish)
+		for _, c := range o.on([]string{name}) {
+			lost += availableIn(c)
+		}
+	}
+	for _, name := range s.Decided {
+		for _, c := range o.on([]string{name}) {
+			n := min(availableIn(c), stamp.ReplicasOn(o.Logical, name, wish))
+			if have += n; !slices.Contains(t.To, name) {
+				stays += n
+			}
+		}
+	}
+	want := min(wish, lost+min(stays, max(0, wish-left)))
+	if have >= want {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d pods are available", have, want)
+}
+
+// divides says that the replicas of an object are divided, and that none of it waits to be
+// started: what must not run twice is stopped first.
+func (s State) divides(o Object) bool {
+	targets := o.targets()
+	return slices.ContainsFunc(s.Decided, func(name string) bool {
+		return targets[name].Keeps() && targets[name].Replicas != nil
+	}) && !slices.ContainsFunc(s.Decided, func(name string) bool { return targets[name].State == placementv1alpha1.TargetStateWaiting })
+}
+
+// leadsToDivided says that a Service selects pods of something of which each target has a
+// part: all that are available there have to be reached before others go.
+func (s State) leadsToDivided(service Object) bool {
+	selector, _, _ := unstructured.NestedStringMap(service.Logical.Object, "spec", "selector")
+	return len(selector) > 0 && slices.ContainsFunc(s.Objects, func(o Object) bool {
+		return o.Kind.Divisible() && selects(selector, o) && s.divides(o)
+	})
+}

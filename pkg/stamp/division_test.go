@@ -1,0 +1,204 @@
+package stamp
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// byWeights divides over these physical clusters by these weights.
+func byWeights(weights map[string]int32) *placementv1alpha1.DecidedDivision {
+	out := &placementv1alpha1.DecidedDivision{By: placementv1alpha1.DivideByWeights}
+	for name, weight := range weights {
+		out.Targets = append(out.Targets, placementv1alpha1.DecidedReplicas{PhysicalCluster: name, Weight: weight})
+	}
+	return out
+}
+
+var halves = byWeights(map[string]int32{"east": 1, "west": 1})
+
+func wishOf(replicas int32) *Wish { return &Wish{Replicas: replicas} }
+
+func TestReplicasAreRaisedBeforeOthersAreLowered(t *testing.T) {
+	t.Parallel()
+	both, third := UnitOn([]string{"east", "west"}), byWeights(map[string]int32{"east": 1, "west": 2})
+	for _, c := range []struct {
+		name    string
+		current string
+		unit    Unit
+		rule    *placementv1alpha1.DecidedDivision
+		wish    *Wish
+		want    string
+	}{
+		{"new", ``, both, halves, wishOf(5), `{"east":{"replicas":3},"west":{"replicas":2}}`},
+		{"settled", `{"east":{"replicas":3},"west":{"replicas":2}}`, both, halves, wishOf(5), `{"east":{"replicas":3},"west":{"replicas":2}}`},
+		{"more are wished", `{"east":{"replicas":3},"west":{"replicas":2}}`, both, halves, wishOf(8), `{"east":{"replicas":4},"west":{"replicas":4}}`},
+		{"fewer are wished", `{"east":{"replicas":3},"west":{"replicas":2}}`, both, halves, wishOf(2), `{"east":{"replicas":1},"west":{"replicas":1}}`},
+		{"none", `{"east":{"replicas":3},"west":{"replicas":2}}`, both, halves, wishOf(0), `{"east":{"replicas":0},"west":{"replicas":0}}`},
+		{"other weights: what shrinks waits", `{"east":{"replicas":3},"west":{"replicas":3}}`, both, third, wishOf(6), `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`},
+		{"and goes on waiting", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(6), `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`},
+		{"fewer are wished meanwhile", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(2), `{"east":{"replicas":2,"share":1},"west":{"replicas":1}}`},
+		{"more are wished meanwhile", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(9), `{"east":{"replicas":3},"west":{"replicas":6}}`},
+		{"none are wished meanwhile", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(0), `{"east":{"replicas":0},"west":{"replicas":0}}`},
+		{"each had all", `{"east":{},"west":{}}`, both, halves, wishOf(6), `{"east":{"replicas":6,"share":3},"west":{"replicas":6,"share":3}}`},
+		{"another one arrives", `{"east":{"replicas":6}}`, Unit{"east": PartStays, "west": PartArrives}, halves, wishOf(6), `{"east":{"replicas":6,"share":3},"west":{"replicas":3}}`},
+		{"one is left", `{"east":{"replicas":3},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, byWeights(map[string]int32{"east": 1}), wishOf(6), `{"east":{"replicas":6},"west":{"replicas":3}}`},
+		{"one is removed", `{"east":{"replicas":6},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartRemoves}, byWeights(map[string]int32{"east": 1}), wishOf(6), `{"east":{"replicas":6},"west":{"state":"Removing"}}`},
+		{"only the metadata are known", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, nil, `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`},
+		{"divided no more", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, nil, wishOf(6), `{"east":{},"west":{}}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			obj := &metav1.ObjectMeta{Name: "web", Namespace: "shop", Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: c.current}}
+			source := Source{Unit: c.unit, Division: c.rule, Wish: c.wish}
+			got := Targets(deploymentKind(t), "demo", obj, source)
+			if diff := cmp.Diff(c.want, got.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			obj.Annotations[placementv1alpha1.TargetsAnnotation] = got.String()
+			if again := Targets(deploymentKind(t), "demo", obj, source); !Equal(again, got) {
+				t.Errorf("asked again: %s", again)
+			}
+		})
+	}
+}
+
+func deploymentKind(t *testing.T) workload.Kind {
+	t.Helper()
+	kind, ok := workload.Builtin().ByKind(schema.GroupKind{Group: "apps", Kind: "Deployment"})
+	if !ok {
+		t.Fatal("there are no Deployments")
+	}
+	return kind
+}
+
+func TestWhatIsKeptIsGivenUpAsOthersTakeItOver(t *testing.T) {
+	t.Parallel()
+	const held = `{"east":{"replicas":6,"share":3},"west":{"replicas":3}}`
+	for _, c := range []struct {
+		name, current string
+		available     map[string]int32
+		want          string
+	}{
+		{"nothing is known", held, nil, held},
+		{"the others are not available", held, map[string]int32{"east": 6, "west": 0}, held},
+		{"it is not known how the others are", held, map[string]int32{"east": 6}, held},
+		{"some are", held, map[string]int32{"east": 6, "west": 2}, `{"east":{"replicas":4,"share":3},"west":{"replicas":3}}`},
+		{"all are", held, map[string]int32{"east": 6, "west": 3}, `{"east":{"replicas":3},"west":{"replicas":3}}`},
+		{"what counts is no more than is applied", held, map[string]int32{"east": 6, "west": 9}, `{"east":{"replicas":3},"west":{"replicas":3}}`},
+		{"it loses nothing", held, map[string]int32{"east": 2, "west": 0}, `{"east":{"replicas":3},"west":{"replicas":3}}`},
+		{"each had all, one of them works", `{"east":{"replicas":6,"share":3},"west":{"replicas":6,"share":3}}`, map[string]int32{"east": 6, "west": 0},
+			`{"east":{"replicas":6,"share":3},"west":{"replicas":3}}`},
+		{"each had all, and works", `{"east":{"replicas":6,"share":3},"west":{"replicas":6,"share":3}}`, map[string]int32{"east": 6, "west": 6},
+			`{"east":{"replicas":3},"west":{"replicas":3}}`},
+		{"what goes does not count", `{"east":{"replicas":6,"share":3},"west":{"state":"Removing"}}`, map[string]int32{"east": 6, "west": 6},
+			`{"east":{"replicas":6,"share":3},"west":{"state":"Removing"}}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			current, err := ParseTargets(c.current)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := Released(current, 6, c.available)
+			if diff := cmp.Diff(c.want, got.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.current, current.String()); diff != "" {
+				t.Errorf("what was asked about has changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNoStepLeavesFewerAvailable follows worlds of edits of wishes, weights and physical
+// clusters, in which pods become available at random: what is applied never sums to less than
+// the wish, and giving up never leaves fewer available than the wish, or than there were.
+func TestNoStepLeavesFewerAvailable(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 8))
+	kind := deploymentKind(t)
+	names := []string{"a", "b", "c"}
+	kept, gaveUp := 0, 0
+	for world := range 3000 {
+		obj := &metav1.ObjectMeta{Name: "web", Namespace: "shop", Annotations: map[string]string{}}
+		wish, weights := r.Int32N(9), map[string]int32{"a": 1, "b": 1, "c": 1}
+		available := map[string]int32{}
+		sum := func() (n int32) {
+			targets := TargetsOf(obj.Annotations)
+			for name, target := range targets {
+				n += min(available[name], ptr.Deref(target.Replicas, wish))
+			}
+			return n
+		}
+		for step := range 12 {
+			switch r.IntN(3) {
+			case 0:
+				wish = r.Int32N(9)
+			case 1:
+				weights[names[r.IntN(3)]] = r.Int32N(4)
+			}
+			targets := Targets(kind, "demo", obj, Source{Unit: UnitOn(names), Division: byWeights(weights), Wish: wishOf(wish)})
+			stamped := fmt.Sprintf("world %d step %d: a wish of %d, weights %v: %s then %s", world, step, wish, weights, obj.Annotations[placementv1alpha1.TargetsAnnotation], targets)
+			obj.Annotations[placementv1alpha1.TargetsAnnotation] = targets.String()
+			applied := int32(0)
+			for name, target := range targets {
+				applied += *target.Replicas
+				available[name] = min(available[name]+r.Int32N(4), *target.Replicas)
+			}
+			if applied < wish {
+				t.Fatalf("%s sums to %d", stamped, applied)
+			}
+			if Held(obj) {
+				kept++
+			}
+			before := sum()
+			next := Released(targets, wish, available)
+			obj.Annotations[placementv1alpha1.TargetsAnnotation] = next.String()
+			if after := sum(); after < min(before, wish) {
+				t.Fatalf("%s: of %v it gave up too much: %s leaves %d available of %d", stamped, available, next, after, before)
+			}
+			if !Equal(next, targets) {
+				gaveUp++
+			}
+			for name, target := range next {
+				available[name] = min(available[name], *target.Replicas)
+			}
+		}
+	}
+	if kept < 1000 || gaveUp < 500 {
+		t.Errorf("only %d times something was kept, and %d times given up", kept, gaveUp)
+	}
+}
+
+func TestRoomIsWhatFitsIntoWhatIsFree(t *testing.T) {
+	t.Parallel()
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	for _, c := range []struct {
+		name           string
+		free, requests corev1.ResourceList
+		want           int64
+	}{
+		{"by the scarcer one", list("4", "1Gi"), list("1", "512Mi"), 2},
+		{"nothing is free", list("0", "1Gi"), list("1", "512Mi"), 0},
+		{"it asks for nothing", list("1", "1Gi"), nil, 8},
+		{"nothing was reported", nil, list("1", "512Mi"), maxRoom},
+		{"zero is nothing", list("1", "1Gi"), list("0", "0"), 8},
+	} {
+		if got := room(c.free, c.requests); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package syncer
+
+import (
+	"testing"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+)
+
+func TestTheConditionOfIsolationIsTrueOnlyIfEveryNamespaceHasItsPolicies(t *testing.T) {
+	ranges := fleetv1alpha1.Network{PodCIDRs: []string{"10.244.0.0/16"}}
+	none := ranges
+	none.Isolation = fleetv1alpha1.NetworkIsolationNone
+	for name, c := range map[string]struct {
+		network    fleetv1alpha1.Network
+		unserved   bool
+		incomplete int
+		failure    *Failure
+		want       string
+	}{
+		"it does not answer":      {network: ranges, failure: &Failure{Reason: "Unreachable"}, want: "Unknown Unreachable"},
+		"the admin wants none":    {network: none, want: "False NotWanted"},
+		"it has no such kind":     {network: ranges, unserved: true, want: "False NotServed"},
+		"no ranges are known":     {want: "False PodNetworkUnknown"},
+		"one has too many":        {network: ranges, incomplete: 1, want: "False Incomplete"},
+		"all have their policies": {network: ranges, want: "True Made"},
+	} {
+		got := IsolationCondition(c.network, !c.unserved, c.incomplete, c.failure, 1)
+		if s := string(got.Status) + " " + got.Reason; s != c.want || got.Message == "" {
+			t.Errorf("%s: %s, want %s (%s)", name, s, c.want, got.Message)
+		}
+	}
+}
