@@ -3,7 +3,6 @@ package aggregation
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -243,5 +242,3 @@ func (s *state) disconnect() {
 		s.connection = nil
 	}
 }
-
-var errUnavailable = errors.New("it is not known where the server is")

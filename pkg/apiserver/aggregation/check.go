@@ -107,6 +107,13 @@ func (a *Aggregation) check(ctx context.Context, s *apiregistrationv1.APIService
 		return checkInterval
 	}
 	condition := saw.condition(s.Spec.Service, metav1.Now())
+	fresh := condition.Status == apiregistrationv1.ConditionTrue
+	// First: who reads that it is available is served.
+	a.learn(s, func(known *state) {
+		if known.fresh = fresh; !fresh {
+			known.resources, known.digest, known.openAPI = nil, "", ""
+		}
+	})
 	if err := a.write(ctx, s, condition); err != nil {
 		if !apierrors.IsConflict(err) {
 			logger.Error(err, "Writing whether an APIService is available failed")
@@ -115,11 +122,7 @@ func (a *Aggregation) check(ctx context.Context, s *apiregistrationv1.APIService
 	}
 	delay := checkInterval
 	a.learn(s, func(known *state) {
-		known.fresh = condition.Status == apiregistrationv1.ConditionTrue
-		if !known.fresh {
-			known.resources, known.digest, known.openAPI = nil, "", ""
-		}
-		if failed || !known.fresh {
+		if failed || !fresh {
 			delay = min(minRetryDelay<<min(known.failures, 5), checkInterval)
 			known.failures++
 		} else {

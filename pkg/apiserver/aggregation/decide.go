@@ -56,6 +56,25 @@ func (s sight) condition(ref *apiregistrationv1.ServiceReference, now metav1.Tim
 	return c
 }
 
+// refused says why a request is not handed over; empty if it is. What this server
+// saw itself counts before the condition, which is as old as the informer that it
+// was read from, and may be of another server that does not reach what this one does:
+//
+//	hosts    last check here  condition   refused
+//	unknown  any              any         it is not known where the server is
+//	known    passed           any         no
+//	known    failed           True        no: another server reaches it
+//	known    failed           not True    its APIService says why
+func refused(available bool, known *state) string {
+	switch {
+	case !available && (known == nil || !known.fresh):
+		return "its APIService says why"
+	case known == nil || len(known.hosts) == 0:
+		return "it is not known where the server is"
+	}
+	return ""
+}
+
 // steady is err without what differs from time to time, such as the port of our
 // end: a condition changes only if something does.
 func steady(err error) error {

@@ -121,3 +121,27 @@ func TestAPathBelongsToAVersionOfAGroup(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoReadsThatAnAPIIsAvailableIsServed(t *testing.T) {
+	t.Parallel()
+	const unknown, condition = "it is not known where the server is", "its APIService says why"
+	at := []string{"10.0.0.1:443"}
+	for _, c := range []struct {
+		title     string
+		available bool
+		known     *state
+		want      string
+	}{
+		{"nothing is known", false, nil, condition},
+		{"another server says so", true, nil, unknown},
+		{"a check never found it", true, &state{}, unknown},
+		{"the informer is late", false, &state{hosts: at, fresh: true}, ""},
+		{"all agree", true, &state{hosts: at, fresh: true}, ""},
+		{"another server reaches it", true, &state{hosts: at}, ""},
+		{"nobody reaches it", false, &state{hosts: at}, condition},
+	} {
+		if got := refused(c.available, c.known); got != c.want {
+			t.Errorf("%s: %q, want %q", c.title, got, c.want)
+		}
+	}
+}

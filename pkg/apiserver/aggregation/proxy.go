@@ -88,13 +88,9 @@ func (a *Aggregation) proxy(s *apiregistrationv1.APIService, who user.Info, w ht
 	unavailable := func(why string) {
 		fail(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("the aggregated API %s/%s is not available: %s", s.Spec.Group, s.Spec.Version, why))
 	}
-	if !helper.IsAPIServiceConditionTrue(s, apiregistrationv1.Available) {
-		unavailable("its APIService says why")
-		return
-	}
 	known := a.state(s)
-	if known == nil || len(known.hosts) == 0 {
-		unavailable(errUnavailable.Error())
+	if why := refused(helper.IsAPIServiceConditionTrue(s, apiregistrationv1.Available), known); why != "" {
+		unavailable(why)
 		return
 	}
 	through, err := a.connect(s)
