@@ -62,10 +62,19 @@ var (
 	_ admission.ValidationInterface = &Chain{}
 )
 
-// NewChain makes the chain. Its informers and rules are kept by Run; until then
+// New makes a chain of the control plane's own steps alone, which nobody has to run.
+func New(config Config) (*Chain, error) {
+	own, err := newPlugin(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Chain{own: own}, nil
+}
+
+// NewChain makes the chain with the plugins of upstream. Its informers and rules are kept by Run; until then
 // users' writes are refused.
 func NewChain(config Config, i Informers, s stock.Config) (*Chain, error) {
-	own, err := newPlugin(config)
+	c, err := New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +83,7 @@ func NewChain(config Config, i Informers, s stock.Config) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{own: own, informers: i}
+	c.informers = i
 	if c.tenants, err = stock.NewTenants(environment, stock.Rules{
 		ValidatingBindings: i.ValidatingBindings, MutatingBindings: i.MutatingBindings,
 		ValidatingWebhooks: i.ValidatingWebhooks, MutatingWebhooks: i.MutatingWebhooks,
@@ -243,7 +252,7 @@ func (c *Chain) WaitForSync(ctx context.Context) error { return c.informers.wait
 // ready waits until all rules are known: none may be skipped because the server
 // just started.
 func (c *Chain) ready(ctx context.Context) error {
-	if c.informers.synced() {
+	if len(c.mutating)+len(c.validating) == 0 || c.informers.synced() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

@@ -57,7 +57,7 @@ func chain(t *testing.T, r *rule) *Chain {
 	t.Helper()
 	f := world{namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{"kcp.io/cluster": "shop"}}}}}.start(t)
 	accounts := fixed(t, &corev1.ServiceAccountList{}, &corev1.ServiceAccount{})
-	c := &Chain{own: f.plugin, informers: NewInformers(kubefake.NewClientset(), accounts), mutating: []step{{"rule", r}}, validating: []step{{"rule", r}}}
+	c := &Chain{own: f.own, informers: NewInformers(kubefake.NewClientset(), accounts), mutating: []step{{"rule", r}}, validating: []step{{"rule", r}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); c.informers.run(ctx) }()
@@ -156,7 +156,7 @@ func TestNoRuleIsSkippedBeforeRulesAreKnown(t *testing.T) {
 func TestAPolicyHoldsForTheNextObjectOfWhoWroteIt(t *testing.T) {
 	for _, op := range []admission.Operation{admission.Create, admission.Update, admission.Delete} {
 		f := placedWorld().start(t)
-		c := &Chain{own: f.plugin, informers: chain(t, newRule()).informers}
+		c := &Chain{own: f.own, informers: chain(t, newRule()).informers}
 		policy := &placementv1alpha1.PlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: "front", Namespace: "web", Annotations: map[string]string{"kcp.io/cluster": "shop"}}}
 		var obj, old runtime.Object = policy, policy.DeepCopy()
 		switch op {

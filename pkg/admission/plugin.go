@@ -10,10 +10,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/placement"
 )
 
-// New returns the control plane's own steps alone; NewChain has them with all
-// others.
-func New(config Config) (admission.Interface, error) { return newPlugin(config) }
-
 func newPlugin(config Config) (*plugin, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
@@ -34,6 +30,7 @@ func newPlugin(config Config) (*plugin, error) {
 	}, nil
 }
 
+// plugin has the control plane's own steps; Chain says when which is done.
 type plugin struct {
 	*admission.Handler
 	lookup    *lookup
@@ -41,23 +38,6 @@ type plugin struct {
 	placing   *placing
 	pins      pins
 	gate      *gate
-}
-
-var (
-	_ admission.MutationInterface   = &plugin{}
-	_ admission.ValidationInterface = &plugin{}
-)
-
-// Admit implements admission.MutationInterface.
-func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	r, err := p.request(ctx, a)
-	if err != nil {
-		return err
-	}
-	if err := p.permit(ctx, r); err != nil {
-		return err
-	}
-	return p.stamp(ctx, r)
 }
 
 // permit says whether the request may be at all; nothing is changed.
@@ -94,17 +74,8 @@ func (p *plugin) stamp(ctx context.Context, r *request) error {
 	return p.permitted(ctx, r)
 }
 
-// Validate implements admission.ValidationInterface. What is deleted is known
+// check sees the object as it will be stored, and what is deleted, which is known
 // only here.
-func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	r, err := p.request(ctx, a)
-	if err != nil {
-		return err
-	}
-	return p.check(ctx, r)
-}
-
-// check sees the object as it will be stored.
 func (p *plugin) check(ctx context.Context, r *request) error {
 	if err := p.lifecycle.immortal(r); err != nil {
 		return err

@@ -69,7 +69,7 @@ type world struct {
 }
 
 type fixture struct {
-	*plugin
+	*Chain
 	kube  *kubefake.Clientset
 	atoll *atollfake.Clientset
 	// metadata has the objects.
@@ -84,7 +84,7 @@ func (w world) start(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{metadata: metadatafake.NewSimpleMetadataClient(scheme, w.objects...), kube: kubefake.NewClientset(), atoll: atollfake.NewSimpleClientset(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
-	p, err := New(Config{
+	c, err := New(Config{
 		Kinds: workload.Builtin(),
 		Kube:  f.kube, Client: f.atoll, Metadata: f.metadata,
 		Namespaces:        fixed(t, &corev1.NamespaceList{Items: w.namespaces}, &corev1.Namespace{}),
@@ -99,7 +99,7 @@ func (w world) start(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.plugin = p.(*plugin)
+	f.Chain = c
 	return f
 }
 
