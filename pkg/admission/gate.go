@@ -27,12 +27,11 @@ type gate struct {
 	// policies are those of logical clusters, own those of namespaces.
 	policies *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
 	own      *controller.Informer[*placementv1alpha1.PlacementPolicy]
-	// counts has room for one at a time: it takes no more than one processor.
-	counts chan struct{}
+	counts   *concurrency
 }
 
 func newGate(config Config, l *lookup) *gate {
-	return &gate{lookup: l, policies: config.Policies, own: config.NamespacePolicies, counts: make(chan struct{}, 1)}
+	return &gate{lookup: l, policies: config.Policies, own: config.NamespacePolicies, counts: newConcurrency()}
 }
 
 // validate

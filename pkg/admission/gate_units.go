@@ -38,12 +38,11 @@ func (g *gate) count(ctx context.Context, r *request, edit placement.Edit) (*imp
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case g.counts <- struct{}{}:
-		defer func() { <-g.counts }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	release, err := g.counts.acquire(ctx, r.cluster)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	all := g.lookup.physicalClusters.List()
 	c := &counting{
 		gate: g, request: r, edit: edit, global: global, physicalClusters: make(map[string]*fleetv1alpha1.PhysicalCluster, len(all)),
