@@ -116,6 +116,49 @@ func TestEveryCommandOfTheCLIPageWorks(t *testing.T) {
 	}
 }
 
+// TestAPhysicalClusterIsUpgradedAsThePageSays types what docs/upgrading.md shows, while
+// somebody watches the endpoints of the Service that moves.
+func TestAPhysicalClusterIsUpgradedAsThePageSays(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(process.Root(), "docs", "upgrading.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t)
+	for from, to := range map[string]string{"east": "blue", "west": "green"} {
+		if err := os.Rename(filepath.Join(d.dir, from+".kubeconfig"), filepath.Join(d.dir, to+".kubeconfig")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var o *observer
+	var printed strings.Builder
+	for _, block := range shellBlock.FindAllSubmatch(page, -1) {
+		out, err := d.types("set -x\n" + string(block[1]))
+		if printed.WriteString(out); err != nil {
+			t.Fatalf("%v\n%s", err, printed.String())
+		}
+		if o == nil { // the first block makes what moves
+			shop := process.Kubectl{Kubeconfig: filepath.Join(d.dir, "atoll", "admin.kubeconfig"), Context: "shop"}
+			eventually(t, func() error { return endpoints(t.Context(), shop.In("web"), 3) })
+			o = observe(t, shop, "web")
+		}
+	}
+	if least, _ := o.read(); least < 3 {
+		t.Errorf("there was a moment with %d ready endpoints of 3", least)
+	}
+	for _, want := range []string{
+		"green is Ready", "namespace/trial moves to green", "1 namespace: 1 would move, 0 would have nowhere to go",
+		"blue is drained: ", "physicalcluster.fleet.atoll.dev/blue condition met", "secret/blue-kubeconfig deleted in namespace atoll-system",
+	} {
+		if !strings.Contains(printed.String(), want) {
+			t.Errorf("%q was not printed", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(printed.String())
+	}
+}
+
 // What register asks for is what a syncer needs: a ServiceAccount with just that can be
 // registered, and what is placed there runs. One with less is refused, with what it lacks.
 func TestAServiceAccountThatMayDoWhatRegisterAsksForIsEnough(t *testing.T) {
