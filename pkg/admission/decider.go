@@ -28,13 +28,14 @@ type decider struct {
 	kube         kubernetes.Interface
 	client       versioned.Interface
 	lookup       *lookup
+	rules        *rules
 	controlPlane func(context.Context) (string, error)
 	assumptions  *assumptions
 }
 
-func newDecider(config Config, lookup *lookup) *decider {
+func newDecider(config Config, lookup *lookup, rules *rules) *decider {
 	return &decider{
-		kube: config.Kube, client: config.Client, lookup: lookup, controlPlane: config.ControlPlane,
+		kube: config.Kube, client: config.Client, lookup: lookup, rules: rules, controlPlane: config.ControlPlane,
 		assumptions: newAssumptions(config.Clock, config.Decide, config.Placements),
 	}
 }
@@ -249,7 +250,8 @@ func (d *decider) stampNamespace(ctx context.Context, q question, unit stamp.Uni
 	if patch == nil {
 		return nil
 	}
-	if err := d.stampRules(ctx, q, unit); err != nil {
+	err = d.rules.stamp(ctx, q.cluster, q.kinds, q.namespace, func() (stamp.Unit, error) { return unit, nil })
+	if err != nil {
 		return err
 	}
 	_, err = d.kube.CoreV1().Namespaces().Patch(at(ctx, q.cluster), q.namespace.Name, types.MergePatchType, patch, metav1.PatchOptions{})

@@ -25,11 +25,13 @@ import (
 type placing struct {
 	placements *controller.Informer[*placementv1alpha1.Placement]
 	decider    *decider
+	rules      *rules
 	units      *belongings
 }
 
 func newPlacing(config Config, lookup *lookup) *placing {
-	return &placing{placements: config.Placements, decider: newDecider(config, lookup), units: newBelongings(config, lookup)}
+	rules := newRules(lookup)
+	return &placing{placements: config.Placements, decider: newDecider(config, lookup, rules), rules: rules, units: newBelongings(config, lookup)}
 }
 
 // admit stamps r.obj whenever the targets that it should have are not those that it
@@ -47,7 +49,7 @@ func newPlacing(config Config, lookup *lookup) *placing {
 // already. References are followed by a controller.
 func (p *placing) admit(ctx context.Context, r *request) error {
 	if r.syncer != "" && r.GetOperation() == admission.Create {
-		return record(ctx, r)
+		return p.record(ctx, r)
 	}
 	if r.groupResource() == reviewsResource {
 		return p.review(ctx, r)

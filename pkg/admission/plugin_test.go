@@ -346,6 +346,63 @@ func TestWhereACopyIsIsRecordedOnceAndBeforeItIsAcknowledged(t *testing.T) {
 	}
 }
 
+// A quota may be admitted before its namespace is decided, and stored after that.
+func TestWhatRulesIsStampedBeforeTheFirstThingThatItRulesIsRecorded(t *testing.T) {
+	w := placedWorld()
+	partial := func(kind, name, targets string) *metav1.PartialObjectMetadata {
+		o := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}, ObjectMeta: in("shop", name)}
+		if o.Namespace, o.UID = "web", types.UID(name); targets != "" {
+			o.Annotations[placementv1alpha1.TargetsAnnotation] = targets
+		}
+		return o
+	}
+	w.objects = []runtime.Object{partial("ResourceQuota", "late", ""), partial("LimitRange", "late", ""),
+		partial("ConfigMap", "config", `{"east":{}}`), partial("Pod", "first", `{"east":{}}`), partial("Pod", "second", `{"east":{}}`)}
+	f := w.start(t)
+	for _, err := range []error{
+		f.kube.Tracker().Add(w.namespaces[0].DeepCopy()),
+		f.atoll.Tracker().Add(w.placements[0].DeepCopy()),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	patched := func() (out []string) {
+		for _, a := range f.metadata.Actions() {
+			if a.GetVerb() == "patch" || a.GetVerb() == "list" {
+				out = append(out, a.GetVerb()+" "+a.GetResource().Resource)
+			}
+		}
+		f.metadata.ClearActions()
+		return out
+	}
+	for _, c := range []struct {
+		resource, kind, name string
+		want                 []string
+	}{
+		{"configmaps", "ConfigMap", "config", nil}, // rules are not for it
+		{"pods", "Pod", "first", []string{"list limitranges", "patch limitranges", "list resourcequotas", "patch resourcequotas"}},
+		{"pods", "Pod", "second", nil},
+	} {
+		obj := &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web"}}
+		obj.Spec = placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{
+			Version: "v1", Resource: c.resource, Kind: c.kind, Name: c.name, UID: types.UID(c.name),
+		}}
+		obj.Status.State = placementv1alpha1.CopyPending
+		if err := f.write(shop(), attributes(admission.Create, "copies.placement.atoll.dev", "Copy", obj, nil, "", east)); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if diff := cmp.Diff(c.want, patched()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	quotas := schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
+	quota, err := f.metadata.Resource(quotas).Namespace("web").Get(t.Context(), "late", metav1.GetOptions{})
+	if err != nil || quota.Annotations[placementv1alpha1.TargetsAnnotation] != `{"east":{}}` {
+		t.Errorf("the quota has %v, %v", quota.GetAnnotations(), err)
+	}
+}
+
 // A quota is stamped before its Namespace, which was deleted in between.
 func TestWhatRulesANamespaceThatWasNeverPlacedCanBeAcknowledgedAsRemoved(t *testing.T) {
 	w := placedWorld()

@@ -16,15 +16,35 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// record refuses the Copy of an object that is not here under its UID, or not for
-// the syncer's physical cluster. A syncer asks a server that knows the Copy whether
-// the object is gone, and deletes below if it is: after a backup was restored, the
-// server must not vouch for objects that it has never heard of. A Copy that says
-// that nothing is there claims nothing.
-func record(ctx context.Context, r *request) error {
+// record has the rules of the namespace stamped before a syncer records the first thing
+// that they rule.
+func (p *placing) record(ctx context.Context, r *request) error {
+	c, err := claimed(ctx, r)
+	if err != nil || c == nil {
+		return err
+	}
+	kind, _, ok := objectOf(r, c)
+	if !ok {
+		return nil
+	}
+	switch err := p.rules.ahead(ctx, r, kind); {
+	case apierrors.IsConflict(err):
+		return apierrors.NewConflict(r.groupResource(), r.GetName(), err)
+	case err != nil:
+		return apierrors.NewInternalError(fmt.Errorf("stamping what rules %s: %w", c.Spec.Object.Name, err))
+	}
+	return nil
+}
+
+// claimed is the Copy of a request; nil if it says that nothing is there, which claims
+// nothing. The Copy of an object that is not here under its UID, or not for the syncer's
+// physical cluster, is refused. A syncer asks a server that knows the Copy whether the object
+// is gone, and deletes below if it is: after a backup was restored, the server must not vouch
+// for objects that it has never heard of.
+func claimed(ctx context.Context, r *request) (*placementv1alpha1.Copy, error) {
 	c, ok := r.obj.(*placementv1alpha1.Copy)
 	if !ok || r.syncer == "" || c.Status.State == placementv1alpha1.CopyRemoved {
-		return nil
+		return nil, nil
 	}
 	o := c.Spec.Object
 	// What the watch cache has is good enough, and so is what follows it; what they lack
@@ -34,18 +54,18 @@ func record(ctx context.Context, r *request) error {
 	if kind, _, ok := objectOf(r, c); ok && kind.Observed {
 		versions = versions[1:]
 	} else if r.lookup.followed(r, c) {
-		return nil
+		return c, nil
 	}
 	for _, version := range versions {
 		known, err := r.lookup.known(ctx, r, c, version)
 		if err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("looking for the object of a Copy: %w", err))
+			return nil, apierrors.NewInternalError(fmt.Errorf("looking for the object of a Copy: %w", err))
 		}
 		if known {
-			return nil
+			return c, nil
 		}
 	}
-	return apierrors.NewConflict(r.groupResource(), r.GetName(),
+	return nil, apierrors.NewConflict(r.groupResource(), r.GetName(),
 		fmt.Errorf("%s %s with UID %s is not here, or not for %s", o.Kind, o.Name, o.UID, r.syncer))
 }
 

@@ -51,6 +51,22 @@ var known = []struct {
 	{"189716680737731", "after a backup was restored the syncer saw the object of before in the Namespace of after, made its copy where that pointed, " +
 		"and acknowledged its removal where the Copy said: copies are made where their Copy says, and removals ask there",
 		func(seed int) []Happening { return namespaceBroughtBack(28 + seed) }},
+	{"116376612831719", "a quota that was admitted before a namespace was decided, and stored after who decided had looked for quotas, had no targets until " +
+		"the controller looked, and a Job that was made meanwhile went down before it: what rules is stamped before the first thing that it rules is recorded",
+		lateRule},
+}
+
+// lateRule makes quotas while namespaces are decided, and then something that they rule.
+func lateRule(seed int) []Happening {
+	var script []Happening
+	for i, namespace := range []string{"web", "db"} {
+		at, quota, job := 10+40*i, seed%8, seed/8%8
+		script = append(script,
+			on("create", at, "one", namespace, Happening{Resource: services, Name: "a", N: 1}),
+			on("limit", at+quota, "one", namespace, Happening{N: 1}),
+			on("create", at+quota+job, "one", namespace, Happening{Resource: jobs, Name: "a", N: 1}))
+	}
+	return script
 }
 
 // leavingNamespace deletes a namespace with something in it, and restores a backup of
