@@ -38,6 +38,9 @@ type physical struct {
 	class string
 }
 
+// nameLabel has the name of a physical cluster.
+const nameLabel = "example.com/name"
+
 // Who writes below, besides the syncer.
 const (
 	controllers = "controllers"
@@ -98,7 +101,7 @@ func (p *physical) register() {
 	}
 	p.registered = true
 	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{
-		Name: p.name, Annotations: map[string]string{"kcp.io/cluster": "root"},
+		Name: p.name, Labels: map[string]string{nameLabel: p.name}, Annotations: map[string]string{"kcp.io/cluster": "root"},
 	}}
 	if _, err := p.world.api.Create(admin, physicalClusters, pc); err != nil {
 		panic(err)

@@ -147,7 +147,7 @@ func (p *physical) replicaSet(key kube.Key, rs *unstructured.Unstructured) error
 		return p.api.Delete(controllers, p.api.KeyOf(pods, live[0]), kube.DeleteOptions{UID: live[0].GetUID()})
 	}
 	return p.status(key, rs, map[string]any{
-		"observedGeneration": rs.GetGeneration(), "replicas": int64(len(live)), "readyReplicas": ready,
+		"observedGeneration": rs.GetGeneration(), "replicas": int64(len(live)), "readyReplicas": ready, "availableReplicas": ready,
 	})
 }
 

@@ -23,7 +23,9 @@ type Bugs struct {
 	summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
 	decide    func(placement.Snapshot, placement.Unit) placement.Decision
 	// next is nil for transition.Next.
-	next    func(*placementv1alpha1.Transition, transition.State) transition.Step
+	next func(*placementv1alpha1.Transition, transition.State) transition.Step
+	// giveUp is nil for stamp.Released.
+	giveUp  func(current placementv1alpha1.Targets, wish int32, available map[string]int32) placementv1alpha1.Targets
 	release func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
 	// alter changes a request of the shells before it arrives.
 	alter func(*call)

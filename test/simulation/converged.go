@@ -80,6 +80,7 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 	}
 	if whole && key.Resource != namespaces {
 		w.statusConverged(key, obj)
+		w.sharesConverged(key, obj, in)
 	}
 }
 

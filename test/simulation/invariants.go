@@ -100,6 +100,8 @@ type ledger struct {
 	looked map[place]int
 	// removed are the copies that went, by physical cluster.
 	removed map[string][]kube.Event
+	// available is how many pods Copies said to be available lately.
+	available availability
 	// refused is when what a syncer asked for was refused lately.
 	refused map[attempt][]time.Time
 	// forced are the UIDs that somebody released behind our back, lost those that a
@@ -140,7 +142,7 @@ type sighted struct {
 func newLedger(w *World) *ledger {
 	return &ledger{
 		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
-		recorded: map[types.UID]map[types.UID]bool{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
+		recorded: map[types.UID]map[types.UID]bool{}, available: availability{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
 		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
 	}
@@ -160,6 +162,7 @@ func (w *World) audit(e kube.Event) {
 	switch e.Key.Resource {
 	case copies:
 		l.copyWritten(e)
+		l.noteAvailable(e)
 		return
 	case placements:
 		l.decided(e)

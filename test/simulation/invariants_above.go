@@ -195,6 +195,7 @@ func (l *ledger) targeted(e kube.Event) {
 		before = targetsOf(e.Old)
 	}
 	l.replaced(e, namespace.GetUID(), before)
+	l.shared(e, before)
 	for _, name := range targetsOf(e.New).Names() {
 		if _, had := before[name]; !had && !l.everDecided[everDecided{namespace.GetUID(), name}] {
 			l.world.fail(DecisionsStand, "%s got the target %s, for which no unit of its namespace %s was ever decided", e.Key, name, namespace.GetUID())
@@ -221,9 +222,12 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 			continue
 		}
 		had := l.world.availableOn(e.Key, e.New, name)
-		best := int64(-1)
+		best, divided := int64(-1), isDivided(now)
 		for other, t := range now {
-			if t.Keeps() {
+			switch {
+			case t.Keeps() && divided: // each has a part
+				best = max(best, 0) + max(0, l.world.availableOn(e.Key, e.New, other))
+			case t.Keeps():
 				best = max(best, l.world.availableOn(e.Key, e.New, other))
 			}
 		}
@@ -242,12 +246,23 @@ func (w *World) availableOn(key kube.Key, obj kube.Object, target string) int64 
 	if !ok || c.Spec.Object.UID != obj.GetUID() || c.Status.State != placementv1alpha1.CopySynced {
 		return -1
 	}
+	return availableIn(c)
+}
+
+func availableIn(c *placementv1alpha1.Copy) int64 {
 	var status map[string]any
 	if c.Status.Observed != nil {
 		_ = json.Unmarshal(c.Status.Observed.Raw, &status) // ours
 	}
 	n, _ := status["availableReplicas"].(float64)
 	return int64(n)
+}
+
+// noteAvailable notes what a Copy says is available.
+func (l *ledger) noteAvailable(e kube.Event) {
+	if c, ok := e.New.(*placementv1alpha1.Copy); ok {
+		l.available.note(l.world.now(), c.Spec.Object.UID, c.Spec.PhysicalCluster, availableIn(c))
+	}
 }
 
 // generationRises checks a status whose observed generation rises.

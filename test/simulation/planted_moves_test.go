@@ -12,3 +12,20 @@ func removesFirst(t *placementv1alpha1.Transition, s transition.State) transitio
 	}
 	return transition.Next(t, s)
 }
+
+// releasesAtOnce gives up what is kept without looking at the others.
+func releasesAtOnce(current placementv1alpha1.Targets, _ int32, _ map[string]int32) placementv1alpha1.Targets {
+	next := placementv1alpha1.Targets{}
+	for name, t := range current {
+		if t.Share != nil {
+			t.Replicas, t.Share = t.Share, nil
+		}
+		next[name] = t
+	}
+	return next
+}
+
+// keepsAll never gives up what is kept.
+func keepsAll(current placementv1alpha1.Targets, _ int32, _ map[string]int32) placementv1alpha1.Targets {
+	return current
+}

@@ -76,6 +76,8 @@ var planted = []plant{
 	{"pods run without the runtime that they name", Bugs{plan: forgetsRuntime}, SameRuntime, 50, []string{"sandbox"}},
 	{"pods run with a class of the name below", Bugs{plan: keepsClass}, SameRuntime, 50, []string{"sandbox"}},
 	{"what is left is removed at once", Bugs{next: removesFirst}, ReplacedFirst, 100, []string{"pin", "create"}},
+	{"replicas are given up before others are available", Bugs{giveUp: releasesAtOnce}, NoneMissing, 100, []string{"divide", "scale", "create"}},
+	{"replicas are never given up", Bugs{giveUp: keepsAll}, SharesFit, 100, []string{"divide", "scale", "create"}},
 	{"what is refused is tried again at once", Bugs{plan: insists}, Paced, 100, []string{"create", "delete namespace below"}},
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
@@ -104,7 +106,7 @@ func TestEveryInvariantHasABugThatBreaksIt(t *testing.T) {
 	for _, invariant := range []string{
 		AbsenceIsNoDelete, OnlyOurs, OneOwner, RecordFirst, RemovedIsGone, FinalizersWait, TrueGeneration,
 		DecisionsStand, Permitted, OneSyncer, RunningIsUp, ComesToRest, Converges, CoresArePure,
-		OnlyMeant, EmptiedWaits, OrphansWait, RulesFirst, SameRuntime, Paced,
+		OnlyMeant, EmptiedWaits, OrphansWait, RulesFirst, SameRuntime, Paced, NoneMissing, SharesFit,
 	} {
 		if !slices.ContainsFunc(planted, func(p plant) bool { return p.invariant == invariant }) {
 			t.Errorf("no planted bug breaks: %s", invariant)

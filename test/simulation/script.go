@@ -113,6 +113,11 @@ var later = [][]verb{
 		{"relabel", 8, false, (*World).relabel},
 		{"serve", 4, false, (*World).serve},
 	},
+	{ // and what divides replicas
+		{"divide", 6, false, (*World).divide},
+		{"undivide", 2, false, (*World).undivide},
+		{"scale", 8, false, (*World).scale},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }

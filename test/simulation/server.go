@@ -155,7 +155,7 @@ func (s *server) compose(c clients) {
 				Mapper: func(context.Context, logicalcluster.Name) (meta.RESTMapper, error) { return mapper, nil }}),
 			placementcontroller.New(placementcontroller.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Dynamic: c.dynamic, Kinds: kinds,
 				Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Policies: informers.policies,
-				LogicalClusters: informers.logicalClusters, NamespacePolicies: informers.nsPolicies, Placements: informers.placements, Copies: informers.copies, Objects: all, Next: w.bugs.next}),
+				LogicalClusters: informers.logicalClusters, NamespacePolicies: informers.nsPolicies, Placements: informers.placements, Copies: informers.copies, Objects: all, Next: w.bugs.next, Release: w.bugs.giveUp}),
 			references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: kinds, Objects: all, ServiceAccounts: informers.serviceAccounts}),
 			physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Kinds: kinds,
 				PhysicalClusters: informers.physicalClusters, Leases: informers.leases, Copies: informers.copies,

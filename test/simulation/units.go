@@ -75,8 +75,12 @@ func (w *World) relabel(h Happening) {
 	})
 }
 
-// serve: a user has a Service lead to the pods of a Deployment.
+// serve: a user has a Service lead to the pods of a Deployment. One that leads to divided
+// pods waits for their endpoints when it moves, and there are no EndpointSlices here.
 func (w *World) serve(h Happening) {
+	if w.divides {
+		return
+	}
 	h.Resource = services
 	selector := map[string]any{"app": []string{"a", "b"}[h.N%2]}
 	if w.api.Find(h.key()) == nil {

@@ -68,6 +68,8 @@ type World struct {
 	backup   *kube.Backup
 	// withdraws says that people take objects off targets one by one.
 	withdraws bool
+	// divides says that replicas are divided.
+	divides bool
 	// people is the line of users, movers that of what moves objects between targets.
 	people, movers *line
 
@@ -127,6 +129,7 @@ func run(o Options) Outcome {
 		o.Script = Script(o.Seed)
 	}
 	w := newWorld(o)
+	w.divides = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "divide" })
 	w.withdraws = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "withdraw" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	w.ctx = ctx

@@ -78,6 +78,9 @@ type Config struct {
 	// Next says which phase of a transition follows; default: transition.Next. The
 	// simulation plants mistakes here.
 	Next func(*placementv1alpha1.Transition, transition.State) transition.Step
+	// Release says which of the replicas that are kept are given up; default:
+	// stamp.Released.
+	Release func(current placementv1alpha1.Targets, wish int32, available map[string]int32) placementv1alpha1.Targets
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }
@@ -107,6 +110,9 @@ func New(config Config) *Controller {
 	}
 	if config.Next == nil {
 		config.Next = transition.Next
+	}
+	if config.Release == nil {
+		config.Release = stamp.Released
 	}
 	if config.MaxMoves == 0 {
 		config.MaxMoves = defaultMaxMoves

@@ -123,7 +123,7 @@ func partial(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
 // over. What the informers say is enough to wait; before anything is given up, all is read
 // from the database.
 func (c *Controller) release(ctx context.Context, u *unit, o transition.Object) error {
-	next := released(o.Kind, o.Logical, c.copiesByTarget(u, o.Logical))
+	next := c.released(o.Kind, o.Logical, c.copiesByTarget(u, o.Logical))
 	if stamp.Equal(next, stamp.TargetsOf(o.Logical.GetAnnotations())) {
 		u.kept = append(u.kept, keeps(o))
 		return nil
@@ -139,7 +139,7 @@ func (c *Controller) release(ctx context.Context, u *unit, o transition.Object) 
 	if err != nil {
 		return err
 	}
-	next = released(o.Kind, read, copies[string(read.GetUID())])
+	next = c.released(o.Kind, read, copies[string(read.GetUID())])
 	patch := stamp.Restamp(read, func(obj metav1.Object) { stamp.Set(obj, next) })
 	if patch == nil || read.GetUID() != o.Logical.GetUID() {
 		u.kept = append(u.kept, keeps(o))
@@ -167,14 +167,14 @@ func (c *Controller) copiesByTarget(u *unit, o metav1.Object) map[string]*placem
 }
 
 // released are the targets of an object by what its Copies say is available.
-func released(kind workload.Kind, o *unstructured.Unstructured, copies map[string]*placementv1alpha1.Copy) placementv1alpha1.Targets {
+func (c *Controller) released(kind workload.Kind, o *unstructured.Unstructured, copies map[string]*placementv1alpha1.Copy) placementv1alpha1.Targets {
 	available := map[string]int32{}
 	for name, one := range copies {
 		if n, known := transition.Available(one); known {
 			available[name] = n
 		}
 	}
-	return stamp.Released(stamp.TargetsOf(o.GetAnnotations()), stamp.WishOf(kind, o.Object).Replicas, available)
+	return c.Release(stamp.TargetsOf(o.GetAnnotations()), stamp.WishOf(kind, o.Object).Replicas, available)
 }
 
 // keeps says, for people, where an object keeps replicas.
