@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -248,4 +249,21 @@ func uidOf(t *testing.T, k process.Kubectl, deployment string) string {
 	var o metav1.PartialObjectMetadata
 	get(t, k, &o, "deployment", deployment)
 	return string(o.UID)
+}
+
+// physicalNamespace is what a namespace is called on its physical clusters, once it is
+// placed.
+func physicalNamespace(t *testing.T, k process.Kubectl, name string) (physical string) {
+	t.Helper()
+	eventually(t, func() error {
+		var o metav1.PartialObjectMetadata
+		if _, err := k.Get(context.Background(), &o, "namespace", name); err != nil {
+			return err
+		}
+		if physical = o.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation]; physical == "" {
+			return fmt.Errorf("namespace %s is not placed", name)
+		}
+		return nil
+	})
+	return physical
 }

@@ -68,9 +68,7 @@ func TestReplicasAreDividedOverTwoPhysicalClusters(t *testing.T) {
 			return err
 		}
 	}
-	below := func() string {
-		return must(t)(k.Run(ctx, "get", "namespace", "parts", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`))
-	}
+	below := physicalNamespace(t, k, "parts")
 	var o *observer
 	undipped := func(until string) {
 		t.Helper()
@@ -86,7 +84,7 @@ func TestReplicasAreDividedOverTwoPhysicalClusters(t *testing.T) {
 		defer undipped(east + " and " + west)
 		eventually(t, func() error {
 			for at, want := range map[*physicalCluster]string{theLab.east: east, theLab.west: west} {
-				got, err := at.In(below()).Run(ctx, "get", "deployments", "-o", `jsonpath={range .items[*]}{.metadata.name} {.spec.replicas} {.status.availableReplicas}{end}`)
+				got, err := at.In(below).Run(ctx, "get", "deployments", "-o", `jsonpath={range .items[*]}{.metadata.name} {.spec.replicas} {.status.availableReplicas}{end}`)
 				if err != nil {
 					return err
 				}
@@ -130,7 +128,7 @@ func TestReplicasAreDividedOverTwoPhysicalClusters(t *testing.T) {
 	runs("web 3 3", "web 3 3")
 
 	// Somebody who scales below is put back to the share, not to the sum.
-	must(t)(theLab.east.In(below()).Run(ctx, "scale", "deployment", "web", "--replicas=1"))
+	must(t)(theLab.east.In(below).Run(ctx, "scale", "deployment", "web", "--replicas=1"))
 	runs("web 3 3", "web 3 3")
 
 	// Other weights: what grows is available before what shrinks does.

@@ -145,7 +145,7 @@ func TestADeclaredKindIsPlacedAndHandledUntilItsDeclarationIsNotNeeded(t *testin
 	if err != nil || strings.Join(stamp.TargetsOf(late.GetAnnotations()).Names(), ",") != "east" {
 		t.Fatalf("what is made is not placed at once: %v, %v", late, err)
 	}
-	below := theLab.east.In(must(t)(k.Run(ctx, "get", "namespace", "web", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`)))
+	below := theLab.east.In(physicalNamespace(t, k, "web"))
 	for _, name := range []string{"early", "late"} {
 		eventually(t, func() error { return sizeIs(below, resource, name, "1") })
 	}
@@ -241,7 +241,7 @@ func TestThePodTemplateOfADeclaredKindIsThatOfADeployment(t *testing.T) {
 	must(t)(k.Run(ctx, "create", "namespace", "web"))
 	web := k.In("web")
 	must(t)(web.Apply(ctx, strings.ReplaceAll(of(group, machine), "NAME", "machine")))
-	below := theLab.west.In(must(t)(k.Run(ctx, "get", "namespace", "web", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`)))
+	below := theLab.west.In(physicalNamespace(t, k, "web"))
 	var copied *unstructured.Unstructured
 	eventually(t, func() (err error) {
 		if copied, err = custom(below, resource, "machine"); err == nil && copied == nil {

@@ -476,7 +476,7 @@ func without401(v any) {
 
 func (r reached) explains(t *testing.T) {
 	ctx := context.Background()
-	physical := must(t)(r.Run(ctx, "get", "namespace", "default", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`))
+	physical := physicalNamespace(t, r.Kubectl, "default")
 	for _, c := range []struct {
 		args []string
 		want string
