@@ -82,10 +82,13 @@ func TestAHostNameIsThatOfTheLogicalClusterWhichHadItFirst(t *testing.T) {
 			t.Errorf("Ingress %s has the hosts %q below, %v", name, got, err)
 		}
 	}
-	events := must(t)(b.Run(ctx, "get", "events", "--field-selector", "involvedObject.name=thief", "-o", "jsonpath={.items[*].message}"))
-	if !strings.Contains(events, "the host name shop.example.com belongs to an Ingress of another logical cluster") {
-		t.Errorf("its user reads %q", events)
-	}
+	eventually(t, func() error { // an event is written after what it is about
+		events, err := b.Run(ctx, "get", "events", "--field-selector", "involvedObject.name=thief", "-o", "jsonpath={.items[*].message}")
+		if err == nil && !strings.Contains(events, "the host name shop.example.com belongs to an Ingress of another logical cluster") {
+			err = fmt.Errorf("its user reads %q", events)
+		}
+		return err
+	})
 	must(t)(a.Run(ctx, "delete", "ingress", "web", "--timeout=3m"))
 	eventually(t, func() error { return copied(b, "thief", placementv1alpha1.CopySynced, "") })
 }
