@@ -105,7 +105,7 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	wish, err := wishOf(r, kind)
+	wish, err := p.wishOf(ctx, r, kind)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -137,18 +137,6 @@ func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) 
 		return "", err
 	}
 	return workload.RunsOf(kind, content), nil
-}
-
-// wishOf is how many replicas the object of a request wants, if they are divided.
-func wishOf(r *request, kind workload.Kind) (*stamp.Wish, error) {
-	if r.division == nil || !kind.Divisible() {
-		return nil, nil
-	}
-	content, err := external(kind, r.GetObject())
-	if err != nil {
-		return nil, err
-	}
-	return stamp.WishOf(kind, content), nil
 }
 
 // allowed reports whether an update by a user changed nothing of the stamp of the

@@ -13,6 +13,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -35,6 +36,8 @@ type request struct {
 	belongs *belonging
 	// division is how the replicas of the object are divided, once its unit is known.
 	division *placementv1alpha1.DecidedDivision
+	// wish is what is divided of it; nil if nothing is, or it is not known yet.
+	wish *stamp.Wish
 }
 
 // newRequest tells who asks. A request about the view of a physical cluster

@@ -37,7 +37,7 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 		}
 	}
 	p.warnOfUnit(ctx, r, unit)
-	warnUndivided(ctx, r, kind)
+	warnDivided(ctx, r, kind)
 	if r.GetOperation() != admission.Create {
 		return nil
 	}
@@ -55,20 +55,6 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 		}
 	}
 	return nil
-}
-
-// warnUndivided tells a user that what is applied runs as a whole on each physical cluster,
-// though the replicas of other kinds are divided.
-func warnUndivided(ctx context.Context, r *request, kind workload.Kind) {
-	counts := len(kind.Replicas)+len(kind.Parallelism)+len(kind.Scales) > 0 || kind.Semantics == workload.DisruptionBudgetSemantics
-	if r.division == nil || len(r.division.Targets) < 2 || !counts || kind.Divisible() || stamp.Mirrored(r.obj) {
-		return
-	}
-	names := make([]string, 0, len(r.division.Targets))
-	for _, t := range r.division.Targets {
-		names = append(names, t.PhysicalCluster)
-	}
-	warning.AddWarning(ctx, "", fmt.Sprintf("%s %s is not divided, as its kind is not: each of %s has all of it", kind.Kind, r.obj.GetName(), strings.Join(names, ", ")))
 }
 
 // warnOfUnit tells a user that an object changes its unit, and that several policies

@@ -29,24 +29,6 @@ func DivisionOf(p *placementv1alpha1.Placement) *placementv1alpha1.DecidedDivisi
 	return p.Spec.Decision.Division
 }
 
-// Wish is how many replicas of an object are wanted, and what one of them needs.
-type Wish struct {
-	Replicas int32
-	Requests corev1.ResourceList
-}
-
-// WishOf is that of an object of a kind whose replicas can be divided; nil of any other.
-func WishOf(kind workload.Kind, obj map[string]any) *Wish {
-	if !kind.Divisible() {
-		return nil
-	}
-	wish := &Wish{Replicas: int32(min(workload.Replicas(kind, obj), 1<<31-1))} //nolint:gosec // it is bounded
-	for _, t := range workload.PodTemplates(kind, obj) {
-		wish.Requests, _ = workload.PodRequests(t) // what cannot be read needs nothing
-	}
-	return wish
-}
-
 // divided gives wanted targets the replicas that a wish comes to, given what they have.
 // What the unit leaves, and has it all, keeps what it has.
 //
@@ -57,32 +39,136 @@ func WishOf(kind workload.Kind, obj map[string]any) *Wish {
 //	                  or it had all, or kept more      see Released
 //	                  less, else: the wish fell        the share
 //	of no division    any                              what it has
+//
+// What has a ceiling is lowered first, and raised once the others have lowered, see Granted:
+//
+//	of the division   any                  not more             the share
+//	                  any                  more, and another    what it has
+//	                                       one gets less, or
+//	                                       any waits already
+//	                  any                  more, else           the share: the wish rose
+//
+// The parts of a Job that has begun stay as they are.
 func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, current, wanted placementv1alpha1.Targets) {
-	for name, target := range wanted {
-		if has, ok := current[name]; ok && target.Keeps() {
-			target.Replicas, target.Share = has.Replicas, has.Share
-			wanted[name] = target
-		}
+	if wish != nil && wish.Whole && !wish.Runs {
+		return
 	}
-	if wish == nil {
-		return // of objects of which only the metadata are known
+	keepParts(current, wanted)
+	if wish == nil || wish.Whole || wish.Runs && begun(current) {
+		return // also of objects of which only the metadata are known
 	}
 	shares := sharesOf(rule, *wish, current, wanted)
-	raised := false
+	moves := false
 	for name, share := range shares {
 		has, ok := applied(current, name, wish.Replicas)
-		raised = raised || share > 0 && (!ok || share > has)
+		switch {
+		case wish.Weights != nil && ok && current[name].Share != nil:
+			moves = true // also what follows another change waits for that
+		case wish.Ceiling:
+			moves = moves || ok && share < has
+		default:
+			moves = moves || share > 0 && (!ok || share > has)
+		}
 	}
 	for name, share := range shares {
 		target := wanted[name]
 		target.Replicas, target.Share = ptr.To(share), nil
 		has, ok := applied(current, name, wish.Replicas)
 		before := current[name]
-		if has = min(has, wish.Replicas); ok && share < has && (raised || before.Replicas == nil || before.Share != nil) {
-			target.Replicas, target.Share = ptr.To(has), ptr.To(share)
+		switch {
+		case wish.Ceiling:
+			if share > has && moves {
+				target.Replicas, target.Share = ptr.To(has), ptr.To(share)
+			}
+		case ok && share < min(has, wish.Replicas) && (moves || before.Replicas == nil || before.Share != nil):
+			target.Replicas, target.Share = ptr.To(min(has, wish.Replicas)), ptr.To(share)
 		}
 		wanted[name] = target
 	}
+	switch {
+	case wish.Runs:
+		divideCompletions(*wish, shares, wanted)
+	case wish.Max != nil:
+		divideMax(rule, *wish, shares, current, wanted)
+	}
+}
+
+// keepParts leaves wanted targets what they have.
+func keepParts(current, wanted placementv1alpha1.Targets) {
+	for name, target := range wanted {
+		if has, ok := current[name]; ok && target.Keeps() {
+			target.Replicas, target.Share, target.Max, target.Completions = has.Replicas, has.Share, has.Max, has.Completions
+			wanted[name] = target
+		}
+	}
+}
+
+// begun says that an object has had copies, or is about to.
+func begun(current placementv1alpha1.Targets) bool {
+	for _, target := range current {
+		if target.State != placementv1alpha1.TargetStateWaiting {
+			return true
+		}
+	}
+	return false
+}
+
+// divideCompletions gives each part of a Job what has to succeed there: in proportion to the
+// pods that run at a time, and nothing where none does.
+func divideCompletions(wish Wish, shares map[string]int32, wanted placementv1alpha1.Targets) {
+	targets := make([]division.Target, 0, len(shares))
+	for name, share := range shares {
+		one := division.Target{Name: name, Weight: int64(share), Min: int64(share), Max: -1}
+		if share == 0 {
+			one.Max = 0
+		}
+		targets = append(targets, one)
+	}
+	sortByName(targets)
+	parts := division.Divide(division.Weights, targets, int64(ptr.Deref(wish.Completions, 0)))
+	for i, t := range targets {
+		target := wanted[t.Name]
+		if target.Completions = nil; wish.Completions != nil || t.Weight == 0 {
+			target.Completions = ptr.To(int32(parts[i])) //nolint:gosec // no more than the wish
+		}
+		wanted[t.Name] = target
+	}
+}
+
+// divideMax gives each part of an autoscaler its most replicas: no fewer than the least that
+// it has now, and none where there is nothing to scale.
+func divideMax(rule *placementv1alpha1.DecidedDivision, wish Wish, shares map[string]int32, current, wanted placementv1alpha1.Targets) {
+	var targets []division.Target
+	for _, t := range rule.Targets {
+		target := wanted[t.PhysicalCluster]
+		if _, ok := shares[t.PhysicalCluster]; !ok {
+			continue
+		}
+		least := int64(*target.Replicas)
+		if least == 0 && wish.Replicas > 0 {
+			target.Max = ptr.To[int32](0)
+			wanted[t.PhysicalCluster] = target
+			continue
+		}
+		one := division.Target{
+			Name: t.PhysicalCluster, Weight: int64(t.Weight), Room: room(t.Free, nil), Min: least, Max: -1,
+			Present: int64(ptr.Deref(current[t.PhysicalCluster].Max, 0)),
+		}
+		if t.Max != nil {
+			one.Max = max(least, int64(*t.Max))
+		}
+		targets = append(targets, one)
+	}
+	sortByName(targets)
+	for i, most := range division.Divide(division.By(rule.By), targets, int64(*wish.Max)) {
+		target := wanted[targets[i].Name]
+		target.Max = ptr.To(int32(max(most, targets[i].Min))) //nolint:gosec // no more than the wish
+		wanted[targets[i].Name] = target
+	}
+}
+
+func sortByName(targets []division.Target) {
+	slices.SortFunc(targets, func(a, b division.Target) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // applied is how many replicas a target has been given; ok is false if it has no copy.
@@ -96,8 +182,11 @@ func applied(current placementv1alpha1.Targets, name string, wish int32) (n int3
 
 // sharesOf are the shares of a wish on the wanted targets of a division. What it
 // does not name has all, until the policies are heard again.
+//
+// An autoscaler cannot start from nothing: its part is one, where it has one.
 func sharesOf(rule *placementv1alpha1.DecidedDivision, wish Wish, current, wanted placementv1alpha1.Targets) map[string]int32 {
 	var targets []division.Target
+	by, started := division.By(rule.By), int32(0)
 	for _, t := range rule.Targets {
 		target, ok := wanted[t.PhysicalCluster]
 		if !ok || !target.Keeps() && target.State != placementv1alpha1.TargetStateWaiting {
@@ -107,14 +196,26 @@ func sharesOf(rule *placementv1alpha1.DecidedDivision, wish Wish, current, wante
 			Name: t.PhysicalCluster, Weight: int64(t.Weight), Room: room(t.Free, wish.Requests),
 			Min: int64(ptr.Deref(t.Min, 0)), Max: int64(ptr.Deref(t.Max, -1)),
 		}
+		if wish.Weights != nil {
+			n := int64(wish.Weights[t.PhysicalCluster])
+			by, one.Weight, one.Min, one.Max = division.Weights, n, 0, n
+		}
+		if wish.Max != nil && wish.Replicas > 0 && one.Max != 0 && (one.Min > 0 || one.Weight > 0 || by != division.Weights) {
+			one.Min = max(1, one.Min)
+			started++
+		}
 		if has, ok := current[t.PhysicalCluster]; ok && (has.Keeps() || has.NoCopy()) {
 			one.Present = int64(ptr.Deref(has.Share, ptr.Deref(has.Replicas, 0)))
 		}
 		targets = append(targets, one)
 	}
-	slices.SortFunc(targets, func(a, b division.Target) int { return cmp.Compare(a.Name, b.Name) })
+	sortByName(targets)
+	n := wish.Replicas
+	if wish.Max != nil {
+		n = min(max(n, started), *wish.Max)
+	}
 	out := make(map[string]int32, len(targets))
-	for i, share := range division.Divide(division.By(rule.By), targets, int64(wish.Replicas)) {
+	for i, share := range division.Divide(by, targets, int64(n)) {
 		out[targets[i].Name] = int32(share) //nolint:gosec // no more than the wish
 	}
 	return out
@@ -143,8 +244,8 @@ func room(free, requests corev1.ResourceList) int64 {
 // SharesOf are the replicas that a new object would have on each physical cluster of a
 // division; none if its kind is not divisible.
 func SharesOf(rule *placementv1alpha1.DecidedDivision, kind workload.Kind, obj map[string]any) []placementv1alpha1.ReplicaShare {
-	wish := WishOf(kind, obj)
-	if wish == nil {
+	wish := WishOf(kind, obj, nil)
+	if wish == nil || wish.Whole || wish.Max != nil {
 		return nil
 	}
 	wanted := placementv1alpha1.Targets{}
@@ -180,33 +281,80 @@ func Held(obj metav1.Object) bool {
 //	else                                   comes to what the others lack of the wish, and no less
 //	                                       than its share
 func Released(current placementv1alpha1.Targets, wish int32, available map[string]int32) placementv1alpha1.Targets {
+	return released(current, wish, available, nil)
+}
+
+// Yielded are those of a disruption budget, when what a target kept is given up as others
+// keep it: wants are the pods that it wants there now, protects those of them that are healthy.
+// Also what has no healthy pods gives up no more than others want: some may come.
+func Yielded(current placementv1alpha1.Targets, wish int32, wants, protects map[string]int32) placementv1alpha1.Targets {
+	return released(current, wish, protects, wants)
+}
+
+func released(current placementv1alpha1.Targets, wish int32, available, wants map[string]int32) placementv1alpha1.Targets {
 	next := make(placementv1alpha1.Targets, len(current))
 	for name, target := range current {
 		next[name] = target
 	}
-	have := func(name string) int32 {
-		if !next[name].Receives() {
-			return 0
+	others := func(name string, have map[string]int32) (n int32) {
+		for other, target := range next {
+			if other != name && target.Receives() {
+				n += min(have[other], ptr.Deref(target.Replicas, wish))
+			}
 		}
-		return min(available[name], ptr.Deref(next[name].Replicas, wish))
+		return n
 	}
 	for _, name := range current.Names() {
 		target := next[name]
 		running, known := available[name]
-		if !target.Keeps() || target.Share == nil || target.Replicas == nil || !known {
+		if !target.Keeps() || target.Share == nil || target.Replicas == nil || !known || *target.Share > *target.Replicas {
 			continue
 		}
-		others := int32(0)
-		for other := range next {
-			if other != name {
-				others += have(other)
-			}
-		}
 		to := *target.Share
+		if wants != nil {
+			to = min(max(to, wish-others(name, wants)), *target.Replicas)
+		}
 		if running > to {
-			to = min(max(to, wish-others), *target.Replicas)
+			to = min(max(to, wish-others(name, available)), *target.Replicas)
 		}
 		if target.Replicas = ptr.To(to); to <= *target.Share {
+			target.Share = nil
+		}
+		next[name] = target
+	}
+	return next
+}
+
+// Granted are the targets of an object with a ceiling when those that wait for more get what
+// others do not use any more. used are what each target goes by, if that is known.
+//
+//	a target                       it uses
+//	waits for more, not known      what it has: it has no more before it gets it
+//	else, not known                all, as it may have before
+//	known                          that, but no less than it has
+func Granted(current placementv1alpha1.Targets, ceiling int32, used map[string]int32) placementv1alpha1.Targets {
+	next := make(placementv1alpha1.Targets, len(current))
+	left := int64(ceiling)
+	for name, target := range current {
+		next[name] = target
+		if !target.Keeps() {
+			continue
+		}
+		has := ptr.Deref(target.Replicas, ceiling)
+		n, known := used[name]
+		if !known && (target.Share == nil || *target.Share <= has) {
+			n = ceiling
+		}
+		left -= int64(max(n, has))
+	}
+	for _, name := range current.Names() {
+		target := next[name]
+		if !target.Keeps() || target.Share == nil || target.Replicas == nil {
+			continue
+		}
+		more := int32(max(0, min(int64(*target.Share-*target.Replicas), left))) //nolint:gosec // no more than the share
+		left -= int64(more)
+		if target.Replicas = ptr.To(*target.Replicas + more); *target.Replicas >= *target.Share {
 			target.Share = nil
 		}
 		next[name] = target

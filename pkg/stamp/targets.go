@@ -22,7 +22,7 @@ type Source struct {
 	// Runs says how the object runs; it counts for placed kinds in a transition.
 	Runs workload.Runs
 	// Division says how replicas are divided; nil: not at all. Wish is that of the object,
-	// nil if only its metadata are known: its replicas stay as they are. They count for
+	// nil if that is not known: its replicas stay as they are. They count for
 	// divisible kinds only.
 	Division *placementv1alpha1.DecidedDivision
 	Wish     *Wish
@@ -78,8 +78,12 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 	case workload.Placed, workload.Container:
 		if down && from.Unit != nil {
 			out := placed(kind, current, from)
-			if from.Division != nil && kind.Divisible() {
+			switch {
+			case !kind.Divisible():
+			case from.Division != nil:
 				divided(from.Division, from.Wish, current, out)
+			case kind.Semantics == workload.JobSemantics:
+				keepParts(current, out) // what is left of it is done where it was begun
 			}
 			return out
 		}
@@ -325,7 +329,8 @@ func Without(current placementv1alpha1.Targets, acknowledged func(target string)
 // Equal reports whether two sets of targets say the same.
 func Equal(a, b placementv1alpha1.Targets) bool {
 	return maps.EqualFunc(a, b, func(a, b placementv1alpha1.Target) bool {
-		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share)
+		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share) &&
+			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions)
 	})
 }
 

@@ -38,6 +38,8 @@ type Input struct {
 	Contents int
 	// Scaled says that an autoscaler that is on this target too scales the copy.
 	Scaled bool
+	// Bounds are those of that autoscaler, if they are divided; else nil.
+	Bounds *Bounds
 	// Settled is the Fingerprint after the last apply; empty if not remembered.
 	Settled string
 	// Applied says that Physical is the reply to an apply of Logical, just now.

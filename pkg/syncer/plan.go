@@ -237,7 +237,7 @@ func (p planner) placing() Placing {
 	return Placing{
 		Account: account, Server: server, PlainFields: plain,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
-		Target: p.entry(), Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
+		Target: p.entry(), Bounds: p.Bounds, Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
 		OmitReplicas: (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
 	}
 }

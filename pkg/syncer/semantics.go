@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -17,6 +18,8 @@ type semantics struct {
 	// up gives back to a mirrored object what the way down took, and turns UIDs and
 	// namespaces of the physical cluster into logical ones.
 	up func(s Observation, obj *unstructured.Unstructured, labels map[string]string)
+	// part gives an object on its way down the part of its numbers that its target has.
+	part func(obj map[string]any, target placementv1alpha1.Target)
 	// generated are the labels that the server which stores an object generates.
 	generated func(obj map[string]any) []string
 	// zero is the status when nothing runs, beside the counters.
@@ -37,8 +40,9 @@ func semanticsOf(kind workload.Kind) semantics {
 	case workload.PodSemantics:
 		return semantics{down: stripPod, up: podUp}
 	case workload.JobSemantics:
-		return semantics{down: stripJob, up: jobUp, generated: generatedJobLabels, merge: mergeJobs, conditions: true,
-			valid: func(_ *unstructured.Unstructured, status, current map[string]any) map[string]any {
+		return semantics{down: stripJob, up: jobUp, part: partOfJob, generated: generatedJobLabels, merge: mergeJobs, conditions: true,
+			valid: func(logical *unstructured.Unstructured, status, current map[string]any) map[string]any {
+				failLost(logical, status)
 				return keepJobValid(status, current)
 			}}
 	case workload.CronJobSemantics:
@@ -54,11 +58,13 @@ func semanticsOf(kind workload.Kind) semantics {
 	case workload.QuotaSemantics:
 		return semantics{down: stripQuota}
 	case workload.DisruptionBudgetSemantics:
-		return semantics{merge: mergeDisruptionBudgets, forget: forgetDisrupted,
+		return semantics{merge: mergeDisruptionBudgets, conditions: true, part: partOfBudget, forget: forgetDisrupted,
 			valid: func(_ *unstructured.Unstructured, status, current map[string]any) map[string]any {
 				keepDisrupted(status, current)
 				return status
 			}}
+	case workload.AutoscalerSemantics:
+		return semantics{part: partOfAutoscaler}
 	case workload.EndpointSliceSemantics:
 		return semantics{up: endpointsUp}
 	}

@@ -19,7 +19,20 @@ func mergeStatefulSets(status map[string]any, views []view) {
 	}
 }
 
+// mergeDisruptionBudgets: a disruption is allowed where one of the targets allows it.
 func mergeDisruptionBudgets(status map[string]any, views []view) {
+	conditions := worstConditions(views)
+	if n, _ := integer(status, "disruptionsAllowed"); n > 0 {
+		for i := range conditions {
+			c, _ := conditions[i].(map[string]any)
+			if allowed := anyCondition(views, "DisruptionAllowed"); allowed != nil && c["type"] == "DisruptionAllowed" {
+				conditions[i] = allowed
+			}
+		}
+	}
+	if len(conditions) > 0 {
+		status["conditions"] = conditions
+	}
 	disrupted := map[string]any{}
 	for _, v := range views {
 		for pod, since := range field(v.status, "disruptedPods") {

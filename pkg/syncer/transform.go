@@ -35,6 +35,8 @@ type Placing struct {
 	PlainFields bool
 	// Permits is what the physical cluster permits beyond the default.
 	Permits boundary.Permits
+	// Bounds are those of the autoscaler of the copy, if they are divided; else nil.
+	Bounds *Bounds
 	// OmitReplicas leaves spec.replicas to whoever scales the copy below.
 	OmitReplicas bool
 }
@@ -62,7 +64,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 		}
 	}
 	obj["metadata"] = metadataBelow(logical, p)
-	setReplicas(obj, p)
+	setParts(obj, p)
 	stripRuntimeFields(p.Ref.Kind, obj)
 	findings := filterDown(obj, p)
 	permitNames(p.Ref.Kind, logical.Object, obj, p.Nameserver)
@@ -149,20 +151,6 @@ func isControllerAnnotation(kind workload.Kind, key string) bool {
 		return true
 	}
 	return strings.HasPrefix(key, "deployment.kubernetes.io/") && kind.Numbers.Empty() || strings.HasPrefix(key, "pv.kubernetes.io/")
-}
-
-func setReplicas(obj map[string]any, p Placing) {
-	path := p.Ref.Kind.Replicas
-	if len(path) == 0 {
-		return
-	}
-	if p.OmitReplicas {
-		remove(obj, path)
-		return
-	}
-	if at := descend(obj, path[:len(path)-1]); at != nil && p.Target.Replicas != nil {
-		at[path[len(path)-1]] = int64(*p.Target.Replicas)
-	}
 }
 
 // labelDerived puts the label that finds our objects on everything that the

@@ -146,6 +146,7 @@ func others() []Kind {
 				Counters: []string{"currentReplicas", "desiredReplicas"}, Required: []string{"desiredReplicas", "currentReplicas"},
 				Latest: []string{"lastScaleTime"},
 			},
+			Semantics: AutoscalerSemantics,
 		},
 		{
 			// The history of StatefulSets and DaemonSets, each with a pod template.

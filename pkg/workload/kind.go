@@ -173,6 +173,7 @@ const (
 	SecretSemantics           Semantics = "Secret"
 	QuotaSemantics            Semantics = "ResourceQuota"
 	DisruptionBudgetSemantics Semantics = "PodDisruptionBudget"
+	AutoscalerSemantics       Semantics = "HorizontalPodAutoscaler"
 	EndpointSliceSemantics    Semantics = "EndpointSlice"
 )
 
@@ -180,7 +181,7 @@ const (
 func AllSemantics() []Semantics {
 	return []Semantics{
 		PodSemantics, JobSemantics, CronJobSemantics, StatefulSetSemantics, ServiceSemantics, IngressSemantics,
-		SecretSemantics, QuotaSemantics, DisruptionBudgetSemantics, EndpointSliceSemantics,
+		SecretSemantics, QuotaSemantics, DisruptionBudgetSemantics, AutoscalerSemantics, EndpointSliceSemantics,
 	}
 }
 

@@ -95,9 +95,19 @@ func PodRequests(template map[string]any) (corev1.ResourceList, error) {
 	return resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{}), nil
 }
 
-// Divisible says that the replicas of an object of the kind can be divided over several
+// Replicated says that an object of the kind has replicas that can be divided over several
 // physical clusters.
-func (k Kind) Divisible() bool { return k.Role == Placed && k.Alike && len(k.Replicas) > 0 }
+func (k Kind) Replicated() bool { return k.Role == Placed && k.Alike && len(k.Replicas) > 0 }
+
+// Divisible says that numbers of an object of the kind can be divided over several physical
+// clusters: replicas, the pods of a Job, and the numbers of what is about replicas.
+func (k Kind) Divisible() bool {
+	switch k.Semantics {
+	case JobSemantics, DisruptionBudgetSemantics, AutoscalerSemantics:
+		return k.Role == Placed
+	}
+	return k.Replicated()
+}
 
 // Replicas is how many replicas an object of a kind with Replicas wants.
 func Replicas(kind Kind, obj map[string]any) int64 {

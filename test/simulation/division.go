@@ -115,7 +115,7 @@ func (a availability) most(now time.Time, uid types.UID, target string) (n int64
 // shared checks the targets that an object gets whose replicas are divided.
 func (l *ledger) shared(e kube.Event, before placementv1alpha1.Targets) {
 	now := targetsOf(e.New)
-	if !kindOf(e.Key.Resource).Divisible() || e.Old == nil || e.New.GetDeletionTimestamp() != nil || l.world.withdraws || l.turnedBack > 0 ||
+	if !kindOf(e.Key.Resource).Replicated() || e.Old == nil || e.New.GetDeletionTimestamp() != nil || l.world.withdraws || l.turnedBack > 0 ||
 		targetsText(e.Old) == targetsText(e.New) || !isDivided(now) {
 		return
 	}
@@ -174,7 +174,7 @@ func sharesOut(targets placementv1alpha1.Targets, wish int64) bool {
 // sharesConverged: what is divided has its shares, by weights the exact ones rounded.
 // Else each target has all.
 func (w *World) sharesConverged(key kube.Key, obj *unstructured.Unstructured, in []*placementv1alpha1.Placement) {
-	if !kindOf(key.Resource).Divisible() || len(in) != 1 || w.withdraws {
+	if !kindOf(key.Resource).Replicated() || len(in) != 1 || w.withdraws {
 		return
 	}
 	targets, wish := targetsOf(obj), number(obj, "spec", "replicas")

@@ -4225,14 +4225,28 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"replicas": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Replicas are those of this target, if they are divided; else it has all.",
+							Description: "Replicas are those of this target, if they are divided; else it has all. Of a Job they are its parallelism, of an autoscaler the least replicas, of a disruption budget its number.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"share": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Share is there while the target keeps more: what Replicas come to once others are available.",
+							Description: "Share is there while the target keeps more, or waits for more: what Replicas come to once others are available, or have less.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"max": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Max are the most replicas of an autoscaler, if they are divided.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"completions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Completions are those of a Job, if they are divided.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

@@ -162,6 +162,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []transition.Object, held map[string]bool, _ error) {
 	var all []transition.Object
 	var placed []units.Object
+	others := []stamp.Other{}
 	for _, kind := range workload.In(c.Kinds, u.key.Cluster).Kinds() {
 		objects, err := c.objectsOf(ctx, kind, u, from)
 		if err != nil {
@@ -169,6 +170,9 @@ func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []tra
 		}
 		for _, o := range objects {
 			all = append(all, transition.Object{Kind: kind, Logical: o})
+			if stamp.MayBeOther(kind) {
+				others = append(others, stamp.Other{Kind: kind, Unstructured: o})
+			}
 			if kind.Role == workload.Placed {
 				placed = append(placed, units.Object{Kind: kind, Unstructured: o})
 			}
@@ -197,6 +201,7 @@ func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []tra
 		o.Unit, o.Unrecorded, o.Division = by.merge(names), by.unrecorded(o.Kind, o.Logical, names), by.division(names)
 		out = append(out, o)
 	}
+	wish(out, others)
 	return out, held, nil
 }
 

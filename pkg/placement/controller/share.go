@@ -27,7 +27,8 @@ import (
 //	say, for more than a moment                                         written into the decision
 //	is divided                           does not have its shares       it is sent through admission
 //	is divided                           keeps more than its share      what others have taken over is
-//	                                     somewhere                      given up, see stamp.Released
+//	                                     somewhere, or waits for more   given up, see stamp.Released, or
+//	                                                                    granted, see stamp.Granted
 func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.Result, error) {
 	if u.namespace.DeletionTimestamp != nil {
 		return controller.Result{}, nil
@@ -47,7 +48,7 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 		if o.Behind(u.key.Cluster) {
 			err = c.restamp(ctx, stamped{resource: o.Kind.GroupVersionResource(), kind: o.Kind, object: partial(o.Logical)})
 		} else if stamp.Held(o.Logical) {
-			err = c.release(ctx, u, o)
+			err = c.release(ctx, u, o, objects)
 		}
 		if err != nil {
 			return controller.Result{}, err
@@ -91,11 +92,12 @@ func (c *Controller) redivide(ctx context.Context, u *unit) (controller.Result, 
 	return begun, c.record(ctx, normal(p, "Divided", message, now))
 }
 
-// divisible reads, from the watch cache, the objects of a unit whose replicas are divided.
+// divisible reads, from the watch cache, the objects of a unit that are divided.
 func (c *Controller) divisible(ctx context.Context, u *unit) ([]transition.Object, error) {
 	var out []transition.Object
+	others, asks := []stamp.Other{}, false
 	for _, kind := range workload.In(c.Kinds, u.key.Cluster).Kinds() {
-		if !kind.Divisible() {
+		if !kind.Divisible() && !stamp.MayBeOther(kind) {
 			continue
 		}
 		list, err := c.objectsOf(ctx, kind, u, cached)
@@ -103,14 +105,30 @@ func (c *Controller) divisible(ctx context.Context, u *unit) ([]transition.Objec
 			return nil, err
 		}
 		for _, o := range list {
+			if stamp.MayBeOther(kind) {
+				others = append(others, stamp.Other{Kind: kind, Unstructured: o})
+			}
 			names, known := u.unitsOf(kind, o)
-			if !known || !u.mine(names) || u.waits(kind, o, names) || !stamp.HasTargets(o) || stamp.Mirrored(o) || o.GetDeletionTimestamp() != nil {
+			if !kind.Divisible() || !known || !u.mine(names) || u.waits(kind, o, names) || !stamp.HasTargets(o) || stamp.Mirrored(o) || o.GetDeletionTimestamp() != nil {
 				continue
 			}
+			asks = asks || stamp.IsAboutOthers(kind)
 			out = append(out, transition.Object{Kind: kind, Logical: o, Unit: u.merge(names), Division: u.division(names), Unrecorded: u.unrecorded(kind, o, names)})
 		}
 	}
+	if asks {
+		wish(out, others)
+	}
 	return out, nil
+}
+
+// wish notes what is wanted of objects that are about others.
+func wish(objects []transition.Object, others []stamp.Other) {
+	for i, o := range objects {
+		if stamp.IsAboutOthers(o.Kind) {
+			objects[i].Wish = stamp.WishOf(o.Kind, o.Logical.Object, others)
+		}
+	}
 }
 
 func partial(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
@@ -120,10 +138,16 @@ func partial(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
 }
 
 // release gives up what an object keeps beyond its shares as far as others have taken it
-// over. What the informers say is enough to wait; before anything is given up, all is read
-// from the database.
-func (c *Controller) release(ctx context.Context, u *unit, o transition.Object) error {
-	next := c.released(o.Kind, o.Logical, c.copiesByTarget(u, o.Logical))
+// over, or grants what it waits for. What the informers say is enough to wait; before anything
+// is changed, the Copies and the object are read from the database.
+func (c *Controller) release(ctx context.Context, u *unit, o transition.Object, objects []transition.Object) error {
+	seen := o.Logical
+	if o.Kind.Semantics == workload.AutoscalerSemantics {
+		if seen = scaledOf(o, objects); seen == nil { // nothing runs of which any could be lost
+			seen = o.Logical
+		}
+	}
+	next := c.released(o, o.Logical, c.copiesByTarget(u, seen))
 	if stamp.Equal(next, stamp.TargetsOf(o.Logical.GetAnnotations())) {
 		u.kept = append(u.kept, keeps(o))
 		return nil
@@ -139,7 +163,7 @@ func (c *Controller) release(ctx context.Context, u *unit, o transition.Object) 
 	if err != nil {
 		return err
 	}
-	next = c.released(o.Kind, read, copies[string(read.GetUID())])
+	next = c.released(o, read, copies[string(seen.GetUID())])
 	patch := stamp.Restamp(read, func(obj metav1.Object) { stamp.Set(obj, next) })
 	if patch == nil || read.GetUID() != o.Logical.GetUID() {
 		u.kept = append(u.kept, keeps(o))
@@ -156,6 +180,17 @@ func (c *Controller) release(ctx context.Context, u *unit, o transition.Object) 
 	return nil
 }
 
+// scaledOf is what an autoscaler scales; nil if that is not there.
+func scaledOf(scaler transition.Object, objects []transition.Object) *unstructured.Unstructured {
+	group, kind, name := workload.Scaled(scaler.Kind, scaler.Logical.Object)
+	for _, o := range objects {
+		if o.Kind.Group == group && o.Kind.Kind == kind && o.Logical.GetName() == name {
+			return o.Logical
+		}
+	}
+	return nil
+}
+
 func (c *Controller) copiesByTarget(u *unit, o metav1.Object) map[string]*placementv1alpha1.Copy {
 	out := map[string]*placementv1alpha1.Copy{}
 	for _, one := range c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace) {
@@ -166,27 +201,56 @@ func (c *Controller) copiesByTarget(u *unit, o metav1.Object) map[string]*placem
 	return out
 }
 
-// released are the targets of an object by what its Copies say is available.
-func (c *Controller) released(kind workload.Kind, o *unstructured.Unstructured, copies map[string]*placementv1alpha1.Copy) placementv1alpha1.Targets {
-	available := map[string]int32{}
+// released are the targets of an object, as it was read, by what Copies say is available.
+func (c *Controller) released(o transition.Object, read *unstructured.Unstructured, copies map[string]*placementv1alpha1.Copy) placementv1alpha1.Targets {
+	current, wish := stamp.TargetsOf(read.GetAnnotations()), o.Wanted()
+	if wish == nil {
+		return current
+	}
+	switch {
+	case wish.Ceiling:
+		return stamp.Granted(current, wish.Replicas, by(copies, transition.Permitted))
+	case wish.Weights != nil:
+		wants := by(copies, func(one *placementv1alpha1.Copy) (n int32, known bool) {
+			n, _, known = transition.Protected(one)
+			return
+		})
+		return stamp.Yielded(current, wish.Replicas, wants, by(copies, func(one *placementv1alpha1.Copy) (n int32, known bool) {
+			_, n, known = transition.Protected(one)
+			return
+		}))
+	}
+	return c.Release(current, wish.Replicas, by(copies, transition.Available))
+}
+
+// by is what Copies say, by target.
+func by(copies map[string]*placementv1alpha1.Copy, says func(*placementv1alpha1.Copy) (int32, bool)) map[string]int32 {
+	known := map[string]int32{}
 	for name, one := range copies {
-		if n, known := transition.Available(one); known {
-			available[name] = n
+		if n, ok := says(one); ok {
+			known[name] = n
 		}
 	}
-	return c.Release(stamp.TargetsOf(o.GetAnnotations()), stamp.WishOf(kind, o.Object).Replicas, available)
+	return known
 }
 
 // keeps says, for people, where an object keeps replicas.
 func keeps(o transition.Object) string {
-	var at []string
+	var more, less []string
 	targets := stamp.TargetsOf(o.Logical.GetAnnotations())
 	for _, name := range targets.Names() {
-		if t := targets[name]; t.Keeps() && t.Share != nil {
-			at = append(at, fmt.Sprintf("%d on %s", *t.Replicas-*t.Share, name))
+		switch t := targets[name]; {
+		case !t.Keeps() || t.Share == nil || t.Replicas == nil:
+		case *t.Share < *t.Replicas:
+			more = append(more, fmt.Sprintf("%d on %s", *t.Replicas-*t.Share, name))
+		default:
+			less = append(less, fmt.Sprintf("%d on %s", *t.Share-*t.Replicas, name))
 		}
 	}
-	return fmt.Sprintf("%s keeps %s until others are available", o, strings.Join(at, ", "))
+	if len(less) > 0 {
+		return fmt.Sprintf("%s waits for %s until others have less", o, strings.Join(less, ", "))
+	}
+	return fmt.Sprintf("%s keeps %s until others are available", o, strings.Join(more, ", "))
 }
 
 // dividedCondition says whether replicas are where they are divided to; nil if they are not

@@ -2,6 +2,7 @@ package transition
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,7 +21,7 @@ import (
 //	F + min(S, wish - L), or more     nothing is worse than it was
 //	fewer                             it waits
 func (s State) short(o Object, t *placementv1alpha1.Transition) string {
-	if o.Logical.GetDeletionTimestamp() != nil || !o.Kind.Divisible() || !s.divides(o) {
+	if o.Logical.GetDeletionTimestamp() != nil || !o.Kind.Replicated() || !s.divides(o) {
 		return ""
 	}
 	wish := workload.Replicas(o.Kind, o.Logical.Object)
@@ -65,6 +66,34 @@ func (s State) divides(o Object) bool {
 func (s State) leadsToDivided(service Object) bool {
 	selector, _, _ := unstructured.NestedStringMap(service.Logical.Object, "spec", "selector")
 	return len(selector) > 0 && slices.ContainsFunc(s.Objects, func(o Object) bool {
-		return o.Kind.Divisible() && selects(selector, o) && s.divides(o)
+		return o.Kind.Replicated() && selects(selector, o) && s.divides(o)
 	})
 }
+
+// Wanted is what of an object is divided; nil if nothing is, or it is not known.
+func (o Object) Wanted() *stamp.Wish {
+	if o.Wish != nil {
+		return o.Wish
+	}
+	return stamp.WishOf(o.Kind, o.Logical.Object, nil)
+}
+
+// Protected is how many pods a disruption budget wants on a target, by its Copy, and how many
+// of them are healthy; known is false if the Copy does not say.
+func Protected(c *placementv1alpha1.Copy) (wants, healthy int32, known bool) {
+	status := observed(c)
+	desired, known := number(status, "desiredHealthy")
+	current, _ := number(status, "currentHealthy")
+	return toCount(desired), toCount(min(desired, current)), known
+}
+
+// Permitted is how many pods a disruption budget lets go on a target, by its Copy: of those
+// that there are. known is false if the Copy does not say.
+func Permitted(c *placementv1alpha1.Copy) (n int32, known bool) {
+	status := observed(c)
+	wants, known := number(status, "desiredHealthy")
+	expected, _ := number(status, "expectedPods")
+	return toCount(expected - wants), known
+}
+
+func toCount(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) } //nolint:gosec // it is bounded

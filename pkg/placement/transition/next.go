@@ -26,6 +26,8 @@ type Object struct {
 	Unit stamp.Unit
 	// Division is how its replicas are divided; nil: each physical cluster has all.
 	Division *placementv1alpha1.DecidedDivision
+	// Wish is what of it is divided, if that follows from others; nil: see stamp.WishOf.
+	Wish *stamp.Wish
 	// Unrecorded says that other units stamped it last.
 	Unrecorded bool
 }
@@ -61,7 +63,7 @@ func (o Object) Behind(cluster logicalcluster.Name) bool {
 	source := stamp.Source{Unit: o.Unit}
 	if o.Kind.Role == workload.Placed {
 		source.Runs, source.Division = workload.RunsOf(o.Kind, o.Logical.Object), o.Division
-		source.Wish = stamp.WishOf(o.Kind, o.Logical.Object)
+		source.Wish = o.Wanted()
 	}
 	return o.Unrecorded || !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
 }

@@ -2,7 +2,6 @@ package transition
 
 import (
 	"encoding/json"
-	"math"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -43,5 +42,5 @@ func Available(c *placementv1alpha1.Copy) (n int32, known bool) {
 	if c == nil || c.Status.State == placementv1alpha1.CopyRemoved || observed(c) == nil {
 		return 0, false
 	}
-	return int32(max(0, min(availableIn(c), math.MaxInt32))), true //nolint:gosec // it is bounded
+	return toCount(availableIn(c)), true
 }

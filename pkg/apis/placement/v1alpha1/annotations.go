@@ -109,12 +109,18 @@ func (t Target) Receives() bool { return t.State == TargetSync }
 
 // Target is one entry of Targets.
 type Target struct {
-	// Replicas are those of this target, if they are divided; else it has all.
+	// Replicas are those of this target, if they are divided; else it has all. Of a Job they
+	// are its parallelism, of an autoscaler the least replicas, of a disruption budget its
+	// number.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Share is there while the target keeps more: what Replicas come to once others are
-	// available.
-	Share *int32      `json:"share,omitempty"`
-	State TargetState `json:"state,omitempty"`
+	// Share is there while the target keeps more, or waits for more: what Replicas come to
+	// once others are available, or have less.
+	Share *int32 `json:"share,omitempty"`
+	// Max are the most replicas of an autoscaler, if they are divided.
+	Max *int32 `json:"max,omitempty"`
+	// Completions are those of a Job, if they are divided.
+	Completions *int32      `json:"completions,omitempty"`
+	State       TargetState `json:"state,omitempty"`
 	// UID is, for an observed object, the UID that it has on the target.
 	UID types.UID `json:"uid,omitempty"`
 	// Adopted says of an observed object that a user made it, and a controller of

@@ -1034,6 +1034,16 @@ func (in *Target) DeepCopyInto(out *Target) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Max != nil {
+		in, out := &in.Max, &out.Max
+		*out = new(int32)
+		**out = **in
+	}
+	if in.Completions != nil {
+		in, out := &in.Completions, &out.Completions
+		*out = new(int32)
+		**out = **in
+	}
 	return
 }
 

@@ -44,7 +44,8 @@ func (p *pass) read() {
 		}
 	}
 	if len(p.kind.Replicas) > 0 && p.in.Logical != nil {
-		p.in.Scaled = syncer.Scaled(p.View.Target, p.View.Scalers(p.key))
+		scalers := p.View.Scalers(p.key)
+		p.in.Scaled, p.in.Bounds = syncer.Scaled(p.View.Target, scalers), syncer.BoundsOf(p.View.Target, scalers)
 	}
 	if p.kind.PodTemplate != nil && !p.kind.IsPod() {
 		p.in.Made = p.View.Made

@@ -1,0 +1,50 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+func TestWhatIsNotAsOnOnePhysicalClusterIsSaid(t *testing.T) {
+	t.Parallel()
+	const job, budget, scaler = "batch/Job", "policy/PodDisruptionBudget", "autoscaling/HorizontalPodAutoscaler"
+	even := map[string]int32{"east": 3, "west": 3}
+	for _, c := range []struct {
+		name, kind string
+		wish       *stamp.Wish
+		targets    string
+		want       string
+	}{
+		{"a kind that is divided", "apps/Deployment", &stamp.Wish{Replicas: 6}, `{"east":{"replicas":3},"west":{"replicas":3}}`, ""},
+		{"a kind that is not", "apps/StatefulSet", nil, `{"east":{},"west":{}}`, "is not divided, as its kind is not: each of east, west has all of it"},
+		{"a kind that counts nothing", "/Service", nil, `{"east":{},"west":{}}`, ""},
+		{"a Job of which none may run", job, &stamp.Wish{Runs: true, Whole: true}, `{"east":{},"west":{}}`, "is not divided, as its pods are numbered"},
+		{"a Job", job, &stamp.Wish{Runs: true, Replicas: 2}, `{"east":{"replicas":1},"west":{"replicas":1}}`, ""},
+		{"a Job of which more shall run", job, &stamp.Wish{Runs: true, Replicas: 4}, `{"east":{"replicas":1},"west":{"replicas":1}}`, "has begun, and its parts stay as they are: 2 pods"},
+		{"a percentage", budget, &stamp.Wish{Whole: true}, `{"east":{},"west":{}}`, ""},
+		{"a budget of what is not divided", budget, &stamp.Wish{Whole: true, Replicas: 5}, `{"east":{},"west":{}}`, "is not divided, as not all that it is about is"},
+		{"a budget with no part somewhere", budget, &stamp.Wish{Replicas: 5, Weights: even}, `{"east":{"replicas":3},"west":{"replicas":2}}`, "permits no disruption on east:"},
+		{"one that permits too few", budget, &stamp.Wish{Replicas: 1, Ceiling: true, Weights: even}, `{"east":{"replicas":1},"west":{"replicas":0}}`, "permits no disruption on west:"},
+		{"one that permits none at all, as is wanted", budget, &stamp.Wish{Replicas: 6, Weights: even}, `{"east":{"replicas":3},"west":{"replicas":3}}`, ""},
+		{"one with parts everywhere", budget, &stamp.Wish{Replicas: 4, Weights: even}, `{"east":{"replicas":2},"west":{"replicas":2}}`, ""},
+		{"an autoscaler", scaler, &stamp.Wish{Replicas: 2, Max: ptr.To[int32](5)}, `{"east":{"replicas":1,"max":3},"west":{"replicas":1,"max":2}}`, ""},
+		{"an autoscaler to one", scaler, &stamp.Wish{Replicas: 1, Max: ptr.To[int32](5)}, `{"east":{"replicas":1,"max":3},"west":{"replicas":1,"max":2}}`, "scales to no fewer than 2 replicas"},
+	} {
+		group, name, _ := strings.Cut(c.kind, "/")
+		kind, ok := workload.Builtin().ByKind(schema.GroupKind{Group: group, Kind: name})
+		targets, err := stamp.ParseTargets(c.targets)
+		if !ok || err != nil {
+			t.Fatal(c.kind, err)
+		}
+		got := notAsOne(kind, c.wish, targets, "east, west")
+		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

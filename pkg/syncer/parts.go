@@ -1,0 +1,111 @@
+package syncer
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// Bounds are the least and the most replicas that an autoscaler has on a target.
+type Bounds struct{ Min, Max int32 }
+
+// BoundsOf are those of the autoscalers of an object on a target; nil if they are not
+// divided. Without any room, nothing is scaled there.
+func BoundsOf(target string, scalers []*unstructured.Unstructured) *Bounds {
+	for _, scaler := range scalers {
+		entry, ok := stamp.TargetsOf(scaler.GetAnnotations())[target]
+		if ok && entry.Keeps() && scaler.GetDeletionTimestamp() == nil && entry.Replicas != nil && entry.Max != nil {
+			return &Bounds{Min: *entry.Replicas, Max: *entry.Max}
+		}
+	}
+	return nil
+}
+
+// setParts gives a copy the part of its numbers that its target has.
+//
+//	replicas          scaled by an autoscaler   then
+//	scaled by others  yes, with room            whoever scales it sets them
+//	any               yes, bounds are divided   the part, within these bounds: none is scaled
+//	                                            up from nothing
+//	any               else                      the part
+func setParts(obj map[string]any, p Placing) {
+	if part := semanticsOf(p.Ref.Kind).part; part != nil && p.Target.Replicas != nil {
+		part(obj, p.Target)
+	}
+	path := p.Ref.Kind.Replicas
+	if len(path) == 0 {
+		return
+	}
+	if p.OmitReplicas && (p.Bounds == nil || p.Bounds.Max > 0) {
+		remove(obj, path)
+		return
+	}
+	at := descend(obj, path[:len(path)-1])
+	if at == nil || p.Target.Replicas == nil {
+		return
+	}
+	n := *p.Target.Replicas
+	if p.Bounds != nil {
+		n = min(max(n, p.Bounds.Min), p.Bounds.Max)
+	}
+	at[path[len(path)-1]] = int64(n)
+}
+
+// partOfJob: where no pod runs nothing has to succeed either, and it is complete at once.
+func partOfJob(obj map[string]any, t placementv1alpha1.Target) {
+	setNested(obj, int64(*t.Replicas), "spec", "parallelism")
+	if t.Completions != nil {
+		setNested(obj, int64(*t.Completions), "spec", "completions")
+	}
+}
+
+func partOfBudget(obj map[string]any, t placementv1alpha1.Target) {
+	if name, _, ok := workload.BudgetField(obj); ok {
+		setNested(obj, int64(*t.Replicas), "spec", name)
+	}
+}
+
+// partOfAutoscaler: no API server takes one that scales to nothing; what it scales has no
+// replicas there, of which it keeps off.
+func partOfAutoscaler(obj map[string]any, t placementv1alpha1.Target) {
+	if t.Max == nil {
+		return
+	}
+	least, most := int64(*t.Replicas), int64(*t.Max)
+	if most == 0 {
+		least, most = 1, 1
+	}
+	setNested(obj, least, "spec", "minReplicas")
+	setNested(obj, most, "spec", "maxReplicas")
+}
+
+// failLost has a Job fail that is complete where it still is, if parts of it were on physical
+// clusters that were given up: it was begun there, and is not begun again.
+func failLost(logical *unstructured.Unstructured, status map[string]any) {
+	wanted, ok := integer(field(logical.Object, "spec"), "completions")
+	there, divided := int64(0), false
+	for _, t := range stamp.TargetsOf(logical.GetAnnotations()) {
+		if t.Keeps() && t.Completions != nil {
+			there, divided = there+int64(*t.Completions), true
+		}
+	}
+	if !ok || !divided || there >= wanted || !conditionIs(status, "Complete", "True") {
+		return
+	}
+	for _, c := range list(status, "conditions") {
+		switch c["type"] {
+		case "SuccessCriteriaMet":
+			c["type"] = "FailureTarget"
+		case "Complete":
+			c["type"] = "Failed"
+		default:
+			continue
+		}
+		c["reason"], c["message"] = "PartLost", fmt.Sprintf("%d of %d completions were left to physical clusters that were given up", wanted-there, wanted)
+	}
+	delete(status, "completionTime")
+}
