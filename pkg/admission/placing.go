@@ -164,7 +164,10 @@ func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (st
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	all := p.decided(r, of)
+	all, err := p.decided(ctx, r, of)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
 	if !all.any() {
 		return nil, nil
 	}
@@ -234,20 +237,34 @@ func (d decisions) division(namespace types.UID) *placementv1alpha1.DecidedDivis
 	return stamp.DivisionOf(d.first)
 }
 
-// decided are the decisions for the units of an object.
-func (p *placing) decided(r *request, of *belonging) decisions {
-	var out decisions
+// decided are the decisions for the units of an object. That of a unit on its way is read
+// from the server for whatever users write: its phases follow each other within seconds,
+// and what is stamped by one that is over would be made where everything is removed.
+func (p *placing) decided(ctx context.Context, r *request, of *belonging) (decisions, error) {
+	var all []*placementv1alpha1.Placement
 	if of.units == nil {
-		for _, one := range p.placements.ListNamespace(r.cluster, r.GetNamespace()) {
-			out.add(one)
-		}
+		all = p.placements.ListNamespace(r.cluster, r.GetNamespace())
 	}
 	for _, unit := range of.units {
 		if one, ok := p.placements.Get(controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: unit}); ok {
-			out.add(one)
+			all = append(all, one)
 		}
 	}
-	return out
+	var out decisions
+	for _, one := range all {
+		if one.Spec.Transition != nil && r.user() {
+			live, err := p.decider.client.PlacementV1alpha1().Placements(one.Namespace).Get(at(ctx, r.cluster), one.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return decisions{}, fmt.Errorf("reading placement %s: %w", one.Name, err)
+			}
+			one = live
+		}
+		out.add(one)
+	}
+	return out, nil
 }
 
 // decide asks the decider and says what the user should know.

@@ -241,3 +241,34 @@ func TestADeploymentRemembersTheTemplatesThatItHad(t *testing.T) {
 		}
 	}
 }
+
+// The informer may be behind the controller that moves a unit, also in the same server.
+func TestWhatIsWrittenWhileItsUnitMovesFollowsThePhaseOfTheDatabase(t *testing.T) {
+	way := func(phase placementv1alpha1.TransitionPhase) *placementv1alpha1.Transition {
+		return &placementv1alpha1.Transition{Cause: placementv1alpha1.CausePolicy, Phase: phase, From: []string{"west"}, To: []string{"east"}}
+	}
+	w := placedWorld()
+	w.namespaces[0].Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{},"west":{}}`
+	live := w.placements[0].DeepCopy()
+	live.Spec.Transition = way(placementv1alpha1.TransitionRemoving)
+	w.placements[0].Spec.Transition = way(placementv1alpha1.TransitionStarting)
+	f := w.start(t)
+	if err := f.atoll.Tracker().Add(live); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		who  user.Info
+		want []string
+	}{
+		{alice, []string{"east"}},
+		{loopback, []string{"east", "west"}}, // a controller comes again when the informer has caught up
+	} {
+		d := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "web"}}
+		if err := f.write(shop(), attributes(admission.Create, "deployments.apps", "Deployment", d, nil, "", c.who)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, stamp.TargetsOf(d.Annotations).Names()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.who.GetName(), diff)
+		}
+	}
+}
