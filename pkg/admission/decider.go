@@ -61,8 +61,10 @@ type outcome struct {
 	unit stamp.Unit
 	// division is how its replicas are divided.
 	division *placementv1alpha1.DecidedDivision
-	message  string
-	refused  bool
+	// overrides are what changes of its copies.
+	overrides []placementv1alpha1.DecidedOverride
+	message   string
+	refused   bool
 }
 
 // errNamespaceLeaves: the namespace was deleted while it was decided.
@@ -105,7 +107,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 		return outcome{}, err
 	}
 	if unit := stamp.UnitOf(stored); unit != nil {
-		return outcome{unit: unit, division: stamp.DivisionOf(stored)}, d.stampNamespace(ctx, q, unit)
+		return outcome{unit: unit, division: stamp.DivisionOf(stored), overrides: stamp.OverridesOf(stored)}, d.stampNamespace(ctx, q, unit)
 	}
 	read, err := d.lookup.snapshot(ctx, q)
 	if err != nil {
@@ -141,7 +143,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	}
 	o := outcome{message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
 	if decision.Possible() {
-		o.unit, o.division = stamp.UnitOn(decision.PhysicalClusters), decision.Division
+		o.unit, o.division, o.overrides = stamp.UnitOn(decision.PhysicalClusters), decision.Division, decision.Overrides
 	}
 	if q.dryRun || o.refused {
 		forget()

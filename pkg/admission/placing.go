@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -109,7 +111,7 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{Unit: unit, Runs: runs, Division: r.division, Wish: wish})
+	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{Unit: unit, Runs: runs, Division: r.division, Wish: wish, Overrides: r.overrides})
 	if !stamp.Equal(targets, stamp.TargetsOf(obj.GetAnnotations())) {
 		stamp.Set(obj, targets)
 	}
@@ -186,7 +188,7 @@ func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (st
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
 	}
 	unit := all.of(namespace.UID)
-	r.division = all.division(namespace.UID)
+	r.division, r.overrides = all.division(namespace.UID), all.overrides(namespace.UID)
 	if unit == nil || !stamp.HasTargets(namespace) || of.divided && kind.Role == workload.Placed && !unit.Within(namespace) {
 		// Whoever decided has yet to stamp it, and may fail to: it may be deleted first.
 		// What had targets in it then could be neither copied nor end.
@@ -235,6 +237,25 @@ func (d decisions) division(namespace types.UID) *placementv1alpha1.DecidedDivis
 		return nil
 	}
 	return stamp.DivisionOf(d.first)
+}
+
+// overrides are what changes of the copies of what is in these units of a Namespace.
+func (d decisions) overrides(namespace types.UID) []placementv1alpha1.DecidedOverride {
+	if len(d.others) == 0 {
+		if !stamp.BelongsTo(d.first, namespace) {
+			return nil
+		}
+		return stamp.OverridesOf(d.first)
+	}
+	units := append(slices.Clone(d.others), d.first)
+	slices.SortFunc(units, func(a, b *placementv1alpha1.Placement) int { return strings.Compare(a.Name, b.Name) })
+	var all [][]placementv1alpha1.DecidedOverride
+	for _, p := range units {
+		if stamp.BelongsTo(p, namespace) {
+			all = append(all, stamp.OverridesOf(p))
+		}
+	}
+	return stamp.MergeOverrides(all...)
 }
 
 // decided are the decisions for the units of an object. That of a unit on its way is read
@@ -293,7 +314,7 @@ func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (s
 	case err != nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("placing namespace %s: %w", namespace.Name, err))
 	case outcome.unit != nil:
-		r.division = outcome.division
+		r.division, r.overrides = outcome.division, outcome.overrides
 		return outcome.unit, nil
 	case outcome.refused:
 		return nil, admission.NewForbidden(r.Attributes, errors.New("it cannot be placed: "+outcome.message))

@@ -38,6 +38,8 @@ type request struct {
 	division *placementv1alpha1.DecidedDivision
 	// wish is what is divided of it; nil if nothing is, or it is not known yet.
 	wish *stamp.Wish
+	// overrides are what changes of the copies of the object, once its unit is known.
+	overrides []placementv1alpha1.DecidedOverride
 }
 
 // newRequest tells who asks. A request about the view of a physical cluster

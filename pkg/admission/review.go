@@ -130,7 +130,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 	decision := d.assumptions.ask(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit})
 	status.PhysicalClusters, status.Message, status.Policies = decision.PhysicalClusters, decision.Message(), decision.Policies
 	status.SchedulerName, status.Permitted = decision.Scheduler, decision.Permitted
-	status.Division = decision.Division
+	status.Division, status.Overrides = decision.Division, decision.Overrides
 	if obj, ok := q.object.(*unstructured.Unstructured); ok && decision.Division != nil {
 		status.Shares = stamp.SharesOf(decision.Division, q.kind, obj.Object)
 	}

@@ -42,6 +42,7 @@ func (d *decider) begin(ctx context.Context, q question, read snapshot, decision
 	}
 	decision.PhysicalClusters, decision.Rejected, decision.Scheduler = stamp.Kept(oldest), nil, ""
 	decision.Division = placement.DivisionOver(read.Snapshot, read.unit, decision.PhysicalClusters)
+	decision.Overrides = placement.OverridesOn(read.Snapshot, read.unit, decision.PhysicalClusters)
 	return nil
 }
 

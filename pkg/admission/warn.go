@@ -38,6 +38,7 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 	}
 	p.warnOfUnit(ctx, r, unit)
 	warnDivided(ctx, r, kind)
+	p.warnOfOverrides(ctx, r, kind)
 	if r.GetOperation() != admission.Create {
 		return nil
 	}

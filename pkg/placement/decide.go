@@ -24,7 +24,9 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	d := Decision{Wanted: r.shape.String(), Policies: r.heard, Refuse: r.refuse, Move: r.move, Pin: r.unit.Pin}
 	d.PinKnown = slices.ContainsFunc(from, func(c PhysicalCluster) bool { return c.Name == d.Pin })
 	if r.foreign() {
-		return r.follow(from, d)
+		d = r.follow(from, d)
+		d.Division, d.Overrides = r.replicas.over(d.PhysicalClusters, from), r.overridesOn(d.PhysicalClusters, from)
+		return d
 	}
 
 	ranked, rejected := r.filter(from)
@@ -38,7 +40,7 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 		d.PhysicalClusters = append(d.PhysicalClusters, c.name)
 	}
 	slices.Sort(d.PhysicalClusters)
-	d.Division = r.replicas.over(d.PhysicalClusters, from)
+	d.Division, d.Overrides = r.replicas.over(d.PhysicalClusters, from), r.overridesOn(d.PhysicalClusters, from)
 	for _, c := range ranked {
 		if !slices.Contains(d.PhysicalClusters, c.name) {
 			d.Rejected = append(d.Rejected, r.spare(c, chosen, d))

@@ -63,6 +63,8 @@ type Decision struct {
 	Refuse bool
 	// Division is how replicas are divided over the chosen; nil: each has all.
 	Division *placementv1alpha1.DecidedDivision
+	// Overrides are what changes of the copies on the chosen, in order.
+	Overrides []placementv1alpha1.DecidedOverride
 	// Move says how the unit moves, if a policy says.
 	Move placementv1alpha1.MoveRules
 	// Until is when what is decided may stay no longer where it is, as things are; zero:
@@ -127,6 +129,7 @@ func (d Decision) API() *placementv1alpha1.Decision {
 	out := &placementv1alpha1.Decision{
 		Policies:      slices.Clone(d.Policies),
 		Division:      d.Division,
+		Overrides:     d.Overrides,
 		SchedulerName: cmp.Or(d.Scheduler, placementv1alpha1.DefaultScheduler),
 	}
 	for _, name := range d.PhysicalClusters {

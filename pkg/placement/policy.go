@@ -143,6 +143,8 @@ type rules struct {
 	shaped    bool
 	// replicas is how they are divided.
 	replicas replicas
+	// overrides are those of all policies, the most specific level first.
+	overrides []overrideOf
 	// most is the least maxCount, and limits the policy that has it; 0: none has.
 	most      int
 	limits    string
@@ -182,6 +184,7 @@ func compile(s Snapshot, u Unit) *rules {
 		}
 		r.heard = append(r.heard, p.PolicyReference)
 		err = errors.Join(err, r.constrain(p, s))
+		r.overrides = append(r.overrides, overridesOf(p)...)
 		if !r.shaped {
 			r.shape, r.shaped = newShape(p, r.shape)
 		}

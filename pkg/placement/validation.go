@@ -60,6 +60,11 @@ func ValidateNamespacePolicy(name string, spec *placementv1alpha1.PlacementPolic
 	if name == placementv1alpha1.NamespaceUnit {
 		errs = append(errs, field.Forbidden(at, fmt.Sprintf("the unit %q is what no policy selects; call the policy otherwise", name)))
 	}
+	return append(errs, validateObjects(o, at)...)
+}
+
+func validateObjects(o *placementv1alpha1.ObjectSelection, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if len(o.Kinds)+len(o.Names) == 0 && emptySelector(o.LabelSelector) {
 		errs = append(errs, field.Required(at, "kinds, names or labelSelector say which objects; for the whole namespace leave objects out"))
 	}
@@ -120,6 +125,7 @@ func ValidateRules(r *placementv1alpha1.PolicyRules, path *field.Path) field.Err
 		}
 	}
 	errs = append(errs, validateReplicas(r.Replicas, path.Child("replicas"))...)
+	errs = append(errs, validateOverrides(r.Overrides, path.Child("overrides"))...)
 	return append(errs, validateMove(r.Move, path.Child("move"))...)
 }
 

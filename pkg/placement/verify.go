@@ -20,6 +20,8 @@ type Verdict struct {
 	Scheduler string
 	// Division is how the policies divide replicas over where it is, if it is satisfied.
 	Division *placementv1alpha1.DecidedDivision
+	// Overrides are what they change of the copies there, if it is satisfied.
+	Overrides []placementv1alpha1.DecidedOverride
 	// Until is when to verify again without an event, as a time ends then; zero: never.
 	Until time.Time
 }
@@ -48,7 +50,7 @@ func Verify(s Snapshot, u Unit) Verdict {
 		return v
 	case slices.Equal(d.PhysicalClusters, decided):
 		v.Satisfied, v.Reason, v.Message, v.Until = true, "Satisfied", "it is where the policies want it", d.Until
-		v.Division = d.Division
+		v.Division, v.Overrides = d.Division, d.Overrides
 		if r.stay.message != "" {
 			v.Message += ", for now: " + r.stay.message
 		}

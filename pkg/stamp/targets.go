@@ -26,6 +26,8 @@ type Source struct {
 	// divisible kinds only.
 	Division *placementv1alpha1.DecidedDivision
 	Wish     *Wish
+	// Overrides are what changes of copies by target. They count for placed kinds.
+	Overrides []placementv1alpha1.DecidedOverride
 	// Referrers are the targets of everything that refers to the object: all of
 	// it, as what nobody needs is removed. It counts for referenced kinds only.
 	Referrers []placementv1alpha1.Targets
@@ -84,6 +86,9 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 				divided(from.Division, from.Wish, current, out)
 			case kind.Semantics == workload.JobSemantics:
 				keepParts(current, out) // what is left of it is done where it was begun
+			}
+			if kind.Role == workload.Placed {
+				overridden(from.Overrides, from.Unit, kind, obj, current, out)
 			}
 			return out
 		}
@@ -330,7 +335,7 @@ func Without(current placementv1alpha1.Targets, acknowledged func(target string)
 func Equal(a, b placementv1alpha1.Targets) bool {
 	return maps.EqualFunc(a, b, func(a, b placementv1alpha1.Target) bool {
 		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share) &&
-			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions)
+			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions) && sameOverrides(a.Overrides, b.Overrides)
 	})
 }
 

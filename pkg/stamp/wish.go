@@ -92,7 +92,7 @@ func weightsOf(selector labels.Selector, others []Other) map[string]int32 {
 	}
 	out := map[string]int32{}
 	for _, o := range others {
-		if Mirrored(o) || o.GetDeletionTimestamp() != nil || !HasTargets(o) || !selects(selector, o) {
+		if Mirrored(o) || o.GetDeletionTimestamp() != nil || !HasTargets(o) || !selectsPodsOf(selector, o) {
 			continue
 		}
 		bounds := boundsOf(o, others)
@@ -116,7 +116,7 @@ func weightsOf(selector labels.Selector, others []Other) map[string]int32 {
 	return out
 }
 
-func selects(selector labels.Selector, o Other) bool {
+func selectsPodsOf(selector labels.Selector, o Other) bool {
 	for _, pods := range workload.PodLabels(o.Kind, o.Object) {
 		if selector.Matches(pods) {
 			return true

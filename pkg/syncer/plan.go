@@ -178,6 +178,9 @@ func (p planner) apply() []Action {
 	if name := AccountName(p.Ref.Kind, p.Logical, placing.Server); name != "" && p.Account == nil {
 		return p.noAccount(name)
 	}
+	if failure := overrideFailure(p.Logical, placing); failure != nil {
+		return p.fail(*failure)
+	}
 	desired, findings := Transform(p.Logical, placing)
 	if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 		return p.fail(Failure{Reason: ReasonNotPermitted, Message: summary(refusals)})

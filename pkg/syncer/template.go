@@ -31,7 +31,7 @@ func templateDown(template map[string]any, p Placing) {
 	for _, keys := range []map[string]any{field(metadata, "labels"), field(metadata, "annotations")} {
 		maps.DeleteFunc(keys, func(k string, _ any) bool {
 			// On a Pod, which is its own template, the mark is already set.
-			return !kind.IsPod() && placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ManagedByLabel && k != replacedAnnotation
+			return !kind.IsPod() && placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.ManagedByLabel && k != replacedAnnotation && k != overriddenAnnotation
 		})
 	}
 	spec := field(template, "spec")
@@ -69,6 +69,8 @@ func runtimeClassDown(template map[string]any, runtimeClass string) {
 
 // templateUp undoes templateDown.
 func templateUp(template map[string]any) {
+	written := writtenOf(template)
+	defer func() { written.giveBack(template) }() // last: as it was before all else on the way down
 	giveBack(template)
 	labels, annotations := field(field(template, "metadata"), "labels"), field(field(template, "metadata"), "annotations")
 	delete(labels, placementv1alpha1.ManagedByLabel)

@@ -50,7 +50,15 @@ func (p Placing) passage() boundary.Passage {
 // with our mark and the digest of itself, and without what belongs to the
 // logical cluster, is made at run time, or must not leave it. The findings say what
 // of it does not go down as it is; with a refusal among them nothing may be applied.
+//
+// What policies override for the target comes before all else: what follows, the table of
+// what goes down above all, sees what the user might have written.
 func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Unstructured, []boundary.Finding) {
+	written := logical
+	logical, err := overridden(written, p)
+	if err != nil {
+		return &unstructured.Unstructured{Object: map[string]any{}}, []boundary.Finding{refusedOverride(err)}
+	}
 	content := deepCopy(logical.Object).(map[string]any)
 	obj := map[string]any{
 		"apiVersion": p.Ref.Kind.GroupVersion().String(),
@@ -67,6 +75,9 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 	setParts(obj, p)
 	stripRuntimeFields(p.Ref.Kind, obj)
 	findings := filterDown(obj, p)
+	if len(p.Target.Overrides) > 0 {
+		noteOverridden(p.Ref.Kind, written.Object, logical.Object, obj)
+	}
 	permitNames(p.Ref.Kind, logical.Object, obj, p.Nameserver)
 	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
 		templateDown(t, p)

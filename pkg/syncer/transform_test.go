@@ -34,6 +34,7 @@ func transformed(logical *unstructured.Unstructured, p Placing) *unstructured.Un
 func TestWhatGoesDown(t *testing.T) {
 	transcripts(t, "transform", func(t *testing.T, files map[string]string) {
 		p := placingOf(t, files["logical"])
+		p.Target.Overrides = overridesOf(t, files["overrides"])
 		if account := files["account"]; account != "" {
 			p.Account, p.Server = AccountFrom(parse(t, account)), Server{Host: strings.TrimSpace(files["server"]), Port: "6443", CA: "authority"}
 		}
@@ -59,7 +60,9 @@ func TestWhatGoesDown(t *testing.T) {
 func TestTransformLeavesItsInputAlone(t *testing.T) {
 	transcripts(t, "transform", func(t *testing.T, files map[string]string) {
 		logical := parse(t, files["logical"])
-		Transform(logical, placingOf(t, files["logical"]))
+		p := placingOf(t, files["logical"])
+		p.Target.Overrides = overridesOf(t, files["overrides"])
+		Transform(logical, p)
 		if diff := cmp.Diff(parse(t, files["logical"]).Object, logical.Object); diff != "" {
 			t.Errorf("changed (-before +after)\n%s", diff)
 		}

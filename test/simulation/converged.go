@@ -76,6 +76,7 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		case targets[name].State != placementv1alpha1.TargetSync:
 			w.fail(Converges, "%s is still %s on %s: %s", key, targets[name].State, name, movingOf(in))
 		}
+		w.overridesConverged(key, obj, name, in)
 		whole = w.copyConverged(key, obj, w.cluster(name)) && whole
 	}
 	if whole && key.Resource != namespaces {

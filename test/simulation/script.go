@@ -118,6 +118,9 @@ var later = [][]verb{
 		{"undivide", 2, false, (*World).undivide},
 		{"scale", 8, false, (*World).scale},
 	},
+	{ // and what changes of their copies
+		{"override", 6, false, (*World).override},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }

@@ -51,6 +51,7 @@ func ExplainPlacement(p *placementv1alpha1.Placement) *Explanation {
 	if _, message, ok := notTrue(p.Status.Conditions, placementv1alpha1.ConditionDivided); ok && stamp.DivisionOf(p) != nil {
 		e.Lines = append(e.Lines, upper(message)+".")
 	}
+	e.overrides(stamp.OverridesOf(p))
 	phases := map[string]placementv1alpha1.TargetStatus{}
 	for _, t := range p.Status.Targets {
 		phases[t.PhysicalCluster] = t
@@ -89,6 +90,7 @@ func ExplainReview(namespace string, s placementv1alpha1.PlacementReviewStatus) 
 	}
 	e.policies(s.Policies)
 	e.division(s.Division)
+	e.overrides(s.Overrides)
 	shares := map[string]string{}
 	for _, share := range s.Shares {
 		shares[share.PhysicalCluster] = fmt.Sprintf("%d replicas", share.Replicas)

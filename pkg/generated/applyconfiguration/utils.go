@@ -92,6 +92,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.CopyStatusApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedDivision"):
 		return &applyconfigurationplacementv1alpha1.DecidedDivisionApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedOverride"):
+		return &applyconfigurationplacementv1alpha1.DecidedOverrideApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedPhysicalCluster"):
 		return &applyconfigurationplacementv1alpha1.DecidedPhysicalClusterApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedReplicas"):
@@ -106,6 +108,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.ObjectReferenceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectSelection"):
 		return &applyconfigurationplacementv1alpha1.ObjectSelectionApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Override"):
+		return &applyconfigurationplacementv1alpha1.OverrideApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("PatchOperation"):
+		return &applyconfigurationplacementv1alpha1.PatchOperationApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PhysicalClusterTerm"):
 		return &applyconfigurationplacementv1alpha1.PhysicalClusterTermApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Placement"):

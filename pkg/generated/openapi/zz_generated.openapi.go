@@ -60,6 +60,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.CopySpec{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopySpec(ref),
 		placementv1alpha1.CopyStatus{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyStatus(ref),
 		placementv1alpha1.DecidedDivision{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedDivision(ref),
+		placementv1alpha1.DecidedOverride{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedOverride(ref),
 		placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref),
 		placementv1alpha1.DecidedReplicas{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedReplicas(ref),
 		placementv1alpha1.Decision{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Decision(ref),
@@ -67,6 +68,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ObjectKind{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_ObjectKind(ref),
 		placementv1alpha1.ObjectReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectReference(ref),
 		placementv1alpha1.ObjectSelection{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectSelection(ref),
+		placementv1alpha1.Override{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Override(ref),
+		placementv1alpha1.PatchOperation{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_PatchOperation(ref),
+		placementv1alpha1.PatchValue{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_PatchValue(ref),
 		placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName():        schema_pkg_apis_placement_v1alpha1_PhysicalClusterTerm(ref),
 		placementv1alpha1.Placement{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_Placement(ref),
 		placementv1alpha1.PlacementBinding{}.OpenAPIModelName():           schema_pkg_apis_placement_v1alpha1_PlacementBinding(ref),
@@ -88,6 +92,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ReplicaShare{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ReplicaShare(ref),
 		placementv1alpha1.ReplicaTarget{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_ReplicaTarget(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
+		placementv1alpha1.TargetOverride{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOverride(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
 		placementv1alpha1.TopologySpread{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TopologySpread(ref),
 		placementv1alpha1.TopologyTier{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TopologyTier(ref),
@@ -2398,6 +2403,78 @@ func schema_pkg_apis_placement_v1alpha1_DecidedDivision(ref common.ReferenceCall
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_DecidedOverride(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DecidedOverride is an override of a policy on the physical clusters of a decision.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name says which it is, for people: overrides[0] of policy web of the namespace.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are those of the decision that it is for.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(placementv1alpha1.ObjectSelection{}.OpenAPIModelName()),
+						},
+					},
+					"patch": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PatchOperation{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"problem": {
+						SchemaProps: spec.SchemaProps{
+							Description: "problem says why it cannot be honoured: what it is for does not go down while there is one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "physicalClusters"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.PatchOperation{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2528,6 +2605,24 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 							Ref:         ref(placementv1alpha1.DecidedDivision{}.OpenAPIModelName()),
 						},
 					},
+					"overrides": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "overrides are what changes of copies on them, in order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.DecidedOverride{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"schedulerName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "schedulerName is who decided.",
@@ -2540,7 +2635,7 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
+			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -2710,6 +2805,102 @@ func schema_pkg_apis_placement_v1alpha1_ObjectSelection(ref common.ReferenceCall
 		},
 		Dependencies: []string{
 			placementv1alpha1.ObjectKind{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_Override(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Override changes what goes down of some objects to some physical clusters. In the logical cluster the objects stay as they are.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"term": {
+						SchemaProps: spec.SchemaProps{
+							Description: "term selects physical clusters by their labels; absent: all.",
+							Ref:         ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+						},
+					},
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects are those that it is for, of the unit; absent: all that it has. ConfigMaps, Secrets and what else goes where others refer to it belong to no unit.",
+							Ref:         ref(placementv1alpha1.ObjectSelection{}.OpenAPIModelName()),
+						},
+					},
+					"patch": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "patch is what changes (RFC 6902): all of it, or nothing goes down.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PatchOperation{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"patch"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.PatchOperation{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PatchOperation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PatchOperation is one operation of a JSON patch.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"op": {
+						SchemaProps: spec.SchemaProps{
+							Description: "op is add, remove, replace or test.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "path is a JSON pointer (RFC 6901) into the object: /spec/template/spec/nodeSelector.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "value is that of add, replace and test.",
+							Ref:         ref(placementv1alpha1.PatchValue{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"op", "path"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PatchValue{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PatchValue(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PatchValue is any JSON value but null.",
+				Type:        placementv1alpha1.PatchValue{}.OpenAPISchemaType(),
+				Format:      placementv1alpha1.PatchValue{}.OpenAPISchemaFormat(),
+			},
+		},
 	}
 }
 
@@ -3177,6 +3368,24 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicySpec(ref common.Reference
 							Ref:         ref(placementv1alpha1.ReplicaRules{}.OpenAPIModelName()),
 						},
 					},
+					"overrides": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "overrides change what goes down to some physical clusters. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.Override{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
 							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
@@ -3187,7 +3396,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicySpec(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
 	}
 }
 
@@ -3388,6 +3597,24 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 							Ref:         ref(placementv1alpha1.DecidedDivision{}.OpenAPIModelName()),
 						},
 					},
+					"overrides": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "overrides are what would change of copies on them, in order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.DecidedOverride{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"shares": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -3508,7 +3735,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.ReplicaShare{}.OpenAPIModelName()},
+			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.ReplicaShare{}.OpenAPIModelName()},
 	}
 }
 
@@ -3697,7 +3924,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a unit hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), replicas, ifImpossible, schedulerName and move each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name.",
+				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a unit hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), replicas, ifImpossible, schedulerName and move each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name. Overrides of all hold, one after the other.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"terms": {
@@ -3855,6 +4082,24 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 							Ref:         ref(placementv1alpha1.ReplicaRules{}.OpenAPIModelName()),
 						},
 					},
+					"overrides": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "overrides change what goes down to some physical clusters. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.Override{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
 							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
@@ -3865,7 +4110,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
 	}
 }
 
@@ -4050,6 +4295,24 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							Ref:         ref(placementv1alpha1.ReplicaRules{}.OpenAPIModelName()),
 						},
 					},
+					"overrides": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "overrides change what goes down to some physical clusters. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.Override{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
 							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
@@ -4060,7 +4323,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -4251,6 +4514,19 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 							Format:      "int32",
 						},
 					},
+					"overrides": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Overrides are what changes of the copy on this target, in order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.TargetOverride{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
 							Type:   []string{"string"},
@@ -4274,6 +4550,49 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 				},
 			},
 		},
+		Dependencies: []string{
+			placementv1alpha1.TargetOverride{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_TargetOverride(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TargetOverride is an override of an object on one target.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"patch": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PatchOperation{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"problem": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PatchOperation{}.OpenAPIModelName()},
 	}
 }
 

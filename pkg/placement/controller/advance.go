@@ -198,7 +198,8 @@ func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []tra
 			}
 			continue
 		}
-		o.Unit, o.Unrecorded, o.Division = by.merge(names), by.unrecorded(o.Kind, o.Logical, names), by.division(names)
+		o.Unit, o.Unrecorded = by.merge(names), by.unrecorded(o.Kind, o.Logical, names)
+		o.Division, o.Overrides = by.division(names), by.overrides(names)
 		out = append(out, o)
 	}
 	wish(out, others)

@@ -146,7 +146,7 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 // between has decided.
 func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha1.PlacementReviewStatus, t *placementv1alpha1.Transition) error {
 	p := u.placement.DeepCopy()
-	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies, Scheduler: review.SchedulerName, Division: review.Division}.API()
+	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies, Scheduler: review.SchedulerName, Division: review.Division, Overrides: review.Overrides}.API()
 	if review.SchedulerName == "" {
 		p.Spec.Bound = nil // it is overruled
 	}

@@ -318,7 +318,7 @@ func (u *unit) add(kind workload.Kind, o *metav1.PartialObjectMetadata) bool {
 	if kind.Role == workload.Container && o.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] == "" {
 		return true
 	}
-	return u.unrecorded(kind, o, names) || !stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, stamp.Source{Unit: decided, Division: u.division(names)}))
+	return u.unrecorded(kind, o, names) || !stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, stamp.Source{Unit: decided, Division: u.division(names), Overrides: u.overrides(names)}))
 }
 
 // sort takes note of an object of a divided namespace.

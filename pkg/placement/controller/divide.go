@@ -75,6 +75,27 @@ func (s *split) division(names []string) *placementv1alpha1.DecidedDivision {
 	return nil
 }
 
+// overrides are what changes of the copies of an object of some units.
+func (s *split) overrides(names []string) []placementv1alpha1.DecidedOverride {
+	if !s.divided() || len(names) == 1 && names[0] == s.own.Name {
+		return stamp.OverridesOf(s.own)
+	}
+	var all [][]placementv1alpha1.DecidedOverride
+	for _, p := range s.inOrder() {
+		if names == nil || slices.Contains(names, p.Name) {
+			all = append(all, stamp.OverridesOf(p))
+		}
+	}
+	return stamp.MergeOverrides(all...)
+}
+
+// inOrder are all placements of the namespace by name.
+func (s *split) inOrder() []*placementv1alpha1.Placement {
+	all := append(slices.Clone(s.others), s.own)
+	slices.SortFunc(all, func(a, b *placementv1alpha1.Placement) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
 // unitsOf are the units of an object; nil if it is in all. It is not known for what
 // follows others and was not among what the namespace was divided by.
 func (s *split) unitsOf(kind workload.Kind, o metav1.Object) (names []string, known bool) {

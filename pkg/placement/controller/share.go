@@ -23,8 +23,9 @@ import (
 // share sees to it that replicas are where the policies divide them to.
 //
 //	the unit                             an object                      then
-//	is divided otherwise than policies                                  the division of a review is
-//	say, for more than a moment                                         written into the decision
+//	is divided, or its copies are                                       the division and the overrides
+//	overridden, otherwise than policies                                 of a review are written into the
+//	say, for more than a moment                                         decision
 //	is divided                           does not have its shares       it is sent through admission
 //	is divided                           keeps more than its share      what others have taken over is
 //	                                     somewhere, or waits for more   given up, see stamp.Released, or
@@ -33,7 +34,7 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 	if u.namespace.DeletionTimestamp != nil {
 		return controller.Result{}, nil
 	}
-	if v.Satisfied && !placement.SameDivision(v.Division, stamp.DivisionOf(u.placement)) {
+	if v.Satisfied && !(placement.SameDivision(v.Division, stamp.DivisionOf(u.placement)) && placement.SameOverrides(v.Overrides, stamp.OverridesOf(u.placement))) {
 		return c.redivide(ctx, u)
 	}
 	c.undivided.Remove(u.key)
@@ -60,8 +61,9 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 	return controller.Result{}, nil
 }
 
-// redivide writes how replicas are divided into the decision, once nothing was edited for a
-// moment, as a review says it: that reads the policies from the database.
+// redivide writes how replicas are divided, and what changes of copies, into the decision, once
+// nothing was edited for a moment, as a review says it: that reads the policies from the
+// database.
 func (c *Controller) redivide(ctx context.Context, u *unit) (controller.Result, error) {
 	now := c.Clock.Now()
 	since, ok := c.undivided.Get(u.key)
@@ -77,19 +79,45 @@ func (c *Controller) redivide(ctx context.Context, u *unit) (controller.Result, 
 	if err != nil {
 		return controller.Result{}, err
 	}
-	if !slices.Equal(review.PhysicalClusters, stamp.Decided(u.placement).Names()) || placement.SameDivision(review.Division, stamp.DivisionOf(u.placement)) {
+	redivided := !placement.SameDivision(review.Division, stamp.DivisionOf(u.placement))
+	overridden := !placement.SameOverrides(review.Overrides, stamp.OverridesOf(u.placement))
+	if !slices.Equal(review.PhysicalClusters, stamp.Decided(u.placement).Names()) || !redivided && !overridden {
 		return controller.Result{}, nil // the informers were behind
 	}
 	p := u.placement.DeepCopy()
-	p.Spec.Decision.Division, p.Spec.Decision.Policies = review.Division, review.Policies
+	d := p.Spec.Decision
+	d.Overrides, d.Policies = review.Overrides, review.Policies
+	if redivided {
+		d.Division = review.Division
+	}
 	if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
-		return controller.Result{}, fmt.Errorf("dividing replicas anew: %w", err)
+		return controller.Result{}, fmt.Errorf("writing what holds for each physical cluster: %w", err)
 	}
-	message := "each physical cluster has all replicas"
-	if review.Division != nil {
-		message = fmt.Sprintf("replicas are divided by %s over %s", strings.ToLower(string(review.Division.By)), strings.Join(review.PhysicalClusters, ", "))
+	if redivided {
+		message := "each physical cluster has all replicas"
+		if review.Division != nil {
+			message = fmt.Sprintf("replicas are divided by %s over %s", strings.ToLower(string(review.Division.By)), strings.Join(review.PhysicalClusters, ", "))
+		}
+		if err := c.record(ctx, normal(p, "Divided", message, now)); err != nil {
+			return begun, err
+		}
 	}
-	return begun, c.record(ctx, normal(p, "Divided", message, now))
+	if !overridden {
+		return begun, nil
+	}
+	return begun, c.record(ctx, normal(p, "Overridden", overridesMessage(review.Overrides), now))
+}
+
+// overridesMessage says which overrides hold, by the first few.
+func overridesMessage(list []placementv1alpha1.DecidedOverride) string {
+	if len(list) == 0 {
+		return "no override holds any more"
+	}
+	var out []string
+	for _, o := range list[:min(len(list), maxWaits)] {
+		out = append(out, o.Name+" on "+strings.Join(o.PhysicalClusters, ", "))
+	}
+	return "copies are changed by " + strings.Join(out, "; ")
 }
 
 // divisible reads, from the watch cache, the objects of a unit that are divided.
@@ -113,7 +141,7 @@ func (c *Controller) divisible(ctx context.Context, u *unit) ([]transition.Objec
 				continue
 			}
 			asks = asks || stamp.IsAboutOthers(kind)
-			out = append(out, transition.Object{Kind: kind, Logical: o, Unit: u.merge(names), Division: u.division(names), Unrecorded: u.unrecorded(kind, o, names)})
+			out = append(out, transition.Object{Kind: kind, Logical: o, Unit: u.merge(names), Division: u.division(names), Overrides: u.overrides(names), Unrecorded: u.unrecorded(kind, o, names)})
 		}
 	}
 	if asks {

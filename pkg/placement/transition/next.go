@@ -28,6 +28,8 @@ type Object struct {
 	Division *placementv1alpha1.DecidedDivision
 	// Wish is what of it is divided, if that follows from others; nil: see stamp.WishOf.
 	Wish *stamp.Wish
+	// Overrides are what changes of its copies.
+	Overrides []placementv1alpha1.DecidedOverride
 	// Unrecorded says that other units stamped it last.
 	Unrecorded bool
 }
@@ -63,7 +65,7 @@ func (o Object) Behind(cluster logicalcluster.Name) bool {
 	source := stamp.Source{Unit: o.Unit}
 	if o.Kind.Role == workload.Placed {
 		source.Runs, source.Division = workload.RunsOf(o.Kind, o.Logical.Object), o.Division
-		source.Wish = o.Wanted()
+		source.Wish, source.Overrides = o.Wanted(), o.Overrides
 	}
 	return o.Unrecorded || !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
 }

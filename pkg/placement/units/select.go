@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -18,10 +18,8 @@ const maxSelectors = 32
 // Selector is what one policy selects.
 type Selector struct {
 	// Unit is the name of the policy, and of the Placement.
-	Unit   string
-	kinds  []placementv1alpha1.ObjectKind
-	names  []string
-	labels labels.Selector
+	Unit string
+	stamp.Selection
 }
 
 // Selectors are those of the policies of a namespace that select objects, the first by
@@ -34,25 +32,10 @@ func Selectors(policies []*placementv1alpha1.PlacementPolicy) []Selector {
 		if o == nil || p.Name == placementv1alpha1.NamespaceUnit {
 			continue
 		}
-		s := Selector{Unit: p.Name, kinds: o.Kinds, names: o.Names, labels: labels.Everything()}
-		if o.LabelSelector != nil {
-			selector, err := metav1.LabelSelectorAsSelector(o.LabelSelector)
-			if err != nil {
-				selector = labels.Nothing()
-			}
-			s.labels = selector
-		}
-		out = append(out, s)
+		out = append(out, Selector{Unit: p.Name, Selection: stamp.ReadSelection(o)})
 	}
 	slices.SortFunc(out, func(a, b Selector) int { return cmp.Compare(a.Unit, b.Unit) })
 	return out[:min(len(out), maxSelectors)]
-}
-
-func (s Selector) selects(kind workload.Kind, obj metav1.Object) bool {
-	named := placementv1alpha1.ObjectKind{Group: kind.Group, Kind: kind.Kind}
-	return (len(s.kinds) == 0 || slices.Contains(s.kinds, named)) &&
-		(len(s.names) == 0 || slices.Contains(s.names, obj.GetName())) &&
-		s.labels.Matches(labels.Set(obj.GetLabels()))
 }
 
 // Selected is the unit of an object that makes pods: that of the first policy that selects
@@ -60,7 +43,7 @@ func (s Selector) selects(kind workload.Kind, obj metav1.Object) bool {
 func Selected(selectors []Selector, kind workload.Kind, obj metav1.Object) (unit string, also []string) {
 	for _, s := range selectors {
 		switch {
-		case !s.selects(kind, obj):
+		case !s.Selects(kind, obj):
 		case unit == "":
 			unit = s.Unit
 		default:

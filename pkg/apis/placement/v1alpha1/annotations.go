@@ -119,8 +119,10 @@ type Target struct {
 	// Max are the most replicas of an autoscaler, if they are divided.
 	Max *int32 `json:"max,omitempty"`
 	// Completions are those of a Job, if they are divided.
-	Completions *int32      `json:"completions,omitempty"`
-	State       TargetState `json:"state,omitempty"`
+	Completions *int32 `json:"completions,omitempty"`
+	// Overrides are what changes of the copy on this target, in order.
+	Overrides []TargetOverride `json:"overrides,omitempty"`
+	State     TargetState      `json:"state,omitempty"`
 	// UID is, for an observed object, the UID that it has on the target.
 	UID types.UID `json:"uid,omitempty"`
 	// Adopted says of an observed object that a user made it, and a controller of

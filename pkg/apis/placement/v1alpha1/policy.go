@@ -115,7 +115,7 @@ type PlacementPolicyList struct {
 // unit hold together. How many and how they are laid out (count, minCount,
 // topology, spread), which are better (preferences, weights), replicas, ifImpossible,
 // schedulerName and move each come from the first policy that says so: that of the namespace before those of the
-// logical cluster before those of "root", by name.
+// logical cluster before those of "root", by name. Overrides of all hold, one after the other.
 type PolicyRules struct {
 	// terms select physical clusters by label: one of them must match (OR).
 	// Absent permits all.
@@ -177,6 +177,13 @@ type PolicyRules struct {
 	// whole from the first policy that says so; absent, each runs all.
 	// +optional
 	Replicas *ReplicaRules `json:"replicas,omitempty"`
+
+	// overrides change what goes down to some physical clusters. Those of all policies hold,
+	// the most general first, so that the most specific has the last word; of one level by
+	// name, of one policy in order.
+	// +optional
+	// +listType=atomic
+	Overrides []Override `json:"overrides,omitempty"`
 
 	// move says how the namespace moves when the decision that it has is permitted no
 	// more. As a whole from the first policy that says so.

@@ -81,6 +81,10 @@ type PlacementReviewStatus struct {
 	// division is how replicas would be divided over them; absent: each has all.
 	// +optional
 	Division *DecidedDivision `json:"division,omitempty"`
+	// overrides are what would change of copies on them, in order.
+	// +optional
+	// +listType=atomic
+	Overrides []DecidedOverride `json:"overrides,omitempty"`
 	// shares are the replicas that spec.object would have on each of them; none if they
 	// are not divided.
 	// +optional

@@ -128,6 +128,10 @@ type Decision struct {
 	// division says how replicas are divided over them; absent: each has all.
 	// +optional
 	Division *DecidedDivision `json:"division,omitempty"`
+	// overrides are what changes of copies on them, in order.
+	// +optional
+	// +listType=atomic
+	Overrides []DecidedOverride `json:"overrides,omitempty"`
 	// schedulerName is who decided.
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`

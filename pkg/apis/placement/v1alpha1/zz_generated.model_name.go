@@ -46,6 +46,11 @@ func (in DecidedDivision) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecidedOverride) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.DecidedOverride"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DecidedPhysicalCluster) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.DecidedPhysicalCluster"
 }
@@ -78,6 +83,21 @@ func (in ObjectReference) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectSelection) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ObjectSelection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Override) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Override"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PatchOperation) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PatchOperation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PatchValue) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PatchValue"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -183,6 +203,11 @@ func (in ReplicaTarget) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Target) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Target"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TargetOverride) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.TargetOverride"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

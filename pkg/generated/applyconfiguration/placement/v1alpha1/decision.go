@@ -13,6 +13,8 @@ type DecisionApplyConfiguration struct {
 	Policies []PolicyReferenceApplyConfiguration `json:"policies,omitempty"`
 	// division says how replicas are divided over them; absent: each has all.
 	Division *DecidedDivisionApplyConfiguration `json:"division,omitempty"`
+	// overrides are what changes of copies on them, in order.
+	Overrides []DecidedOverrideApplyConfiguration `json:"overrides,omitempty"`
 	// schedulerName is who decided.
 	SchedulerName *string `json:"schedulerName,omitempty"`
 }
@@ -54,6 +56,19 @@ func (b *DecisionApplyConfiguration) WithPolicies(values ...*PolicyReferenceAppl
 // If called multiple times, the Division field is set to the value of the last call.
 func (b *DecisionApplyConfiguration) WithDivision(value *DecidedDivisionApplyConfiguration) *DecisionApplyConfiguration {
 	b.Division = value
+	return b
+}
+
+// WithOverrides adds the given value to the Overrides field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Overrides field.
+func (b *DecisionApplyConfiguration) WithOverrides(values ...*DecidedOverrideApplyConfiguration) *DecisionApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithOverrides")
+		}
+		b.Overrides = append(b.Overrides, *values[i])
+	}
 	return b
 }
 

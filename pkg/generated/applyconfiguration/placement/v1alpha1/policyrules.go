@@ -16,7 +16,7 @@ import (
 // unit hold together. How many and how they are laid out (count, minCount,
 // topology, spread), which are better (preferences, weights), replicas, ifImpossible,
 // schedulerName and move each come from the first policy that says so: that of the namespace before those of the
-// logical cluster before those of "root", by name.
+// logical cluster before those of "root", by name. Overrides of all hold, one after the other.
 type PolicyRulesApplyConfiguration struct {
 	// terms select physical clusters by label: one of them must match (OR).
 	// Absent permits all.
@@ -54,6 +54,10 @@ type PolicyRulesApplyConfiguration struct {
 	// replicas say how many pods of an object run on each of its physical clusters. As a
 	// whole from the first policy that says so; absent, each runs all.
 	Replicas *ReplicaRulesApplyConfiguration `json:"replicas,omitempty"`
+	// overrides change what goes down to some physical clusters. Those of all policies hold,
+	// the most general first, so that the most specific has the last word; of one level by
+	// name, of one policy in order.
+	Overrides []OverrideApplyConfiguration `json:"overrides,omitempty"`
 	// move says how the namespace moves when the decision that it has is permitted no
 	// more. As a whole from the first policy that says so.
 	Move *MoveRulesApplyConfiguration `json:"move,omitempty"`
@@ -193,6 +197,19 @@ func (b *PolicyRulesApplyConfiguration) WithSchedulerName(value string) *PolicyR
 // If called multiple times, the Replicas field is set to the value of the last call.
 func (b *PolicyRulesApplyConfiguration) WithReplicas(value *ReplicaRulesApplyConfiguration) *PolicyRulesApplyConfiguration {
 	b.Replicas = value
+	return b
+}
+
+// WithOverrides adds the given value to the Overrides field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Overrides field.
+func (b *PolicyRulesApplyConfiguration) WithOverrides(values ...*OverrideApplyConfiguration) *PolicyRulesApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithOverrides")
+		}
+		b.Overrides = append(b.Overrides, *values[i])
+	}
 	return b
 }
 

@@ -186,6 +186,19 @@ func (b *PolicySpecApplyConfiguration) WithReplicas(value *ReplicaRulesApplyConf
 	return b
 }
 
+// WithOverrides adds the given value to the Overrides field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Overrides field.
+func (b *PolicySpecApplyConfiguration) WithOverrides(values ...*OverrideApplyConfiguration) *PolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithOverrides")
+		}
+		b.PolicyRulesApplyConfiguration.Overrides = append(b.PolicyRulesApplyConfiguration.Overrides, *values[i])
+	}
+	return b
+}
+
 // WithMove sets the Move field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Move field is set to the value of the last call.
