@@ -24,6 +24,7 @@ func (w *World) converged() {
 			w.objectConverged(w.api.KeyOf(gr, obj), cast(obj))
 		}
 	}
+	w.bindingsConverged()
 	for _, obj := range w.api.List(copies) {
 		w.recordConverged(obj.(*placementv1alpha1.Copy))
 	}

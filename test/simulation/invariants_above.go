@@ -118,6 +118,7 @@ func (l *ledger) decides(s placement.Snapshot, u placement.Unit, d placement.Dec
 			l.world.fail(DecisionsStand, "%s was chosen, but may receive nothing", c.Name)
 		}
 	}
+	l.theirs(s, u, d)
 	if len(u.Decided) > 0 {
 		return // what stands may be kept
 	}

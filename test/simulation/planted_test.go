@@ -76,6 +76,7 @@ var planted = []plant{
 	{"pods run without the runtime that they name", Bugs{plan: forgetsRuntime}, SameRuntime, 50, []string{"sandbox"}},
 	{"pods run with a class of the name below", Bugs{plan: keepsClass}, SameRuntime, 50, []string{"sandbox"}},
 	{"what is left is removed at once", Bugs{next: removesFirst}, ReplacedFirst, 100, []string{"pin", "create"}},
+	{"the server decides in the place of another scheduler", Bugs{decide: ignoresScheduler}, TheirChoice, 100, []string{"delegate", "bind", "create"}},
 	{"replicas are given up before others are available", Bugs{giveUp: releasesAtOnce}, NoneMissing, 100, []string{"divide", "scale", "create"}},
 	{"replicas are never given up", Bugs{giveUp: keepsAll}, SharesFit, 100, []string{"divide", "scale", "create"}},
 	{"what is refused is tried again at once", Bugs{plan: insists}, Paced, 100, []string{"create", "delete namespace below"}},
@@ -106,7 +107,7 @@ func TestEveryInvariantHasABugThatBreaksIt(t *testing.T) {
 	for _, invariant := range []string{
 		AbsenceIsNoDelete, OnlyOurs, OneOwner, RecordFirst, RemovedIsGone, FinalizersWait, TrueGeneration,
 		DecisionsStand, Permitted, OneSyncer, RunningIsUp, ComesToRest, Converges, CoresArePure,
-		OnlyMeant, EmptiedWaits, OrphansWait, RulesFirst, SameRuntime, Paced, NoneMissing, SharesFit,
+		OnlyMeant, EmptiedWaits, OrphansWait, RulesFirst, SameRuntime, Paced, NoneMissing, SharesFit, TheirChoice,
 	} {
 		if !slices.ContainsFunc(planted, func(p plant) bool { return p.invariant == invariant }) {
 			t.Errorf("no planted bug breaks: %s", invariant)
@@ -153,6 +154,19 @@ func ignoresCordon(s placement.Snapshot, u placement.Unit) placement.Decision {
 		pc := c.DeepCopy()
 		pc.Spec.Unschedulable = false
 		s.PhysicalClusters[i].PhysicalCluster = pc
+	}
+	return placement.Decide(s, u)
+}
+
+// ignoresScheduler decides, whoever is to.
+func ignoresScheduler(s placement.Snapshot, u placement.Unit) placement.Decision {
+	s.Policies = slices.Clone(s.Policies)
+	for i, p := range s.Policies {
+		if p.Rules != nil && p.Rules.SchedulerName != "" {
+			rules := p.Rules.DeepCopy()
+			rules.SchedulerName = ""
+			s.Policies[i].Rules = rules
+		}
 	}
 	return placement.Decide(s, u)
 }

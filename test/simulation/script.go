@@ -121,6 +121,10 @@ var later = [][]verb{
 	{ // and what changes of their copies
 		{"override", 6, false, (*World).override},
 	},
+	{ // and who decides
+		{"delegate", 3, false, (*World).delegate},
+		{"bind", 10, false, (*World).bind},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }

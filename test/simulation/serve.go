@@ -94,13 +94,12 @@ func (s *server) attributes(c *call, obj, old object, name string, op k8sadmissi
 
 // admit has admission look at an object, and change it.
 func (s *server) admit(ctx context.Context, c *call, obj, old object, op k8sadmission.Operation, options runtime.Object) error {
-	mutating := s.admission.(k8sadmission.MutationInterface)
 	name := c.req.name
 	if name == "" && obj != nil {
 		name = obj.GetName()
 	}
 	seen := internal(obj, old)
-	if err := mutating.Admit(ctx, s.attributes(c, seen, old, name, op, options), nil); err != nil {
+	if err := s.admission.Admit(ctx, s.attributes(c, seen, old, name, op, options), nil); err != nil {
 		return err
 	}
 	if seen != obj {
@@ -114,7 +113,7 @@ func (s *server) admit(ctx context.Context, c *call, obj, old object, op k8sadmi
 }
 
 func (s *server) validate(ctx context.Context, c *call, obj, old object, name string, op k8sadmission.Operation, options runtime.Object) error {
-	return s.admission.(k8sadmission.ValidationInterface).Validate(ctx, s.attributes(c, obj, old, name, op, options), nil)
+	return s.admission.Validate(ctx, s.attributes(c, obj, old, name, op, options), nil)
 }
 
 // internal is an object as admission gets it where that matters: with a runtime
@@ -141,7 +140,10 @@ func internal(obj, old object) object {
 
 func (s *server) create(ctx context.Context, c *call) answer {
 	r := c.req
-	if r.subresource == "binding" {
+	switch {
+	case r.subresource == "binding" && r.res.GroupResource() == placements:
+		return s.bindPlacement(ctx, c)
+	case r.subresource == "binding":
 		return s.bind(ctx, c)
 	}
 	obj, err := r.res.decode(r.body)
@@ -281,7 +283,7 @@ func (s *server) delete(ctx context.Context, c *call, name string) error {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	options := &metav1.DeleteOptions{}
-	if err := s.admission.(k8sadmission.MutationInterface).Admit(ctx, s.attributes(c, nil, nil, name, k8sadmission.Delete, options), nil); err != nil {
+	if err := s.admission.Admit(ctx, s.attributes(c, nil, nil, name, k8sadmission.Delete, options), nil); err != nil {
 		return err
 	}
 	key := r.key()

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	k8sadmission "k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -55,7 +54,7 @@ type server struct {
 	line      *line
 	ctx       context.Context
 	stop      context.CancelFunc
-	admission k8sadmission.Interface
+	admission *admission.Chain
 	running   sync.WaitGroup
 	// restores is how often the database had been restored when it started.
 	restores int

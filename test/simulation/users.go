@@ -65,7 +65,7 @@ func (w *World) askOn(l *line, do func(ctx context.Context, c dynamic.Interface)
 // at is the client of a place, in a logical cluster.
 func at(ctx context.Context, c dynamic.Interface, key kube.Key) (context.Context, dynamic.ResourceInterface) {
 	gvr := placementv1alpha1.SchemeGroupVersion.WithResource(key.Resource.Resource)
-	if key.Resource != namespacePolicies {
+	if key.Resource.Group != placementv1alpha1.GroupName {
 		gvr = kindOf(key.Resource).GroupVersionResource()
 	}
 	client := c.Resource(gvr)
