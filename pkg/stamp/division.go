@@ -103,6 +103,17 @@ func keepParts(current, wanted placementv1alpha1.Targets) {
 	}
 }
 
+// keepLeft leaves what a unit leaves with the part that it has, if the replicas are not divided
+// any more: nothing is raised to be removed, and what it was says how much the others lack.
+func keepLeft(unit Unit, current, wanted placementv1alpha1.Targets) {
+	for name, target := range wanted {
+		if has, ok := current[name]; ok && target.Keeps() && unit[name].Left() {
+			target.Replicas, target.Max, target.Completions = has.Replicas, has.Max, has.Completions
+			wanted[name] = target
+		}
+	}
+}
+
 // begun says that an object has had copies, or is about to.
 func begun(current placementv1alpha1.Targets) bool {
 	for _, target := range current {

@@ -86,6 +86,8 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 				divided(from.Division, from.Wish, current, out)
 			case kind.Semantics == workload.JobSemantics:
 				keepParts(current, out) // what is left of it is done where it was begun
+			default:
+				keepLeft(from.Unit, current, out)
 			}
 			if kind.Role == workload.Placed {
 				overridden(from.Overrides, from.Unit, kind, obj, current, out)

@@ -52,13 +52,15 @@ func (s State) short(o Object, t *placementv1alpha1.Transition) string {
 	return fmt.Sprintf("%d of %d pods are available", have, want)
 }
 
-// divides says that the replicas of an object are divided, and that none of it waits to be
-// started: what must not run twice is stopped first.
+// divides says that the replicas of an object are divided, or were where it leaves, and that
+// none of it waits to be started: what must not run twice is stopped first.
 func (s State) divides(o Object) bool {
 	targets := o.targets()
-	return slices.ContainsFunc(s.Decided, func(name string) bool {
-		return targets[name].Keeps() && targets[name].Replicas != nil
-	}) && !slices.ContainsFunc(s.Decided, func(name string) bool { return targets[name].State == placementv1alpha1.TargetStateWaiting })
+	divided := false
+	for _, target := range targets {
+		divided = divided || target.Keeps() && target.Replicas != nil
+	}
+	return divided && !slices.ContainsFunc(s.Decided, func(name string) bool { return targets[name].State == placementv1alpha1.TargetStateWaiting })
 }
 
 // leadsToDivided says that a Service selects pods of something of which each target has a

@@ -15,6 +15,7 @@ func six(targets string, copies ...string) Object {
 
 func TestNoPartGoesBeforeTheOthersMakeGoodForIt(t *testing.T) {
 	t.Parallel()
+	const undivided = `{"east":{},"west":{"replicas":3}}`
 	const one, swap = `{"east":{"replicas":6},"west":{"replicas":3}}`, `{"east":{"replicas":3},"north":{"replicas":3},"west":{"replicas":3}}`
 	for _, c := range []struct {
 		name    string
@@ -29,6 +30,9 @@ func TestNoPartGoesBeforeTheOthersMakeGoodForIt(t *testing.T) {
 		{"what comes is not there yet", []string{"east", "north"}, six(swap, `east: Synced {"availableReplicas":3}`, `north: Synced {"availableReplicas":1}`, `west: Synced {"availableReplicas":3}`), "Deployment web: 4 of 6 pods are available"},
 		{"what comes is there", []string{"east", "north"}, six(swap, `east: Synced {"availableReplicas":3}`, `north: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":3}`), ""},
 		{"what stays was short, and is", []string{"east", "north"}, six(swap, `east: Synced {"availableReplicas":1}`, `north: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":3}`), ""},
+		{"divided no more, and not raised yet", []string{"east"}, six(undivided, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":3}`), "Deployment web: 3 of 6 pods are available"},
+		{"divided no more, and raised", []string{"east"}, six(undivided, `east: Synced {"availableReplicas":6}`, `west: Synced {"availableReplicas":3}`), ""},
+		{"divided no more, what goes had none", []string{"east"}, six(undivided, `east: Synced {"availableReplicas":2}`, `west: Synced {"availableReplicas":0}`), ""},
 		{"all of one in two parts", []string{"east", "north"}, six(`{"east":{"replicas":3},"north":{"replicas":3},"west":{"replicas":6}}`,
 			`east: Synced {"availableReplicas":3}`, `north: Synced {"availableReplicas":2}`, `west: Synced {"availableReplicas":6}`), "Deployment web: 5 of 6 pods are available"},
 	} {
