@@ -143,7 +143,7 @@ func TestWhatWaitsForMoreGetsWhatOthersDoNotUse(t *testing.T) {
 }
 
 // TestABudgetIsNeverWeaker follows worlds in which shares, budgets and what is healthy change at
-// random, and each physical cluster applies what it is told now or later: while the user wants
+// random, and each physical cluster applies its targets now or later: while the user wants
 // the same, all of them together never permit more than one budget over all would.
 func TestABudgetIsNeverWeaker(t *testing.T) {
 	t.Parallel()
