@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
@@ -94,6 +95,7 @@ func NewClients(c storagebackend.TransportConfig, compactEach time.Duration) (*C
 		_ = s.Close()
 		return nil, err
 	}
+	checkProgress(s.connected[0], c.ServerList...)
 	return s, nil
 }
 
@@ -109,8 +111,28 @@ func NewLocalClients(make func() *clientv3.Client, compactEach time.Duration) *C
 	s.vacancies = withStream(client, client.Watcher).Client
 	s.all = make()
 	s.compactor = etcd3.NewCompactor(client, compactEach, clock.RealClock{}, nil)
+	checkProgress(client, localMember)
 	return s
 }
+
+// localMember stands for the etcd in this process where an endpoint is to be named.
+const localMember = "local"
+
+// checkProgress finds out whether etcd can be asked for progress: watch caches do so only then,
+// and what has to wait for a cache that nothing tells waits in vain. Upstream asks the clients
+// of storages, which have no endpoints here.
+func checkProgress(client *clientv3.Client, endpoints ...string) {
+	feature.DefaultFeatureSupportChecker.CheckClient(client.Ctx(), member{client, endpoints}, storage.RequestWatchProgress)
+}
+
+// member answers for the version of an etcd.
+type member struct {
+	*clientv3.Client
+	endpoints []string
+}
+
+// Endpoints are those that were configured.
+func (m member) Endpoints() []string { return m.endpoints }
 
 // await returns when etcd answers.
 func (s *Clients) await() error {
