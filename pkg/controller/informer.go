@@ -237,7 +237,7 @@ func (i *Informer[T]) HasNamespace(c logicalcluster.Name, namespace string) bool
 }
 
 // ByIndex returns the objects for which the indexer of that name gave value, in
-// no order. It panics for an index that the informer was not made with.
+// the order of their keys. It panics for an index that the informer was not made with.
 func (i *Informer[T]) ByIndex(index, value string) []T { return i.store.byIndex(index, value) }
 
 // clusterPrefix is what the keys of the objects of a logical cluster begin with, and

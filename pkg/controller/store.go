@@ -179,6 +179,8 @@ type bucket struct {
 	several map[string]struct{}
 }
 
+// keys are those of a value, sorted: what is done about several objects does not depend on
+// chance.
 func (i *index[T]) keys(value string) []string {
 	b, found := i.buckets[value]
 	switch {
@@ -187,7 +189,7 @@ func (i *index[T]) keys(value string) []string {
 	case b.several == nil:
 		return []string{b.one}
 	default:
-		return slices.Collect(maps.Keys(b.several))
+		return slices.Sorted(maps.Keys(b.several))
 	}
 }
 
