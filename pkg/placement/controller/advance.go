@@ -111,15 +111,16 @@ func moving(t *placementv1alpha1.Transition, step transition.Step) *metav1.Condi
 // the phase: what rules the namespace is first, then the Namespace.
 func (c *Controller) state(ctx context.Context, u *unit, from string) (transition.State, []stamped, error) {
 	s := transition.State{Decided: stamp.Decided(u.placement).Names(), NotReady: map[string]string{}, Now: c.Clock.Now()}
-	copies, err := c.copiesOf(ctx, u, from)
-	if err != nil {
-		return s, nil, err
-	}
 	objects, held, err := c.members(ctx, u, from)
 	if err != nil {
 		return s, nil, err
 	}
 	s.Held = held
+	// Last: what has just become available is to count.
+	copies, err := c.copiesOf(ctx, u, from)
+	if err != nil {
+		return s, nil, err
+	}
 	var rules, rest []stamped
 	selects := false
 	for _, object := range objects {
