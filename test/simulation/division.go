@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,6 +108,21 @@ func (a availability) most(now time.Time, uid types.UID, target string) (n int64
 	for i, one := range list {
 		if i == len(list)-1 || now.Sub(list[i+1].at) <= lately {
 			n = max(n, one.n)
+		}
+	}
+	return n
+}
+
+// deciding is how long the reads and the write of a decision to remove may take.
+const deciding = 250 * time.Millisecond
+
+// least is the least that was available at some time and since.
+func (a availability) least(since time.Time, uid types.UID, target string) int64 {
+	list := a[instruction{uid, target}]
+	n := int64(math.MaxInt64)
+	for i, one := range list {
+		if i == len(list)-1 || list[i+1].at.After(since) {
+			n = min(n, one.n)
 		}
 	}
 	return n

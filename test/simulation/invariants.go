@@ -80,7 +80,8 @@ type ledger struct {
 	recorded map[types.UID]map[types.UID]bool
 	// decisions by unit, physical names by the UID of the Namespace.
 	decisions     map[unitID]string
-	leaving       map[unitID][]string // what a transition leaves
+	leaving       map[unitID][]string  // what a transition leaves
+	removing      map[unitID]time.Time // since when it removes
 	everDecided   map[everDecided]bool
 	physicalNames map[types.UID]string
 	// marked are the physical UIDs that have had our mark: a syncer may not have seen
@@ -142,7 +143,7 @@ type sighted struct {
 func newLedger(w *World) *ledger {
 	return &ledger{
 		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
-		recorded: map[types.UID]map[types.UID]bool{}, available: availability{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
+		recorded: map[types.UID]map[types.UID]bool{}, available: availability{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, removing: map[unitID]time.Time{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
 		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
 	}
@@ -237,6 +238,7 @@ func (l *ledger) restored(b *kube.Backup) {
 	known := map[types.UID]bool{}
 	l.turnedBack = l.world.step()
 	l.decisions, l.leaving, l.physicalNames = map[unitID]string{}, map[unitID][]string{}, map[types.UID]string{}
+	l.removing = map[unitID]time.Time{}
 	for _, obj := range b.Objects {
 		known[obj.GetUID()] = true
 		delete(l.lost, obj.GetUID())

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -152,6 +153,11 @@ func (l *ledger) decided(e kube.Event) {
 		}
 	}
 	l.decisions[unit], l.leaving[unit] = now, leaving
+	if removes := p.Spec.Transition != nil && p.Spec.Transition.Phase == placementv1alpha1.TransitionRemoving; !removes {
+		delete(l.removing, unit)
+	} else if _, known := l.removing[unit]; !known {
+		l.removing[unit] = l.world.now()
+	}
 	for _, name := range decided(p) {
 		l.everDecided[everDecided{unit.namespace, name}] = true
 	}
@@ -165,6 +171,7 @@ func (l *ledger) ended(p *placementv1alpha1.Placement) {
 	unit := unitID{p.OwnerReferences[0].UID, p.Name}
 	delete(l.decisions, unit)
 	delete(l.leaving, unit)
+	delete(l.removing, unit)
 }
 
 // leaves says that a unit of a Namespace leaves a physical cluster.
@@ -175,6 +182,18 @@ func (l *ledger) leaves(namespace types.UID, name string) bool {
 		}
 	}
 	return false
+}
+
+// removalDecided is when the units of a Namespace that leave a physical cluster began to
+// remove there, the earliest of them; now, if none has.
+func (l *ledger) removalDecided(namespace types.UID, name string) time.Time {
+	at := l.world.now()
+	for unit, since := range l.removing {
+		if unit.namespace == namespace && slices.Contains(l.leaving[unit], name) && since.Before(at) {
+			at = since
+		}
+	}
+	return at
 }
 
 // targeted checks the targets and the physical name that an object gets.
@@ -212,7 +231,8 @@ type everDecided struct {
 }
 
 // replaced checks that a Deployment leaves a target by a transition only when it is as
-// available elsewhere. What people withdraw is theirs.
+// available elsewhere. What people withdraw is theirs, and what becomes available after the
+// removal was decided comes too late.
 func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1alpha1.Targets) {
 	if e.Key.Resource != deployments || e.New.GetDeletionTimestamp() != nil || l.world.withdraws {
 		return
@@ -222,7 +242,7 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) {
 			continue
 		}
-		had := l.world.availableOn(e.Key, e.New, name)
+		had := min(l.world.availableOn(e.Key, e.New, name), l.available.least(l.removalDecided(namespace, name).Add(-deciding), e.New.GetUID(), name))
 		best, divided := int64(-1), isDivided(now)
 		for other, t := range now {
 			switch {

@@ -34,18 +34,6 @@ func (w *World) giveBack(h Happening) {
 	})
 }
 
-// split gives a Deployment its own number of replicas on a target. Where its unit divides
-// them, nobody else does.
-func (w *World) split(h Happening) {
-	h.Resource = deployments
-	n := int32(h.N % 3)
-	w.entry(h, func(t placementv1alpha1.Targets) {
-		if e, ok := t[h.Physical]; ok && e.State == placementv1alpha1.TargetSync && !isDivided(t) {
-			t[h.Physical] = placementv1alpha1.Target{Replicas: &n}
-		}
-	})
-}
-
 // pin: a user wants a namespace on a physical cluster, or anywhere again.
 func (w *World) pin(h Happening) {
 	w.update(w.people, h.namespace(), func(u *unstructured.Unstructured) bool {

@@ -139,6 +139,9 @@ func (c *call) wait() (*http.Response, error) {
 	case a := <-c.done:
 		return a.response, a.err
 	case <-c.ctx.Done():
+		if c.line.isDead() { // a crash ends both, and worlds have to be repeatable
+			return nil, errUnreachable
+		}
 		return nil, c.ctx.Err()
 	case <-c.line.dead:
 		return nil, errUnreachable

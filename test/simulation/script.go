@@ -48,7 +48,6 @@ var verbs = []verb{
 	{"replace namespace", 2, false, (*World).replaceNamespace},
 	{"withdraw", 3, false, (*World).withdraw},
 	{"return", 3, false, (*World).giveBack},
-	{"split", 2, false, (*World).split},
 	{"limit", 2, false, (*World).limit},
 	{"lift limit", 1, false, (*World).liftLimit},
 	{"sandbox", 2, false, (*World).sandbox},
