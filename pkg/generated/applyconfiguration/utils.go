@@ -66,6 +66,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.PlacedKindStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PlacedKindStatusRules"):
 		return &fleetv1alpha1.PlacedKindStatusRulesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodAdmission"):
+		return &fleetv1alpha1.PodAdmissionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodAdmissionService"):
+		return &fleetv1alpha1.PodAdmissionServiceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Pods"):
 		return &fleetv1alpha1.PodsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodsAccess"):

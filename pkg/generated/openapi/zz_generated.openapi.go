@@ -46,6 +46,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PlacedKindSpec{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_PlacedKindSpec(ref),
 		v1alpha1.PlacedKindStatus{}.OpenAPIModelName():                    schema_pkg_apis_fleet_v1alpha1_PlacedKindStatus(ref),
 		v1alpha1.PlacedKindStatusRules{}.OpenAPIModelName():               schema_pkg_apis_fleet_v1alpha1_PlacedKindStatusRules(ref),
+		v1alpha1.PodAdmission{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_PodAdmission(ref),
+		v1alpha1.PodAdmissionService{}.OpenAPIModelName():                 schema_pkg_apis_fleet_v1alpha1_PodAdmissionService(ref),
 		v1alpha1.Pods{}.OpenAPIModelName():                                schema_pkg_apis_fleet_v1alpha1_Pods(ref),
 		v1alpha1.PodsAccess{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_PodsAccess(ref),
 		v1alpha1.PortRange{}.OpenAPIModelName():                           schema_pkg_apis_fleet_v1alpha1_PortRange(ref),
@@ -83,6 +85,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.PlacementReviewStatus{}.OpenAPIModelName():      schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref),
 		placementv1alpha1.PlacementSpec{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref),
 		placementv1alpha1.PlacementStatus{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref),
+		placementv1alpha1.PodReview{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_PodReview(ref),
+		placementv1alpha1.PodReviewOwner{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_PodReviewOwner(ref),
+		placementv1alpha1.PodReviewSpec{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PodReviewSpec(ref),
+		placementv1alpha1.PodReviewStatus{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PodReviewStatus(ref),
 		placementv1alpha1.PolicyName{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_PolicyName(ref),
 		placementv1alpha1.PolicyReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PolicyReference(ref),
 		placementv1alpha1.PolicyRules{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_PolicyRules(ref),
@@ -1025,7 +1031,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames.",
+							Description: "conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames, PodsAdmitted.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1596,6 +1602,76 @@ func schema_pkg_apis_fleet_v1alpha1_PlacedKindStatusRules(ref common.ReferenceCa
 	}
 }
 
+func schema_pkg_apis_fleet_v1alpha1_PodAdmission(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodAdmission says how the API server of a physical cluster asks its syncer about pods, which has to serve there (atoll-syncer --admission-address). Either service or url is set.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"service": {
+						SchemaProps: spec.SchemaProps{
+							Description: "service is that of a syncer which runs in the physical cluster.",
+							Ref:         ref(v1alpha1.PodAdmissionService{}.OpenAPIModelName()),
+						},
+					},
+					"url": {
+						SchemaProps: spec.SchemaProps{
+							Description: "url is that of a syncer which runs elsewhere, https://HOST[:PORT].",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"whenUnavailable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "whenUnavailable says what becomes of pods while the control plane does not answer: Refuse, the default, or Admit, as the controller made them.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PodAdmissionService{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_PodAdmissionService(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodAdmissionService is a Service of a physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "port defaults to 443.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"namespace", "name"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_fleet_v1alpha1_Pods(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1617,11 +1693,17 @@ func schema_pkg_apis_fleet_v1alpha1_Pods(ref common.ReferenceCallback) common.Op
 							Ref:         ref(v1alpha1.Names{}.OpenAPIModelName()),
 						},
 					},
+					"admission": {
+						SchemaProps: spec.SchemaProps{
+							Description: "admission has the pods that controllers make there admitted by their logical cluster: by its webhooks and policies. Without it only pods that users make are.",
+							Ref:         ref(v1alpha1.PodAdmission{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Names{}.OpenAPIModelName()},
+			v1alpha1.Names{}.OpenAPIModelName(), v1alpha1.PodAdmission{}.OpenAPIModelName()},
 	}
 }
 
@@ -3853,6 +3935,164 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 		},
 		Dependencies: []string{
 			placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PodReview(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodReview asks the logical cluster to admit a pod that a controller makes on a physical cluster, as if it were made in the namespace of the review. Only the syncer of a physical cluster can create one; the answer is in the reply, and nothing is stored.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(placementv1alpha1.PodReviewSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(placementv1alpha1.PodReviewStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PodReviewSpec{}.OpenAPIModelName(), placementv1alpha1.PodReviewStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PodReviewOwner(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodReviewOwner names an object of the namespace.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+				},
+				Required: []string{"kind", "name", "uid"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PodReviewSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodReviewSpec is the pod.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"owner": {
+						SchemaProps: spec.SchemaProps{
+							Description: "owner is the object for which the pod is made: one that a user wrote, with a copy on the physical cluster.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(placementv1alpha1.PodReviewOwner{}.OpenAPIModelName()),
+						},
+					},
+					"pod": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pod is the v1 Pod as it would be made in the logical cluster. In the answer it has the defaults of the server.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"owner", "pod"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PodReviewOwner{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PodReviewStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodReviewStatus is the answer.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"allowed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "allowed says that the pod may be made.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message is why not, for people; code the HTTP status of that.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"code": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
+						},
+					},
+					"pod": {
+						SchemaProps: spec.SchemaProps{
+							Description: "pod is the v1 Pod as the logical cluster admits it; absent if that changes nothing.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 

@@ -32,6 +32,9 @@ const (
 	// ConditionPodsResolveNames is True if atoll-dns there is ready to answer pods with the names
 	// of their logical cluster.
 	ConditionPodsResolveNames = "PodsResolveNames"
+	// ConditionPodsAdmitted is True if pods that controllers make there are admitted by their
+	// logical cluster, where it has webhooks or policies for pods; False if nobody asks it.
+	ConditionPodsAdmitted = "PodsAdmitted"
 	// ConditionIsolatingPolicies is True if namespaces of logical clusters there get
 	// NetworkPolicies that keep pods of other logical clusters out. Whether the network
 	// enforces NetworkPolicies it does not say.
@@ -132,7 +135,45 @@ type Pods struct {
 	// names says who answers pods there with the names of their logical cluster.
 	// +optional
 	Names Names `json:"names,omitzero"`
+	// admission has the pods that controllers make there admitted by their logical cluster:
+	// by its webhooks and policies. Without it only pods that users make are.
+	// +optional
+	Admission *PodAdmission `json:"admission,omitempty"`
 }
+
+// PodAdmission says how the API server of a physical cluster asks its syncer about pods, which
+// has to serve there (atoll-syncer --admission-address). Either service or url is set.
+type PodAdmission struct {
+	// service is that of a syncer which runs in the physical cluster.
+	// +optional
+	Service *PodAdmissionService `json:"service,omitempty"`
+	// url is that of a syncer which runs elsewhere, https://HOST[:PORT].
+	// +optional
+	URL string `json:"url,omitempty"`
+	// whenUnavailable says what becomes of pods while the control plane does not answer: Refuse, the
+	// default, or Admit, as the controller made them.
+	// +optional
+	WhenUnavailable UnavailablePolicy `json:"whenUnavailable,omitempty"`
+}
+
+// PodAdmissionService is a Service of a physical cluster.
+type PodAdmissionService struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// port defaults to 443.
+	// +optional
+	Port int32 `json:"port,omitempty"`
+}
+
+// UnavailablePolicy says what becomes of pods of which nobody can be asked.
+type UnavailablePolicy string
+
+const (
+	// UnavailableRefuse makes no pods, which controllers try again. The default.
+	UnavailableRefuse UnavailablePolicy = "Refuse"
+	// UnavailableAdmit makes them without what the logical cluster has to say.
+	UnavailableAdmit UnavailablePolicy = "Admit"
+)
 
 // Names says where the names of logical clusters are answered on a physical cluster.
 type Names struct {
@@ -197,7 +238,7 @@ type SecretReference struct {
 
 // PhysicalClusterStatus is the observed state of a PhysicalCluster.
 type PhysicalClusterStatus struct {
-	// conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames.
+	// conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames, PodsAdmitted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

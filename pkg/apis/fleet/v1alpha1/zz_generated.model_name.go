@@ -136,6 +136,16 @@ func (in PlacedKindStatusRules) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodAdmission) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PodAdmission"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodAdmissionService) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.PodAdmissionService"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Pods) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Pods"
 }

@@ -16,6 +16,10 @@ const (
 	// PhysicalNamespaceAnnotation, on a Namespace, is the name of the namespace
 	// that holds its copies on every target. Recorded once.
 	PhysicalNamespaceAnnotation = "placement.atoll.dev/physical-namespace"
+	// AdmitsPodsAnnotation, on a Namespace, is "true" if the logical cluster has webhooks or
+	// policies for pods that are made in it. The physical namespace has the label
+	// AdmitsPodsLabel then.
+	AdmitsPodsAnnotation = "placement.atoll.dev/admits-pods"
 	// CopiesFinalizer keeps an object until every target acknowledged that its
 	// copy is gone.
 	CopiesFinalizer = "placement.atoll.dev/copies"
@@ -53,8 +57,10 @@ const (
 	// ManagedByLabel holds the id of the control plane.
 	ManagedByLabel           = "atoll.dev/managed-by"
 	LogicalClusterAnnotation = "atoll.dev/logical-cluster"
-	NamespaceAnnotation      = "atoll.dev/namespace"
-	UIDAnnotation            = "atoll.dev/uid"
+	// AdmitsPodsLabel is on physical namespaces in which pods are admitted above.
+	AdmitsPodsLabel     = "atoll.dev/admits-pods"
+	NamespaceAnnotation = "atoll.dev/namespace"
+	UIDAnnotation       = "atoll.dev/uid"
 )
 
 // IsSystemKey reports whether a label, annotation or finalizer key belongs to

@@ -29,7 +29,7 @@ func Types() []runtime.Object {
 	return []runtime.Object{
 		&ClusterPlacementPolicy{}, &ClusterPlacementPolicyList{},
 		&PlacementPolicy{}, &PlacementPolicyList{},
-		&PlacementReview{}, &PlacementBinding{},
+		&PlacementReview{}, &PlacementBinding{}, &PodReview{},
 		&Placement{}, &PlacementList{},
 		&Copy{}, &CopyList{},
 	}

@@ -161,6 +161,26 @@ func (in PlacementStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodReview) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PodReview"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodReviewOwner) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PodReviewOwner"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodReviewSpec) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PodReviewSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodReviewStatus) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PodReviewStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PolicyName) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.PolicyName"
 }

@@ -12,7 +12,7 @@ import (
 //
 // PhysicalClusterStatus is the observed state of a PhysicalCluster.
 type PhysicalClusterStatusApplyConfiguration struct {
-	// conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames.
+	// conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames, PodsAdmitted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// controlPlane is the id that marks the copies of this control plane on
 	// the physical cluster (label atoll.dev/managed-by). Set by the server.

@@ -14,6 +14,9 @@ type PodsApplyConfiguration struct {
 	Server *string `json:"server,omitempty"`
 	// names says who answers pods there with the names of their logical cluster.
 	Names *NamesApplyConfiguration `json:"names,omitempty"`
+	// admission has the pods that controllers make there admitted by their logical cluster:
+	// by its webhooks and policies. Without it only pods that users make are.
+	Admission *PodAdmissionApplyConfiguration `json:"admission,omitempty"`
 }
 
 // PodsApplyConfiguration constructs a declarative configuration of the Pods type for use with
@@ -35,5 +38,13 @@ func (b *PodsApplyConfiguration) WithServer(value string) *PodsApplyConfiguratio
 // If called multiple times, the Names field is set to the value of the last call.
 func (b *PodsApplyConfiguration) WithNames(value *NamesApplyConfiguration) *PodsApplyConfiguration {
 	b.Names = value
+	return b
+}
+
+// WithAdmission sets the Admission field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Admission field is set to the value of the last call.
+func (b *PodsApplyConfiguration) WithAdmission(value *PodAdmissionApplyConfiguration) *PodsApplyConfiguration {
+	b.Admission = value
 	return b
 }

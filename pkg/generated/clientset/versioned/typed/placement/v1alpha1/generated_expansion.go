@@ -11,3 +11,5 @@ type PlacementExpansion interface{}
 type PlacementPolicyExpansion interface{}
 
 type PlacementReviewExpansion interface{}
+
+type PodReviewExpansion interface{}

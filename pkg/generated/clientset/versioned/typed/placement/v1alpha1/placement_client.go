@@ -17,6 +17,7 @@ type PlacementV1alpha1Interface interface {
 	PlacementsGetter
 	PlacementPoliciesGetter
 	PlacementReviewsGetter
+	PodReviewsGetter
 }
 
 // PlacementV1alpha1Client is used to interact with features provided by the placement.atoll.dev group.
@@ -42,6 +43,10 @@ func (c *PlacementV1alpha1Client) PlacementPolicies(namespace string) PlacementP
 
 func (c *PlacementV1alpha1Client) PlacementReviews(namespace string) PlacementReviewInterface {
 	return newPlacementReviews(c, namespace)
+}
+
+func (c *PlacementV1alpha1Client) PodReviews(namespace string) PodReviewInterface {
+	return newPodReviews(c, namespace)
 }
 
 // NewForConfig creates a new PlacementV1alpha1Client for the given config.
