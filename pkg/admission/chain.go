@@ -171,24 +171,31 @@ func (c *Chain) Admit(ctx context.Context, a admission.Attributes, o admission.O
 			return err
 		}
 	}
+	if r.groupResource() == podReviewsResource {
+		return c.reviewPod(ctx, r)
+	}
 	if r.user() && !r.virtual() {
-		if err := c.mutate(ctx, a, o); err != nil {
+		if err := c.mutate(ctx, c.mutating, a, o); err != nil {
 			return err
 		}
 	}
-	if c.own.Handles(a.GetOperation()) {
-		return c.own.stamp(ctx, r)
+	if !c.own.Handles(a.GetOperation()) {
+		return nil
 	}
+	if err := c.own.stamp(ctx, r); err != nil {
+		return err
+	}
+	c.noteAdmitsPods(r)
 	return nil
 }
 
 // mutate runs the plugins, and once more if a webhook or a policy that was
 // called early wants to see what others did after it.
-func (c *Chain) mutate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+func (c *Chain) mutate(ctx context.Context, steps []step, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if err := c.ready(ctx); err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	if err := c.mutateOnce(ctx, a, o); err != nil {
+	if err := mutateOnce(ctx, steps, a, o); err != nil {
 		return err
 	}
 	again := a.GetReinvocationContext()
@@ -196,11 +203,11 @@ func (c *Chain) mutate(ctx context.Context, a admission.Attributes, o admission.
 		return nil
 	}
 	again.SetIsReinvoke()
-	return c.mutateOnce(ctx, a, o)
+	return mutateOnce(ctx, steps, a, o)
 }
 
-func (c *Chain) mutateOnce(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	for _, s := range c.mutating {
+func mutateOnce(ctx context.Context, steps []step, a admission.Attributes, o admission.ObjectInterfaces) error {
+	for _, s := range steps {
 		if !s.Handles(a.GetOperation()) {
 			continue
 		}
@@ -218,6 +225,9 @@ func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admissio
 	if err != nil {
 		return err
 	}
+	if r.groupResource() == podReviewsResource {
+		return nil // is answered already, and nothing is stored
+	}
 	if c.own.Handles(a.GetOperation()) {
 		if err := c.own.check(ctx, r); err != nil {
 			return err
@@ -229,7 +239,11 @@ func (c *Chain) Validate(ctx context.Context, a admission.Attributes, o admissio
 	if err := c.ready(ctx); err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	for _, s := range c.validating {
+	return validate(ctx, c.validating, a, o)
+}
+
+func validate(ctx context.Context, steps []step, a admission.Attributes, o admission.ObjectInterfaces) error {
+	for _, s := range steps {
 		if !s.Handles(a.GetOperation()) {
 			continue
 		}

@@ -21,6 +21,7 @@ var (
 	copiesResource          = placementv1alpha1.Resource("copies")
 	placementsResource      = placementv1alpha1.Resource("placements")
 	reviewsResource         = placementv1alpha1.Resource("placementreviews")
+	podReviewsResource      = placementv1alpha1.Resource("podreviews")
 	orphansResource         = fleetv1alpha1.Resource("orphans")
 	logicalClustersResource = tenancyv1alpha1.Resource("logicalclusters")
 )
@@ -41,6 +42,8 @@ func guard(ctx context.Context, r *request) error {
 	switch r.groupResource() {
 	case copiesResource:
 		return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster writes the records of its copies"))
+	case podReviewsResource:
+		return admission.NewForbidden(r.Attributes, errOnlySyncersAsk)
 	case orphansResource:
 		if r.GetOperation() == admission.Create || r.GetSubresource() != "" {
 			return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster lists what it finds there; write an order to spec.order"))
@@ -70,6 +73,8 @@ func guardSyncer(ctx context.Context, r *request) error {
 		return admission.NewForbidden(r.Attributes, err)
 	}
 	switch {
+	case w.Resource == podReviewsResource:
+		return guardPlace(ctx, r)
 	case w.Verb == syncerguard.Create && syncerguard.InNamespace(w):
 		if err := guardPlace(ctx, r); err != nil {
 			return err

@@ -8,11 +8,13 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -57,9 +59,24 @@ func (p *plugin) permitted(ctx context.Context, r *request) error {
 			return admission.NewForbidden(r.Attributes, errors.New(notPermitted(target, refusals[0].String())))
 		}
 		warn(ctx, target, findings)
+		p.warnOfUnasked(ctx, r, kind, physical)
 	}
 	p.warnOfAccount(ctx, r)
 	return nil
+}
+
+// warnOfUnasked tells who makes what makes pods that nobody will ask the logical cluster about
+// them, although it has webhooks or policies for pods there.
+func (p *plugin) warnOfUnasked(ctx context.Context, r *request, kind workload.Kind, physical *fleetv1alpha1.PhysicalCluster) {
+	if kind.PodTemplate == nil || kind.IsPod() || apimeta.IsStatusConditionTrue(physical.Status.Conditions, fleetv1alpha1.ConditionPodsAdmitted) {
+		return
+	}
+	namespace, err := r.getNamespace(ctx)
+	if err != nil || namespace.Annotations[placementv1alpha1.AdmitsPodsAnnotation] != "true" {
+		return
+	}
+	warning.AddWarning(ctx, "", fmt.Sprintf("webhooks and policies for pods do not see the pods that controllers make on physical cluster %s: it does not ask (condition %s)",
+		physical.Name, fleetv1alpha1.ConditionPodsAdmitted))
 }
 
 // warnOfAccount: a stock cluster makes no pods for an account that is not there; a

@@ -286,7 +286,9 @@ func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *generi
 	}
 	placements := native.Placement()
 	more := own[placements.Group].VersionedResourcesStorageMap[placements.Version]
-	more[native.PlacementReviews] = native.ReviewREST{}
+	for name, review := range native.Reviews() {
+		more[name] = review
+	}
 	more[placements.Plural+"/binding"] = native.NewBindingREST(c.Bind)
 	if err := server.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing the API groups: %w", err)

@@ -41,3 +41,26 @@ func HasTargets(obj metav1.Object) bool {
 func SameTargets(a, b metav1.Object) bool {
 	return a.GetAnnotations()[placementv1alpha1.TargetsAnnotation] == b.GetAnnotations()[placementv1alpha1.TargetsAnnotation]
 }
+
+// RunsOn says that what a user made may have pods on a target:
+//
+//	on the target it                            runs
+//	is not, or waits, or has ended elsewhere    no
+//	mirrors what controllers there made         no: the syncer wrote it
+//	is such a mirror, of what a user made       yes
+//	has a copy, also one that is being removed  yes
+func RunsOn(obj metav1.Object, target string) bool {
+	entry, ok := TargetsOf(obj.GetAnnotations())[target]
+	return ok && (entry.Keeps() || entry.State == placementv1alpha1.TargetStateRemoving ||
+		entry.State == placementv1alpha1.TargetObserved && entry.Adopted)
+}
+
+// AdmitsPods notes on a Namespace whether its logical cluster has something to say about pods
+// that are made in it.
+func AdmitsPods(namespace metav1.Object, does bool) {
+	value := ""
+	if does {
+		value = "true"
+	}
+	annotate(namespace, placementv1alpha1.AdmitsPodsAnnotation, value)
+}

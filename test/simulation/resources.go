@@ -72,6 +72,7 @@ func served() map[schema.GroupVersionResource]*resource {
 	own(placementv1alpha1.SchemeGroupVersion, "clusterplacementpolicies", "ClusterPlacementPolicy", false,
 		func() object { return &placementv1alpha1.ClusterPlacementPolicy{} })
 	own(placementv1alpha1.SchemeGroupVersion, "placementreviews", "PlacementReview", true, func() object { return &placementv1alpha1.PlacementReview{} })
+	own(placementv1alpha1.SchemeGroupVersion, "podreviews", "PodReview", true, func() object { return &placementv1alpha1.PodReview{} })
 	own(placementv1alpha1.SchemeGroupVersion, "placementpolicies", "PlacementPolicy", true, func() object { return &placementv1alpha1.PlacementPolicy{} })
 	own(fleetv1alpha1.SchemeGroupVersion, "physicalclusters", "PhysicalCluster", false, func() object { return &fleetv1alpha1.PhysicalCluster{} })
 	own(fleetv1alpha1.SchemeGroupVersion, "orphans", "Orphan", false, func() object { return &fleetv1alpha1.Orphan{} })

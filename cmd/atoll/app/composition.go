@@ -41,6 +41,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/orphans"
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/placedkinds"
+	"github.com/atoll-dev/atoll/pkg/controllers/podadmission"
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/resourcequota"
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
@@ -258,6 +259,10 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		certificates.New(certificates.Config{Kube: c.kube, Client: c.client, Sign: c.keys.SignTenant}),
 		admissionpolicies.New(admissionpolicies.Config{Kube: c.kube, Policies: c.chain.Informers().ValidatingPolicies,
 			Loopback: server.Generic.LoopbackClientConfig, Mapper: s.restMapper}),
+		podadmission.New(podadmission.Config{Metadata: c.metadata, Namespaces: c.namespaces, Rules: c.chain.Informers().PodRules,
+			MutatingWebhooks: c.chain.Informers().MutatingWebhooks, ValidatingWebhooks: c.chain.Informers().ValidatingWebhooks,
+			MutatingPolicies: c.chain.Informers().MutatingPolicies, MutatingBindings: c.chain.Informers().MutatingBindings,
+			ValidatingPolicies: c.chain.Informers().ValidatingPolicies, ValidatingBindings: c.chain.Informers().ValidatingBindings}),
 		resourcequota.New(resourcequota.Config{Kube: c.kube, Quotas: c.chain.Informers().Quotas, Metadata: all}),
 		garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all, Mapper: s.restMapper}),
 		endpoints.New(endpoints.Config{Kube: c.kube, Metadata: all}),

@@ -47,6 +47,7 @@ type Write struct {
 
 var (
 	copies           = placementv1alpha1.Resource("copies")
+	podReviews       = placementv1alpha1.Resource("podreviews")
 	physicalClusters = fleetv1alpha1.Resource("physicalclusters")
 	orphans          = fleetv1alpha1.Resource("orphans")
 	leases           = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
@@ -106,6 +107,8 @@ func Check(w Write) error {
 		return fmt.Errorf("the syncer of %s may not write %s in root", w.Target, w.Resource)
 	case w.Resource == accounts && w.Subresource == "token" && w.Verb == Create:
 		return nil // the registry says which
+	case w.Resource == podReviews && w.Verb == Create:
+		return nil // who answers says of which pods
 	case w.Resource == copies:
 		return checkCopy(w)
 	case w.mirrored():

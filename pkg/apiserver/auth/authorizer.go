@@ -143,6 +143,8 @@ func (v views) syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 		return a.GetVerb() == "create" || a.GetVerb() == "update" || a.GetVerb() == "patch" || a.GetVerb() == "get"
 	case gr.Group == "" && gr.Resource == "serviceaccounts": // the registry says which tokens
 		return a.GetSubresource() == "" && a.IsReadOnly() || a.GetSubresource() == "token" && a.GetVerb() == "create" && s.Cluster != scope.Wildcard
+	case gr == placement.Resource("podreviews"): // admission says about which pods
+		return a.GetSubresource() == "" && a.GetVerb() == "create" && s.Cluster != scope.Wildcard
 	case a.GetSubresource() != "" && a.GetSubresource() != "status":
 		return false // no way into the pods of others leads through here
 	case ok && kind.Copied() && a.IsReadOnly():

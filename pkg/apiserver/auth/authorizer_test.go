@@ -58,6 +58,9 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 	account := func(verb, subresource string) authorizer.AttributesRecord {
 		return authorizer.AttributesRecord{Verb: verb, Resource: "serviceaccounts", Subresource: subresource, Namespace: "web", Name: "robot", ResourceRequest: true}
 	}
+	review := func(verb string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{Verb: verb, APIGroup: "placement.atoll.dev", Resource: "podreviews", Namespace: "web", ResourceRequest: true}
+	}
 	for name, tc := range map[string]struct {
 		scope scope.Scope
 		user  user.Info
@@ -91,6 +94,11 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"a syncer asks for a token":                        {eastShop, east, account("create", "token"), allow},
 		"a syncer asks for a token of everywhere":          {eastAll, east, account("create", "token"), deny},
 		"a syncer asks for a token in root":                {eastRoot, east, account("create", "token"), deny},
+		"a syncer asks about a pod":                        {eastShop, east, review("create"), allow},
+		"a syncer asks about a pod of everywhere":          {eastAll, east, review("create"), deny},
+		"a syncer asks about a pod in root":                {eastRoot, east, review("create"), deny},
+		"a syncer asks about another's pod":                {westShop, east, review("create"), deny},
+		"a syncer lists what was asked":                    {eastShop, east, review("list"), deny},
 		"a syncer makes a service account":                 {eastShop, east, account("create", ""), deny},
 		"a syncer reads service accounts":                  {eastAll, east, account("list", ""), allow},
 		"a syncer makes a secret":                          {eastShop, east, createSecret, deny},

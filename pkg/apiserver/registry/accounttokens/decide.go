@@ -3,7 +3,6 @@ package accounttokens
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -15,21 +14,9 @@ type asked struct {
 }
 
 // permitted says whether the pods of an object mount the token on the target: automount is
-// what its account says. The object counts if a user made it:
-//
-//	on the target it                            counts
-//	is not, or waits, or has ended elsewhere    no
-//	mirrors what controllers there made         no: the syncer wrote it
-//	is such a mirror, of what a user made       yes
-//	has a copy, also one that is being removed  yes
+// what its account says. The object counts if a user made it, see stamp.RunsOn.
 func (a asked) permitted(kind workload.Kind, obj *unstructured.Unstructured, automount *bool) bool {
-	entry, ok := stamp.TargetsOf(obj.GetAnnotations())[a.target]
-	switch {
-	case !ok:
-		return false
-	case entry.Keeps(), entry.State == placementv1alpha1.TargetStateRemoving:
-	case entry.State == placementv1alpha1.TargetObserved && entry.Adopted:
-	default:
+	if !stamp.RunsOn(obj, a.target) {
 		return false
 	}
 	for _, use := range workload.Tokens(kind, obj.Object, automount) {

@@ -10,12 +10,26 @@ import (
 	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// PlacementReviews is the name of the resource.
-const PlacementReviews = "placementreviews"
+// Names of the resources.
+const (
+	PlacementReviews = "placementreviews"
+	PodReviews       = "podreviews"
+)
 
-// ReviewREST serves PlacementReviews: admission, which places, has answered by the time
+// Reviews are the resources that are questions, by name.
+func Reviews() map[string]ReviewREST {
+	return map[string]ReviewREST{
+		PlacementReviews: {"placementreview", func() runtime.Object { return &placement.PlacementReview{} }},
+		PodReviews:       {"podreview", func() runtime.Object { return &placement.PodReview{} }},
+	}
+}
+
+// ReviewREST serves reviews: admission, which places and admits, has answered by the time
 // that one is created. Nothing is stored.
-type ReviewREST struct{}
+type ReviewREST struct {
+	singular string
+	empty    func() runtime.Object
+}
 
 var (
 	_ rest.Creater              = ReviewREST{}
@@ -24,7 +38,7 @@ var (
 )
 
 // New implements rest.Storage.
-func (ReviewREST) New() runtime.Object { return &placement.PlacementReview{} }
+func (r ReviewREST) New() runtime.Object { return r.empty() }
 
 // Destroy implements rest.Storage.
 func (ReviewREST) Destroy() {}
@@ -33,7 +47,7 @@ func (ReviewREST) Destroy() {}
 func (ReviewREST) NamespaceScoped() bool { return true }
 
 // GetSingularName implements rest.SingularNameProvider.
-func (ReviewREST) GetSingularName() string { return "placementreview" }
+func (r ReviewREST) GetSingularName() string { return r.singular }
 
 // Create implements rest.Creater.
 func (ReviewREST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {

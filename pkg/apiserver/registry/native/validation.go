@@ -124,6 +124,7 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 			errs = append(errs, field.Invalid(specPath.Child("pods", "names", "namespace"), namespace[:min(len(namespace), maxIdentity)], problem))
 		}
 	}
+	errs = append(errs, validatePodAdmission(spec.Pods.Admission, specPath.Child("pods", "admission"))...)
 	errs = append(errs, validateTenancy(spec.Tenancy, specPath.Child("tenancy"))...)
 	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
 	for name, quantity := range spec.Bounds {
@@ -310,6 +311,36 @@ func validateCopy(obj, old runtime.Object) field.ErrorList {
 	}
 	if old != nil && old.(*placementapi.Copy).Spec != c.Spec {
 		errs = append(errs, field.Forbidden(specPath, "identifies the copy and never changes"))
+	}
+	return errs
+}
+
+// validatePodAdmission: one way to the syncer, and what happens without an answer.
+func validatePodAdmission(a *fleet.PodAdmission, path *field.Path) field.ErrorList {
+	if a == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if (a.Service == nil) == (a.URL == "") {
+		errs = append(errs, field.Invalid(path, "", "set service, for a syncer in the physical cluster, or url, for one beside it"))
+	}
+	if a.URL != "" && !isServerURL(a.URL) {
+		errs = append(errs, field.Invalid(path.Child("url"), a.URL[:min(len(a.URL), maxIdentity)], "give https://HOST[:PORT] without a path"))
+	}
+	if s := a.Service; s != nil {
+		for name, value := range map[string]string{"namespace": s.Namespace, "name": s.Name} {
+			for _, problem := range validation.IsDNS1123Label(value) {
+				errs = append(errs, field.Invalid(path.Child("service", name), value[:min(len(value), maxIdentity)], problem))
+			}
+		}
+		if s.Port < 0 || s.Port > 65535 {
+			errs = append(errs, field.Invalid(path.Child("service", "port"), s.Port, "must be between 1 and 65535, or left out for 443"))
+		}
+	}
+	switch a.WhenUnavailable {
+	case "", fleet.UnavailableRefuse, fleet.UnavailableAdmit:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("whenUnavailable"), a.WhenUnavailable, []fleet.UnavailablePolicy{fleet.UnavailableRefuse, fleet.UnavailableAdmit}))
 	}
 	return errs
 }
