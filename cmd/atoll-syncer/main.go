@@ -29,7 +29,7 @@ import (
 func main() { os.Exit(cli.Run(newCommand())) }
 
 type options struct {
-	physicalCluster, kubeconfig, physicalKubeconfig, healthAddress string
+	physicalCluster, kubeconfig, physicalKubeconfig, healthAddress, admissionAddress string
 }
 
 func newCommand() *cobra.Command {
@@ -52,6 +52,7 @@ func newCommand() *cobra.Command {
 	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the Atoll server")
 	c.Flags().StringVar(&o.physicalKubeconfig, "physical-kubeconfig", "", "kubeconfig of the physical cluster; inside it, empty means the service account of the pod")
 	c.Flags().StringVar(&o.healthAddress, "health-address", "", "address that serves /healthz, such as :8080; none if empty")
+	c.Flags().StringVar(&o.admissionAddress, "admission-address", "", "address where the API server of the physical cluster asks about pods, such as :9443, see spec.pods.admission of the PhysicalCluster; none if empty")
 	for _, name := range []string{"physical-cluster", "kubeconfig"} {
 		if err := c.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag is defined above
@@ -75,7 +76,7 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the physical cluster: %w", err)
 	}
-	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical, Kinds: workload.Builtin()})
+	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical, Kinds: workload.Builtin(), AdmissionAddress: o.admissionAddress})
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,9 @@ import (
 
 var west = &user.DefaultInfo{Name: "system:atoll:syncer:west", Groups: []string{"system:atoll:syncers"}}
 
-// asking is a chain with a Deployment in "web" for each of some targets annotations, named by
+// podReviews is a chain with a Deployment in "web" for each of some targets annotations, named by
 // it, and with a rule for pods and one that is none of theirs.
-func asking(t *testing.T, targets map[string]string) (c *Chain, pods, others *rule) {
+func podReviews(t *testing.T, targets map[string]string) (c *Chain, pods, others *rule) {
 	t.Helper()
 	f := placedWorld().start(t)
 	var objects []runtime.Object
@@ -95,7 +95,7 @@ func TestOnlyASyncerIsAnsweredAndOnlyAboutPodsOfObjectsThatHaveACopyThere(t *tes
 		"the server, but for no syncer": {loopback, aboutPod("Deployment", "here", "u", somePod), apierrors.IsForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, pods, _ := asking(t, targets)
+			c, pods, _ := podReviews(t, targets)
 			err := c.ask(tc.review, tc.who)
 			if !tc.want(err) {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestOnlyASyncerIsAnsweredAndOnlyAboutPodsOfObjectsThatHaveACopyThere(t *tes
 }
 
 func TestTheAnswerHasThePodAsItWasAdmittedAndNothingIsCharged(t *testing.T) {
-	c, pods, others := asking(t, map[string]string{"here": `{"east":{}}`})
+	c, pods, others := podReviews(t, map[string]string{"here": `{"east":{}}`})
 	review := aboutPod("Deployment", "here", "u", somePod)
 	review.Status.Message = "what the syncer says"
 	if err := c.ask(review, east); err != nil {
@@ -123,7 +123,7 @@ func TestTheAnswerHasThePodAsItWasAdmittedAndNothingIsCharged(t *testing.T) {
 }
 
 func TestARefusalIsAnAnswerWithItsSentence(t *testing.T) {
-	c, pods, _ := asking(t, map[string]string{"here": `{"east":{}}`})
+	c, pods, _ := podReviews(t, map[string]string{"here": `{"east":{}}`})
 	pods.refusal = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("no "+strings.Repeat("x", 2*maxRefusal)))
 	review := aboutPod("Deployment", "here", "u", somePod)
 	if err := c.ask(review, east); err != nil {

@@ -142,6 +142,9 @@ func mark(logical *unstructured.Unstructured, obj map[string]any, p Placing) {
 		for key, value := range p.passage().NamespaceLabels(p.Ref.Name, userKeys(logical.GetLabels())) {
 			labels[key] = value
 		}
+		if logical.GetAnnotations()[placementv1alpha1.AdmitsPodsAnnotation] == "true" {
+			labels[placementv1alpha1.AdmitsPodsLabel] = "true"
+		}
 	}
 }
 

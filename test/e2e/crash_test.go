@@ -37,8 +37,8 @@ func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 }
 
 // startPull starts a physical cluster that receives only what is pinned there, and its
-// syncer; both end with the test.
-func (l *lab) startPull(t *testing.T, name string) (*physicalCluster, *process.Process) {
+// syncer, with more arguments; both end with the test.
+func (l *lab) startPull(t *testing.T, name string, more ...string) (*physicalCluster, *process.Process) {
 	t.Helper()
 	ctx := context.Background()
 	p, err := l.startPhysical(ctx, name)
@@ -53,7 +53,7 @@ func (l *lab) startPull(t *testing.T, name string) (*physicalCluster, *process.P
 	must(t)(l.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: "+name+"}, spec: {unschedulable: true, connection: {type: Pull}}}"))
 	syncer, err := process.Start(ctx, process.Spec{
 		Path:  process.Binary("atoll-syncer"),
-		Args:  []string{"--physical-cluster", name, "--kubeconfig", l.kubeconfig(t, "--syncer", name), "--physical-kubeconfig", p.Kubeconfig},
+		Args:  append([]string{"--physical-cluster", name, "--kubeconfig", l.kubeconfig(t, "--syncer", name), "--physical-kubeconfig", p.Kubeconfig}, more...),
 		Log:   l.path(name + "-syncer.log"),
 		Ready: "Syncing",
 	})

@@ -48,6 +48,7 @@ func startBackend(t *testing.T, cert, key []byte) *backend {
 			r.Result = &metav1.Status{Message: "it is bad"}
 		}
 	}))
+	mux.HandleFunc("/inject", b.review(inject))
 	mux.HandleFunc("/convert", b.convert)
 	mux.HandleFunc("/apis/fruits.example.org/v1", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"fruits.example.org/v1","resources":[{"name":"fruits","singularName":"fruit","namespaced":false,"kind":"Fruit","verbs":["get","list"]}]}`)
@@ -112,6 +113,16 @@ func (b *backend) review(decide func(*admissionv1.AdmissionRequest, *admissionv1
 		decide(review.Request, review.Response)
 		answer(w, review)
 	}
+}
+
+// inject puts a container into pods, and a directory of the node into those that ask for it.
+func inject(q *admissionv1.AdmissionRequest, r *admissionv1.AdmissionResponse) {
+	r.Allowed, r.PatchType = true, ptr.To(admissionv1.PatchTypeJSONPatch)
+	patch := `{"op":"add","path":"/spec/containers/-","value":{"name":"sidecar","image":"busybox"}},{"op":"add","path":"/metadata/labels/injected","value":"yes"}`
+	if strings.Contains(string(q.Object.Raw), `"wants":"host"`) {
+		patch += `,{"op":"add","path":"/spec/volumes/-","value":{"name":"host","hostPath":{"path":"/"}}}`
+	}
+	r.Patch = []byte("[" + patch + "]")
 }
 
 func (b *backend) convert(w http.ResponseWriter, req *http.Request) {

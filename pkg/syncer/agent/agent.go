@@ -38,6 +38,9 @@ type Config struct {
 	// Resync is how often the status of the PhysicalCluster is compared with what
 	// there is, when nothing is seen to change; default 10 s.
 	Resync time.Duration
+	// AdmissionAddress is where the API server of the physical cluster asks about pods, while
+	// this agent syncs; empty if it does not.
+	AdmissionAddress string
 	// Identify names this agent in the election, as no other is named; free is called
 	// when the name is not used any more. A name may begin with a place, up to an "@",
 	// that one living agent has: a holder whose name began with it is dead.

@@ -16,6 +16,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/down"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/isolation"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/orphans"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/report"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/supplies"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/up"
@@ -43,6 +44,7 @@ type session struct {
 	gate     *connection.Gate
 
 	supplies *supplies.Keeper
+	admits   *podadmission.Keeper
 
 	objects   *controller.Controller[view.ObjectKey]
 	mirrors   *controller.Controller[view.MirrorKey]
@@ -62,6 +64,8 @@ func newSession(a *Agent, w report.World) *session {
 	})
 	s.supplies = supplies.New(supplies.Config{View: s.view, Up: a.up, Down: a.down, Server: s.server,
 		Names: s.names, NamesChanged: func() { s.dispatch.All() }})
+	s.admits = podadmission.New(podadmission.Config{View: s.view, Up: a.up, Down: a.down, Address: a.AdmissionAddress,
+		Wanted: s.admission, Permits: s.permits, Report: s.report.Admitting})
 	isolating := isolation.New(isolation.Config{View: s.view, Down: a.down, Permits: s.permits, Incomplete: s.report.Incomplete})
 	copies := down.New(down.Config{
 		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Server: s.server, Supplies: s.supplies, Isolate: isolating.Prepare,
@@ -114,6 +118,7 @@ func (s *session) run(ctx context.Context) error {
 		running.Go(func() { q.Run(ctx) })
 	}
 	running.Go(func() { s.follow(ctx, &running) })
+	running.Go(func() { s.admits.Run(ctx) })
 	s.report.Syncing(true)
 	defer s.report.Syncing(false)
 	klog.FromContext(ctx).Info("Syncing", "controlPlane", s.view.ControlPlane)
@@ -131,6 +136,12 @@ func (s *session) permits() boundary.Permits {
 func (s *session) server() syncer.Server {
 	world, _ := s.report.World()
 	return world.Server
+}
+
+// admission is how the API server of the physical cluster asks about pods.
+func (s *session) admission() (*fleetv1alpha1.PodAdmission, <-chan struct{}) {
+	world, changed := s.report.World()
+	return world.Admission, changed
 }
 
 // names is the namespace of the physical cluster where names are answered now.

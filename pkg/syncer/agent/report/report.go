@@ -47,6 +47,8 @@ type World struct {
 	// Names is the namespace there where names of logical clusters are answered; empty if
 	// nobody offers to.
 	Names string
+	// Admission says how the API server there asks about pods; nil if it does not.
+	Admission *fleetv1alpha1.PodAdmission
 }
 
 // Serves says whether the physical cluster serves a kind.
@@ -83,7 +85,9 @@ type Reporter struct {
 	strays    fleetv1alpha1.OrphanCounts
 	// incomplete counts namespaces without full isolation.
 	incomplete int
-	failure    *syncer.Failure
+	// notAdmitted is why pods are not admitted by their logical cluster.
+	notAdmitted error
+	failure     *syncer.Failure
 }
 
 // Config is what a Reporter works with.
@@ -107,7 +111,7 @@ type Config struct {
 func New(c Config) *Reporter {
 	r := &Reporter{
 		physicalCluster: c.PhysicalCluster, resync: c.Interval, up: c.Up, down: c.Down, gate: c.Gate, kinds: c.Kinds, name: c.Name,
-		wake: make(chan struct{}, 1), known: make(chan struct{}),
+		wake: make(chan struct{}, 1), known: make(chan struct{}), notAdmitted: syncer.ErrAdmissionNotOffered,
 	}
 	c.Gate.OnAlarm(r.Notify)
 	return r
@@ -184,6 +188,17 @@ func (r *Reporter) Incomplete(n int) {
 	r.mu.Lock()
 	changed := r.incomplete != n
 	r.incomplete = n
+	r.mu.Unlock()
+	if changed {
+		r.Notify()
+	}
+}
+
+// Admitting notes whether pods are admitted by their logical cluster, or why not.
+func (r *Reporter) Admitting(problem error) {
+	r.mu.Lock()
+	changed := fmt.Sprint(r.notAdmitted) != fmt.Sprint(problem)
+	r.notAdmitted = problem
 	r.mu.Unlock()
 	if changed {
 		r.Notify()
@@ -296,7 +311,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
 	}
 	who, failure := r.identify(ctx, pc)
-	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Permits(), Server: serverFor(pc.Status.Pods), Names: pc.Spec.Pods.Names.Namespace}
+	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Permits(), Server: serverFor(pc.Status.Pods), Names: pc.Spec.Pods.Names.Namespace, Admission: pc.Spec.Pods.Admission}
 	var seen survey
 	switch {
 	case failure != nil:
@@ -327,6 +342,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	}
 	apimeta.SetStatusCondition(&wanted.Status.Conditions, r.resolves(ctx, pc, failure))
 	apimeta.SetStatusCondition(&wanted.Status.Conditions, r.isolates(wanted, failure))
+	apimeta.SetStatusCondition(&wanted.Status.Conditions, r.admits(pc, failure))
 	if c := syncer.DeclaredKindsCondition(r.declared(), seen.forbidden, failure, pc.Generation); c != nil {
 		apimeta.SetStatusCondition(&wanted.Status.Conditions, *c)
 	} else {
@@ -354,6 +370,13 @@ func (r *Reporter) isolates(pc *fleetv1alpha1.PhysicalCluster, failure *syncer.F
 	defer r.mu.Unlock()
 	_, served := slices.BinarySearch(r.world.APIs, "networking.k8s.io/v1/networkpolicies")
 	return syncer.IsolationCondition(pc.Permits().Network, served, r.incomplete, failure, pc.Generation)
+}
+
+// admits says whether pods are admitted by their logical cluster.
+func (r *Reporter) admits(pc *fleetv1alpha1.PhysicalCluster, failure *syncer.Failure) metav1.Condition {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return syncer.AdmissionCondition(pc.Spec.Pods.Admission != nil, r.notAdmitted, failure, pc.Generation)
 }
 
 func (r *Reporter) conditions(generation int64) []metav1.Condition {
