@@ -115,7 +115,7 @@ func NewLocalClients(make func() *clientv3.Client, compactEach time.Duration) *C
 	return s
 }
 
-// localMember stands for the etcd in this process where an endpoint is to be named.
+// localMember names the etcd in this process where an endpoint is to be named.
 const localMember = "local"
 
 // checkProgress finds out whether etcd can be asked for progress: watch caches do so only then,
