@@ -259,7 +259,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		certificates.New(certificates.Config{Kube: c.kube, Client: c.client, Sign: c.keys.SignTenant}),
 		admissionpolicies.New(admissionpolicies.Config{Kube: c.kube, Policies: c.chain.Informers().ValidatingPolicies,
 			Loopback: server.Generic.LoopbackClientConfig, Mapper: s.restMapper}),
-		podadmission.New(podadmission.Config{Metadata: c.metadata, Namespaces: c.namespaces, Rules: c.chain.Informers().PodRules,
+		podadmission.New(podadmission.Config{Metadata: c.metadata, Namespaces: c.namespaces, Rules: c.podRules,
 			MutatingWebhooks: c.chain.Informers().MutatingWebhooks, ValidatingWebhooks: c.chain.Informers().ValidatingWebhooks,
 			MutatingPolicies: c.chain.Informers().MutatingPolicies, MutatingBindings: c.chain.Informers().MutatingBindings,
 			ValidatingPolicies: c.chain.Informers().ValidatingPolicies, ValidatingBindings: c.chain.Informers().ValidatingBindings}),
@@ -281,6 +281,11 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		c.run(ctx, r)
 	}
 	return c.ensureLogicalClusters(ctx, names)
+}
+
+// podRules are the rules about pods of a logical cluster.
+func (c *composition) podRules(cluster logicalcluster.Name) podadmission.Rules {
+	return c.chain.Informers().PodRules(cluster)
 }
 
 func (c *composition) run(ctx context.Context, r runner) {

@@ -12,11 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
-	"github.com/atoll-dev/atoll/pkg/admission/podrules"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
+
+// Rules are those about pods of a logical cluster.
+type Rules interface {
+	// In says whether one of them may say something about pods in a namespace with labels.
+	In(labels map[string]string) bool
+}
 
 // Config is what the controller needs.
 type Config struct {
@@ -24,7 +29,7 @@ type Config struct {
 	Metadata   metadata.Interface
 	Namespaces *controller.Informer[*corev1.Namespace]
 	// Rules of a logical cluster, which are made of the informers below.
-	Rules func(logicalcluster.Name) podrules.Pods
+	Rules func(logicalcluster.Name) Rules
 
 	MutatingWebhooks   *controller.Informer[*admissionregistrationv1.MutatingWebhookConfiguration]
 	ValidatingWebhooks *controller.Informer[*admissionregistrationv1.ValidatingWebhookConfiguration]
