@@ -252,7 +252,7 @@ func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *generi
 	if err := server.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, groups[0]); err != nil {
 		return nil, fmt.Errorf("installing the core group: %w", err)
 	}
-	groups = groups[1:]
+	core, groups := groups[0], groups[1:]
 
 	var clusters *logicalClusters
 	own := map[string]*genericapiserver.APIGroupInfo{}
@@ -292,6 +292,11 @@ func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *generi
 	more[placements.Plural+"/binding"] = native.NewBindingREST(c.Bind)
 	if err := server.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing the API groups: %w", err)
+	}
+	// Upstream's hook for the end of the process holds the groups. What has read the
+	// schemas of all kinds has made something of its own of them.
+	for _, info := range append(groups, core) {
+		info.StaticOpenAPISpec = nil
 	}
 	return clusters, nil
 }

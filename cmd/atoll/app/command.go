@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -47,14 +46,13 @@ for each --logical-cluster, which is made if it does not exist.`,
 			defer logs.FlushLogs()
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			settle := compact()
 			s, err := Start(ctx, *o)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "atoll serves at %s\nkubeconfig: %s\n", s.URL, s.Kubeconfig)
-			// Starting leaves as much garbage as the server needs later: give it back now,
-			// and not over the next minutes.
-			debug.FreeOSMemory()
+			settle()
 			return s.Wait()
 		},
 	}
