@@ -13,7 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -38,6 +37,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
+	"github.com/atoll-dev/atoll/pkg/wire"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -132,7 +132,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the loopback client: %w", err)
 	}
-	objects, err := dynamic.NewForConfig(own)
+	objects, err := wire.NewDynamic(own)
 	if err != nil {
 		return nil, fmt.Errorf("making the loopback client: %w", err)
 	}

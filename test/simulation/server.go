@@ -39,6 +39,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	placementcontroller "github.com/atoll-dev/atoll/pkg/placement/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/wire"
 	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -81,9 +82,13 @@ func config(l *line) *rest.Config {
 
 func newClients(l *line) clients {
 	c := scope.ScopedConfig(config(l))
+	objects, err := wire.NewDynamic(c)
+	if err != nil {
+		panic(err)
+	}
 	return clients{
 		kube: kubernetes.NewForConfigOrDie(c), atoll: versioned.NewForConfigOrDie(c),
-		dynamic: dynamic.NewForConfigOrDie(c), metadata: metadata.NewForConfigOrDie(c),
+		dynamic: objects, metadata: metadata.NewForConfigOrDie(c),
 	}
 }
 

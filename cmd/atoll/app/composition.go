@@ -54,6 +54,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/syncer/push"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
+	"github.com/atoll-dev/atoll/pkg/wire"
 )
 
 // composition joins clients, informers, admission and controllers. Its parts
@@ -174,7 +175,7 @@ func (c *composition) clients(config *restclient.Config) (err error) {
 	if c.client, err = versioned.NewForConfig(config); err != nil {
 		return fmt.Errorf("making the loopback clients: %w", err)
 	}
-	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+	if c.dynamic, err = wire.NewDynamic(config); err != nil {
 		return fmt.Errorf("making the loopback clients: %w", err)
 	}
 	if c.metadata, err = k8smetadata.NewForConfig(config); err != nil {

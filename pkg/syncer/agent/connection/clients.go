@@ -17,6 +17,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/wire"
 )
 
 // The limits of the two servers protect them; those of the clients would only
@@ -69,7 +70,7 @@ func NewControlPlane(c *rest.Config, guard Guard, watching controller.ServerOpti
 		return cp, fmt.Errorf("making a transport to the control plane: %w", err)
 	}
 	client = guarded(client, guard)
-	if cp.Dynamic, err = dynamic.NewForConfigAndClient(c, client); err == nil {
+	if cp.Dynamic, err = wire.NewDynamicForClient(c, client); err == nil {
 		cp.Metadata, err = metadata.NewForConfigAndClient(c, client)
 	}
 	if err == nil {
@@ -118,7 +119,7 @@ func NewPhysical(c *rest.Config, guard Guard, watching controller.ServerOptions)
 		return guard(gated{gate: g, next: next})
 	})
 	if g.probe, err = kubernetes.NewForConfigAndClient(c, open); err == nil {
-		p.Dynamic, err = dynamic.NewForConfigAndClient(c, client)
+		p.Dynamic, err = wire.NewDynamicForClient(c, client)
 	}
 	if err == nil {
 		p.Metadata, err = metadata.NewForConfigAndClient(c, client)
