@@ -14,6 +14,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -35,6 +36,9 @@ type Config struct {
 	Policies *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
 	// NamespacePolicies are the PlacementPolicies, which make units of what they select.
 	NamespacePolicies *controller.Informer[*placementv1alpha1.PlacementPolicy]
+	// Copies are those of all logical clusters, with copyindex.Indexers; nil: no volume is handed
+	// over.
+	Copies *copyindex.Informer
 	// Objects returns the metadata of all objects; nil as long as nobody follows it.
 	// Default: nobody does.
 	Objects func() *controller.Metadata

@@ -17,6 +17,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/admission/protect"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -26,6 +27,7 @@ import (
 // units; the first object of a placed kind has its unit decided.
 type placing struct {
 	placements *controller.Informer[*placementv1alpha1.Placement]
+	copies     *copyindex.Informer
 	decider    *decider
 	rules      *rules
 	units      *belongings
@@ -33,7 +35,7 @@ type placing struct {
 
 func newPlacing(config Config, lookup *lookup) *placing {
 	rules := newRules(lookup)
-	return &placing{placements: config.Placements, decider: newDecider(config, lookup, rules), rules: rules, units: newBelongings(config, lookup)}
+	return &placing{placements: config.Placements, copies: config.Copies, decider: newDecider(config, lookup, rules), rules: rules, units: newBelongings(config, lookup)}
 }
 
 // admit stamps r.obj whenever the targets that it should have are not those that it
@@ -103,7 +105,7 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if unit == nil {
 		return nil
 	}
-	runs, err := runsOf(r, kind, obj, unit)
+	runs, mounts, err := runsOf(r, kind, obj, unit)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -111,7 +113,9 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{Unit: unit, Runs: runs, Division: r.division, Wish: wish, Overrides: r.overrides})
+	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{
+		Unit: unit, Runs: runs, Mounts: mounts, Volume: p.volumeOf(r, kind, obj, unit), Division: r.division, Wish: wish, Overrides: r.overrides,
+	})
 	if !stamp.Equal(targets, stamp.TargetsOf(obj.GetAnnotations())) {
 		stamp.Set(obj, targets)
 	}
@@ -128,17 +132,17 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	return nil
 }
 
-// runsOf says how the object of a request runs, where that counts: it is on its way, or
-// waits.
-func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) (workload.Runs, error) {
+// runsOf says how the object of a request runs, and whether it mounts claims, where that
+// counts: it is on its way, or waits.
+func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) (_ workload.Runs, mounts bool, _ error) {
 	if kind.Role != workload.Placed || unit.Settled() && !stamp.Waits(obj) && !unit.Outside(obj) {
-		return workload.RunsAnywhere, nil
+		return workload.RunsAnywhere, false, nil
 	}
 	content, err := external(kind, r.GetObject())
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	return workload.RunsOf(kind, content), nil
+	return workload.RunsOf(kind, content), workload.MountsClaims(kind, content), nil
 }
 
 // allowed reports whether an update by a user changed nothing of the stamp of the

@@ -61,8 +61,9 @@ func (d *decider) includeWaiting(ctx context.Context, q question, read snapshot,
 			stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
 			return nil
 		}
-		restrict(u, read.PhysicalClusters, kind, other.Object)
-		return include(u, kind, other.Object)
+		written := stamp.Written(kind, other)
+		restrict(u, read.PhysicalClusters, kind, written)
+		return include(u, kind, written)
 	})
 }
 

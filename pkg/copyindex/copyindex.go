@@ -23,6 +23,7 @@ type Informer = controller.Informer[*placementv1alpha1.Copy]
 const (
 	byObject = "copies.object"
 	byTarget = "copies.target"
+	byVolume = "copies.volume"
 )
 
 var namespaces = corev1.Resource("namespaces")
@@ -32,6 +33,12 @@ func Indexers() map[string]func(*placementv1alpha1.Copy) []string {
 	return map[string]func(*placementv1alpha1.Copy) []string{
 		byObject: func(c *placementv1alpha1.Copy) []string { return []string{ObjectOf(c).String()} },
 		byTarget: func(c *placementv1alpha1.Copy) []string { return []string{c.Spec.PhysicalCluster} },
+		byVolume: func(c *placementv1alpha1.Copy) []string {
+			if v := c.Status.Volume; v != nil && v.Source != nil {
+				return []string{volumeKey(v.Source)}
+			}
+			return nil
+		},
 	}
 }
 
@@ -70,4 +77,11 @@ func Of(copies *Informer, o Object) []*placementv1alpha1.Copy {
 // On returns the Copies on a target, in no order.
 func On(copies *Informer, target string) []*placementv1alpha1.Copy {
 	return copies.ByIndex(byTarget, target)
+}
+
+func volumeKey(s *placementv1alpha1.VolumeSource) string { return s.Driver + " " + s.Handle }
+
+// Holding returns the Copies that record a volume: its driver and handle, in no order.
+func Holding(copies *Informer, s *placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy {
+	return copies.ByIndex(byVolume, volumeKey(s))
 }

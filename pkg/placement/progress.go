@@ -129,7 +129,7 @@ func phases(p *placementv1alpha1.Placement, progress map[string]Progress) map[st
 			targets[name] = placementv1alpha1.TargetActive
 		case stamp.PartDrains:
 			targets[name] = placementv1alpha1.TargetDraining
-		case stamp.PartRemoves:
+		case stamp.PartRemoves, stamp.PartHandsOver, stamp.PartClears:
 			targets[name] = placementv1alpha1.TargetRemoving
 		}
 	}

@@ -22,6 +22,9 @@ func Cluster(obj metav1.Object, cluster logicalcluster.Name) {
 // mirrored stays as it is: its deletion may have to be carried out below, see
 // Observed.
 func Set(obj metav1.Object, targets placementv1alpha1.Targets) {
+	if Mirrored(obj) && len(targets) > 0 && !mirrored(targets) {
+		annotate(obj, placementv1alpha1.MirroredAnnotation, "true") // only claims become copies, see copied
+	}
 	annotate(obj, placementv1alpha1.TargetsAnnotation, targets.String())
 	copies, observed := false, false
 	for _, target := range targets {

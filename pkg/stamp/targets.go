@@ -5,6 +5,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -21,6 +22,11 @@ type Source struct {
 	Unit Unit
 	// Runs says how the object runs; it counts for placed kinds in a transition.
 	Runs workload.Runs
+	// Mounts says that its pods mount claims; it counts as Runs does.
+	Mounts bool
+	// Volume is, for a claim, the one that it is handed over where its unit goes; nil: none as
+	// yet.
+	Volume *placementv1alpha1.TargetVolume
 	// Division says how replicas are divided; nil: not at all. Wish is that of the object,
 	// nil if that is not known: its replicas stay as they are. They count for
 	// divisible kinds only.
@@ -38,6 +44,9 @@ type Source struct {
 // cluster.
 func Targets(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, from Source) placementv1alpha1.Targets {
 	current := TargetsOf(obj.GetAnnotations())
+	if kind.IsClaim() && obj.GetDeletionTimestamp() == nil {
+		current = copied(current, from.Unit)
+	}
 	if obj.GetDeletionTimestamp() != nil || mirrored(current) {
 		return current
 	}
@@ -64,6 +73,7 @@ func takenBack(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targ
 // wanted is what the placement says about an object, by the role of its kind.
 //
 //	role        object                       wanted
+//	Placed      is a claim                   by where its volume is, see claimed
 //	Placed      goes down                    by how it runs, see part
 //	Placed      stays up, see GoesDown       nothing
 //	Container   not in root                  as what may run anywhere
@@ -81,6 +91,8 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 		if down && from.Unit != nil {
 			out := placed(kind, current, from)
 			switch {
+			case kind.IsClaim():
+				out = claimed(current, from)
 			case !kind.Divisible():
 			case from.Division != nil:
 				divided(from.Division, from.Wish, current, out)
@@ -118,10 +130,14 @@ func placed(kind workload.Kind, current placementv1alpha1.Targets, from Source) 
 		held = held || copied && (!ok || p.Left() || target.State == placementv1alpha1.TargetStateRemoving)
 		serves = serves || (!ok || p == PartEmpties) && target.Receives()
 	}
+	waits := from.Mounts && from.Unit.handsVolumes()
 	out := placementv1alpha1.Targets{}
 	for name, p := range from.Unit {
 		has := current[name].Keeps() && hasEntry(current, name)
 		target := placementv1alpha1.Target{State: part(p, from.Runs, has, begun, held)}
+		if waits && target.Keeps() && !has {
+			target.State = waitsForVolumes(p)
+		}
 		if serves && target.Receives() && p == PartStays && !(has && current[name].Receives()) {
 			target.State = placementv1alpha1.TargetStateStarting // it comes from another unit
 		}
@@ -138,7 +154,7 @@ func placed(kind workload.Kind, current placementv1alpha1.Targets, from Source) 
 	return out
 }
 
-func hasEntry(targets placementv1alpha1.Targets, name string) bool {
+func hasEntry[T any](targets map[string]T, name string) bool {
 	_, ok := targets[name]
 	return ok
 }
@@ -171,7 +187,7 @@ func part(p Part, runs workload.Runs, has, begun, held bool) placementv1alpha1.T
 		here = placementv1alpha1.TargetStateDraining
 	}
 	if has {
-		if p == PartRemoves && runs != workload.RunsToEnd {
+		if p.Removes() && runs != workload.RunsToEnd {
 			return placementv1alpha1.TargetStateRemoving
 		}
 		return here
@@ -204,7 +220,7 @@ func ruling(kind workload.Kind, unit Unit) placementv1alpha1.Targets {
 	out := placementv1alpha1.Targets{}
 	for name, p := range unit {
 		out[name] = placementv1alpha1.Target{State: placementv1alpha1.TargetStateRemoving}
-		if holds && p != PartRemoves {
+		if holds && !p.Removes() {
 			out[name] = placementv1alpha1.Target{}
 		}
 	}
@@ -336,7 +352,7 @@ func Without(current placementv1alpha1.Targets, acknowledged func(target string)
 // Equal reports whether two sets of targets say the same.
 func Equal(a, b placementv1alpha1.Targets) bool {
 	return maps.EqualFunc(a, b, func(a, b placementv1alpha1.Target) bool {
-		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share) &&
+		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && equality.Semantic.DeepEqual(a.Volume, b.Volume) && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share) &&
 			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions) && sameOverrides(a.Overrides, b.Overrides)
 	})
 }

@@ -26,18 +26,22 @@ const (
 	// PartEmpties: objects that came from elsewhere have copies there, which serve until
 	// they are replaced. Nothing comes there.
 	PartEmpties Part = "Empties"
-	// PartRemoves: what is there goes.
+	// PartRemoves: what is there goes, but claims: these give their volumes up.
 	PartRemoves Part = "Removes"
+	// PartHandsOver: as Removes; claims get the volumes where the unit goes.
+	PartHandsOver Part = "HandsOver"
+	// PartClears: as Removes, and claims go, too.
+	PartClears Part = "Clears"
 )
 
 // strength orders the parts of several units on one physical cluster: traffic before
 // copies, and copies before none.
-var strength = map[Part]int{PartStays: 5, PartLeaves: 4, PartEmpties: 3, PartArrives: 2, PartDrains: 1, PartRemoves: 0}
+var strength = map[Part]int{PartStays: 5, PartLeaves: 4, PartEmpties: 3, PartArrives: 2, PartDrains: 1}
 
 // Merge is where what belongs to several units is and goes: the strongest part of theirs
 // on each physical cluster. Undecided units have no say; nil if none has.
 //
-//	Stays > Leaves > Empties > Arrives > Drains > Removes
+//	Stays > Leaves > Empties > Arrives > Drains > Removes, HandsOver, Clears
 //
 // but where one arrives and another one empties, what serves has to be there: Leaves.
 func Merge(units ...Unit) Unit {
@@ -89,6 +93,10 @@ func UnitOf(p *placementv1alpha1.Placement) Unit {
 		left = PartDrains
 	case placementv1alpha1.TransitionRemoving:
 		left = PartRemoves
+	case placementv1alpha1.TransitionHandingOver:
+		left = PartHandsOver
+	case placementv1alpha1.TransitionClearing:
+		left = PartClears
 	}
 	for _, name := range t.To {
 		if _, decided := unit[name]; decided {
@@ -99,7 +107,7 @@ func UnitOf(p *placementv1alpha1.Placement) Unit {
 		if _, decided := unit[name]; decided { // the decision counts
 			continue
 		}
-		if unit[name] = left; left != PartRemoves && slices.Contains(t.Withdrawn, name) {
+		if unit[name] = left; !left.Removes() && slices.Contains(t.Withdrawn, name) {
 			unit[name] = PartDrains
 		}
 	}
@@ -148,7 +156,21 @@ func Waits(obj metav1.Object) bool {
 
 // Left says that the unit leaves it.
 func (p Part) Left() bool {
-	return p == PartLeaves || p == PartEmpties || p == PartDrains || p == PartRemoves
+	return p == PartLeaves || p == PartEmpties || p == PartDrains || p.Removes()
+}
+
+// Removes says that what is there goes.
+func (p Part) Removes() bool { return p == PartRemoves || p == PartHandsOver || p == PartClears }
+
+// handsVolumes says that a unit leaves a physical cluster where its claims have not given up their
+// volumes to others yet: what mounts them begins nowhere else.
+func (u Unit) handsVolumes() bool {
+	for _, p := range u {
+		if p.Left() && p != PartClears {
+			return true
+		}
+	}
+	return false
 }
 
 // Outside says that an object has a copy where its unit is not: it came from another one,

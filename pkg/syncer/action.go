@@ -35,6 +35,13 @@ const (
 	CreateNamespace Verb = "CreateNamespace"
 	// Supply makes Supplies in the physical namespace of the object.
 	Supply Verb = "Supply"
+	// LookAtVolume finds out what Input.Volume is.
+	LookAtVolume Verb = "LookAtVolume"
+	// MakeVolume makes the PersistentVolume Object, UpdateVolume patches it with a merge patch upon
+	// the UID and version in it, and DeleteVolume removes the one with UID, of the name of Object.
+	MakeVolume   Verb = "MakeVolume"
+	UpdateVolume Verb = "UpdateVolume"
+	DeleteVolume Verb = "DeleteVolume"
 	// Apply writes Object to the physical cluster.
 	Apply Verb = "Apply"
 	// AskServer finds out whether the object with UID still exists in the control

@@ -129,7 +129,19 @@ func incarnation(in Input) types.UID {
 	if in.Copy != nil && in.Copy.Status.PhysicalUID != "" && in.Copy.Status.PhysicalUID == in.Physical.GetUID() {
 		return in.Copy.Spec.Object.UID
 	}
+	if !ok && in.Ref.Kind.IsClaim() && in.Logical != nil {
+		if WasMirrored(in.Target, in.Logical, in.Physical.GetUID()) {
+			return in.Logical.GetUID()
+		}
+	}
 	return ""
+}
+
+// WasMirrored says that a claim is a copy on a target now of what it mirrored from there, which has
+// the given UID.
+func WasMirrored(target string, claim *unstructured.Unstructured, uid types.UID) bool {
+	entry := stamp.TargetsOf(claim.GetAnnotations())[target]
+	return entry.UID == uid && entry.State != placementv1alpha1.TargetObserved
 }
 
 func (p planner) incarnation() types.UID { return incarnation(p.Input) }

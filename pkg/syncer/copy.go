@@ -85,6 +85,9 @@ func (p planner) status(state placementv1alpha1.CopyState, reason, message strin
 	}
 	s.Observed = rawStatus(p.Physical.Object)
 	s.Drifts += p.Reverted
+	if state != placementv1alpha1.CopyRemoving {
+		s.Volume = p.volumeReport(s.Volume)
+	}
 	return s
 }
 
@@ -157,8 +160,9 @@ func (p planner) reportedAgain(c *placementv1alpha1.Copy) time.Duration {
 func equalStatus(a, b placementv1alpha1.CopyStatus) bool {
 	observedA, observedB := rawOf(a.Observed), rawOf(b.Observed)
 	controllerA, controllerB := a.Controller, b.Controller
-	a.Observed, b.Observed, a.Controller, b.Controller = nil, nil, nil, nil
-	return a == b && equality.Semantic.DeepEqual(controllerA, controllerB) && equality.Semantic.DeepEqual(observedA, observedB)
+	volumeA, volumeB := a.Volume, b.Volume
+	a.Observed, b.Observed, a.Controller, b.Controller, a.Volume, b.Volume = nil, nil, nil, nil, nil, nil
+	return a == b && equality.Semantic.DeepEqual(volumeA, volumeB) && equality.Semantic.DeepEqual(controllerA, controllerB) && equality.Semantic.DeepEqual(observedA, observedB)
 }
 
 // unmarshal reads JSON with whole numbers as int64, as in objects.

@@ -59,6 +59,10 @@ type Input struct {
 	Counting time.Time
 	// Ruled says that what rules the namespace is known to be on the target.
 	Ruled bool
+	// Volume is what is known of the volume of a claim, and Classes what admins declared of those
+	// of storage classes; nil: nothing.
+	Volume  Volume
+	Classes func(class string) fleetv1alpha1.ClassVolumes
 	// Failure is why the last action failed; nil if none did.
 	Failure *Failure
 	// RuntimeClasses are those of the target by handler: the name of one.

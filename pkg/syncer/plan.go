@@ -55,6 +55,7 @@ import (
 //	        a physical UID                   conflict, and the record comes before what is made again
 //	live    current, names  any           7b nothing: the server makes L observed
 //	        an accepted one
+//	live    current         none, ours    7c a claim whose volume is on its way: see volume
 //	live    current         ours          8 Supply and Apply if something differs, else WriteCopy if that differs; see contest
 //	                                        for what others change below again and again
 //	live    current         ours, with a  8a WriteCopy Pending with the controller: the server makes L
@@ -155,6 +156,9 @@ func (p planner) keep() []Action {
 	case p.physical == physicalNone && p.Namespace.State == NamespaceAbsent: // 7
 		return []Action{{Verb: CreateNamespace, Why: "First"}}
 	}
+	if actions, done := p.volume(); !done {
+		return actions
+	}
 	return p.apply() // 7, 8
 }
 
@@ -210,7 +214,10 @@ func (p planner) apply() []Action {
 	case len(findings) > 0:
 		reason = ReasonAdjusted
 	}
-	return p.write(p.status(placementv1alpha1.CopySynced, reason, message), p.Logical.GetUID())
+	if actions := p.write(p.status(placementv1alpha1.CopySynced, reason, message), p.Logical.GetUID()); len(actions) > 0 {
+		return actions
+	}
+	return p.volumeInUse()
 }
 
 // differs says whether there is something new to apply, or else whether somebody

@@ -75,6 +75,9 @@ func (p planner) remove(uid types.UID, why string) []Action {
 	if below && p.logical == logicalAbsent && p.incarnation() != uid {
 		below = false // of this one nobody said that it is gone
 	}
+	if actions, done := p.volumeBeforeRemoval(below); !done {
+		return actions
+	}
 	if !below {
 		return p.write(p.status(placementv1alpha1.CopyRemoved, "", ""), uid)
 	}
@@ -107,7 +110,7 @@ func (p planner) remove(uid types.UID, why string) []Action {
 func (p planner) delete(logical *unstructured.Unstructured, why string) []Action {
 	a := Action{Verb: Delete, UID: p.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: why}
 	if logical == nil || logical.GetDeletionTimestamp() == nil {
-		if logical != nil && workload.RunsOf(p.Ref.Kind, logical.Object) == workload.RunsOnce {
+		if logical != nil && workload.StopsFirst(p.Ref.Kind, logical.Object) {
 			a.Propagation = metav1.DeletePropagationForeground
 		}
 		return []Action{a}

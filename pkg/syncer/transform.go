@@ -8,6 +8,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -59,7 +60,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 	if err != nil {
 		return &unstructured.Unstructured{Object: map[string]any{}}, []boundary.Finding{refusedOverride(err)}
 	}
-	content := deepCopy(logical.Object).(map[string]any)
+	content := deepCopy(stamp.Written(p.Ref.Kind, logical)).(map[string]any)
 	obj := map[string]any{
 		"apiVersion": p.Ref.Kind.GroupVersion().String(),
 		"kind":       p.Ref.Kind.Kind,

@@ -139,3 +139,6 @@ func count(m map[string]any, field string) int64 {
 	}
 	return 1
 }
+
+// ClassOfClaim is the storage class that a claim names; empty if it names none.
+func ClassOfClaim(claim map[string]any) string { return text(child(claim, "spec"), "storageClassName") }

@@ -68,3 +68,26 @@ func Ended(kind Kind, obj map[string]any) bool {
 func (k Kind) Addressed() bool {
 	return k.Semantics == ServiceSemantics || k.Semantics == IngressSemantics
 }
+
+// MountsClaims says that the pods of an object mount claims: two physical clusters must not have
+// such pods of a volume at a time.
+func MountsClaims(kind Kind, obj map[string]any) bool {
+	if kind.IsClaim() {
+		return false
+	}
+	if len(VolumeClaims(kind, obj)) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(PodTemplates(kind, obj), func(template map[string]any) bool {
+		return slices.ContainsFunc(children(child(template, "spec"), "volumes"), func(v map[string]any) bool {
+			return text(child(v, "persistentVolumeClaim"), "claimName") != ""
+		})
+	})
+}
+
+// StopsFirst says that an object that moves is stopped where it was before it is started
+// where it goes.
+func StopsFirst(kind Kind, obj map[string]any) bool {
+	runs := RunsOf(kind, obj)
+	return runs == RunsOnce || runs == RunsAnywhere && MountsClaims(kind, obj)
+}

@@ -37,6 +37,9 @@ func Needs(kinds workload.Catalog) []rbacv1.PolicyRule {
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/exec", "pods/attach", "pods/portforward"}, Verbs: []string{"get", "create"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "events"}, Verbs: reading},
 		rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: reading},
+		// Volumes that are handed over, see docs/volumes.md.
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"persistentvolumes"}, Verbs: []string{"get", "create", "patch", "delete"}},
+		rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments"}, Verbs: []string{"list"}},
 		rbacv1.PolicyRule{APIGroups: []string{"node.k8s.io"}, Resources: []string{"runtimeclasses"}, Verbs: reading},
 	)
 }

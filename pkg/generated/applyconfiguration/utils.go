@@ -22,6 +22,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=fleet.atoll.dev, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("ClaimedObject"):
 		return &fleetv1alpha1.ClaimedObjectApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClassVolumes"):
+		return &fleetv1alpha1.ClassVolumesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Connection"):
 		return &fleetv1alpha1.ConnectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Drain"):
@@ -94,6 +96,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.CopySpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyStatus"):
 		return &applyconfigurationplacementv1alpha1.CopyStatusApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyVolume"):
+		return &applyconfigurationplacementv1alpha1.CopyVolumeApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedDivision"):
 		return &applyconfigurationplacementv1alpha1.DecidedDivisionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedOverride"):
@@ -150,6 +154,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.TransitionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("UnitAffinity"):
 		return &applyconfigurationplacementv1alpha1.UnitAffinityApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("VolumeSource"):
+		return &applyconfigurationplacementv1alpha1.VolumeSourceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Weight"):
 		return &applyconfigurationplacementv1alpha1.WeightApplyConfiguration{}
 

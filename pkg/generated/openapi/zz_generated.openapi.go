@@ -21,6 +21,7 @@ import (
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
 		v1alpha1.ClaimedObject{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref),
+		v1alpha1.ClassVolumes{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ClassVolumes(ref),
 		v1alpha1.Connection{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_Connection(ref),
 		v1alpha1.Drain{}.OpenAPIModelName():                               schema_pkg_apis_fleet_v1alpha1_Drain(ref),
 		v1alpha1.DrainBlocker{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_DrainBlocker(ref),
@@ -61,6 +62,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.CopyList{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopyList(ref),
 		placementv1alpha1.CopySpec{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopySpec(ref),
 		placementv1alpha1.CopyStatus{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyStatus(ref),
+		placementv1alpha1.CopyVolume{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyVolume(ref),
 		placementv1alpha1.DecidedDivision{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedDivision(ref),
 		placementv1alpha1.DecidedOverride{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedOverride(ref),
 		placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref),
@@ -100,10 +102,12 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetOverride{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOverride(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
+		placementv1alpha1.TargetVolume{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetVolume(ref),
 		placementv1alpha1.TopologySpread{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TopologySpread(ref),
 		placementv1alpha1.TopologyTier{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TopologyTier(ref),
 		placementv1alpha1.Transition{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_Transition(ref),
 		placementv1alpha1.UnitAffinity{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref),
+		placementv1alpha1.VolumeSource{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeSource(ref),
 		placementv1alpha1.Weight{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Weight(ref),
 		tenancyv1alpha1.LogicalCluster{}.OpenAPIModelName():               schema_pkg_apis_tenancy_v1alpha1_LogicalCluster(ref),
 		tenancyv1alpha1.LogicalClusterLimits{}.OpenAPIModelName():         schema_pkg_apis_tenancy_v1alpha1_LogicalClusterLimits(ref),
@@ -152,6 +156,50 @@ func schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref common.ReferenceCallback) 
 					},
 				},
 				Required: []string{"logicalCluster", "namespace", "name", "uid"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_ClassVolumes(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClassVolumes says what becomes of the volumes of one storage class.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"storageClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClass is the name of the class on the physical cluster.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"strategy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "strategy is Refuse or Shared.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"backend": {
+						SchemaProps: spec.SchemaProps{
+							Description: "backend names what holds the volumes of a Shared class. Two physical clusters of which both entries for a class name the same backend and the same driver can take volumes of each other: only who administers both can know that.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "driver is the name of the CSI driver of a Shared class, as its volumes have it (spec.csi.driver). Volumes of another one are not handed over.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"storageClass", "strategy"},
 			},
 		},
 	}
@@ -986,6 +1034,27 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"volumes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"storageClass",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "volumes say what becomes of the volumes of storage classes when what uses them moves. Those of a class that is not here keep it where it is.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ClassVolumes{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"orphans": {
 						SchemaProps: spec.SchemaProps{
 							Description: "orphans orders what becomes of all Orphans of the physical cluster that have no order of their own.",
@@ -1010,7 +1079,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.Drain{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1alpha1.Pods{}.OpenAPIModelName(), v1alpha1.Tenancy{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.ClassVolumes{}.OpenAPIModelName(), v1alpha1.Connection{}.OpenAPIModelName(), v1alpha1.Drain{}.OpenAPIModelName(), v1alpha1.OrphansOrder{}.OpenAPIModelName(), v1alpha1.Pods{}.OpenAPIModelName(), v1alpha1.Tenancy{}.OpenAPIModelName(), v1.Taint{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2427,6 +2496,12 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
+					"volume": {
+						SchemaProps: spec.SchemaProps{
+							Description: "volume is that of a claim whose storage class is Shared there, or that is handed over.",
+							Ref:         ref(placementv1alpha1.CopyVolume{}.OpenAPIModelName()),
+						},
+					},
 					"controller": {
 						SchemaProps: spec.SchemaProps{
 							Description: "controller is the logical object whose controller on the target has adopted the copy. The object is about to become one that was mirrored.",
@@ -2437,7 +2512,58 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+			placementv1alpha1.CopyVolume{}.OpenAPIModelName(), placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_CopyVolume(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CopyVolume is what a syncer says of the volume of a claim.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the PersistentVolume on the physical cluster.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "source is how another physical cluster can take it; absent if none can, with the reason.",
+							Ref:         ref(placementv1alpha1.VolumeSource{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason is why there is no source, or why it is not released.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"retained": {
+						SchemaProps: spec.SchemaProps{
+							Description: "retained says that the syncer has the volume kept when its claim goes.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"released": {
+						SchemaProps: spec.SchemaProps{
+							Description: "released says that the volume is kept when its claim goes, and that no pod there uses it any more.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.VolumeSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -4767,6 +4893,12 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 							},
 						},
 					},
+					"volume": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Volume is, for a claim on its way, the volume that it gets there.",
+							Ref:         ref(placementv1alpha1.TargetVolume{}.OpenAPIModelName()),
+						},
+					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
 							Type:   []string{"string"},
@@ -4775,7 +4907,7 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 					},
 					"uid": {
 						SchemaProps: spec.SchemaProps{
-							Description: "UID is, for an observed object, the UID that it has on the target.",
+							Description: "UID is, for an observed object, or a claim that was one, the UID that it has on the target.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4791,7 +4923,7 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.TargetOverride{}.OpenAPIModelName()},
+			placementv1alpha1.TargetOverride{}.OpenAPIModelName(), placementv1alpha1.TargetVolume{}.OpenAPIModelName()},
 	}
 }
 
@@ -4875,6 +5007,36 @@ func schema_pkg_apis_placement_v1alpha1_TargetStatus(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_TargetVolume(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TargetVolume is the volume that a claim gets on a target.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"from": {
+						SchemaProps: spec.SchemaProps{
+							Description: "From is the physical cluster that it comes from.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(placementv1alpha1.VolumeSource{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"from", "source"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.VolumeSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -5084,6 +5246,120 @@ func schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			metav1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_VolumeSource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeSource is a volume as one physical cluster hands it over to another one. It names no Secret and no option of a mount: those are of each physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"storageClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClass is the class of the claim.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "driver and handle are those of the CSI volume.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"handle": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"fsType": {
+						SchemaProps: spec.SchemaProps{
+							Description: "fsType, readOnly and attributes are those of the CSI volume.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"readOnly": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"boolean"},
+							Format: "",
+						},
+					},
+					"attributes": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"capacity": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"accessModes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+										Enum:   []interface{}{"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"},
+									},
+								},
+							},
+						},
+					},
+					"volumeMode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Possible enum values:\n - `\"Block\"` means the volume will not be formatted with a filesystem and will remain a raw block device.\n - `\"Filesystem\"` means the volume will be or is formatted with a filesystem.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Block", "Filesystem"},
+						},
+					},
+					"reclaimPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reclaimPolicy is the one that the volume had, and gets again once it was handed over.\n\nPossible enum values:\n - `\"Delete\"` means the volume will be deleted from Kubernetes on release from its claim. The volume plugin must support Deletion.\n - `\"Recycle\"` means the volume will be recycled back into the pool of unbound persistent volumes on release from its claim. The volume plugin must support Recycling.\n - `\"Retain\"` means the volume will be left in its current phase (Released) for manual reclamation by the administrator. The default policy is Retain.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Delete", "Recycle", "Retain"},
+						},
+					},
+					"provisioned": {
+						SchemaProps: spec.SchemaProps{
+							Description: "provisioned says that the driver made it, and removes it if the policy is Delete.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"storageClass", "driver", "handle", "capacity", "accessModes", "reclaimPolicy"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 

@@ -126,6 +126,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 	for _, object := range objects {
 		kind, o := object.Kind, object.Logical
 		object.Copies = copies[string(o.GetUID())]
+		c.handOver(&object)
 		if stamp.HasTargets(o) {
 			s.Objects = append(s.Objects, object)
 		}

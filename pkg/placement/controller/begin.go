@@ -119,7 +119,7 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	}
 	slices.Sort(left)
 	left = slices.Compact(left)
-	if obstacles := transition.Obstacles(objects, left); len(obstacles) > 0 {
+	if obstacles := transition.Obstacles(objects, left, keepsVolume); len(obstacles) > 0 {
 		return stays("Blocked", strings.Join(obstacles, "; "), blockedInterval)
 	}
 	status, err := c.review(ctx, u)
@@ -141,6 +141,9 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	}
 	return nil, begun, nil
 }
+
+// keepsVolume: an object that changes its unit leaves places one by one.
+func keepsVolume(transition.Object, string) string { return "it comes into another unit" }
 
 // begin writes a decision with its transition, upon what was read: whoever decided in
 // between has decided.

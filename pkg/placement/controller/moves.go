@@ -7,6 +7,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // How many units move at a time. Each move makes copies, pulls images and takes room
@@ -98,7 +99,7 @@ func (m *moves) room(key controller.Request, t *placementv1alpha1.Transition, b 
 	all, tenant, each := 0, 0, map[string]int{}
 	for k, other := range m.units {
 		stuck := other.Phase == placementv1alpha1.TransitionStarting && now.Sub(other.Started.Time) > slotTime ||
-			other.Phase == placementv1alpha1.TransitionRemoving && now.Sub(other.Since.Time) > slotTime
+			stamp.PhaseRemoves(other.Phase) && now.Sub(other.Since.Time) > slotTime
 		if stuck || drain != (other.Cause == placementv1alpha1.CauseDrain) {
 			continue
 		}

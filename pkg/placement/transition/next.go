@@ -30,6 +30,10 @@ type Object struct {
 	Wish *stamp.Wish
 	// Overrides are what changes of its copies.
 	Overrides []placementv1alpha1.DecidedOverride
+	// Volume is the one that a claim is handed over where the unit goes; nil: none as yet, and
+	// NoVolume says why.
+	Volume   *placementv1alpha1.TargetVolume
+	NoVolume string
 	// Unrecorded says that other units stamped it last.
 	Unrecorded bool
 }
@@ -64,7 +68,8 @@ func (o Object) Behind(cluster logicalcluster.Name) bool {
 	}
 	source := stamp.Source{Unit: o.Unit}
 	if o.Kind.Role == workload.Placed {
-		source.Runs, source.Division = workload.RunsOf(o.Kind, o.Logical.Object), o.Division
+		source.Runs, source.Mounts = workload.RunsOf(o.Kind, o.Logical.Object), workload.MountsClaims(o.Kind, o.Logical.Object)
+		source.Division, source.Volume = o.Division, o.Volume
 		source.Wish, source.Overrides = o.Wanted(), o.Overrides
 	}
 	return o.Unrecorded || !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
@@ -110,14 +115,12 @@ type Step struct {
 //	Draining  is not there any more      any                             Starting: traffic comes back
 //	Draining  is there                   the time has not passed         Draining
 //	Draining  is there                   the time has passed             Removing, see below
-//	Removing  any                        something is left               Removing
-//	Removing  any                        nothing is left                 done
+//	Removing and what follows it: see removed
 //
 // A CronJob is not removed while a job of it runs: the phase before lasts until then.
 func Next(t *placementv1alpha1.Transition, s State) Step {
-	if t.Phase == placementv1alpha1.TransitionRemoving {
-		left := s.left(t.From)
-		return Step{Phase: t.Phase, Done: len(left) == 0 && s.Stale == 0, Waits: left}
+	if stamp.PhaseRemoves(t.Phase) {
+		return s.removed(t)
 	}
 	if waits := s.missing(t); len(waits) > 0 {
 		return Step{Phase: placementv1alpha1.TransitionStarting, Waits: waits}
@@ -159,6 +162,7 @@ func (s State) missing(t *placementv1alpha1.Transition) []string {
 			}
 		}
 	}
+	waits = append(waits, s.unknown(t.From)...)
 	for _, o := range s.Objects {
 		if why := s.short(o, t); why != "" {
 			waits = append(waits, fmt.Sprintf("%s: %s", o, why))
@@ -382,9 +386,10 @@ func (s State) active(from []string) []string {
 	return out
 }
 
-// left is what is still on the physical clusters that are left.
-func (s State) left(from []string) []string {
+// left is what is still on the physical clusters that are left; claims go last.
+func (s State) left(t *placementv1alpha1.Transition) []string {
 	var out []string
+	from := t.From
 	if s.Stale > 0 {
 		out = append(out, fmt.Sprintf("%d objects have not got their targets", s.Stale))
 	}
@@ -394,6 +399,7 @@ func (s State) left(from []string) []string {
 			entry, ok := o.targets()[name]
 			switch {
 			case !ok || entry.NoCopy() || o.stays(name) || s.Held[name] && o.Kind.Role != workload.Placed:
+			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || o.Kind.Role == workload.Container && s.claims(t.From)):
 			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:
 				out = append(out, fmt.Sprintf("%s on %s runs to its end", o, name))
 			default:

@@ -263,18 +263,30 @@ func TestWhatCannotMoveIsNamed(t *testing.T) {
 		object(sets, "db", `{"east":{}}`, nil),
 		object(claims, "data-db-0", `{"east":{"state":"Observed","uid":"1"}}`, nil),
 		object(claims, "elsewhere", `{"north":{}}`, nil),
+		object(claims, "handed", `{"east":{}}`, map[string]any{"storageClassName": "shared"}),
+		object(sets, "takes", `{"east":{}}`, map[string]any{"persistentVolumeClaimRetentionPolicy": map[string]any{"whenDeleted": "Delete"}, "volumeClaimTemplates": []any{map[string]any{}}}),
+		object(jobs, "report", `{"east":{}}`, map[string]any{"template": map[string]any{"spec": map[string]any{"volumes": []any{
+			map[string]any{"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "handed"}}}}}}),
 		object(pods, "shell", `{"east":{}}`, map[string]any{"restartPolicy": "Always"}),
 		object(pods, "once", `{"east":{}}`, map[string]any{"restartPolicy": "Never"}),
 		object(pods, "web-1", `{"east":{"state":"Observed","uid":"2"}}`, nil),
 	}
 	want := []string{
-		"PersistentVolumeClaim data-db-0: its volume is on east and does not move; delete the claim once its data are safe elsewhere",
+		"Job report on east: it runs to its end with a claim; wait for that, or delete it",
+		"PersistentVolumeClaim data-db-0: its volume is on east and does not move (volumes of class slow do not move from east); delete the claim once its data are safe elsewhere",
 		"Pod shell on east: no controller makes it again elsewhere; delete it, or make it by a Deployment",
+		"StatefulSet takes on east: it deletes its claims when it is removed there; set spec.persistentVolumeClaimRetentionPolicy.whenDeleted to Retain",
 	}
-	if diff := cmp.Diff(want, Obstacles(objects, []string{"east"})); diff != "" {
+	handed := func(claim Object, from string) string {
+		if workload.ClassOfClaim(claim.Logical.Object) == "shared" {
+			return ""
+		}
+		return "volumes of class slow do not move from " + from
+	}
+	if diff := cmp.Diff(want, Obstacles(objects, []string{"east"}, handed)); diff != "" {
 		t.Errorf("obstacles (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"StatefulSet db"}, StopsFirst(objects, []string{"east"})); diff != "" {
+	if diff := cmp.Diff([]string{"StatefulSet db", "StatefulSet takes"}, StopsFirst(objects, []string{"east"})); diff != "" {
 		t.Errorf("stop first (-want +got):\n%s", diff)
 	}
 }

@@ -18,11 +18,17 @@ const maxNamed = 20
 // way out; the first ones, sorted.
 //
 //	object                              then
-//	a claim with a volume there         it stays: the volume would be lost
+//	a claim with a volume there         it stays if its volume is not handed over: it would be lost
+//	what runs to its end with a claim   the claim stays until then
+//	a StatefulSet that takes its claims  it stays: they are to outlive it
+//	along
 //	a Pod that nothing makes again and  it stays: it could not go on elsewhere
 //	that does not end by itself
 //	any other                           goes, or ends there: see workload.RunsOf
-func Obstacles(objects []Object, from []string) []string {
+//
+// handed is why the volume of a claim is not handed over from a physical cluster to where the
+// unit goes; empty: it is.
+func Obstacles(objects []Object, from []string, handed func(claim Object, from string) string) []string {
 	var out []string
 	for _, o := range objects {
 		at := o.at(from)
@@ -31,8 +37,17 @@ func Obstacles(objects []Object, from []string) []string {
 		}
 		where := strings.Join(at, ", ")
 		switch {
-		case o.Kind.VolumeClaims != nil && len(o.Kind.VolumeClaims) == 0:
-			out = append(out, fmt.Sprintf("%s: its volume is on %s and does not move; delete the claim once its data are safe elsewhere", o, where))
+		case o.Kind.IsClaim():
+			for _, name := range at {
+				if why := handed(o, name); why != "" {
+					out = append(out, fmt.Sprintf("%s: its volume is on %s and does not move (%s); delete the claim once its data are safe elsewhere", o, where, why))
+					break
+				}
+			}
+		case takesClaims(o):
+			out = append(out, fmt.Sprintf("%s on %s: it deletes its claims when it is removed there; set spec.persistentVolumeClaimRetentionPolicy.whenDeleted to Retain", o, where))
+		case !stamp.Mirrored(o.Logical) && runsWithClaim(o):
+			out = append(out, fmt.Sprintf("%s on %s: it runs to its end with a claim; wait for that, or delete it", o, where))
 		case o.Kind.IsPod() && !stamp.Mirrored(o.Logical) && !ends(o):
 			out = append(out, fmt.Sprintf("%s on %s: no controller makes it again elsewhere; delete it, or make it by a Deployment", o, where))
 		}
@@ -45,7 +60,7 @@ func Obstacles(objects []Object, from []string) []string {
 func StopsFirst(objects []Object, from []string) []string {
 	var out []string
 	for _, o := range objects {
-		if len(o.at(from)) > 0 && !stamp.Mirrored(o.Logical) && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsOnce {
+		if len(o.at(from)) > 0 && !stamp.Mirrored(o.Logical) && workload.StopsFirst(o.Kind, o.Logical.Object) {
 			out = append(out, o.String())
 		}
 	}

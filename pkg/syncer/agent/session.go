@@ -68,7 +68,7 @@ func newSession(a *Agent, w report.World) *session {
 		Wanted: s.admission, Permits: s.permits, Report: s.report.Admitting})
 	isolating := isolation.New(isolation.Config{View: s.view, Down: a.down, Permits: s.permits, Incomplete: s.report.Incomplete})
 	copies := down.New(down.Config{
-		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Server: s.server, Supplies: s.supplies, Isolate: isolating.Prepare,
+		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Classes: s.classes, Server: s.server, Supplies: s.supplies, Isolate: isolating.Prepare,
 		Confirm: s.gate.Confirm, Forbidden: s.report.Notify, Orphans: unplaced,
 	})
 	mirrors := up.New(up.Config{
@@ -132,6 +132,12 @@ func (s *session) permits() boundary.Permits {
 	return world.Tenancy
 }
 
+// classes is what an admin declared of the volumes of a storage class.
+func (s *session) classes(class string) fleetv1alpha1.ClassVolumes {
+	world, _ := s.report.World()
+	return (&fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Volumes: world.Volumes}}).VolumesOf(class)
+}
+
 // server is how pods on the physical cluster reach the control plane now.
 func (s *session) server() syncer.Server {
 	world, _ := s.report.World()
@@ -155,11 +161,14 @@ func (s *session) names() string {
 // to the server, are for, until ctx is done.
 func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
 	permits, server, names := s.permits(), s.server(), s.names()
+	world, _ := s.report.World()
+	volumes := world.Volumes
 	for ctx.Err() == nil {
 		kinds := s.kinds.Current()
 		world, changed := s.report.World()
-		if !equality.Semantic.DeepEqual(permits, world.Tenancy) || server != world.Server || names != world.Names {
-			permits, server, names = world.Tenancy, world.Server, world.Names
+		if !equality.Semantic.DeepEqual(permits, world.Tenancy) || server != world.Server || names != world.Names ||
+			!equality.Semantic.DeepEqual(volumes, world.Volumes) {
+			permits, server, names, volumes = world.Tenancy, world.Server, world.Names, world.Volumes
 			s.dispatch.All()
 		}
 		s.view.Follow(ctx, running, kinds, world.Serves)

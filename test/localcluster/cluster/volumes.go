@@ -136,7 +136,8 @@ func (v volumes) sync(ctx context.Context) error {
 func anyFits(claim *corev1.PersistentVolumeClaim, existing []*corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(existing, func(volume *corev1.PersistentVolume) bool {
 		if ref := volume.Spec.ClaimRef; ref != nil {
-			return ref.UID == claim.UID
+			// One without a UID is reserved for a claim by name.
+			return ref.UID == claim.UID || ref.UID == "" && ref.Namespace == claim.Namespace && ref.Name == claim.Name
 		}
 		capacity := volume.Spec.Capacity[corev1.ResourceStorage]
 		return volume.Status.Phase == corev1.VolumeAvailable &&

@@ -111,6 +111,12 @@ type PhysicalClusterSpec struct {
 	// it, and that all is to be made anew: the time in status.identity.emptied.
 	// +optional
 	Emptied *metav1.Time `json:"emptied,omitempty"`
+	// volumes say what becomes of the volumes of storage classes when what uses them moves.
+	// Those of a class that is not here keep it where it is.
+	// +optional
+	// +listType=map
+	// +listMapKey=storageClass
+	Volumes []ClassVolumes `json:"volumes,omitempty"`
 	// orphans orders what becomes of all Orphans of the physical cluster that have
 	// no order of their own.
 	// +optional

@@ -11,6 +11,11 @@ func (in ClaimedObject) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ClassVolumes) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ClassVolumes"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Connection) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Connection"
 }

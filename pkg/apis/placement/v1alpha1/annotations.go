@@ -33,6 +33,9 @@ const (
 	// RuntimeHandlerAnnotation is on an object with pods: the handler of the
 	// RuntimeClass of the logical cluster that it names.
 	RuntimeHandlerAnnotation = "placement.atoll.dev/runtime-handler"
+	// MirroredAnnotation is on a claim that was mirrored before its volume was handed over: what
+	// its spec names as the volume was written by a syncer, and is that of the first place.
+	MirroredAnnotation = "placement.atoll.dev/mirrored"
 	// TemplatesAnnotation is on a Deployment, StatefulSet or DaemonSet: digests of the
 	// pod templates that it has had, the newest first. What is mirrored as its history
 	// has one of those.
@@ -128,8 +131,11 @@ type Target struct {
 	Completions *int32 `json:"completions,omitempty"`
 	// Overrides are what changes of the copy on this target, in order.
 	Overrides []TargetOverride `json:"overrides,omitempty"`
-	State     TargetState      `json:"state,omitempty"`
-	// UID is, for an observed object, the UID that it has on the target.
+	// Volume is, for a claim on its way, the volume that it gets there.
+	Volume *TargetVolume `json:"volume,omitempty"`
+	State  TargetState   `json:"state,omitempty"`
+	// UID is, for an observed object, or a claim that was one, the UID that it has on the
+	// target.
 	UID types.UID `json:"uid,omitempty"`
 	// Adopted says of an observed object that a user made it, and a controller of
 	// the target took its copy over.

@@ -85,8 +85,13 @@ const (
 	// TransitionDraining: what is left receives no traffic any more.
 	TransitionDraining TransitionPhase = "Draining"
 	// TransitionRemoving: what is left is removed. A removal that has begun is finished,
-	// also if the unit is to go back.
+	// also if the unit is to go back. Claims are kept.
 	TransitionRemoving TransitionPhase = "Removing"
+	// TransitionHandingOver: nothing uses the volumes any more where the unit was; its claims
+	// get them where it goes. Only of units with claims.
+	TransitionHandingOver TransitionPhase = "HandingOver"
+	// TransitionClearing: claims have their volumes; what is left of them is removed.
+	TransitionClearing TransitionPhase = "Clearing"
 )
 
 // Transition is the way from the physical clusters that a unit had to those of the
@@ -338,6 +343,9 @@ type CopyStatus struct {
 	// observed is the raw status of the copy.
 	// +optional
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
+	// volume is that of a claim whose storage class is Shared there, or that is handed over.
+	// +optional
+	Volume *CopyVolume `json:"volume,omitempty"`
 	// controller is the logical object whose controller on the target has adopted
 	// the copy. The object is about to become one that was mirrored.
 	// +optional

@@ -41,6 +41,11 @@ func (in CopyStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CopyVolume) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.CopyVolume"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DecidedDivision) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.DecidedDivision"
 }
@@ -236,6 +241,11 @@ func (in TargetStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TargetVolume) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.TargetVolume"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TopologySpread) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.TopologySpread"
 }
@@ -253,6 +263,11 @@ func (in Transition) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in UnitAffinity) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.UnitAffinity"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeSource) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.VolumeSource"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

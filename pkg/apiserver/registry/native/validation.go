@@ -22,6 +22,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/volume"
 )
 
 var (
@@ -126,6 +127,7 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 	}
 	errs = append(errs, validatePodAdmission(spec.Pods.Admission, specPath.Child("pods", "admission"))...)
 	errs = append(errs, validateTenancy(spec.Tenancy, specPath.Child("tenancy"))...)
+	errs = append(errs, volume.ValidateClasses(spec.Volumes, specPath.Child("volumes"))...)
 	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
 	for name, quantity := range spec.Bounds {
 		if quantity.Sign() < 0 {
@@ -265,8 +267,9 @@ func validateTransition(p, old *placementapi.Placement, path *field.Path) field.
 	}
 	if apiequality.Semantic.DeepEqual(old.Spec.Decision.PhysicalClusters, p.Spec.Decision.PhysicalClusters) {
 		t := p.Spec.Transition
-		if was := old.Spec.Transition; t == nil && was != nil && len(was.From) > 0 && was.Phase != placementapi.TransitionRemoving {
-			return field.ErrorList{field.Forbidden(path.Child("transition"), fmt.Sprintf("it ends once %v are left, in the phase Removing", was.From))}
+		if was := old.Spec.Transition; t == nil && was != nil && len(was.From) > 0 &&
+			was.Phase != placementapi.TransitionRemoving && was.Phase != placementapi.TransitionClearing {
+			return field.ErrorList{field.Forbidden(path.Child("transition"), fmt.Sprintf("it ends once %v are left, in the phase Removing or Clearing", was.From))}
 		}
 		leftover := t != nil && old.Spec.Transition == nil && len(t.To) == 0 && !slices.ContainsFunc(p.Spec.Decision.PhysicalClusters,
 			func(c placementapi.DecidedPhysicalCluster) bool { return slices.Contains(t.From, c.Name) })
@@ -308,6 +311,13 @@ func validateCopy(obj, old runtime.Object) field.ErrorList {
 	default:
 		errs = append(errs, field.NotSupported(field.NewPath("status", "state"), c.Status.State, []placementapi.CopyState{
 			placementapi.CopyPending, placementapi.CopySynced, placementapi.CopyFailed, placementapi.CopyRemoving, placementapi.CopyRemoved}))
+	}
+	if v := c.Status.Volume; v != nil {
+		path := field.NewPath("status", "volume")
+		if o.Group != "" || o.Resource != "persistentvolumeclaims" {
+			errs = append(errs, field.Forbidden(path, "only the Copy of a PersistentVolumeClaim has one"))
+		}
+		errs = append(errs, volume.Validate(v, path)...)
 	}
 	if old != nil && old.(*placementapi.Copy).Spec != c.Spec {
 		errs = append(errs, field.Forbidden(specPath, "identifies the copy and never changes"))

@@ -37,6 +37,14 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return p.createNamespace(ctx)
 	case syncer.Supply:
 		return p.supply(ctx, a.Supplies)
+	case syncer.LookAtVolume:
+		return p.lookAtVolume(ctx)
+	case syncer.MakeVolume:
+		return p.makeVolume(ctx, a)
+	case syncer.UpdateVolume:
+		return p.updateVolume(ctx, a)
+	case syncer.DeleteVolume:
+		return p.deleteVolume(ctx, a)
 	case syncer.Apply:
 		return p.apply(ctx, a)
 	case syncer.Delete:

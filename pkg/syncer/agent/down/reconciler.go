@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
@@ -36,6 +37,8 @@ type Config struct {
 	// Permits is what the physical cluster permits now; default: nothing beyond the
 	// default.
 	Permits func() boundary.Permits
+	// Classes is what an admin declared of the volumes of a storage class there; default: nothing.
+	Classes func(class string) fleetv1alpha1.ClassVolumes
 	// Server is how pods there reach the control plane; default: they do not.
 	Server func() syncer.Server
 	// Supplies makes what pods mount.
@@ -97,6 +100,9 @@ func New(c Config) *Reconciler {
 	}
 	if c.Permits == nil {
 		c.Permits = func() boundary.Permits { return boundary.Permits{} }
+	}
+	if c.Classes == nil {
+		c.Classes = func(string) fleetv1alpha1.ClassVolumes { return fleetv1alpha1.ClassVolumes{} }
 	}
 	if c.Isolate == nil {
 		c.Isolate = func(context.Context, syncer.Space, types.UID) error { return nil }

@@ -42,6 +42,8 @@ type World struct {
 	Forgotten bool
 	// Tenancy is what an admin lets tenants do there.
 	Tenancy fleetv1alpha1.Tenancy
+	// Volumes is what an admin declared of the volumes of storage classes there.
+	Volumes []fleetv1alpha1.ClassVolumes
 	// Server is how pods there reach the control plane.
 	Server syncer.Server
 	// Names is the namespace there where names of logical clusters are answered; empty if
@@ -311,7 +313,10 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
 	}
 	who, failure := r.identify(ctx, pc)
-	w := World{ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Permits(), Server: serverFor(pc.Status.Pods), Names: pc.Spec.Pods.Names.Namespace, Admission: pc.Spec.Pods.Admission}
+	w := World{
+		ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Permits(), Volumes: pc.Spec.Volumes,
+		Server: serverFor(pc.Status.Pods), Names: pc.Spec.Pods.Names.Namespace, Admission: pc.Spec.Pods.Admission,
+	}
 	var seen survey
 	switch {
 	case failure != nil:

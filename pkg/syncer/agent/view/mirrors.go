@@ -1,6 +1,7 @@
 package view
 
 import (
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,6 +101,9 @@ func (v *View) UIDAbove(uid types.UID) (types.UID, bool) {
 func (v *View) IsCopy(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) bool {
 	kind, placed := v.PlacedKind(gvr)
 	mark, marked := syncer.MarkOf(gvr.GroupResource(), obj)
+	if placed && !marked && kind.IsClaim() {
+		return v.wasMirrored(gvr, obj)
+	}
 	if !placed || !marked {
 		return false
 	}
@@ -110,6 +114,19 @@ func (v *View) IsCopy(gvr schema.GroupVersionResource, obj *unstructured.Unstruc
 		Mark: mark, Target: v.Target, Recorded: recorded, Logical: logical,
 		Mirrored: v.IsMirrored(gvr, obj.GetUID()),
 	})
+}
+
+// wasMirrored says that a claim below without a mark is about to get one: it was mirrored, and is a
+// copy now.
+func (v *View) wasMirrored(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) bool {
+	namespace := v.NamespaceOf(obj.GetNamespace())
+	if namespace == nil {
+		return false
+	}
+	above, ok := v.Object(ObjectKey{Resource: gvr, Request: controller.Request{
+		Cluster: logicalcluster.From(namespace), Namespace: namespace.GetName(), Name: obj.GetName(),
+	}})
+	return ok && syncer.WasMirrored(v.Target, above, obj.GetUID())
 }
 
 // KindOfOrphan is the kind of the object that is listed; ok is false if it is none of

@@ -40,6 +40,9 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// emptied confirms that the physical cluster has lost everything that was on
 	// it, and that all is to be made anew: the time in status.identity.emptied.
 	Emptied *metav1.Time `json:"emptied,omitempty"`
+	// volumes say what becomes of the volumes of storage classes when what uses them moves.
+	// Those of a class that is not here keep it where it is.
+	Volumes []ClassVolumesApplyConfiguration `json:"volumes,omitempty"`
 	// orphans orders what becomes of all Orphans of the physical cluster that have
 	// no order of their own.
 	Orphans *OrphansOrderApplyConfiguration `json:"orphans,omitempty"`
@@ -119,6 +122,19 @@ func (b *PhysicalClusterSpecApplyConfiguration) WithIdentity(value types.UID) *P
 // If called multiple times, the Emptied field is set to the value of the last call.
 func (b *PhysicalClusterSpecApplyConfiguration) WithEmptied(value metav1.Time) *PhysicalClusterSpecApplyConfiguration {
 	b.Emptied = &value
+	return b
+}
+
+// WithVolumes adds the given value to the Volumes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Volumes field.
+func (b *PhysicalClusterSpecApplyConfiguration) WithVolumes(values ...*ClassVolumesApplyConfiguration) *PhysicalClusterSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithVolumes")
+		}
+		b.Volumes = append(b.Volumes, *values[i])
+	}
 	return b
 }
 

@@ -33,6 +33,8 @@ type CopyStatusApplyConfiguration struct {
 	Drifts *int64 `json:"drifts,omitempty"`
 	// observed is the raw status of the copy.
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
+	// volume is that of a claim whose storage class is Shared there, or that is handed over.
+	Volume *CopyVolumeApplyConfiguration `json:"volume,omitempty"`
 	// controller is the logical object whose controller on the target has adopted
 	// the copy. The object is about to become one that was mirrored.
 	Controller *ObjectReferenceApplyConfiguration `json:"controller,omitempty"`
@@ -121,6 +123,14 @@ func (b *CopyStatusApplyConfiguration) WithDrifts(value int64) *CopyStatusApplyC
 // If called multiple times, the Observed field is set to the value of the last call.
 func (b *CopyStatusApplyConfiguration) WithObserved(value runtime.RawExtension) *CopyStatusApplyConfiguration {
 	b.Observed = &value
+	return b
+}
+
+// WithVolume sets the Volume field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Volume field is set to the value of the last call.
+func (b *CopyStatusApplyConfiguration) WithVolume(value *CopyVolumeApplyConfiguration) *CopyStatusApplyConfiguration {
+	b.Volume = value
 	return b
 }
 

@@ -1,0 +1,65 @@
+package admission
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/volume"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// volumeOf is the volume that a claim gets where its unit goes; nil: none as yet. A tenant can
+// name no volume: it comes from the Copies that syncers write, as far as admins declared them to
+// share it.
+func (p *placing) volumeOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) *placementv1alpha1.TargetVolume {
+	if !kind.IsClaim() || p.copies == nil || unit.Settled() {
+		return nil
+	}
+	o := transition.Object{Kind: kind, Logical: &unstructured.Unstructured{}, Unit: unit, Copies: map[string]*placementv1alpha1.Copy{}}
+	o.Logical.SetAnnotations(obj.GetAnnotations())
+	for _, c := range copyindex.Of(p.copies, copyindex.Object{Resource: kind.GroupResource(),
+		Object: controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: obj.GetName()}}) {
+		if c.Spec.Object.UID == obj.GetUID() {
+			o.Copies[c.Spec.PhysicalCluster] = c
+		}
+	}
+	v, _ := o.HandOver(func(s *placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy {
+		return copyindex.Holding(p.copies, s)
+	},
+		func(name string) *fleetv1alpha1.PhysicalCluster {
+			pc, _ := p.decider.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
+			return pc
+		})
+	return v
+}
+
+// handed says why the volume of a claim is not handed over from a physical cluster when its unit
+// goes to others; empty: it is.
+func handed(read snapshot, next []string, divided bool) func(claim transition.Object, from string) string {
+	fleet := func(name string) *fleetv1alpha1.PhysicalCluster {
+		for _, c := range read.PhysicalClusters {
+			if c.PhysicalCluster.Name == name {
+				return c.PhysicalCluster
+			}
+		}
+		return nil
+	}
+	return func(claim transition.Object, from string) string {
+		switch {
+		case len(next) != 1:
+			return fmt.Sprintf("it has one volume, and goes to %d physical clusters", len(next))
+		case divided:
+			return "the namespace has several units"
+		}
+		return volume.Refusal(workload.ClassOfClaim(claim.Logical.Object), from, next[0], fleet)
+	}
+}

@@ -1,0 +1,125 @@
+package transition
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/google/go-cmp/cmp"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+)
+
+const (
+	handingOver = placementv1alpha1.TransitionHandingOver
+	clearing    = placementv1alpha1.TransitionClearing
+)
+
+// claim is one with what its Copies say of its volume: "east: Synced {...}", and then a handle,
+// "released" with "!", or nothing.
+func claim(targets string, copies map[string]string, handles map[string]string) Object {
+	var texts []string
+	for name, text := range copies {
+		texts = append(texts, name+": "+text)
+	}
+	o := object(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "data", targets, nil, texts...)
+	for name, handle := range handles {
+		handle, released := strings.CutSuffix(handle, "!")
+		o.Copies[name].Status.Volume = &placementv1alpha1.CopyVolume{Released: released, Reason: "it is used by pod db-0", Source: &placementv1alpha1.VolumeSource{Handle: handle}}
+	}
+	return o
+}
+
+// A unit goes from east to west.
+func TestAVolumeIsHandedOverWhenNothingUsesItAndClearedWhenItIsThere(t *testing.T) {
+	const bound = `Synced {"phase":"Bound"}`
+	on := func(east, west string) string {
+		return `{"east":{"state":"` + east + `"},"west":{"state":"` + west + `"}}`
+	}
+	db := func(targets string) Object { return object(sets, "db", targets, nil) }
+	held := claim(on("Draining", "Waiting"), map[string]string{"east": bound}, map[string]string{"east": "h"})
+	free := claim(on("Draining", "Waiting"), map[string]string{"east": bound}, map[string]string{"east": "h!"})
+	both := func(west, handle string) Object {
+		return claim(on("Draining", ""), map[string]string{"east": bound, "west": west}, map[string]string{"east": "h!", "west": handle})
+	}
+	refused := free
+	refused.NoVolume = "another claim has the same volume"
+	known := claim(`{"east":{},"west":{"state":"Waiting"}}`, map[string]string{"east": bound}, map[string]string{"east": "h"})
+	stale := claim(`{"east":{},"west":{"state":"Waiting"}}`, map[string]string{"east": bound}, map[string]string{"east": "h!"})
+	unknown := known
+	unknown.NoVolume = "its volume is not known yet"
+	for _, c := range []struct {
+		name    string
+		phase   placementv1alpha1.TransitionPhase
+		objects []Object
+		want    placementv1alpha1.TransitionPhase
+		done    bool
+		waits   string
+	}{
+		{"nothing is stopped before the volume is known", starting, []Object{unknown}, starting, false, "PersistentVolumeClaim data on east: its volume is not known yet"},
+		{"what an earlier move said is no answer", starting, []Object{stale}, starting, false, "PersistentVolumeClaim data on east: what was said of its volume in an earlier move has to be taken back first"},
+		{"then it is", starting, []Object{known}, removing, false, ""},
+		{"what mounts it is there", removing, []Object{free, db(on("Removing", "Waiting"))}, removing, false, "1 objects are not gone from east"},
+		{"it is used", removing, []Object{held, db(`{"west":{"state":"Waiting"}}`)}, removing, false, "PersistentVolumeClaim data on east: its volume is not released yet: it is used by pod db-0"},
+		{"nothing uses it, and the namespace holds it", removing, []Object{free, db(`{"west":{"state":"Waiting"}}`),
+			object(schema.GroupKind{Kind: "Namespace"}, "shop", on("Removing", ""), nil)}, handingOver, false, ""},
+		{"no claims", removing, []Object{db(`{"west":{}}`)}, removing, true, ""},
+		{"it is not given", handingOver, []Object{refused}, handingOver, false, "PersistentVolumeClaim data on west: another claim has the same volume"},
+		{"there is no copy yet", handingOver, []Object{claim(on("Draining", ""), map[string]string{"east": bound}, nil)}, handingOver, false, "PersistentVolumeClaim data on west: its volume is not bound yet: there is no copy yet"},
+		{"it is not bound", handingOver, []Object{both(`Synced {"phase":"Pending"}`, "h")}, handingOver, false, "PersistentVolumeClaim data on west: its volume is not bound yet: it is not in place yet"},
+		{"it is bound to another one", handingOver, []Object{both(bound, "other")}, handingOver, false, "PersistentVolumeClaim data on west: it is bound to another volume than on east"},
+		{"it is bound", handingOver, []Object{both(bound, "h")}, clearing, false, ""},
+		{"its user deleted it", handingOver, []Object{db(`{"west":{"state":"Waiting"}}`)}, clearing, false, ""},
+		{"what is left goes", clearing, []Object{claim(on("Removing", ""), nil, nil)}, clearing, false, "1 objects are not gone from east"},
+		{"nothing is left", clearing, []Object{claim(`{"west":{}}`, nil, nil)}, clearing, true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
+			step := Next(transition, State{Decided: []string{"west"}, Objects: c.objects, Now: noon})
+			if step.Phase != c.want || step.Done != c.done {
+				t.Errorf("%s, done %v; want %s, %v", step.Phase, step.Done, c.want, c.done)
+			}
+			if diff := cmp.Diff(c.waits, strings.Join(step.Waits, "; ")); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAClaimIsHandedOverToOnePlace(t *testing.T) {
+	pc := &fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Volumes: []fleetv1alpha1.ClassVolumes{
+		{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "d"}}}}
+	fleet := func(string) *fleetv1alpha1.PhysicalCluster { return pc }
+	holders := func(*placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy { return nil }
+	waits := claim(`{"east":{},"west":{"state":"Waiting"}}`, map[string]string{"east": "Synced"}, map[string]string{"east": "h"})
+	waits.Copies["east"].Status.Volume.Source.StorageClass, waits.Copies["east"].Status.Volume.Source.Driver = "disks", "d"
+	waits.Copies["east"].Status.Volume.Retained = true
+	for _, c := range []struct {
+		name   string
+		object Object
+		unit   stamp.Unit
+		from   string
+		why    string
+	}{
+		{"it moves", waits, stamp.Unit{"east": stamp.PartHandsOver, "west": stamp.PartStays}, "east", ""},
+		{"to two places", waits, stamp.Unit{"east": stamp.PartHandsOver, "west": stamp.PartStays, "north": stamp.PartArrives}, "", "it has one volume, and goes to 2 physical clusters"},
+		{"it stays", waits, stamp.Unit{"east": stamp.PartStays}, "", ""},
+		{"it is there already", claim(`{"east":{},"west":{}}`, nil, nil), stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartStays}, "", ""},
+		{"nobody recorded it", claim(`{"east":{},"west":{"state":"Waiting"}}`, nil, nil), stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartStays}, "", "its volume is not known yet"},
+		{"no claim", web(`{"east":{}}`), stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartStays}, "", ""},
+	} {
+		c.object.Unit = c.unit
+		v, why := c.object.HandOver(holders, fleet)
+		from := ""
+		if v != nil {
+			from = v.From
+		}
+		if from != c.from || why != c.why {
+			t.Errorf("%s: from %q, %q; want %q, %q", c.name, from, why, c.from, c.why)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package stamp
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// copied are the targets of a claim that was mirrored from a physical cluster which its unit
+// leaves: what is there is its copy from now on, known by its UID. Only a copy can be given a
+// volume elsewhere.
+func copied(current placementv1alpha1.Targets, unit Unit) placementv1alpha1.Targets {
+	out := current
+	for name, target := range current {
+		if target.State != placementv1alpha1.TargetObserved || target.Adopted || !unit[name].Left() {
+			continue
+		}
+		if _, ok := unit[name]; !ok {
+			continue
+		}
+		out = maps.Clone(out)
+		out[name] = placementv1alpha1.Target{UID: target.UID}
+	}
+	return out
+}
+
+// claimed is what a unit wants of a claim: it is in one place at a time with its volume, and
+// goes where the volume was handed over.
+//
+//	part             has a copy here   else                        then
+//	Stays, Arrives   yes               any                         copy, with the volume that it got as long as there
+//	                                                               is another copy
+//	Stays, Arrives   no                a copy where the unit       Waiting; in HandsOver, if there is a volume: copy
+//	                                   leaves                      with that
+//	Stays, Arrives   no                none                        copy
+//	Leaves, Drains,  yes               any                         copy
+//	Empties
+//	Removes,         yes               any                         Draining: the volume is given up, see the
+//	HandsOver                                                      syncer's claims
+//	Clears           yes               any                         Removing
+//	any that leaves  no                any                         Removing: none is made
+func claimed(current placementv1alpha1.Targets, from Source) placementv1alpha1.Targets {
+	held, hands := false, false
+	for name, target := range current {
+		held = held || from.Unit[name].Left() && hasEntry(from.Unit, name) && (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving)
+		hands = hands || from.Unit[name] == PartHandsOver
+	}
+	out := placementv1alpha1.Targets{}
+	for name, p := range from.Unit {
+		is, ok := current[name]
+		has := ok && is.Keeps()
+		target := placementv1alpha1.Target{}
+		switch {
+		case p.Left() && !has, p == PartClears:
+			target.State = placementv1alpha1.TargetStateRemoving
+		case p.Removes():
+			target.State = placementv1alpha1.TargetStateDraining
+		case p.Left(), has:
+		case held && hands && from.Volume != nil:
+			target.Volume = from.Volume
+		case held:
+			target.State = placementv1alpha1.TargetStateWaiting
+		}
+		if has && target.Keeps() {
+			target.UID = is.UID
+			if is.Volume != nil && hasEntry(current, is.Volume.From) {
+				target.Volume = is.Volume
+			}
+		}
+		out[name] = target
+	}
+	for name, target := range current {
+		if !hasEntry(from.Unit, name) && target.NoCopy() {
+			out[name] = placementv1alpha1.Target{State: placementv1alpha1.TargetStateRemoving}
+		}
+	}
+	return out
+}
+
+// Written is the content of an object without what a syncer wrote: the volume of a claim that was
+// mirrored.
+func Written(kind workload.Kind, obj *unstructured.Unstructured) map[string]any {
+	if !kind.IsClaim() || !WasMirrored(obj) {
+		return obj.Object
+	}
+	out := obj.DeepCopy()
+	unstructured.RemoveNestedField(out.Object, "spec", "volumeName")
+	return out.Object
+}
+
+// waitsForVolumes is what a physical cluster does with an object that mounts claims, and has
+// no copy there, before these have their volumes.
+func waitsForVolumes(p Part) placementv1alpha1.TargetState {
+	if p.Left() {
+		return placementv1alpha1.TargetStateRemoving
+	}
+	return placementv1alpha1.TargetStateWaiting
+}
+
+// PhaseRemoves says that what a unit leaves is removed in a phase.
+func PhaseRemoves(phase placementv1alpha1.TransitionPhase) bool {
+	switch phase {
+	case placementv1alpha1.TransitionRemoving, placementv1alpha1.TransitionHandingOver, placementv1alpha1.TransitionClearing:
+		return true
+	}
+	return false
+}
+
+// WasMirrored says that a claim was mirrored, and became a copy.
+func WasMirrored(obj metav1.Object) bool {
+	return obj.GetAnnotations()[placementv1alpha1.MirroredAnnotation] != ""
+}

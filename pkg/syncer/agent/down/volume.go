@@ -1,0 +1,143 @@
+package down
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
+
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+)
+
+var (
+	volumes     = corev1.SchemeGroupVersion.WithResource("persistentvolumes")
+	pods        = corev1.SchemeGroupVersion.WithResource("pods")
+	attachments = storagev1.SchemeGroupVersion.WithResource("volumeattachments")
+)
+
+func (p *pass) volumeClient() dynamic.ResourceInterface { return p.Down.Dynamic.Resource(volumes) }
+
+// lookAtVolume asks for the volume of a claim, and for one that is given up who uses it. No watch
+// has it: only claims on their way, and those that are recorded for the first time, have it asked.
+func (p *pass) lookAtVolume(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	p.in.Volume = syncer.Volume{Looked: true}
+	obj, err := p.volumeClient().Get(ctx, syncer.VolumeOf(p.in), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return p.volumeRefused("reading the volume", err)
+	default:
+		if err := p.tookVolume(obj); err != nil {
+			return err
+		}
+	}
+	if !syncer.GivesVolumeUp(p.in) {
+		return nil
+	}
+	return p.lookForUsers(ctx)
+}
+
+// lookForUsers finds pods of the claim that have not ended, and nodes that the volume is attached
+// to.
+func (p *pass) lookForUsers(ctx context.Context) error {
+	list, err := p.Down.Dynamic.Resource(pods).Namespace(p.in.Namespace.Name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return p.volumeRefused("listing the pods of the volume", err)
+	}
+	for i := range list.Items {
+		if syncer.UsesClaim(&list.Items[i], p.key.Request.Name) {
+			p.in.Volume.Users = append(p.in.Volume.Users, "pod "+list.Items[i].GetName())
+		}
+	}
+	if pv := p.in.Volume.Object; pv != nil {
+		attached, err := p.Down.Dynamic.Resource(attachments).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return p.volumeRefused("listing where the volume is attached", err)
+		}
+		for i := range attached.Items {
+			if node, ok := syncer.AttachedTo(&attached.Items[i], pv.Name); ok {
+				p.in.Volume.Users = append(p.in.Volume.Users, "node "+node)
+			}
+		}
+	}
+	slices.Sort(p.in.Volume.Users)
+	return nil
+}
+
+// makeVolume makes a volume; one that is there is looked at.
+func (p *pass) makeVolume(ctx context.Context, a syncer.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	obj, err := p.volumeClient().Create(ctx, a.Object, metav1.CreateOptions{FieldManager: syncer.FieldManager})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		p.in.Volume = syncer.Volume{}
+		return nil
+	case err != nil:
+		return p.volumeRefused("making the volume", err)
+	}
+	klog.FromContext(ctx).Info("Made a volume that was handed over", "volume", obj.GetName())
+	return p.tookVolume(obj)
+}
+
+// updateVolume patches a volume as it was looked at.
+func (p *pass) updateVolume(ctx context.Context, a syncer.Action) error {
+	body, err := json.Marshal(a.Object.Object)
+	if err != nil {
+		return fmt.Errorf("encoding: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	obj, err := p.volumeClient().Patch(ctx, a.Object.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: syncer.FieldManager})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		p.in.Volume = syncer.Volume{}
+		return nil // it is looked at again
+	case err != nil:
+		return p.volumeRefused("changing the volume", err)
+	}
+	return p.tookVolume(obj)
+}
+
+// deleteVolume removes the object of a volume that is kept; its data stay.
+func (p *pass) deleteVolume(ctx context.Context, a syncer.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	err := p.volumeClient().Delete(ctx, a.Object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return p.volumeRefused("removing the object of the volume", err)
+	}
+	p.in.Volume.Object = nil
+	return nil
+}
+
+func (p *pass) tookVolume(obj *unstructured.Unstructured) error {
+	pv := &corev1.PersistentVolume{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, pv); err != nil {
+		return fmt.Errorf("reading a volume: %w", err)
+	}
+	p.in.Volume.Object = pv
+	return nil
+}
+
+// volumeRefused turns a refusal into input for the next plan; silence is returned.
+func (p *pass) volumeRefused(doing string, err error) error {
+	if syncer.IsSilence(err) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	p.in.Failure = syncer.VolumeFailure(doing, err)
+	return nil
+}

@@ -1,0 +1,386 @@
+package syncer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/volume"
+)
+
+const (
+	// ReclaimPolicyAnnotation is on a PersistentVolume that is kept for as long as it is on its
+	// way: the reclaim policy that it gets again.
+	ReclaimPolicyAnnotation = "atoll.dev/reclaim-policy"
+	provisionedBy           = "pv.kubernetes.io/provisioned-by"
+	// volumeInterval is how often a volume that is given up is looked at: who uses it tells no
+	// watch here.
+	volumeInterval = time.Second
+)
+
+// Volume is what is known of the volume of a claim on the physical cluster.
+type Volume struct {
+	// Looked says that the physical cluster was asked.
+	Looked bool
+	// Object is the volume that the claim is bound to, or that was made for it.
+	Object *corev1.PersistentVolume
+	// Users are who uses it, as far as that counts: pods, and nodes that it is attached to.
+	Users []string
+}
+
+// VolumeName is the name of the volume that is made for a claim.
+func VolumeName(controlPlane string, claim types.UID) string {
+	sum := sha256.Sum256([]byte(controlPlane + "/" + string(claim)))
+	return "atoll-" + hex.EncodeToString(sum[:16])
+}
+
+// VolumeOf is the name of the volume that is to be looked at; empty if there is none.
+func VolumeOf(in Input) string {
+	if in.Physical != nil {
+		if name := text(field(in.Physical.Object, "spec"), "volumeName"); name != "" {
+			return name
+		}
+	}
+	if in.Copy != nil && in.Copy.Status.Volume != nil && in.Copy.Status.Volume.Name != "" {
+		return in.Copy.Status.Volume.Name
+	}
+	if in.Logical != nil {
+		return VolumeName(in.ControlPlane, in.Logical.GetUID())
+	}
+	return ""
+}
+
+// volume is what has to be done about the volume of a claim before the claim itself.
+//
+//	entry                the claim   the volume                then
+//	with a volume        none        is not recorded           WriteCopy: the record comes first
+//	with a volume        none        none                      MakeVolume, which keeps its data
+//	with a volume        none        of that name, not ours    WriteCopy Failed
+//	with a volume        bound       another one               WriteCopy Failed
+//	with a volume, or    bound       would go with its claim   UpdateVolume: it is kept
+//	on its way
+//	without a volume     none        was kept                  WriteCopy Failed: a new claim would have an empty
+//	                                                           one
+//	else                 bound       was kept                  UpdateVolume: as it was
+//
+// What fails is tried again: done is false until then, and the claim is left alone.
+func (p planner) volume() (_ []Action, done bool) {
+	if !p.Ref.Kind.IsClaim() || !p.seesVolume() {
+		return nil, true
+	}
+	entry, recorded := p.entry(), p.recordedVolume()
+	made := VolumeName(p.ControlPlane, p.Logical.GetUID())
+	if entry.Volume != nil && p.physical == physicalNone && (recorded == nil || recorded.Name != made) {
+		if class := p.class(entry.Volume.Source.StorageClass); class.Strategy != fleetv1alpha1.VolumesShared || class.Driver != entry.Volume.Source.Driver {
+			return p.fail(Failure{Reason: "VolumeNotShared", Message: "volumes of the class and the driver are not declared to be shared here"}), false
+		}
+		status := p.status(placementv1alpha1.CopyPending, "Volume", "its volume is about to be made from that on "+entry.Volume.From)
+		status.Volume = &placementv1alpha1.CopyVolume{Name: made, Retained: true}
+		return p.write(status, p.Logical.GetUID()), false
+	}
+	if !p.Volume.Looked {
+		return []Action{{Verb: LookAtVolume, Why: string(entry.State)}}, false
+	}
+	pv := p.Volume.Object
+	if p.physical == physicalNone {
+		switch {
+		case entry.Volume == nil && recorded != nil && recorded.Retained && pv != nil:
+			return p.fail(Failure{Reason: "ClaimGone", Message: "somebody deleted the claim on the physical cluster while its volume was to be handed over; the volume " + pv.Name + " is kept there"}), false
+		case entry.Volume == nil:
+			return nil, true
+		case pv == nil:
+			return []Action{{Verb: MakeVolume, Object: p.makeVolume(made, entry.Volume.Source), Why: "HandedOver"}}, false
+		case !p.madeVolume(pv):
+			return p.fail(Failure{Reason: "VolumeNotOurs", Message: "a volume of the name " + pv.Name + " that was made by somebody else is on the physical cluster"}), false
+		}
+		return nil, true
+	}
+	switch {
+	case pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != p.Physical.GetUID():
+		return nil, true
+	case entry.Volume != nil && pv.Name != made:
+		return p.fail(Failure{Reason: "OtherVolume", Message: "the claim is bound to the volume " + pv.Name + " and not to the one that was handed over"}), false
+	case entry.Volume != nil || p.onItsWay():
+		actions := p.keepVolume(pv)
+		return actions, len(actions) == 0
+	case pv.Annotations[ReclaimPolicyAnnotation] != "":
+		policy := pv.Annotations[ReclaimPolicyAnnotation]
+		if policy != string(corev1.PersistentVolumeReclaimDelete) {
+			policy = string(corev1.PersistentVolumeReclaimRetain)
+		}
+		return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, policy, nil), Why: "Settled"}}, false
+	}
+	return nil, true
+}
+
+// volumeBeforeRemoval is what has to be done about a volume when its claim goes: a claim that is
+// only elsewhere from now on must not take its data along.
+//
+//	the claim   removed by            the volume             then
+//	is there    Removing              would go with it       UpdateVolume: it is kept
+//	is gone     Removing              was kept               DeleteVolume: the data stay in the backend
+//	is gone     its user              was never bound        DeleteVolume
+//	any         its user              else                   as its reclaim policy says
+//
+// What fails is tried again: done is false until then.
+func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
+	if !p.Ref.Kind.IsClaim() || p.copy != copyCurrent || p.recordedVolume() == nil {
+		return nil, true
+	}
+	if p.Failure != nil {
+		return p.write(p.status(placementv1alpha1.CopyRemoving, p.Failure.Reason, p.Failure.Message), p.Copy.Spec.Object.UID), false
+	}
+	if !p.Volume.Looked {
+		return []Action{{Verb: LookAtVolume, Why: "Removing"}}, false
+	}
+	actions := p.volumeOfRemoved(below)
+	return actions, len(actions) == 0
+}
+
+func (p planner) volumeOfRemoved(below bool) []Action {
+	pv := p.Volume.Object
+	moved := p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() == nil
+	switch {
+	case pv == nil:
+		return nil
+	case below && moved && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
+		return p.keepVolume(pv)
+	case below || pv.Annotations[ReclaimPolicyAnnotation] == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+		pv.DeletionTimestamp != nil || !p.ofClaim(pv):
+		return nil
+	case moved, p.madeVolume(pv) && pv.Spec.ClaimRef.UID == "":
+		return []Action{{Verb: DeleteVolume, UID: pv.UID, Object: named(pv), Why: "HandedOver"}}
+	}
+	return nil
+}
+
+// keepVolume has the data of a volume stay when its claim goes, and notes what was before.
+func (p planner) keepVolume(pv *corev1.PersistentVolume) []Action {
+	if pv.Annotations[ReclaimPolicyAnnotation] != "" && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		return nil
+	}
+	was := pv.Annotations[ReclaimPolicyAnnotation]
+	if was == "" {
+		was = string(pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+	return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, string(corev1.PersistentVolumeReclaimRetain), &was), Why: "Kept"}}
+}
+
+// volumePatch is a merge patch upon the version that was looked at.
+func volumePatch(pv *corev1.PersistentVolume, policy string, was *string) *unstructured.Unstructured {
+	patch := named(pv)
+	patch.SetUID(pv.UID)
+	patch.SetResourceVersion(pv.ResourceVersion)
+	var noted any
+	if was != nil {
+		noted = *was
+	}
+	setNested(patch.Object, noted, "metadata", "annotations", ReclaimPolicyAnnotation)
+	setNested(patch.Object, policy, "spec", "persistentVolumeReclaimPolicy")
+	return patch
+}
+
+func named(pv *corev1.PersistentVolume) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolume"}}
+	obj.SetName(pv.Name)
+	return obj
+}
+
+// seesVolume says that the volume of a claim is to be looked at: it is on its way, was, or is not
+// recorded as it should be.
+func (p planner) seesVolume() bool {
+	entry, recorded := p.entry(), p.recordedVolume()
+	if entry.Volume != nil || p.onItsWay() || recorded != nil && (recorded.Retained || recorded.Released) {
+		return true
+	}
+	if p.physical != physicalOurs {
+		return false
+	}
+	spec := field(p.Physical.Object, "spec")
+	bound := text(spec, "volumeName")
+	shared := p.class(text(spec, "storageClassName")).Strategy == fleetv1alpha1.VolumesShared
+	return bound != "" && shared && (recorded == nil || recorded.Name != bound || recorded.Source == nil) || recorded != nil && !shared
+}
+
+// onItsWay says that the volume of the claim is to be handed over, or was, and the claim is still
+// there.
+func (p planner) onItsWay() bool {
+	for name, other := range stamp.TargetsOf(p.Logical.GetAnnotations()) {
+		switch {
+		case name == p.Target && other.State == placementv1alpha1.TargetStateDraining,
+			name != p.Target && other.State == placementv1alpha1.TargetStateWaiting,
+			name != p.Target && other.Volume != nil && other.Volume.From == p.Target:
+			return true
+		}
+	}
+	return false
+}
+
+// volumeReport is what the Copy is to say of the volume.
+func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placementv1alpha1.CopyVolume {
+	if !p.Volume.Looked || p.Logical == nil || !p.Ref.Kind.IsClaim() {
+		return recorded
+	}
+	entry, pv := p.entry(), p.Volume.Object
+	out := &placementv1alpha1.CopyVolume{}
+	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID() {
+		out.Name = pv.Name
+		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != ""
+		if p.class(pv.Spec.StorageClassName).Strategy == fleetv1alpha1.VolumesShared {
+			out.Source, out.Reason = SourceOf(pv)
+		}
+	} else if recorded != nil && recorded.Retained {
+		out.Name, out.Retained = recorded.Name, true // it is being bound
+	}
+	if entry.State == placementv1alpha1.TargetStateDraining {
+		kept := pv == nil || out.Name == "" || out.Retained && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+		if out.Released = kept && len(p.Volume.Users) == 0; !out.Released {
+			out.Reason = bounded("it is used by " + join(p.Volume.Users))
+		}
+	}
+	if *out == (placementv1alpha1.CopyVolume{}) {
+		return nil
+	}
+	return out
+}
+
+// volumeInUse has a volume that is given up looked at again.
+func (p planner) volumeInUse() []Action {
+	if v := p.recordedVolume(); p.Ref.Kind.IsClaim() && p.entry().State == placementv1alpha1.TargetStateDraining && (v == nil || !v.Released) {
+		return wait(volumeInterval, "VolumeInUse")
+	}
+	return nil
+}
+
+func (p planner) recordedVolume() *placementv1alpha1.CopyVolume {
+	if p.Copy == nil {
+		return nil
+	}
+	return p.Copy.Status.Volume
+}
+
+func (p planner) class(name string) fleetv1alpha1.ClassVolumes {
+	if p.Classes == nil {
+		return fleetv1alpha1.ClassVolumes{}
+	}
+	return p.Classes(name)
+}
+
+// makeVolume is the volume for a claim that is handed over: bound to that claim only, and kept
+// whatever becomes of it until the other copy is gone.
+func (p planner) makeVolume(name string, s placementv1alpha1.VolumeSource) *unstructured.Unstructured {
+	pv := &corev1.PersistentVolume{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{ReclaimPolicyAnnotation: string(s.ReclaimPolicy)}},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: s.Capacity}, AccessModes: s.AccessModes, StorageClassName: s.StorageClass,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: p.Namespace.Name, Name: p.Ref.Name},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: s.Driver, VolumeHandle: s.Handle, FSType: s.FSType, ReadOnly: s.ReadOnly, VolumeAttributes: s.Attributes,
+			}},
+		},
+	}
+	if s.VolumeMode != "" {
+		pv.Spec.VolumeMode = ptr.To(s.VolumeMode)
+	}
+	labels, annotations := map[string]any{}, map[string]any{}
+	markFor(p.ControlPlane, p.Ref, p.Logical.GetUID()).put(p.Ref.Kind.GroupResource(), labels, annotations)
+	for key, value := range labels {
+		pv.Labels[key], _ = value.(string)
+	}
+	for key, value := range annotations {
+		pv.Annotations[key], _ = value.(string)
+	}
+	if s.Provisioned {
+		pv.Annotations[provisionedBy] = s.Driver
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pv)
+	if err != nil {
+		panic(err) // no field of a PersistentVolume can fail to convert
+	}
+	delete(content, "status")
+	return &unstructured.Unstructured{Object: content}
+}
+
+// madeVolume says that a volume was made for the claim.
+func (p planner) madeVolume(pv *corev1.PersistentVolume) bool {
+	mark, ok := MarkOf(p.Ref.Kind.GroupResource(), &metav1.ObjectMeta{Name: p.Ref.Name, Labels: pv.Labels, Annotations: pv.Annotations})
+	return ok && p.ofClaim(pv) && mark == markFor(p.ControlPlane, p.Ref, p.Copy.Spec.Object.UID)
+}
+
+// ofClaim says that a volume is bound to the claim, or reserved for it.
+func (p planner) ofClaim(pv *corev1.PersistentVolume) bool {
+	ref := pv.Spec.ClaimRef
+	return ref != nil && ref.Namespace == p.Namespace.Name && ref.Name == p.Ref.Name
+}
+
+// SourceOf is how another physical cluster can take a volume; nil if none can, with the reason.
+func SourceOf(pv *corev1.PersistentVolume) (_ *placementv1alpha1.VolumeSource, why string) {
+	spec, csi := pv.Spec, pv.Spec.CSI
+	switch {
+	case csi == nil:
+		return nil, "it is no CSI volume"
+	case csi.ControllerPublishSecretRef != nil || csi.NodeStageSecretRef != nil || csi.NodePublishSecretRef != nil || csi.ControllerExpandSecretRef != nil || csi.NodeExpandSecretRef != nil:
+		return nil, "it names Secrets of its physical cluster"
+	case spec.NodeAffinity != nil:
+		return nil, "only some nodes reach it"
+	case len(spec.MountOptions) > 0:
+		return nil, "it has mount options"
+	}
+	policy := spec.PersistentVolumeReclaimPolicy
+	if was := pv.Annotations[ReclaimPolicyAnnotation]; was != "" {
+		policy = corev1.PersistentVolumeReclaimPolicy(was)
+	}
+	if policy != corev1.PersistentVolumeReclaimDelete && policy != corev1.PersistentVolumeReclaimRetain {
+		return nil, "its reclaim policy is neither Delete nor Retain"
+	}
+	source := &placementv1alpha1.VolumeSource{
+		StorageClass: spec.StorageClassName, Driver: csi.Driver, Handle: csi.VolumeHandle, FSType: csi.FSType, ReadOnly: csi.ReadOnly, Attributes: csi.VolumeAttributes,
+		Capacity: spec.Capacity[corev1.ResourceStorage], AccessModes: spec.AccessModes, VolumeMode: ptr.Deref(spec.VolumeMode, ""),
+		ReclaimPolicy: policy, Provisioned: pv.Annotations[provisionedBy] == csi.Driver,
+	}
+	if errs := volume.ValidateSource(source, nil); len(errs) > 0 {
+		return nil, bounded(errs[0].Error())
+	}
+	return source, ""
+}
+
+// GivesVolumeUp says that a claim is to give up its volume, which is why it counts who uses it.
+func GivesVolumeUp(in Input) bool {
+	return in.Logical != nil && stamp.TargetsOf(in.Logical.GetAnnotations())[in.Target].State == placementv1alpha1.TargetStateDraining
+}
+
+// UsesClaim says that a pod below mounts a claim and has not ended.
+func UsesClaim(pod *unstructured.Unstructured, claim string) bool {
+	if phase := text(field(pod.Object, "status"), "phase"); phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed) {
+		return false
+	}
+	for _, v := range list(field(pod.Object, "spec"), "volumes") {
+		if text(field(v, "persistentVolumeClaim"), "claimName") == claim {
+			return true
+		}
+	}
+	return false
+}
+
+// AttachedTo is the node that a VolumeAttachment attaches a volume to.
+func AttachedTo(attachment *unstructured.Unstructured, volume string) (node string, ok bool) {
+	spec := field(attachment.Object, "spec")
+	return text(spec, "nodeName"), text(field(spec, "source"), "persistentVolumeName") == volume
+}
+
+// VolumeFailure is that the physical cluster refused something about a volume.
+func VolumeFailure(doing string, err error) *Failure {
+	return &Failure{Reason: "VolumeRefused", Message: bounded(doing + ": " + err.Error())}
+}

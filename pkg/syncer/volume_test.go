@@ -1,0 +1,312 @@
+package syncer
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// place is a physical cluster with one claim, whose syncer is stopped after each action: it
+// remembers nothing.
+type place struct {
+	t       *testing.T
+	entry   string // of the targets
+	other   string // that of another target; empty if there is none
+	deleted bool   // the logical claim is
+	copy    *placementv1alpha1.Copy
+	claim   *unstructured.Unstructured
+	pv      *corev1.PersistentVolume
+	users   []string
+	did     []string
+}
+
+const sharedHandle = "h"
+
+func diskVolume(name string, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: "1", Annotations: map[string]string{provisionedBy: "disks.example.com"}},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: "disks", PersistentVolumeReclaimPolicy: policy, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "disks.example.com", VolumeHandle: sharedHandle}},
+		},
+	}
+}
+
+func (w *place) input() Input {
+	kind, _ := workload.Builtin().ByKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim").GroupKind())
+	in := Input{
+		Kinds: workload.Builtin(), Ref: Ref{Kind: kind, Cluster: "shop", Namespace: "web", Name: "data"}, Target: target, ControlPlane: controlPlane, Ruled: true,
+		Namespace: Namespace{Name: "shop-web-1", State: NamespaceReady}, Copy: w.copy, Physical: w.claim,
+		Classes: func(class string) fleetv1alpha1.ClassVolumes {
+			return fleetv1alpha1.ClassVolumes{StorageClass: class, Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "disks.example.com"}
+		},
+	}
+	targets := `{"east":` + w.entry
+	if w.other != "" {
+		targets += `,"west":` + w.other
+	}
+	if w.claim != nil {
+		in.Settled = Fingerprint(w.claim)
+	}
+	in.Logical = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+		"spec": map[string]any{"storageClassName": "disks", "accessModes": []any{"ReadWriteOnce"}}}}
+	in.Logical.SetName("data")
+	in.Logical.SetNamespace("web")
+	in.Logical.SetUID("old")
+	in.Logical.SetGeneration(1)
+	in.Logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: targets + "}"})
+	if w.deleted {
+		in.Logical.SetDeletionTimestamp(ptr.To(metav1.Unix(1, 0)))
+	}
+	return in
+}
+
+// run does one action after the other, each in a process of its own, until there is none.
+func (w *place) run() {
+	for range 40 {
+		in := w.input()
+		actions := Plan(in)
+		for len(actions) > 0 && actions[0].Verb == LookAtVolume {
+			if in.Volume.Looked {
+				w.t.Fatal("it looks again and again")
+			}
+			in.Volume = Volume{Looked: true}
+			if w.pv != nil && w.pv.Name == VolumeOf(in) {
+				in.Volume.Object = w.pv.DeepCopy()
+			}
+			if GivesVolumeUp(in) {
+				in.Volume.Users = w.users
+			}
+			actions = Plan(in)
+		}
+		if len(actions) == 0 || actions[0].Verb == Wait {
+			return
+		}
+		w.act(actions[0])
+	}
+	w.t.Fatalf("no end: %v", w.did)
+}
+
+func (w *place) act(a Action) {
+	what := string(a.Verb)
+	if a.Verb == WriteCopy {
+		what += " " + a.Why
+	}
+	if len(w.did) == 0 || w.did[len(w.did)-1] != what {
+		w.did = append(w.did, what)
+	}
+	switch a.Verb {
+	case WriteCopy:
+		w.copy = a.Copy
+	case MakeVolume:
+		w.pv = &corev1.PersistentVolume{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(a.Object.Object, w.pv); err != nil {
+			w.t.Fatal(err)
+		}
+		w.pv.UID, w.pv.ResourceVersion = "pv", "1"
+		if w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+			w.t.Error("a volume that is handed over would go with its claim")
+		}
+	case UpdateVolume:
+		var patch struct {
+			Metadata struct {
+				Annotations map[string]*string `json:"annotations"`
+			} `json:"metadata"`
+			Spec struct {
+				Policy corev1.PersistentVolumeReclaimPolicy `json:"persistentVolumeReclaimPolicy"`
+			} `json:"spec"`
+		}
+		body, err := json.Marshal(a.Object.Object)
+		if err == nil {
+			err = json.Unmarshal(body, &patch)
+		}
+		if err != nil || a.Object.GetUID() != w.pv.UID || a.Object.GetResourceVersion() == "" {
+			w.t.Fatalf("a patch without a precondition: %s (error %v)", body, err)
+		}
+		w.pv.Spec.PersistentVolumeReclaimPolicy = patch.Spec.Policy
+		for key, value := range patch.Metadata.Annotations {
+			if delete(w.pv.Annotations, key); value != nil {
+				w.pv.Annotations[key] = *value
+			}
+		}
+	case DeleteVolume:
+		if w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+			w.t.Error("a volume is removed with its data")
+		}
+		w.pv = nil
+	case Apply:
+		if w.claim == nil {
+			w.claim = a.Object.DeepCopy()
+			w.claim.SetUID("claim")
+			w.bind()
+			return
+		}
+		spec := w.claim.Object["spec"]
+		uid := w.claim.GetUID()
+		w.claim = a.Object.DeepCopy()
+		w.claim.SetUID(uid)
+		w.claim.Object["spec"] = spec
+		w.claim.Object["status"] = map[string]any{"phase": "Bound"}
+	case Delete:
+		if w.pv != nil && w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain && !w.deleted {
+			w.t.Error("a claim takes its data along")
+		}
+		w.claim = nil
+	case Look:
+	default:
+		w.t.Fatalf("unexpected %s", a.Verb)
+	}
+}
+
+// bind is what the controller of volumes does.
+func (w *place) bind() {
+	if w.pv == nil {
+		w.t.Fatal("a claim is made before its volume: it would get an empty one")
+	}
+	setNested(w.claim.Object, w.pv.Name, "spec", "volumeName")
+	w.claim.Object["status"] = map[string]any{"phase": "Bound"}
+	w.pv.Spec.ClaimRef.UID = w.claim.GetUID()
+}
+
+const handedOver = `{"volume":{"from":"west","source":{"storageClass":"disks","driver":"disks.example.com","handle":"h","capacity":"1Gi","accessModes":["ReadWriteOnce"],"reclaimPolicy":"Delete","provisioned":true}}}`
+
+func TestAClaimGetsTheVolumeThatIsHandedOverBeforeItIsMade(t *testing.T) {
+	w := &place{t: t, entry: handedOver, other: `{"state":"Draining"}`}
+	w.run()
+	want := []string{"WriteCopy Pending", "MakeVolume", "Apply", "WriteCopy Synced"}
+	if got := slices.Compact(w.did); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if w.pv.Spec.CSI.VolumeHandle != sharedHandle || w.copy.Status.Volume.Source.Handle != sharedHandle || !w.copy.Status.Volume.Retained {
+		t.Errorf("the volume is %+v, and the copy says %+v", w.pv.Spec, w.copy.Status.Volume)
+	}
+	// The other one is gone.
+	w.entry, w.other = "{}", ""
+	w.run()
+	if p := w.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimDelete || w.pv.Annotations[ReclaimPolicyAnnotation] != "" || w.pv.Annotations[provisionedBy] == "" {
+		t.Errorf("in the end the reclaim policy is %s, annotations %v", p, w.pv.Annotations)
+	}
+	if w.copy.Status.Volume.Retained {
+		t.Error("the copy says that the volume is kept")
+	}
+	steady := len(w.did)
+	if w.run(); len(w.did) != steady {
+		t.Errorf("it does not rest: %v", w.did[steady:])
+	}
+}
+
+// settled is a place whose claim is bound to a volume of its own.
+func settledPlace(t *testing.T) *place {
+	w := &place{t: t, entry: handedOver, other: `{"state":"Draining"}`}
+	w.run()
+	w.entry, w.other = "{}", ""
+	w.run()
+	w.did = nil
+	return w
+}
+
+func TestAVolumeIsGivenUpOnceItIsKeptAndNothingUsesIt(t *testing.T) {
+	w := settledPlace(t)
+	w.entry, w.other = "{}", `{"state":"Waiting"}`
+	w.run()
+	if v := w.copy.Status.Volume; !v.Retained || v.Released || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("before anything is stopped: %+v with the reclaim policy %s", v, w.pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+	w.entry, w.other, w.users = `{"state":"Draining"}`, `{"state":"Waiting"}`, []string{"node far", "pod db-0"}
+	w.run()
+	if v := w.copy.Status.Volume; v.Released || !v.Retained || v.Reason != "it is used by node far, pod db-0" {
+		t.Errorf("in use: %+v", v)
+	}
+	w.users = nil
+	w.run()
+	if v := w.copy.Status.Volume; !v.Released || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("%+v with the reclaim policy %s", v, w.pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+	// Somebody deletes the claim: another one would be empty.
+	gone := *w
+	gone.claim, gone.copy = nil, w.copy.DeepCopy()
+	gone.run()
+	if gone.claim != nil || gone.copy.Status.Reason != "ClaimGone" {
+		t.Errorf("the claim that was deleted is %v, and the copy says %+v", gone.claim, gone.copy.Status)
+	}
+	// Abandoned, it is as it was.
+	back := *w
+	back.pv, back.entry, back.other = w.pv.DeepCopy(), "{}", ""
+	back.run()
+	if v := back.copy.Status.Volume; v.Released || v.Retained || back.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Errorf("abandoned: %+v with the reclaim policy %s", v, back.pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+	// Else the claim and the volume go, and the data stay.
+	w.did = nil
+	w.entry, w.other = `{"state":"Removing"}`, handedOver
+	w.run()
+	if w.claim != nil || w.pv != nil || w.copy.Status.State != placementv1alpha1.CopyRemoved {
+		t.Errorf("left: claim %v, volume %v, copy %s: %v", w.claim, w.pv, w.copy.Status.State, w.did)
+	}
+}
+
+// Whatever removed a claim that was only to go elsewhere: its data stay, also if nobody came to give the volume up.
+func TestARemovalForAMoveKeepsTheData(t *testing.T) {
+	w := settledPlace(t)
+	w.entry, w.other = `{"state":"Removing"}`, "{}"
+	w.run()
+	want := []string{"UpdateVolume", "WriteCopy Removing", "Delete", "DeleteVolume", "WriteCopy Removed"}
+	if diff := cmp.Diff(want, w.did); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}
+
+func TestAClaimThatItsUserDeletesTakesItsVolumeAlong(t *testing.T) {
+	w := settledPlace(t)
+	w.deleted = true
+	w.run()
+	if w.claim != nil || w.pv == nil || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Errorf("claim %v, volume %+v: the controller of volumes removes it by its policy", w.claim, w.pv)
+	}
+}
+
+func TestAVolumeOfSomebodyElseIsNotTaken(t *testing.T) {
+	w := &place{t: t, entry: handedOver, other: `{"state":"Draining"}`}
+	w.pv = diskVolume(VolumeName(controlPlane, "old"), corev1.PersistentVolumeReclaimDelete)
+	w.pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop-web-1", Name: "data"}
+	w.run()
+	if w.claim != nil || w.copy.Status.State != placementv1alpha1.CopyFailed || w.copy.Status.Reason != "VolumeNotOurs" {
+		t.Errorf("claim %v, copy %+v", w.claim, w.copy.Status)
+	}
+}
+
+func TestVolumesThatNeedWhatIsOfOnePhysicalClusterAreNotHandedOver(t *testing.T) {
+	for want, change := range map[string]func(*corev1.PersistentVolume){
+		"":                    func(*corev1.PersistentVolume) {},
+		"it is no CSI volume": func(pv *corev1.PersistentVolume) { pv.Spec.CSI = nil },
+		"it names Secrets of its physical cluster": func(pv *corev1.PersistentVolume) {
+			pv.Spec.CSI.NodeStageSecretRef = &corev1.SecretReference{Namespace: "kube-system", Name: "admin"}
+		},
+		"only some nodes reach it":                        func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{} },
+		"it has mount options":                            func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"suid"} },
+		"its reclaim policy is neither Delete nor Retain": func(pv *corev1.PersistentVolume) { pv.Spec.PersistentVolumeReclaimPolicy = "Recycle" },
+		"handle: Too long":                                func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = strings.Repeat("x", 300) },
+	} {
+		pv := diskVolume("a", corev1.PersistentVolumeReclaimDelete)
+		change(pv)
+		s, why := SourceOf(pv)
+		if (want == "") != (s != nil) || !strings.HasPrefix(why, want) {
+			t.Errorf("%q: %+v, %q", want, s, why)
+		}
+	}
+}

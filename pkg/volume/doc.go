@@ -1,0 +1,6 @@
+// Package volume decides which volumes one physical cluster hands over to another one.
+//
+// Invariant: what a physical cluster says of a volume is believed only within a backend that an
+// admin has declared for both ends, and of a volume that no other claim has. It does no I/O:
+// callers give it what admins declared and what Copies record. Read next: Refusal, Hand.
+package volume

@@ -1,0 +1,135 @@
+package volume
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// Bounds of what is declared, and of what a physical cluster says of a volume.
+const (
+	maxClasses        = 64
+	maxHandle         = 256
+	maxAttributes     = 32
+	maxAttribute      = 256
+	maxAttributeBytes = 2048
+	maxReason         = 512
+	maxModes          = 4
+)
+
+var (
+	strategies = []fleetv1alpha1.VolumeStrategy{fleetv1alpha1.VolumesRefuse, fleetv1alpha1.VolumesShared}
+	modes      = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod}
+	policies   = []corev1.PersistentVolumeReclaimPolicy{corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain}
+	kinds      = []corev1.PersistentVolumeMode{"", corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem}
+)
+
+// ValidateClasses checks what an admin declares.
+func ValidateClasses(classes []fleetv1alpha1.ClassVolumes, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(classes) > maxClasses {
+		return field.ErrorList{field.TooMany(path, len(classes), maxClasses)}
+	}
+	seen := map[string]bool{}
+	for i, c := range classes {
+		at := path.Index(i)
+		errs = append(errs, name(c.StorageClass, "the class whose volumes this is about", at.Child("storageClass"))...)
+		if seen[c.StorageClass] {
+			errs = append(errs, field.Duplicate(at.Child("storageClass"), bounded(c.StorageClass)))
+		}
+		seen[c.StorageClass] = true
+		switch c.Strategy {
+		case fleetv1alpha1.VolumesShared:
+			errs = append(errs, name(c.Backend, "what holds the volumes: the same name on each physical cluster that reaches it", at.Child("backend"))...)
+			errs = append(errs, name(c.Driver, "the CSI driver of the volumes", at.Child("driver"))...)
+		case fleetv1alpha1.VolumesRefuse:
+			if c.Backend != "" {
+				errs = append(errs, field.Forbidden(at.Child("backend"), "only the strategy Shared has one"))
+			}
+			if c.Driver != "" {
+				errs = append(errs, field.Forbidden(at.Child("driver"), "only the strategy Shared has one"))
+			}
+		default:
+			errs = append(errs, field.NotSupported(at.Child("strategy"), c.Strategy, strategies))
+		}
+	}
+	return errs
+}
+
+func name(value, what string, path *field.Path) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(path, what)}
+	}
+	var errs field.ErrorList
+	for _, problem := range validation.IsDNS1123Subdomain(value) {
+		errs = append(errs, field.Invalid(path, bounded(value), problem))
+	}
+	return errs
+}
+
+func bounded(value string) string { return value[:min(len(value), maxHandle)] }
+
+// Validate checks what a syncer says of a volume: it has a bound, and nothing in it is what a
+// physical cluster could take for something else.
+func Validate(v *placementv1alpha1.CopyVolume, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(v.Name) > validation.DNS1123SubdomainMaxLength {
+		errs = append(errs, field.TooLong(path.Child("name"), "", validation.DNS1123SubdomainMaxLength))
+	}
+	if len(v.Reason) > maxReason {
+		errs = append(errs, field.TooLong(path.Child("reason"), "", maxReason))
+	}
+	if v.Source != nil {
+		errs = append(errs, ValidateSource(v.Source, path.Child("source"))...)
+	}
+	return errs
+}
+
+// ValidateSource checks a volume that is to be handed over.
+func ValidateSource(s *placementv1alpha1.VolumeSource, path *field.Path) field.ErrorList {
+	errs := name(s.StorageClass, "the class of the claim", path.Child("storageClass"))
+	errs = append(errs, name(s.Driver, "the CSI driver", path.Child("driver"))...)
+	switch {
+	case s.Handle == "":
+		errs = append(errs, field.Required(path.Child("handle"), "the handle of the volume"))
+	case len(s.Handle) > maxHandle:
+		errs = append(errs, field.TooLong(path.Child("handle"), "", maxHandle))
+	}
+	if len(s.FSType) > validation.DNS1123LabelMaxLength {
+		errs = append(errs, field.TooLong(path.Child("fsType"), "", validation.DNS1123LabelMaxLength))
+	}
+	if s.Capacity.Sign() <= 0 {
+		errs = append(errs, field.Invalid(path.Child("capacity"), s.Capacity.String(), "must be more than nothing"))
+	}
+	if len(s.AccessModes) == 0 || len(s.AccessModes) > maxModes {
+		errs = append(errs, field.Invalid(path.Child("accessModes"), len(s.AccessModes), "give one to four"))
+	}
+	for i, m := range s.AccessModes[:min(len(s.AccessModes), maxModes)] {
+		if !slices.Contains(modes, m) {
+			errs = append(errs, field.NotSupported(path.Child("accessModes").Index(i), m, modes))
+		}
+	}
+	if !slices.Contains(kinds, s.VolumeMode) {
+		errs = append(errs, field.NotSupported(path.Child("volumeMode"), s.VolumeMode, kinds))
+	}
+	if !slices.Contains(policies, s.ReclaimPolicy) {
+		errs = append(errs, field.NotSupported(path.Child("reclaimPolicy"), s.ReclaimPolicy, policies))
+	}
+	size := 0
+	for key, value := range s.Attributes {
+		size += len(key) + len(value)
+		if key == "" || len(key) > maxAttribute || len(value) > maxAttribute {
+			errs = append(errs, field.Invalid(path.Child("attributes").Key(bounded(key)), "", "keys and values have up to 256 bytes"))
+			break
+		}
+	}
+	if len(s.Attributes) > maxAttributes || size > maxAttributeBytes {
+		errs = append(errs, field.TooMany(path.Child("attributes"), len(s.Attributes), maxAttributes))
+	}
+	return errs
+}

@@ -1,0 +1,154 @@
+package volume
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+func shared(backend, driver string) []fleetv1alpha1.ClassVolumes {
+	return []fleetv1alpha1.ClassVolumes{{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesShared, Backend: backend, Driver: driver}}
+}
+
+func fleetOf(declared map[string][]fleetv1alpha1.ClassVolumes) Fleet {
+	return func(name string) *fleetv1alpha1.PhysicalCluster {
+		classes, ok := declared[name]
+		if !ok {
+			return nil
+		}
+		return &fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Volumes: classes}}
+	}
+}
+
+var two = fleetOf(map[string][]fleetv1alpha1.ClassVolumes{
+	"west": shared("san", "disks.example.com"), "east": shared("san", "disks.example.com"),
+	"far": shared("other", "disks.example.com"), "odd": shared("san", "other.example.com"), "plain": nil,
+})
+
+func TestVolumesGoWhereAnAdminSaysThatTheyAreReached(t *testing.T) {
+	for _, c := range []struct{ class, from, to, want string }{
+		{"disks", "west", "east", ""},
+		{"", "west", "east", "the claim names no storage class"},
+		{"slow", "west", "east", "volumes of class slow do not move from west"},
+		{"disks", "plain", "east", "volumes of class disks do not move from plain"},
+		{"disks", "west", "plain", "volumes of class disks do not move to plain"},
+		{"disks", "west", "far", "west and far have volumes of class disks in different backends"},
+		{"disks", "west", "odd", "west and odd have volumes of class disks in different backends"},
+		{"disks", "gone", "east", "volumes of class disks do not move from gone"},
+		{"disks", "west", "gone", "volumes of class disks do not move to gone"},
+	} {
+		if got := Refusal(c.class, c.from, c.to, two); got != c.want {
+			t.Errorf("%s from %s to %s: %q, want %q", c.class, c.from, c.to, got, c.want)
+		}
+	}
+}
+
+func source(driver, handle string) *placementv1alpha1.VolumeSource {
+	return &placementv1alpha1.VolumeSource{
+		StorageClass: "disks", Driver: driver, Handle: handle, Capacity: resource.MustParse("1Gi"),
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+	}
+}
+
+func copyOf(uid, on string, s *placementv1alpha1.VolumeSource) *placementv1alpha1.Copy {
+	c := &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: on, Object: placementv1alpha1.ObjectReference{UID: types.UID(uid)}}}
+	c.Status.State = placementv1alpha1.CopySynced
+	c.Status.Volume = &placementv1alpha1.CopyVolume{Name: "pv", Source: s, Reason: "it is no CSI volume", Retained: true}
+	return c
+}
+
+// What a physical cluster says of a volume is not believed beyond what an admin declared, nor
+// against what another one says.
+func TestAHandleIsBelievedOfOneClaim(t *testing.T) {
+	const driver = "disks.example.com"
+	mine := copyOf("1", "west", source(driver, "h"))
+	loose := copyOf("1", "west", source(driver, "h"))
+	loose.Status.Volume.Retained = false
+	unknown := copyOf("1", "west", nil)
+	unknown.Status.Volume = nil
+	for _, c := range []struct {
+		name    string
+		copy    *placementv1alpha1.Copy
+		to      string
+		holders []*placementv1alpha1.Copy
+		want    string
+	}{
+		{"alone", mine, "east", []*placementv1alpha1.Copy{mine}, ""},
+		{"not recorded", nil, "east", nil, "its volume is not known yet"},
+		{"without a volume", unknown, "east", nil, "its volume is not known yet"},
+		{"that would go with its claim", loose, "east", nil, "its volume is not kept yet"},
+		{"that cannot be handed over", copyOf("1", "west", nil), "east", nil, "its volume cannot be handed over: it is no CSI volume"},
+		{"to another backend", mine, "far", nil, "west and far have volumes of class disks in different backends"},
+		{"of a driver that nobody declared", copyOf("1", "west", source("evil.example.com", "h")), "east", nil, "its volume is one of the driver evil.example.com, and disks.example.com is declared"},
+		{"which the same claim has elsewhere", mine, "east", []*placementv1alpha1.Copy{mine, copyOf("1", "east", source(driver, "h"))}, ""},
+		{"which another claim has there", mine, "east", []*placementv1alpha1.Copy{mine, copyOf("2", "east", source(driver, "h"))}, "another claim has the same volume"},
+		{"which another claim has here", mine, "east", []*placementv1alpha1.Copy{mine, copyOf("2", "west", source(driver, "h"))}, "another claim has the same volume"},
+		{"of that name in another backend", mine, "east", []*placementv1alpha1.Copy{mine, copyOf("2", "far", source(driver, "h"))}, ""},
+	} {
+		got := Sourced(c.copy, c.to, c.holders, two)
+		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWhatIsDeclaredAndReportedHasABound(t *testing.T) {
+	path := field.NewPath("spec", "volumes")
+	for _, c := range []struct {
+		name string
+		in   []fleetv1alpha1.ClassVolumes
+		want string
+	}{
+		{"shared", shared("san", "disks.example.com"), ""},
+		{"refused", []fleetv1alpha1.ClassVolumes{{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesRefuse}}, ""},
+		{"without a class", []fleetv1alpha1.ClassVolumes{{Strategy: fleetv1alpha1.VolumesRefuse}}, "spec.volumes[0].storageClass: Required"},
+		{"without a strategy", []fleetv1alpha1.ClassVolumes{{StorageClass: "disks"}}, "spec.volumes[0].strategy: Unsupported"},
+		{"without a backend", shared("", "disks.example.com"), "spec.volumes[0].backend: Required"},
+		{"without a driver", shared("san", ""), "spec.volumes[0].driver: Required"},
+		{"with a driver of bad form", shared("san", "A B"), "spec.volumes[0].driver: Invalid"},
+		{"refused with a backend", []fleetv1alpha1.ClassVolumes{{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesRefuse, Backend: "san"}}, "spec.volumes[0].backend: Forbidden"},
+		{"twice", append(shared("san", "d"), shared("san", "d")...), "spec.volumes[1].storageClass: Duplicate"},
+		{"too many", make([]fleetv1alpha1.ClassVolumes, maxClasses+1), "spec.volumes: Too many"},
+	} {
+		errs := ValidateClasses(c.in, path)
+		if c.want == "" && len(errs) > 0 || c.want != "" && (len(errs) == 0 || !strings.HasPrefix(errs[0].Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, errs, c.want)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*placementv1alpha1.VolumeSource)
+		want   string
+	}{
+		{"good", func(*placementv1alpha1.VolumeSource) {}, ""},
+		{"no handle", func(s *placementv1alpha1.VolumeSource) { s.Handle = "" }, "source.handle: Required"},
+		{"a long handle", func(s *placementv1alpha1.VolumeSource) { s.Handle = strings.Repeat("x", 257) }, "source.handle: Too long"},
+		{"no capacity", func(s *placementv1alpha1.VolumeSource) { s.Capacity = resource.Quantity{} }, "source.capacity: Invalid"},
+		{"no modes", func(s *placementv1alpha1.VolumeSource) { s.AccessModes = nil }, "source.accessModes: Invalid"},
+		{"an unknown mode", func(s *placementv1alpha1.VolumeSource) { s.AccessModes[0] = "All" }, "source.accessModes[0]: Unsupported"},
+		{"an unknown policy", func(s *placementv1alpha1.VolumeSource) { s.ReclaimPolicy = "Recycle" }, "source.reclaimPolicy: Unsupported"},
+		{"a long attribute", func(s *placementv1alpha1.VolumeSource) {
+			s.Attributes = map[string]string{"a": strings.Repeat("x", 257)}
+		}, "source.attributes[a]: Invalid"},
+		{"much of attributes", func(s *placementv1alpha1.VolumeSource) {
+			s.Attributes = map[string]string{}
+			for i := range 20 {
+				s.Attributes[string(rune('a'+i))] = strings.Repeat("x", 200)
+			}
+		}, "source.attributes: Too many"},
+	} {
+		s := source("disks.example.com", "h")
+		c.change(s)
+		errs := ValidateSource(s, field.NewPath("source"))
+		if c.want == "" && len(errs) > 0 || c.want != "" && (len(errs) == 0 || !strings.HasPrefix(errs[0].Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, errs, c.want)
+		}
+	}
+}
