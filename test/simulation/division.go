@@ -116,16 +116,17 @@ func (a availability) most(now time.Time, uid types.UID, target string) (n int64
 // deciding is how long the reads and the write of a decision to remove may take.
 const deciding = 250 * time.Millisecond
 
-// least is the least that was available at some time and since.
-func (a availability) least(since time.Time, uid types.UID, target string) int64 {
+// since are the least and the most that was available at some time and since; -1 is what is not
+// in place.
+func (a availability) since(at time.Time, uid types.UID, target string) (least, most int64) {
 	list := a[instruction{uid, target}]
-	n := int64(math.MaxInt64)
+	least, most = math.MaxInt64, -1
 	for i, one := range list {
-		if i == len(list)-1 || list[i+1].at.After(since) {
-			n = min(n, one.n)
+		if i == len(list)-1 || list[i+1].at.After(at) {
+			least, most = min(least, one.n), max(most, one.n)
 		}
 	}
-	return n
+	return least, most
 }
 
 // shared checks the targets that an object gets whose replicas are divided.

@@ -231,8 +231,8 @@ type everDecided struct {
 }
 
 // replaced checks that a Deployment leaves a target by a transition only when it is as
-// available elsewhere. What people withdraw is theirs, and what becomes available after the
-// removal was decided comes too late.
+// available elsewhere. What people withdraw is theirs. What becomes available there after the
+// removal was decided comes too late, and what is destroyed elsewhere after it was not foreseen.
 func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1alpha1.Targets) {
 	if e.Key.Resource != deployments || e.New.GetDeletionTimestamp() != nil || l.world.withdraws {
 		return
@@ -242,14 +242,17 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) {
 			continue
 		}
-		had := min(l.world.availableOn(e.Key, e.New, name), l.available.least(l.removalDecided(namespace, name).Add(-deciding), e.New.GetUID(), name))
+		decided := l.removalDecided(namespace, name).Add(-deciding)
+		least, _ := l.available.since(decided, e.New.GetUID(), name)
+		had := min(l.world.availableOn(e.Key, e.New, name), least)
 		best, divided := int64(-1), isDivided(now)
 		for other, t := range now {
+			_, most := l.available.since(decided, e.New.GetUID(), other)
 			switch {
 			case t.Keeps() && divided: // each has a part
-				best = max(best, 0) + max(0, l.world.availableOn(e.Key, e.New, other))
+				best = max(best, 0) + max(0, most)
 			case t.Keeps():
-				best = max(best, l.world.availableOn(e.Key, e.New, other))
+				best = max(best, most)
 			}
 		}
 		if wish := number(e.New, "spec", "replicas"); best < min(had, wish) {
@@ -279,11 +282,19 @@ func availableIn(c *placementv1alpha1.Copy) int64 {
 	return int64(n)
 }
 
-// noteAvailable notes what a Copy says is available.
+// noteAvailable notes what a Copy says is available; -1 if it is not in place.
 func (l *ledger) noteAvailable(e kube.Event) {
-	if c, ok := e.New.(*placementv1alpha1.Copy); ok {
-		l.available.note(l.world.now(), c.Spec.Object.UID, c.Spec.PhysicalCluster, availableIn(c))
+	n := int64(-1)
+	c, ok := e.New.(*placementv1alpha1.Copy)
+	switch {
+	case ok && c.Status.State == placementv1alpha1.CopySynced:
+		n = availableIn(c)
+	case !ok:
+		if c, ok = e.Old.(*placementv1alpha1.Copy); !ok {
+			return
+		}
 	}
+	l.available.note(l.world.now(), c.Spec.Object.UID, c.Spec.PhysicalCluster, n)
 }
 
 // generationRises checks a status whose observed generation rises.
