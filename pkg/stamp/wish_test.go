@@ -14,7 +14,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-func kindNamed(t *testing.T, name string) workload.Kind {
+func kindNamed(t testing.TB, name string) workload.Kind {
 	t.Helper()
 	for _, k := range workload.Builtin().Kinds() {
 		if k.Kind == name {

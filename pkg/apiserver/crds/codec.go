@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json" // a key in other letters is another key
 )
 
 // SharingCodec is a storage codec of CustomResourceDefinitions whose decoded objects
@@ -55,8 +56,8 @@ type stored struct {
 func (c *sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	var parts stored
 	var spec map[string]json.RawMessage
-	if json.Unmarshal(data, &parts) != nil || parts.APIVersion != apiextensionsv1.SchemeGroupVersion.String() ||
-		json.Unmarshal(parts.Spec, &spec) != nil || len(spec["versions"]) == 0 {
+	if utiljson.Unmarshal(data, &parts) != nil || parts.APIVersion != apiextensionsv1.SchemeGroupVersion.String() ||
+		utiljson.Unmarshal(parts.Spec, &spec) != nil || len(spec["versions"]) == 0 {
 		return c.Codec.Decode(data, defaults, into)
 	}
 	key := versionsKey(sha256.Sum256(spec["versions"]))
