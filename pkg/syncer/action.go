@@ -19,6 +19,9 @@ type Verb string
 const (
 	// Delete removes the object with UID, and no other, from the physical cluster.
 	Delete Verb = "Delete"
+	// Resize gives the containers of a pod below other resources: Object is a strategic merge
+	// patch of the subresource resize.
+	Resize Verb = "Resize"
 	// Wait: nothing is done before After is over, or something changes.
 	Wait Verb = "Wait"
 )

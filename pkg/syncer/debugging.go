@@ -97,16 +97,16 @@ func (s Observation) ephemeralContainers() []Action {
 	patch, refused := EphemeralContainersBelow(s.Kind, s.Logical, s.Physical, s.Permits)
 	switch {
 	case refused != "":
-		return []Action{{Verb: WriteEvent, Event: ContainerRefused(s.Logical, s.Target, refused, metav1.NewTime(s.Now))}}
+		return []Action{{Verb: WriteEvent, Event: PodEvent(s.Logical, s.Target, ReasonDebuggingRefused, refused, metav1.NewTime(s.Now))}}
 	case patch != nil:
 		return []Action{{Verb: AddContainers, Object: patch}}
 	}
 	return nil
 }
 
-// ContainerRefused is the event on a pod that gets no ephemeral container on a target. Equal
+// PodEvent is the event on a pod of which a target refuses what was asked for above. Equal
 // refusals have one.
-func ContainerRefused(pod *unstructured.Unstructured, target, message string, at metav1.Time) *corev1.Event {
+func PodEvent(pod *unstructured.Unstructured, target, reason, message string, at metav1.Time) *corev1.Event {
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUID()}
-	return eventAbout(about, pod.GetUID(), target, ReasonDebuggingRefused, message, at)
+	return eventAbout(about, pod.GetUID(), target, reason, message, at)
 }

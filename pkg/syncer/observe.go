@@ -84,6 +84,7 @@ type Observation struct {
 //	live      live      a readiness gate was set above         PatchStatus
 //	live      live      an ephemeral container was added above AddContainers, or WriteEvent if it may not go
 //	                                                           down; and what follows
+//	live      live      a container was resized above          Resize, and what follows
 //	any       live      differs                                BindUp, UpdateUp
 //
 // A status that counts pods waits until these are mirrored, see countingDelay.
@@ -124,7 +125,7 @@ func Observe(s Observation) []Action {
 	if patch := GatesBelow(s.Logical, s.Physical, s.gates()); patch != nil && !deletingBelow {
 		return []Action{{Verb: PatchStatus, Object: patch}}
 	}
-	return s.andCount(append(s.ephemeralContainers(), s.difference(desired)...)...)
+	return s.andCount(slices.Concat(s.ephemeralContainers(), s.resize(), s.difference(desired))...)
 }
 
 // andCount has a status that was held back looked at again.

@@ -133,6 +133,9 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		{name: "debugged with more than is permitted", physical: pod, logical: bound, edit: func(s *Observation) {
 			addEphemeral(s.Logical, map[string]any{"name": "shell", "securityContext": map[string]any{"privileged": true}})
 		}, action: WriteEvent},
+		{name: "resized", physical: pod, logical: bound, edit: func(s *Observation) {
+			list(field(s.Logical.Object, "spec"), "containers")[0]["resources"] = map[string]any{"requests": map[string]any{"cpu": "1"}}
+		}, action: Resize},
 		{name: "debugged below", physical: pod, logical: bound, edit: func(s *Observation) {
 			addEphemeral(s.Physical, map[string]any{"name": "shell", "image": "busybox"})
 		}},

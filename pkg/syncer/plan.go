@@ -199,6 +199,9 @@ func (p planner) apply() []Action {
 		changed, drifted = false, false
 	}
 	if changed {
+		if patch := resizedCopy(p.Ref.Kind, desired, p.Physical); patch != nil {
+			return []Action{{Verb: Resize, Object: patch, Why: "Changed"}}
+		}
 		return p.supplied(placing, Action{Verb: Apply, Object: desired, Why: "Changed"})
 	}
 	if actions, done := p.contest(drifted); done {

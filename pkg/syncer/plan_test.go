@@ -194,6 +194,15 @@ func unseen(in *Input) { in.Unseen = true }
 // placeless: the Copy was made before its Namespace was seen.
 func placeless(in *Input) { in.Copy.Status.PhysicalNamespace = "" }
 
+// resizedTo: a container of a user's pod has other processors above than below.
+func resizedTo(above, below string) func(*Input) {
+	return func(in *Input) {
+		for obj, cpu := range map[*unstructured.Unstructured]string{in.Logical: above, in.Physical: below} {
+			setNested(obj.Object, []any{map[string]any{"name": "c", "resources": map[string]any{"requests": map[string]any{"cpu": cpu}}}}, "spec", "containers")
+		}
+	}
+}
+
 func unruled(in *Input) { in.Ruled = false }
 
 // reportedAgo: the Copy was written a moment ago, and there is another status since.
@@ -260,6 +269,9 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 		{"8 a change", situation{logical: "live", copy: "Synced", physical: "old", edit: func(in *Input) { in.Logical.SetLabels(map[string]string{"a": "b"}) }}, "Apply Changed to p1"},
 		{"8 a refusal", situation{logical: "live", copy: "Synced", failure: immutable}, "WriteCopy Failed/Invalid"},
 		{"8 a refused change of a Job makes it anew", situation{kind: "Job", logical: "live", copy: "Synced", physical: "old~", failure: immutable}, "WriteCopy Pending/Recreating, Delete p1 Recreate"},
+		{"8 a pod that was resized is resized", situation{kind: "Pod", logical: "live", copy: "Synced", physical: "old", edit: resizedTo("2", "1")}, "Resize"},
+		{"8 and what else changed is applied then", situation{kind: "Pod", logical: "live", copy: "Synced", physical: "old", edit: resizedTo("2", "2000m")}, "Apply Changed to p1"},
+		{"8 a refused resize leaves the pod alone", situation{kind: "Pod", logical: "live", copy: "Synced", physical: "old", failure: &Failure{Reason: ReasonResizeRefused, Message: "no"}}, "WriteCopy Failed/ResizeRefused"},
 		{"8 of nothing else", situation{kind: "Deployment", logical: "live", copy: "Synced", physical: "old~", failure: immutable}, "WriteCopy Failed/Invalid"},
 		{"9 acknowledged", situation{logical: "deleting", copy: "Removed", physical: "old"}, ""},
 		{"10 deleted", situation{logical: "deleting", copy: "Synced", physical: "old"}, "WriteCopy Removing/Removing, Delete p1 Removing"},

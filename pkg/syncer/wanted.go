@@ -8,6 +8,10 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
+// WantedManager owns below what users changed on what was mirrored, and conditions that
+// somebody set above.
+const WantedManager = "atoll-wanted"
+
 // wanted is the merge patch that gives the object below the labels and
 // annotations that a user changed above; nil if it has them, or nobody did.
 func (s Observation) wanted() *unstructured.Unstructured {

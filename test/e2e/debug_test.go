@@ -10,6 +10,43 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// resizes has pods below get what somebody gives a container above, without being made anew.
+func (r reached) resizes(t *testing.T) {
+	ctx := context.Background()
+	for _, pod := range []string{"alone", r.made} {
+		var before corev1.Pod
+		if ok, err := r.home.below().Get(ctx, &before, "pod", pod); err != nil || !ok {
+			t.Fatalf("pod %s below: found %v: %v", pod, ok, err)
+		}
+		name := before.Spec.Containers[0].Name
+		// A kubelet that can resize says what containers have; simulated nodes do not.
+		says := fmt.Sprintf(`{"status":{"containerStatuses":[{"name":%q,"resources":{"requests":{"cpu":"10m"}}}]}}`, name)
+		must(t)(r.home.below().Run(ctx, "patch", "pod", pod, "--subresource=status", "--patch", says))
+		eventually(t, func() error {
+			var above corev1.Pod
+			if ok, err := r.Get(ctx, &above, "pod", pod); err != nil || !ok || len(above.Status.ContainerStatuses) == 0 || above.Status.ContainerStatuses[0].Resources == nil {
+				return fmt.Errorf("pod %s: found %v, %+v: %w", pod, ok, above.Status.ContainerStatuses, err)
+			}
+			return nil
+		})
+		patch := fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"resources":{"requests":{"cpu":"35m"}}}]}}`, name)
+		must(t)(r.Run(ctx, "patch", "pod", pod, "--subresource=resize", "--patch", patch))
+		eventually(t, func() error {
+			var below corev1.Pod
+			if ok, err := r.home.below().Get(ctx, &below, "pod", pod); err != nil || !ok {
+				return fmt.Errorf("pod %s below: found %v: %w", pod, ok, err)
+			}
+			if below.UID != before.UID {
+				t.Fatalf("pod %s was made anew below", pod)
+			}
+			if cpu := below.Spec.Containers[0].Resources.Requests.Cpu().String(); cpu != "35m" {
+				return fmt.Errorf("container %s of pod %s has %s below", name, pod, cpu)
+			}
+			return nil
+		})
+	}
+}
+
 // debugs adds ephemeral containers, and attaches to them as kubectl debug -it does when they
 // run: simulated nodes start none.
 func (r reached) debugs(t *testing.T) {

@@ -102,7 +102,7 @@ const twoContainers = `
 apiVersion: v1
 kind: Pod
 metadata: {name: alone}
-spec: {containers: [{name: app, image: "nginx:1.29"}, {name: flood, image: "nginx:1.29"}]}
+spec: {containers: [{name: app, image: "nginx:1.29", resources: {requests: {cpu: 10m}}}, {name: flood, image: "nginx:1.29"}]}
 `
 
 // reached is a logical cluster with pods on one physical cluster.
@@ -117,7 +117,7 @@ func kubectlReaches(t *testing.T, target *physicalCluster) reached {
 	ctx := context.Background()
 	k := theLab.newCluster(t)
 	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster="+target.name))
-	must(t)(k.Apply(ctx, deployment("web", 1)))
+	must(t)(k.Apply(ctx, strings.Replace(deployment("web", 1), `"nginx:1.29"`, `"nginx:1.29", resources: {requests: {cpu: 10m}}`, 1)))
 	must(t)(k.Apply(ctx, twoContainers))
 	must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/alone", "--timeout=3m"))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
@@ -133,6 +133,7 @@ func kubectlReaches(t *testing.T, target *physicalCluster) reached {
 		t.Run("port-forward by "+protocol, func(t *testing.T) { r.forwards(t, env) })
 	}
 	t.Run("debug", r.debugs)
+	t.Run("resize", r.resizes)
 	t.Run("a reader that stalls stops nobody", r.stalls)
 	t.Run("who may not is told so", r.refuses)
 	t.Run("nothing of the physical cluster is in errors", r.explains)

@@ -31,7 +31,7 @@ func Needs(kinds workload.Catalog) []rbacv1.PolicyRule {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: groups[group], Verbs: writing})
 	}
 	return append(rules,
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status", "pods/ephemeralcontainers"}, Verbs: []string{"patch"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status", "pods/ephemeralcontainers", "pods/resize"}, Verbs: []string{"patch"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
 		// WebSocket asks by get, SPDY by create, and API servers since 1.35 want both.
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/exec", "pods/attach", "pods/portforward"}, Verbs: []string{"get", "create"}},

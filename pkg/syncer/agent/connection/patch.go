@@ -17,10 +17,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// WantedManager owns below what users changed on what was mirrored, and conditions that
-// somebody set above.
-const WantedManager = "atoll-wanted"
-
 // PatchStatus says whether the physical cluster took the patch, or will say why not
 // by a watch; a refusal is logged, and tried again when the object changes.
 func PatchStatus(ctx context.Context, client dynamic.ResourceInterface, name string, patch *unstructured.Unstructured) (bool, error) {
@@ -28,7 +24,7 @@ func PatchStatus(ctx context.Context, client dynamic.ResourceInterface, name str
 	if err != nil {
 		return false, fmt.Errorf("encoding a patch: %w", err)
 	}
-	_, err = client.Patch(ctx, name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: WantedManager}, "status")
+	_, err = client.Patch(ctx, name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: syncer.WantedManager}, "status")
 	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return true, nil
@@ -39,24 +35,53 @@ func PatchStatus(ctx context.Context, client dynamic.ResourceInterface, name str
 	return false, nil
 }
 
-// AddContainers adds the ephemeral containers of a patch to a pod. What the physical cluster
-// refuses is an event on the pod above, and tried again when that changes.
-func AddContainers(ctx context.Context, up ControlPlane, client dynamic.ResourceInterface, logical *unstructured.Unstructured, target, name string, patch *unstructured.Unstructured) error {
-	data, err := json.Marshal(patch.Object)
+// PodPatch changes a pod below by a subresource.
+type PodPatch struct {
+	Subresource string
+	// Patch is a strategic merge patch.
+	Patch *unstructured.Unstructured
+	// Logical is the pod above, Name that of the one below, on Target.
+	Logical      *unstructured.Unstructured
+	Target, Name string
+	// Reason is that of the event on the pod above if the physical cluster refuses, which is
+	// tried again when that changes; empty: a RefusedError is returned.
+	Reason string
+}
+
+// RefusedError says why a physical cluster does not change a pod.
+type RefusedError struct{ Message string }
+
+func (e *RefusedError) Error() string { return e.Message }
+
+// Send patches the pod. It is nil without an error if nothing is there to be patched any more,
+// or if the refusal is an event.
+func (p PodPatch) Send(ctx context.Context, up ControlPlane, client dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+	data, err := json.Marshal(p.Patch.Object)
 	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
+		return nil, fmt.Errorf("encoding a patch: %w", err)
 	}
-	_, err = client.Patch(ctx, name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: WantedManager}, "ephemeralcontainers")
+	patched, err := client.Patch(ctx, p.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: syncer.WantedManager}, p.Subresource)
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // the watch is about to say so
-		return nil
+	case err == nil:
+		return patched, nil
+	case isGone(err), apierrors.IsConflict(err): // the watch is about to say so
+		return nil, nil
 	}
 	refusal, ok := syncer.RefusalOf(err, workload.Kind{})
 	if !ok {
-		return fmt.Errorf("adding ephemeral containers: %w", err)
+		return nil, fmt.Errorf("changing %s of a pod: %w", p.Subresource, err)
 	}
-	WriteEvent(ctx, up, syncer.ContainerRefused(logical, target, refusal.Message, metav1.Now()))
-	return nil
+	if p.Reason == "" {
+		return nil, &RefusedError{refusal.Message}
+	}
+	WriteEvent(ctx, up, syncer.PodEvent(p.Logical, p.Target, p.Reason, refusal.Message, metav1.Now()))
+	return nil, nil
+}
+
+// isGone says that there is no such pod; a physical cluster that does not know the subresource
+// says the same in other words.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // WriteEvent writes an event in the logical cluster of ctx, unless it is there.

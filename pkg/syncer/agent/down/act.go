@@ -3,6 +3,7 @@ package down
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,6 +48,8 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return p.deleteVolume(ctx, a)
 	case syncer.Apply:
 		return p.apply(ctx, a)
+	case syncer.Resize:
+		return p.resize(ctx, a.Object)
 	case syncer.Delete:
 		return p.delete(ctx, a)
 	case syncer.AskServer:
@@ -140,6 +143,27 @@ func (p *pass) refusal(ctx context.Context, err error) error {
 	return nil
 }
 
+// resize gives the containers of the copy of a pod other resources. What is refused fails the
+// Copy: the pod stays as it is.
+func (p *pass) resize(ctx context.Context, patch *unstructured.Unstructured) error {
+	resized, err := connection.PodPatch{
+		Subresource: "resize", Patch: patch, Logical: p.in.Logical, Target: p.in.Target, Name: p.in.Physical.GetName(),
+	}.Send(ctx, p.Up, p.physicalClient())
+	var refused *connection.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		p.in.Failure = &syncer.Failure{Reason: syncer.ReasonResizeRefused, Message: refused.Message}
+		return nil
+	case err != nil:
+		return err
+	case resized == nil:
+		return p.look(ctx)
+	}
+	p.View.WrittenBelow.Put(p.key, resized)
+	p.in.Physical = resized
+	return nil
+}
+
 // delete removes the object with the UID, and looks whether it is gone at once.
 func (p *pass) delete(ctx context.Context, a syncer.Action) error {
 	name := p.in.Physical.GetName()
@@ -203,9 +227,13 @@ func (p *pass) carry(ctx context.Context) error {
 	patch, refused := syncer.EphemeralContainersBelow(p.kind, p.in.Logical, p.in.Physical, p.in.Permits)
 	switch {
 	case refused != "":
-		connection.WriteEvent(ctx, p.Up, syncer.ContainerRefused(p.in.Logical, p.in.Target, refused, metav1.NewTime(p.in.Now)))
+		connection.WriteEvent(ctx, p.Up, syncer.PodEvent(p.in.Logical, p.in.Target, syncer.ReasonDebuggingRefused, refused, metav1.NewTime(p.in.Now)))
 	case patch != nil:
-		return connection.AddContainers(ctx, p.Up, p.physicalClient(), p.in.Logical, p.in.Target, p.in.Physical.GetName(), patch)
+		_, err := connection.PodPatch{
+			Subresource: "ephemeralcontainers", Patch: patch, Logical: p.in.Logical, Target: p.in.Target, Name: p.in.Physical.GetName(),
+			Reason: syncer.ReasonDebuggingRefused,
+		}.Send(ctx, p.Up, p.physicalClient())
+		return err
 	}
 	return nil
 }

@@ -47,13 +47,22 @@ func (r *Reconciler) one(ctx context.Context, v *viewed, a syncer.Action) (time.
 	case syncer.PatchStatus:
 		return r.patchStatusBelow(ctx, v, a.Object)
 	case syncer.AddContainers:
-		below := r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace())
-		return 0, connection.AddContainers(ctx, r.Up, below, v.Logical, r.View.Target, v.Physical.GetName(), a.Object)
+		return 0, r.patchPod(ctx, v, "ephemeralcontainers", syncer.ReasonDebuggingRefused, a.Object)
+	case syncer.Resize:
+		return 0, r.patchPod(ctx, v, "resize", syncer.ReasonResizeRefused, a.Object)
 	case syncer.WriteEvent:
 		connection.WriteEvent(ctx, r.Up, a.Event)
 		return 0, nil
 	}
 	return 0, fmt.Errorf("unknown verb %q", a.Verb)
+}
+
+// patchPod changes a pod by a subresource, as somebody asked for in the logical cluster.
+func (r *Reconciler) patchPod(ctx context.Context, v *viewed, subresource, reason string, patch *unstructured.Unstructured) error {
+	_, err := connection.PodPatch{
+		Subresource: subresource, Patch: patch, Logical: v.Logical, Target: r.View.Target, Name: v.Physical.GetName(), Reason: reason,
+	}.Send(ctx, r.Up, r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()))
+	return err
 }
 
 // patchBelow carries out what somebody changed in the logical cluster; what the
@@ -64,7 +73,7 @@ func (r *Reconciler) patchBelow(ctx context.Context, v *viewed, patch *unstructu
 		return 0, fmt.Errorf("encoding a patch: %w", err)
 	}
 	_, err = r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).
-		Patch(ctx, v.Physical.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: connection.WantedManager})
+		Patch(ctx, v.Physical.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: syncer.WantedManager})
 	if apierrors.IsNotFound(err) {
 		r.View.Gone(v.key.Resource, v.Physical)
 	}
