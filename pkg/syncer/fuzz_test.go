@@ -12,7 +12,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// FuzzObserve: a physical cluster may tell anything of what runs there. What comes up of it is in
+// FuzzObserve: a physical cluster may tell anything of what runs there. What is mirrored of it is in
 // the namespace of the tenant, and neither holds nor steers anything by keys of the system.
 func FuzzObserve(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"kube-system","uid":"p1","finalizers":["x"],"annotations":{"placement.atoll.dev/targets":"{}","atoll.dev/server":"a b c"},"ownerReferences":[{"uid":"p-owner","controller":true,"kind":"ReplicaSet","name":"x","apiVersion":"apps/v1"}]},"spec":{"nodeName":"n","containers":[{"env":[{"name":1}]}],"volumes":[null,{"projected":{"sources":[7]}}]}}`))
@@ -37,16 +37,16 @@ func FuzzObserve(f *testing.F) {
 				continue
 			}
 			if a.Object.GetNamespace() != "web" || a.Object.GetName() != physical.GetName() || len(a.Object.GetFinalizers()) > 0 {
-				t.Errorf("%s/%s comes up with finalizers %v", a.Object.GetNamespace(), a.Object.GetName(), a.Object.GetFinalizers())
+				t.Errorf("%s/%s is mirrored with finalizers %v", a.Object.GetNamespace(), a.Object.GetName(), a.Object.GetFinalizers())
 			}
 			for key := range a.Object.GetAnnotations() {
 				if placementv1alpha1.IsSystemKey(key) && key != placementv1alpha1.UIDAnnotation {
-					t.Errorf("annotation %q comes up", key)
+					t.Errorf("annotation %q is mirrored", key)
 				}
 			}
 			for _, ref := range a.Object.GetOwnerReferences() {
 				if ref.UID != "l-owner" {
-					t.Errorf("the owner %+v comes up", ref)
+					t.Errorf("the owner %+v is mirrored", ref)
 				}
 			}
 			s.Logical = a.Object

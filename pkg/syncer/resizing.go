@@ -20,7 +20,7 @@ var containerLists = []string{"containers", "initContainers"}
 
 // ResizedBelow is the patch of the subresource resize that gives the containers of a pod which a
 // controller below made the processors and memory that somebody gave them above; nil if they have
-// them. The pod came up as it was below, and nothing but the subresource changes that on either
+// them. The pod was mirrored as it was below, and nothing but the subresource changes that on either
 // side.
 //
 //	the resources of a container above     below      do
