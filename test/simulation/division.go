@@ -151,18 +151,23 @@ func (l *ledger) shared(e kube.Event, before placementv1alpha1.Targets) {
 	if number(e.Old, "spec", "replicas") != wish || !sharesOut(before, wish) {
 		return // fewer are wanted than before, or more
 	}
-	had, has := l.running(e, before, wish), l.running(e, now, wish)
+	// What became available after it was decided comes too late.
+	had := l.running(e, before, wish, func(target string) int64 {
+		least, most := l.available.since(l.world.now().Add(-deciding), e.New.GetUID(), target)
+		return min(least, max(0, most))
+	})
+	has := l.running(e, now, wish, func(target string) int64 { return l.available.most(l.world.now(), e.New.GetUID(), target) })
 	if has < min(had, wish) {
 		l.world.fail(NoneMissing, "%s wants %d replicas, had %d available by %s, and has %d by %s", e.Key, wish, had, targetsText(e.Old), has, targetsText(e.New))
 	}
 }
 
-// running is how many of the replicas that targets have are available, as far as was said
-// lately. What is left in this write is for ReplacedFirst.
-func (l *ledger) running(e kube.Event, targets placementv1alpha1.Targets, wish int64) (n int64) {
+// running is how many of the replicas that targets have are available. What is left in this
+// write is for ReplacedFirst.
+func (l *ledger) running(e kube.Event, targets placementv1alpha1.Targets, wish int64, available func(target string) int64) (n int64) {
 	for name, t := range targets {
 		if t.Keeps() && targetsOf(e.New)[name].Keeps() {
-			n += min(l.available.most(l.world.now(), e.New.GetUID(), name), int64(ptr.Deref(t.Replicas, int32(wish)))) //nolint:gosec // a few
+			n += min(max(0, available(name)), int64(ptr.Deref(t.Replicas, int32(wish)))) //nolint:gosec // a few
 		}
 	}
 	return n
