@@ -16,7 +16,9 @@ func resizedBy(pod *unstructured.Unstructured, manager, subresource, name string
 	if err != nil {
 		panic(err)
 	}
-	pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: subresource, FieldsV1: &metav1.FieldsV1{Raw: fields}}})
+	of := &metav1.FieldsV1{}
+	of.SetRawBytes(fields)
+	pod.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: subresource, FieldsV1: of}})
 }
 
 func TestWhatIsResizedAboveIsResizedBelow(t *testing.T) {

@@ -1,7 +1,6 @@
 package transition
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,7 +149,7 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 func (s State) missing(t *placementv1alpha1.Transition) []string {
 	var waits []string
 	if s.Stale > 0 {
-		waits = append(waits, fmt.Sprintf("%d objects have not got their targets", s.Stale))
+		waits = append(waits, unstamped(s.Stale))
 	}
 	for _, name := range s.Decided {
 		if why := s.NotReady[name]; why != "" && len(t.From) > 0 {
@@ -303,61 +302,6 @@ func (s State) ready(o Object, targets ...string) int {
 	return n
 }
 
-// on are the Copies of an object on some targets.
-func (o Object) on(targets []string) []*placementv1alpha1.Copy {
-	var out []*placementv1alpha1.Copy
-	for _, name := range targets {
-		if c := o.Copies[name]; c != nil && c.Status.State != placementv1alpha1.CopyRemoved {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func synced(c *placementv1alpha1.Copy, generation int64) bool {
-	return c != nil && c.Status.State == placementv1alpha1.CopySynced && c.Status.AppliedGeneration >= generation
-}
-
-// tried says that a syncer has found out that an object cannot be in place now. What nobody
-// has tried yet may be there in a moment, as it may be where it was.
-func tried(c *placementv1alpha1.Copy) bool {
-	return c != nil && (c.Status.State != placementv1alpha1.CopyPending || c.Status.Message != "")
-}
-
-func why(c *placementv1alpha1.Copy) string {
-	if c == nil {
-		return "there is no copy yet"
-	}
-	return cmp.Or(c.Status.Message, c.Status.Reason, "it is not in place yet")
-}
-
-// wanted is how many pods of an object are wanted on a target, beside the Copy there;
-// counts is false if it is no kind that says.
-func wanted(o Object, c *placementv1alpha1.Copy) (n int64, counts bool) {
-	if len(o.Kind.Replicas) > 0 {
-		n, ok, err := unstructured.NestedInt64(o.Logical.Object, o.Kind.Replicas...)
-		if err != nil || !ok {
-			n = 1
-		}
-		return stamp.ReplicasOn(o.Logical, c.Spec.PhysicalCluster, n), true
-	}
-	status := observed(c)
-	if desired, ok := number(status, "desiredNumberScheduled"); ok {
-		return max(desired, 1), true
-	}
-	return 0, false
-}
-
-// availableIn is how many pods a Copy says are available.
-func availableIn(c *placementv1alpha1.Copy) int64 {
-	status := observed(c)
-	if n, ok := number(status, "availableReplicas"); ok {
-		return n
-	}
-	n, _ := number(status, "numberAvailable")
-	return n
-}
-
 // addressed says whether an object publishes addresses of what is left.
 func (s State) addressed(from []string) bool {
 	return slices.ContainsFunc(s.Objects, func(o Object) bool {
@@ -391,7 +335,7 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 	var out []string
 	from := t.From
 	if s.Stale > 0 {
-		out = append(out, fmt.Sprintf("%d objects have not got their targets", s.Stale))
+		out = append(out, unstamped(s.Stale))
 	}
 	for _, name := range from {
 		count := 0
@@ -407,7 +351,7 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 			}
 		}
 		if count > 0 {
-			gone := fmt.Sprintf("%d objects are not gone from %s", count, name)
+			gone := notGone(count, name)
 			if why := s.NotReady[name]; why != "" {
 				gone += ": " + why
 			}
@@ -416,4 +360,18 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+func unstamped(n int) string {
+	if n == 1 {
+		return "1 object has not got its targets"
+	}
+	return fmt.Sprintf("%d objects have not got their targets", n)
+}
+
+func notGone(n int, target string) string {
+	if n == 1 {
+		return "1 object is not gone from " + target
+	}
+	return fmt.Sprintf("%d objects are not gone from %s", n, target)
 }

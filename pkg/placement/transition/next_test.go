@@ -130,11 +130,11 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"the time has passed", draining, []Object{ready, front}, func(s *State) { s.Now = noon.Add(10 * time.Second) }, removing, false, ""},
 		{"the replacement is not available any more", draining, []Object{half, front}, func(s *State) { s.Now = noon.Add(time.Hour) }, starting, false, "Deployment web on west: 2 of 3 pods are available"},
 
-		{"something is left", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, false, "1 objects are not gone from east"},
+		{"something is left", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, false, "1 object is not gone from east"},
 		{"a job ends where it began", removing, []Object{object(jobs, "j", `{"east":{},"west":{"state":"Waiting"}}`, nil)}, nil, removing, false, "Job j on east runs to its end"},
 		{"nothing is left", removing, []Object{web(`{"west":{}}`)}, nil, removing, true, ""},
-		{"nothing is left, but something waits", removing, []Object{web(`{"west":{"state":"Waiting"}}`)}, func(s *State) { s.Stale = 1 }, removing, false, "1 objects have not got their targets"},
-		{"there is no time out", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, func(s *State) { s.Now = noon.AddDate(1, 0, 0) }, removing, false, "1 objects are not gone from east"},
+		{"nothing is left, but something waits", removing, []Object{web(`{"west":{"state":"Waiting"}}`)}, func(s *State) { s.Stale = 1 }, removing, false, "1 object has not got its targets"},
+		{"there is no time out", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, func(s *State) { s.Now = noon.AddDate(1, 0, 0) }, removing, false, "1 object is not gone from east"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}, DrainSeconds: 10}

@@ -63,7 +63,7 @@ func TestAVolumeIsHandedOverWhenNothingUsesItAndClearedWhenItIsThere(t *testing.
 		{"nothing is stopped before the volume is known", starting, []Object{unknown}, starting, false, "PersistentVolumeClaim data on east: its volume is not known yet"},
 		{"what an earlier move said is no answer", starting, []Object{stale}, starting, false, "PersistentVolumeClaim data on east: what was said of its volume in an earlier move has to be taken back first"},
 		{"then it is", starting, []Object{known}, removing, false, ""},
-		{"what mounts it is there", removing, []Object{free, db(on("Removing", "Waiting"))}, removing, false, "1 objects are not gone from east"},
+		{"what mounts it is there", removing, []Object{free, db(on("Removing", "Waiting"))}, removing, false, "1 object is not gone from east"},
 		{"it is used", removing, []Object{held, db(`{"west":{"state":"Waiting"}}`)}, removing, false, "PersistentVolumeClaim data on east: its volume is not released yet: it is used by pod db-0"},
 		{"nothing uses it, and the namespace holds it", removing, []Object{free, db(`{"west":{"state":"Waiting"}}`),
 			object(schema.GroupKind{Kind: "Namespace"}, "shop", on("Removing", ""), nil)}, handingOver, false, ""},
@@ -74,7 +74,7 @@ func TestAVolumeIsHandedOverWhenNothingUsesItAndClearedWhenItIsThere(t *testing.
 		{"it is bound to another one", handingOver, []Object{both(bound, "other")}, handingOver, false, "PersistentVolumeClaim data on west: it is bound to another volume than on east"},
 		{"it is bound", handingOver, []Object{both(bound, "h")}, clearing, false, ""},
 		{"its user deleted it", handingOver, []Object{db(`{"west":{"state":"Waiting"}}`)}, clearing, false, ""},
-		{"what is left goes", clearing, []Object{claim(on("Removing", ""), nil, nil)}, clearing, false, "1 objects are not gone from east"},
+		{"what is left goes", clearing, []Object{claim(on("Removing", ""), nil, nil)}, clearing, false, "1 object is not gone from east"},
 		{"nothing is left", clearing, []Object{claim(`{"west":{}}`, nil, nil)}, clearing, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
