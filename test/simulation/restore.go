@@ -77,13 +77,18 @@ func (w *World) rewindBelow(h Happening) {
 	p.emptied = emptied && p.populated()
 	p.api.Rewind(backup, b)
 	p.front.rewound()
-	w.waiting = slices.DeleteFunc(w.waiting, func(c *call) bool { // they were on their way to a server that stopped
+	onTheirWay := func(c *call) bool { // to a server that stopped
 		lost := c.line.syncer != nil && c.line.target == "" && c.line.to() == p.front
 		if lost {
 			c.deliver(answer{err: errUnreachable})
 		}
 		return lost
-	})
+	}
+	w.wait() // who was stopped may have asked for something as it went
+	w.net.mu.Lock()
+	w.net.arrived = slices.DeleteFunc(w.net.arrived, onTheirWay)
+	w.net.mu.Unlock()
+	w.waiting = slices.DeleteFunc(w.waiting, onTheirWay)
 	for _, t := range w.streams {
 		if t.front == p.front {
 			t.end(errUnreachable)
