@@ -83,19 +83,30 @@ func setAbove(logical *unstructured.Unstructured, status map[string]any) []strin
 
 // ownedByOthers says that somebody else than the server owns a condition.
 func ownedByOthers(logical *unstructured.Unstructured, name string) bool {
-	key, err := json.Marshal(map[string]string{"type": name})
+	return ownedBySomebodyBut(FieldManager, logical, "status", "f:status", "f:conditions", itemKey("type", name))
+}
+
+// itemKey is that of an item of a list in managed fields.
+func itemKey(field, value string) string {
+	key, err := json.Marshal(map[string]string{field: value})
 	if err != nil {
-		return false
+		panic(err) // no string can fail to encode
 	}
-	for _, e := range logical.GetManagedFields() {
-		if e.Subresource != "status" || e.Manager == FieldManager || e.FieldsV1 == nil {
+	return "k:" + string(key)
+}
+
+// ownedBySomebodyBut says that another manager owns, by a subresource, what is at a path.
+func ownedBySomebodyBut(manager string, obj *unstructured.Unstructured, subresource string, path ...string) bool {
+	last := len(path) - 1
+	for _, e := range obj.GetManagedFields() {
+		if e.Subresource != subresource || e.Manager == manager || e.FieldsV1 == nil {
 			continue
 		}
 		var fields map[string]any
 		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		if _, owns := field(field(fields, "f:status"), "f:conditions")["k:"+string(key)]; owns {
+		if _, owns := descend(fields, path[:last])[path[last]]; owns {
 			return true
 		}
 	}

@@ -1,7 +1,6 @@
 package syncer
 
 import (
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,23 +105,7 @@ func sameQuantity(a, b any) bool {
 
 // resizedByOthers says that somebody else than this control plane resized a container below.
 func resizedByOthers(physical *unstructured.Unstructured, containers, name string) bool {
-	key, err := json.Marshal(map[string]string{"name": name})
-	if err != nil {
-		return false
-	}
-	for _, e := range physical.GetManagedFields() {
-		if e.Subresource != "resize" || e.Manager == WantedManager || e.FieldsV1 == nil {
-			continue
-		}
-		var fields map[string]any
-		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
-		}
-		if _, owns := field(field(field(fields, "f:spec"), "f:"+containers), "k:"+string(key))["f:resources"]; owns {
-			return true
-		}
-	}
-	return false
+	return ownedBySomebodyBut(WantedManager, physical, "resize", "f:spec", "f:"+containers, itemKey("name", name), "f:resources")
 }
 
 // resize is what Observe does about it. The copy of a user's pod is for who copies it.

@@ -55,7 +55,7 @@ func TestAWatchOfOneObjectBeginsWhileOthersWrite(t *testing.T) {
 				t.Errorf("watch %d began with %v", n, e)
 			}
 		case <-time.After(20 * time.Second):
-			t.Errorf("watch %d told nothing", n)
+			t.Errorf("watch %d sent nothing", n)
 		}
 		watched.Stop()
 	}
