@@ -295,11 +295,13 @@ func (s Observation) translateJobLabels(labels map[string]string) {
 }
 
 // endpointsUp: endpoints of a Service that receives no traffic any more are as those of
-// pods that end: they still serve, but nobody new is to come.
+// pods that end: they still serve, but nobody new is to come. So are those of a Service that
+// is not there: nobody follows its pods until its slices are collected, and a new Service of
+// that name has slices of its own.
 func endpointsUp(s Observation, obj *unstructured.Unstructured, _ map[string]string) {
 	draining := slices.ContainsFunc(s.Physical.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		owner, ok := s.Owner(ref.UID)
-		return ok && owner.Draining
+		return owner.Draining || !ok && ref.Controller != nil && *ref.Controller
 	})
 	for _, e := range list(obj.Object, "endpoints") {
 		if draining {

@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,40 @@ func TestWhatIsMirrored(t *testing.T) {
 			t.Errorf("a second look says %+v", again)
 		}
 	})
+}
+
+// An old Service and its slices may still be there, or only the slices, when the next Service
+// of that name is made: what they say is ready is so no more.
+func TestEndpointsEndWithTheirService(t *testing.T) {
+	const slice = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: web-x, namespace: %s, uid: %s, labels: {kubernetes.io/service-name: web}, ownerReferences: [%s]}\naddressType: IPv4\nendpoints:\n- {addresses: [10.0.0.1], conditions: {ready: true, serving: true, terminating: false}}\n"
+	owner := func(uid, controls string) string {
+		return "{apiVersion: v1, kind: Service, name: web, uid: " + uid + ", controller: " + controls + "}"
+	}
+	for _, c := range []struct {
+		name, owners string
+		ready        bool
+	}{
+		{"its Service is there", owner("p-owner", "true"), true},
+		{"traffic is withdrawn from its Service", owner("p-draining", "true"), false},
+		{"its Service is not there any more", owner("p-gone", "true"), false},
+		{"something that is not there owns it beside others", owner("p-gone", "false"), true},
+		{"nobody owns it", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			below, above := fmt.Sprintf(slice, "n", "p1", c.owners), fmt.Sprintf(slice, "web", "l1", "")
+			s := observationOf(t, below, above)
+			endpoints := list(s.desired(nil).Object, "endpoints")
+			if len(endpoints) != 1 {
+				t.Fatalf("there are %d endpoints", len(endpoints))
+			}
+			if ready := field(endpoints[0], "conditions")["ready"]; ready != c.ready {
+				t.Errorf("ready: %v, want %v", ready, c.ready)
+			}
+			if r := Observe(s); !c.ready && (len(r) != 1 || r[0].Verb != UpdateUp) {
+				t.Errorf("what is above and ready is left so: %+v", r)
+			}
+		})
+	}
 }
 
 func TestTheResponseForEachRowOfTheTable(t *testing.T) {
