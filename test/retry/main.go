@@ -49,6 +49,14 @@ func run(ctx context.Context, known string, args []string, out io.Writer) (bool,
 		return false, err
 	}
 	lines, passes := judge(first, second, list)
+	// What follows a failure is long, and whoever reads the end only must learn why.
+	for _, p := range slices.Sorted(maps.Keys(first.failed)) {
+		for _, test := range first.failed[p] {
+			for _, line := range first.said[p][test] {
+				fmt.Fprintf(out, "== %s said at first: %s\n", test, line)
+			}
+		}
+	}
 	for _, line := range lines {
 		fmt.Fprintln(out, "==", line)
 	}

@@ -41,6 +41,7 @@ func TestOnlyAListedTestMayPassTheSecondTime(t *testing.T) {
 		{"all pass", "", "./good", true, "ok ", "is quiet"},
 		{"a test that always fails", listed, "./good ./bad", false, "TestBad failed twice", "TestFine"},
 		{"a flaky test that is not listed", "", "./good ./late", false, "TestLate passed only the second time", "failed twice"},
+		{"why a flaky test failed is repeated at the end", "", "./late", false, "== TestLate said at first: late_test.go:10: is late\n== TestLate passed only the second time", "failed twice"},
 		{"a flaky test that is listed", listed, "./good ./late", true, "TestLate passed the second time, as test/flaky.txt allows until " + tomorrow, "failed twice"},
 		{"a line that has expired", expired, "./good", false, "TestLate could stay until 2020-01-01", "ok "},
 		{"a panic, behind which tests did not run", "", "./panics", false, "example.com/flaky/panics did not run to its end", "once more"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -16,10 +17,19 @@ const (
 	maxLine = 8 << 20
 )
 
+// maxSaid and maxSaidLine bound what of a failed test is repeated at the end of a run, in
+// lines and in bytes.
+const (
+	maxSaid     = 8
+	maxSaidLine = 400
+)
+
 // results are those of one run.
 type results struct {
 	// failed has the tests (not their subtests) that failed, by package.
 	failed map[string][]string
+	// said has what tests that failed said first, a line for each call, by package and test.
+	said map[string]map[string][]string
 	// incomplete are the packages of which nobody knows whether all tests ran.
 	incomplete []string
 }
@@ -35,6 +45,7 @@ type event struct {
 type packageRun struct {
 	running map[string]*strings.Builder // output by test
 	failed  []string
+	said    map[string][]string
 	crashed bool
 }
 
@@ -42,7 +53,7 @@ type packageRun struct {
 // is copied to out.
 func readResults(r io.Reader, out io.Writer) (results, error) {
 	packages := map[string]*packageRun{}
-	all := results{failed: map[string][]string{}}
+	all := results{failed: map[string][]string{}, said: map[string]map[string][]string{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -57,7 +68,7 @@ func readResults(r io.Reader, out io.Writer) (results, error) {
 		}
 		p := packages[e.Package]
 		if p == nil {
-			p = &packageRun{running: map[string]*strings.Builder{}}
+			p = &packageRun{running: map[string]*strings.Builder{}, said: map[string][]string{}}
 			packages[e.Package] = p
 		}
 		if p.add(e, out); e.Test == "" && e.Action == "fail" {
@@ -84,6 +95,7 @@ func (p *packageRun) add(e event, out io.Writer) {
 		p.keep(test, "")
 	case e.Action == "fail":
 		p.failed = append(p.failed, test)
+		p.said[test] = said(p.running[test].String())
 		fmt.Fprint(out, p.running[test])
 		delete(p.running, test)
 	case e.Action == "pass", e.Action == "skip":
@@ -106,13 +118,34 @@ func (p *packageRun) keep(test, output string) {
 func (p *packageRun) end(name string, all *results, out io.Writer) {
 	if len(p.failed) > 0 && len(p.running) == 0 && !p.crashed {
 		slices.Sort(p.failed)
-		all.failed[name] = p.failed
+		all.failed[name], all.said[name] = p.failed, p.said
 		return
 	}
 	all.incomplete = append(all.incomplete, name)
 	for _, test := range slices.Sorted(maps.Keys(p.running)) {
 		fmt.Fprintf(out, "--- not finished: %s\n%s", test, p.running[test])
 	}
+}
+
+// call is where a line of a test's output begins that a call of its testing.T wrote.
+var call = regexp.MustCompile(`^ *[^ ]+\.go:[0-9]+: `)
+
+// said are the first lines of the first calls in the output of a test: why it failed is
+// among them, however long the logs are that follow.
+func said(output string) []string {
+	var out []string
+	for line := range strings.Lines(output) {
+		if line = strings.TrimRight(line, "\n"); !call.MatchString(line) {
+			continue
+		}
+		if line = strings.TrimSpace(line); len(line) > maxSaidLine {
+			line = line[:maxSaidLine] + "..."
+		}
+		if out = append(out, line); len(out) == maxSaid {
+			break
+		}
+	}
+	return out
 }
 
 // crash says whether a line is how a process ends that runs no further tests.
