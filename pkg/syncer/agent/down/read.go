@@ -33,6 +33,9 @@ func (p *pass) read() {
 	if c, ok := p.View.Copy(p.key); ok {
 		p.in.Copy = c
 	}
+	if p.leaves() {
+		p.memory.change(view.KeyOfNamespace(p.key.Request.Cluster, p.key.Request.Namespace), func(r *remembered) { r.asked = "" })
+	}
 	if p.in.Copy != nil && p.in.Copy.Status.State == placementv1alpha1.CopyRemoved {
 		return // nothing is done until the server took note
 	}

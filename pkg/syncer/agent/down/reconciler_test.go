@@ -226,6 +226,35 @@ func TestWhatAQuotaRulesWaitsUntilItIsCounted(t *testing.T) {
 	viewtest.Eventually(t, "the quota is counted, and the Deployment goes on", ruled)
 }
 
+// A quota that was to leave stays now, which its watch does not say yet; the Copy says that
+// it has gone.
+func TestWhatAQuotaRulesWaitsWhenItComesBack(t *testing.T) {
+	for name, asked := range map[string]bool{"first look": false, "the server was asked before": true} {
+		t.Run(name, func(t *testing.T) {
+			quota := viewtest.Logical("ResourceQuota", "web", "small", "up-quota", `{"east":{"state":"Removing"}}`)
+			app := viewtest.Logical("Deployment", "web", "app", "up-app", `{"east":{}}`)
+			space := viewtest.Object("Namespace", "", viewtest.PhysicalSpace, "down-space")
+			space.SetAnnotations(map[string]string{placementv1alpha1.UIDAnnotation: string(viewtest.Namespace().GetUID())})
+			record := viewtest.Copy(quota, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyRemoved})
+			f := newFixture(t, []runtime.Object{viewtest.Namespace(), quota, app}, []runtime.Object{space}, record)
+			f.Watch(t)
+			stays := viewtest.Logical("ResourceQuota", "web", "small", "up-quota", `{"east":{}}`)
+			f.Above.PrependReactor("list", "resourcequotas", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*stays}}, nil
+			})
+			if asked {
+				f.memory.change(viewtest.KeyOf("Namespace", "", "web"), func(r *remembered) { r.asked = viewtest.Namespace().GetUID() })
+				(&pass{Reconciler: f.Reconciler, key: viewtest.KeyOf("ResourceQuota", "web", "small"), kind: viewtest.Kind("ResourceQuota")}).read()
+			}
+			p := &pass{Reconciler: f.Reconciler, key: viewtest.KeyOf("Deployment", "web", "app"), kind: viewtest.Kind("Deployment")}
+			p.read()
+			if ruled, err := p.ruled(f.Ctx); err != nil || ruled {
+				t.Errorf("ruled: %v (error %v), and the Deployment does not wait", ruled, err)
+			}
+		})
+	}
+}
+
 func TestWhatNothingAboveKnowsIsReportedAndLeftAlone(t *testing.T) {
 	stray := viewtest.CopyOf(viewtest.Logical("ConfigMap", "web", "conf", "gone", `{"east":{}}`), "below-c")
 	f := newFixture(t, nil, []runtime.Object{stray})

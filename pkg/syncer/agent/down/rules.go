@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -47,7 +48,7 @@ func (p *pass) isolate(ctx context.Context) error {
 // controller makes its pods at once.
 //
 // Watches of different resources do not wait for each other, so the server is asked
-// once for each namespace, in a session.
+// once for each namespace, in a session, and again once a rule has left, see leaves.
 func (p *pass) ruled(ctx context.Context) (bool, error) {
 	namespace := view.KeyOfNamespace(p.key.Request.Cluster, p.key.Request.Namespace)
 	logical, _ := p.View.Object(namespace)
@@ -64,7 +65,9 @@ func (p *pass) ruled(ctx context.Context) (bool, error) {
 				return false, fmt.Errorf("listing %s: %w", gvr.Resource, err)
 			}
 			for i := range rules.Items {
-				if _, known := p.View.Object(view.KeyOf(kind, &rules.Items[i])); !known {
+				// What is watched may be older, of a rule that was to leave and stays now.
+				rule := &rules.Items[i]
+				if _, known := p.View.Object(view.KeyOf(kind, rule)); !known || !p.holds(kind, rule) {
 					return false, nil
 				}
 			}
@@ -77,6 +80,19 @@ func (p *pass) ruled(ctx context.Context) (bool, error) {
 	}
 	p.memory.change(namespace, func(r *remembered) { r.asked = uid })
 	return true, nil
+}
+
+// leaves says that the object of the pass is a rule that is not to stay here: should it come
+// back, or another in its place, what it rules may be heard of first.
+func (p *pass) leaves() bool {
+	if p.kind.Role != workload.Ruling {
+		return false
+	}
+	if p.in.Logical == nil {
+		return true
+	}
+	entry, here := stamp.TargetsOf(p.in.Logical.GetAnnotations())[p.View.Target]
+	return !here || !entry.Keeps()
 }
 
 // holds says that nothing has to wait for a rule, and remembers since when something
