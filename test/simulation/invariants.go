@@ -105,6 +105,8 @@ type ledger struct {
 	available availability
 	// refused is when what a syncer asked for was refused lately.
 	refused map[attempt][]time.Time
+	// cameBack is when an object that was to leave a target was to stay there again.
+	cameBack map[instruction]time.Time
 	// forced are the UIDs that somebody released behind our back, lost those that a
 	// restored backup does not know.
 	forced, lost map[types.UID]bool
@@ -142,7 +144,7 @@ type sighted struct {
 
 func newLedger(w *World) *ledger {
 	return &ledger{
-		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
+		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, cameBack: map[instruction]time.Time{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
 		recorded: map[types.UID]map[types.UID]bool{}, available: availability{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, removing: map[unitID]time.Time{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
 		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
@@ -182,8 +184,22 @@ func (w *World) audit(e kube.Event) {
 	}
 	l.versions[e.New.GetUID()] = append(l.versions[e.New.GetUID()], cast(e.New))
 	l.targeted(e)
+	l.comesBack(e)
 	if e.Old != nil && e.Key.Resource == deployments {
 		l.generationRises(e)
+	}
+}
+
+// comesBack notes what is to stay where it was to leave.
+func (l *ledger) comesBack(e kube.Event) {
+	if e.Old == nil {
+		return
+	}
+	before := targetsOf(e.Old)
+	for name, t := range targetsOf(e.New) {
+		if t.Keeps() && !before[name].Keeps() {
+			l.cameBack[instruction{e.New.GetUID(), name}] = l.world.now()
+		}
 	}
 }
 

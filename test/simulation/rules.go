@@ -105,6 +105,10 @@ func (l *ledger) ruled(p *physical, key kube.Key, m syncer.Mark) {
 		if !here || !entry.Keeps() || obj.GetDeletionTimestamp() != nil || l.ruledBefore(obj) {
 			continue
 		}
+		// Who asked before it came back has read that it leaves.
+		if at, ok := l.cameBack[instruction{obj.GetUID(), p.name}]; ok && l.world.now().Sub(at) < deciding {
+			continue
+		}
 		record := kube.Key{Resource: copies, Cluster: m.Cluster, Namespace: m.Namespace, Name: syncer.CopyName(quotas, obj.GetName(), p.name)}
 		if c, ok := l.world.api.Find(record).(*placementv1alpha1.Copy); ok && c.Status.State == placementv1alpha1.CopyFailed {
 			continue
