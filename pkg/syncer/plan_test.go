@@ -369,8 +369,9 @@ func TestHowAnObjectIsDeletedBelowFollowsHowItWasDeleted(t *testing.T) {
 	}
 }
 
-// Else it runs in two places for as long as its pods take to end.
-func TestWhatRunsOnceIsNotGoneBeforeItsPodsHaveEnded(t *testing.T) {
+// Else it runs in two places for as long as its pods take to end, what its pods use goes
+// before them, and pods of before count for who comes back.
+func TestWhatLeavesIsNotGoneBeforeItsPodsHaveEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind string
 		edit func(*unstructured.Unstructured)
@@ -380,7 +381,9 @@ func TestWhatRunsOnceIsNotGoneBeforeItsPodsHaveEnded(t *testing.T) {
 		"a Deployment that is recreated": {"Deployment", func(o *unstructured.Unstructured) {
 			setNested(o.Object, "Recreate", "spec", "strategy", "type")
 		}, metav1.DeletePropagationForeground},
-		"any other Deployment": {"Deployment", nil, metav1.DeletePropagationBackground},
+		"any other Deployment":    {"Deployment", nil, metav1.DeletePropagationForeground},
+		"a Pod, which makes none": {"Pod", nil, metav1.DeletePropagationBackground},
+		"a ConfigMap":             {"ConfigMap", nil, metav1.DeletePropagationBackground},
 	} {
 		in := situation{kind: c.kind, logical: "removing", copy: "Synced", physical: "old", edit: func(in *Input) {
 			if c.edit != nil {

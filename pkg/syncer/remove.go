@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -105,12 +106,18 @@ func (p planner) remove(uid types.UID, why string) []Action {
 	return append(actions, p.delete(p.Logical, why)...)
 }
 
-// delete removes what is below. How follows the deletion of the logical object. What must
-// not run twice is gone once its pods have ended: it may start elsewhere then.
+// delete removes what is below. How follows the deletion of the logical object. What stays
+// above is gone here once its pods have ended, if it leaves or must not run twice: that may
+// start elsewhere then, what pods mount and what rules them goes after them, and who comes
+// back finds no pods of before, which would count as ready until they are collected.
 func (p planner) delete(logical *unstructured.Unstructured, why string) []Action {
 	a := Action{Verb: Delete, UID: p.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: why}
-	if logical == nil || logical.GetDeletionTimestamp() == nil {
-		if logical != nil && workload.StopsFirst(p.Ref.Kind, logical.Object) {
+	if logical == nil {
+		return []Action{a}
+	}
+	if logical.GetDeletionTimestamp() == nil {
+		leaves := stamp.TargetsOf(logical.GetAnnotations())[p.Target].State == placementv1alpha1.TargetStateRemoving
+		if leaves && p.Ref.Kind.PodTemplate != nil && !p.Ref.Kind.IsPod() || workload.StopsFirst(p.Ref.Kind, logical.Object) {
 			a.Propagation = metav1.DeletePropagationForeground
 		}
 		return []Action{a}
