@@ -41,7 +41,8 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		if w.ledger.turnedBack > 0 && len(w.orphansOf(p)) > 0 {
 			return
 		}
-		if logical == nil && w.api.Find(keyOfMark(key.Resource, m)) == nil && !isClone(obj) {
+		_, anew := w.ledger.mirrorOf(p, obj.GetUID()) // a controller below keeps it
+		if logical == nil && anew == nil && w.api.Find(keyOfMark(key.Resource, m)) == nil && !isClone(obj) {
 			w.fail(Converges, "%s %s on %s belongs to %s, which is gone, and nobody says so", key, obj.GetUID(), p.name, m.UID)
 		}
 	}
