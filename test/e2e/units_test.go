@@ -96,7 +96,7 @@ func TestADeploymentIsPlacedAndMovedApartFromItsNeighbour(t *testing.T) {
 		}
 		return err
 	})
-	if out, err := theLab.west.Run(ctx, "get", "deployments", "-A", "-o", "name"); err != nil || strings.Contains(out, "/api") {
+	if out, err := theLab.west.Run(ctx, "get", "deployments", "-n", theLab.homeOf(t, k, "duo").namespace, "-o", "name"); err != nil || strings.Contains(out, "/api") {
 		t.Errorf("the neighbour is in the west, too: %s (error %v)", out, err)
 	}
 	eventually(t, func() error {
