@@ -33,6 +33,11 @@ var decidedBelow = []string{
 	"nodeName", "overhead", "preemptionPolicy", "priority", "priorityClassName", "runtimeClassName", "serviceAccount", "serviceAccountName",
 }
 
+// maxItems bounds the lists of a pod that was changed, all together. Lists are merged by names
+// that are looked for one by one, which takes a second for some thousand items and an hour for
+// as many as fit into a pod; and the syncer is that of all logical clusters.
+const maxItems = 2000
+
 // Admission is a pod that a logical cluster admitted.
 type Admission struct {
 	// Pod is the kind of pods.
@@ -58,11 +63,18 @@ type Admission struct {
 //	a token that the template does not name        refused: nobody has made its Secret
 //	other fields of the spec                       so does the pod
 //	name, namespace, owners, finalizers            nothing: they are of the physical cluster
+//	anything, of a pod with more than maxItems     refused
 func (a Admission) Admitted() (*unstructured.Unstructured, []boundary.Finding, error) {
 	a.Placing.Account, a.Placing.Server = made(a.Pod, a.Made.Object, nil, Server{})
 	was, _ := askedOf(anyMap(a.Made.GetAnnotations()))
 	a.Placing.Nameserver = Nameserver{Address: was.Nameserver}
 
+	for _, pod := range []*unstructured.Unstructured{a.Made, a.Before, a.After} {
+		if itemsOf(pod.Object) > maxItems {
+			return nil, []boundary.Finding{{Field: "spec", Verdict: boundary.Refused,
+				Why: fmt.Sprintf("has more than %d items in its lists, and was changed by the admission of the logical cluster: write in the template what that adds, or use fewer variables, containers and volumes", maxItems)}}, nil
+		}
+	}
 	before, after := contentOfPod(a.Before), contentOfPod(a.After)
 	if refused := a.refusals(before, after); len(refused) > 0 {
 		return nil, refused, nil
@@ -71,6 +83,22 @@ func (a Admission) Admitted() (*unstructured.Unstructured, []boundary.Finding, e
 	downAfter, findings := a.down(after)
 	out, err := a.merge(downBefore, downAfter)
 	return out, slices.DeleteFunc(findings, isRefusal), err
+}
+
+// itemsOf counts the items of all lists in a value.
+func itemsOf(value any) (n int) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, e := range v {
+			n += itemsOf(e)
+		}
+	case []any:
+		n = len(v)
+		for _, e := range v {
+			n += itemsOf(e)
+		}
+	}
+	return n
 }
 
 func isRefusal(f boundary.Finding) bool {

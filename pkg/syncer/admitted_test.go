@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -227,5 +228,25 @@ func TestWhatAnOperatorChangesOfAContainerThatIsThere(t *testing.T) {
 	affinity := field(spec, "affinity")
 	if affinity["podAntiAffinity"] == nil || affinity["nodeAffinity"] == nil || out.GetLabels()["leaderworkerset.sigs.k8s.io/group-index"] != "0" {
 		t.Errorf("%v, %v", affinity, out.GetLabels())
+	}
+}
+
+// Lists are merged by names that are looked for one by one, and what a webhook answers is as
+// long as its tenant likes.
+func TestAPodWithMoreItemsThanAreMergedIsRefusedIfItWasChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		env     int
+		refused bool
+	}{"as many as a pod has": {maxItems / 4, false}, "too many": {maxItems, true}, "as many as fit into an answer": {50 * maxItems, true}} {
+		t.Run(name, func(t *testing.T) {
+			env := make([]any, c.env)
+			for i := range env {
+				env[i] = map[string]any{"name": fmt.Sprint("A", i)}
+			}
+			out, findings := admitted(t, func(pod map[string]any) { list(field(pod, "spec"), "containers")[0]["env"] = env })
+			if c.refused != (len(boundary.Refusals(findings)) > 0) || c.refused == (out != nil) {
+				t.Errorf("%v", findings)
+			}
+		})
 	}
 }
