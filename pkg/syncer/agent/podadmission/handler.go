@@ -33,8 +33,6 @@ const (
 	answerTimeout = (syncer.PodWebhookTimeoutSeconds - 2) * time.Second
 	// maxReview bounds a request, in bytes: a pod is stored in less than half of it.
 	maxReview = 3 << 20
-	// maxInFlight bounds the pods that are asked about at a time; others wait.
-	maxInFlight = 64
 	// maxOwners bounds how far the object of a user is looked for.
 	maxOwners = 4
 )
@@ -53,14 +51,7 @@ func (k *Keeper) serveHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "want an AdmissionReview of admission.k8s.io/v1", http.StatusBadRequest)
 		return
 	}
-	var response *admissionv1.AdmissionResponse
-	select {
-	case k.inFlight <- struct{}{}:
-		response = k.answer(ctx, review.Request)
-		<-k.inFlight
-	case <-ctx.Done():
-		response = k.unavailable(errors.New("too many pods are asked about"))
-	}
+	response := k.answer(ctx, review.Request)
 	response.UID = review.Request.UID
 	review.Request, review.Response = nil, response
 	w.Header().Set("Content-Type", "application/json")
@@ -108,6 +99,11 @@ func (k *Keeper) answer(ctx context.Context, q *admissionv1.AdmissionRequest) *a
 	case uid == "":
 		return allowed()
 	}
+	give, err := k.places.take(ctx, owner.Cluster)
+	if err != nil {
+		return k.unavailable(fmt.Errorf("too many pods are asked about: %w", err))
+	}
+	defer give()
 	above := syncer.PodAbove(kind, made, owner.Namespace, k.View.Owner)
 	review, err := k.ask(ctx, owner, uid, above, ptr.Deref(q.DryRun, false))
 	switch {

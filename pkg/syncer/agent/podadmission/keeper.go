@@ -63,14 +63,14 @@ type Keeper struct {
 	ca              []byte
 	certificate     atomic.Pointer[tls.Certificate]
 	whenUnavailable atomic.Value // fleetv1alpha1.UnavailablePolicy
-	inFlight        chan struct{}
+	places          *places
 }
 
 // New makes a Keeper.
 func New(c Config) *Keeper {
 	secret := make([]byte, 16)
 	_, _ = rand.Read(secret) // it never fails
-	k := &Keeper{Config: c, path: "/pods/" + hex.EncodeToString(secret), inFlight: make(chan struct{}, maxInFlight)}
+	k := &Keeper{Config: c, path: "/pods/" + hex.EncodeToString(secret), places: newPlaces()}
 	k.whenUnavailable.Store(fleetv1alpha1.UnavailableRefuse)
 	return k
 }
