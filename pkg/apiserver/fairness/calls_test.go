@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 )
 
 func TestALogicalClusterHasABoundedNumberOfWebhookCallsInFlight(t *testing.T) {
@@ -55,5 +57,41 @@ func TestALogicalClusterHasABoundedNumberOfWebhookCallsInFlight(t *testing.T) {
 	}
 	if len(slots.calls) != 0 {
 		t.Errorf("calls are left: %v", slots.calls)
+	}
+}
+
+// A syncer needs no slot, and asks the webhooks of tenants about pods: those that never answer
+// take no more places than those that users ask, and it takes none from these.
+func TestWhatASyncerAsksIsCountedForItAndTheLogicalCluster(t *testing.T) {
+	t.Parallel()
+	slots := testLimiter(100, 10)
+	call := func(cluster string, who user.Info) error {
+		t.Helper()
+		ctx := asked(t, slots, cluster, true)
+		end, ok := begin(ctx, who)
+		if !ok {
+			t.Fatal("no slot is free")
+		}
+		t.Cleanup(end)
+		_, err := Call(ctx)
+		return err
+	}
+	syncer := func(name string) user.Info {
+		return &user.DefaultInfo{Name: auth.SyncerUser(name), Groups: []string{auth.SyncersGroup, user.AllAuthenticated}}
+	}
+	for range maxCalls {
+		if err := call("shop", syncer("east")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := call("shop", syncer("east")); err == nil || !strings.Contains(err.Error(), "calls of webhooks in flight") {
+		t.Errorf("one more: %v", err)
+	}
+	for name, err := range map[string]error{
+		"a user there": call("shop", &user.DefaultInfo{Name: "ann"}), "another physical cluster": call("shop", syncer("west")), "another logical cluster": call("web", syncer("east")),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -4,8 +4,8 @@
 // Requests of tenants are one priority level. In it, each logical cluster is a
 // flow: its requests wait in a few queues of its own (shuffle sharding) that are served
 // in rotation, so that a logical cluster which sends without end waits for itself.
-// Syncers are another level, and the Leases of syncers one of their own; the
-// server itself and admins are exempt.
+// Syncers are another level, the Leases of syncers one of their own, and so is what they
+// ask about pods; the server itself and admins are exempt.
 //
 // Before that, a request of a tenant takes one of the slots of its logical cluster: a
 // few for each core. Hundreds of requests in flight on a few cores would leave no

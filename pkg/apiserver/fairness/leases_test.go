@@ -61,3 +61,12 @@ func TestTheWorkOfSyncersDoesNotHoldUpTheRenewalOfTheirLeases(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatSyncersAskAboutPodsHasPlacesOfItsOwn(t *testing.T) {
+	s := start(t)
+	for resource, want := range map[string]string{"podreviews": "atoll-pods", "copies": "atoll-syncers"} {
+		if got := s.asSyncer(t.Context(), "shop", "create", "placement.atoll.dev", resource, func() {}); got != want {
+			t.Errorf("%s are of %s, want %s", resource, got, want)
+		}
+	}
+}

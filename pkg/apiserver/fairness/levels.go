@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -17,9 +18,11 @@ type level struct {
 
 // levels: syncers before tenants, so that a flood of tenants does not make
 // physical clusters look silent; and their Leases before all else that syncers do, as
-// whoever cannot renew his Lease must stop writing.
+// whoever cannot renew his Lease must stop writing. What they ask about pods takes as long as
+// the webhooks of tenants do: it has places of its own, in which each logical cluster is a flow.
 func levels() []level {
 	return []level{
+		pods(newLevel("atoll-pods", 900, 50, flowcontrolv1.FlowDistinguisherMethodByNamespaceType, auth.SyncersGroup)),
 		leases(newLevel("atoll-syncer-leases", 500, 10, flowcontrolv1.FlowDistinguisherMethodByUserType, auth.SyncersGroup)),
 		newLevel("atoll-syncers", 1000, 50, flowcontrolv1.FlowDistinguisherMethodByUserType, auth.SyncersGroup),
 		newLevel("atoll-logical-clusters", 5000, 200, flowcontrolv1.FlowDistinguisherMethodByNamespaceType, user.AllAuthenticated, user.AllUnauthenticated),
@@ -33,6 +36,17 @@ func leases(l level) level {
 	rules.ResourceRules = []flowcontrolv1.ResourcePolicyRule{{
 		Verbs: []string{"get", "create", "update"}, APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"},
 		Namespaces: []string{scope.Root.String()},
+	}}
+	rules.NonResourceRules = nil
+	return l
+}
+
+// pods narrows a level to what logical clusters are asked about pods.
+func pods(l level) level {
+	rules := &l.schema.Spec.Rules[0]
+	rules.ResourceRules = []flowcontrolv1.ResourcePolicyRule{{
+		Verbs: []string{"create"}, APIGroups: []string{placementv1alpha1.GroupName}, Resources: []string{"podreviews"},
+		Namespaces: []string{flowcontrolv1.NamespaceEvery},
 	}}
 	rules.NonResourceRules = nil
 	return l

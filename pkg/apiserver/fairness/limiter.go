@@ -35,7 +35,7 @@ type Limiter struct {
 
 	mu     sync.Mutex
 	queues map[string]*queue
-	calls  map[logicalcluster.Name]int // of webhooks, in flight
+	calls  map[calls]int // of webhooks, in flight
 }
 
 // queue is of those who share slots; it is there while it has any.
@@ -48,7 +48,7 @@ type queue struct {
 // NewLimiter makes slots for this machine; asked says how many an admin asks for in place
 // of the default, which is 0.
 func NewLimiter(asked func(context.Context, logicalcluster.Name) int64) *Limiter {
-	return &Limiter{most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), asked: asked, longest: maxWaitingRequests, queues: map[string]*queue{}, calls: map[logicalcluster.Name]int{}}
+	return &Limiter{most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), asked: asked, longest: maxWaitingRequests, queues: map[string]*queue{}, calls: map[calls]int{}}
 }
 
 // mostOf is how many requests of a logical cluster are served at a time.
@@ -136,6 +136,7 @@ type slot struct {
 
 	mu        sync.Mutex
 	who       string // not empty while the request has its slot
+	syncer    string // not empty if the request is of one
 	suspended int
 	// refused is how many slots there were when the request got none; 0 if it got one.
 	refused int
@@ -206,6 +207,9 @@ func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 	}
 	who, needed := queueOf(auth.IsBound(ctx), t.borrowed, c, u)
 	if !needed {
+		t.mu.Lock()
+		t.syncer, _ = auth.SyncerOf(u)
+		t.mu.Unlock()
 		return func() {}, true
 	}
 	most := t.slots.mostOf(ctx, c)
