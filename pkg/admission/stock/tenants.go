@@ -118,5 +118,5 @@ type webhook interface {
 func callers(s *setup, w webhook) {
 	services := egress.Services{Kube: s.kube, Cluster: s.cluster}
 	w.SetServiceResolver(services)
-	w.SetAuthenticationInfoResolverWrapper(s.environment.config.Egress.Webhooks(services))
+	w.SetAuthenticationInfoResolverWrapper(s.environment.config.Egress.AdmissionWebhooks(services))
 }

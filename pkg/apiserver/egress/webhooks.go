@@ -18,24 +18,34 @@ import (
 // the pod that it runs in, to a webhook that calls itself kubernetes.default.svc.
 func (g *Guard) Webhooks(s Services) webhookutil.AuthenticationInfoResolverWrapper {
 	return func(webhookutil.AuthenticationInfoResolver) webhookutil.AuthenticationInfoResolver {
-		return anonymous{g, s}
+		return anonymous{guard: g, services: s}
 	}
 }
 
 type anonymous struct {
 	guard    *Guard
 	services Services
+	// around is called with all that calls a webhook; nil leaves it as it is.
+	around func(http.RoundTripper) http.RoundTripper
 }
 
 var _ webhookutil.AuthenticationInfoResolver = anonymous{}
 
 // ClientConfigFor implements webhookutil.AuthenticationInfoResolver.
-func (a anonymous) ClientConfigFor(string) (*rest.Config, error) { return a.guard.Config(), nil }
+func (a anonymous) ClientConfigFor(string) (*rest.Config, error) { return a.config(), nil }
+
+func (a anonymous) config() *rest.Config {
+	config := a.guard.Config()
+	if wrap := config.WrapTransport; a.around != nil {
+		config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return a.around(wrap(next)) }
+	}
+	return config
+}
 
 // ClientConfigForService implements webhookutil.AuthenticationInfoResolver: only who names
 // a Service gets into its pods. Each client has a transport of its own.
 func (a anonymous) ClientConfigForService(string, string, int) (*rest.Config, error) {
-	config, caller := a.guard.Config(), a.guard.Caller(a.services)
+	config, caller := a.config(), a.guard.Caller(a.services)
 	config.Dial = caller.DialContext
 	wrap := config.WrapTransport
 	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
