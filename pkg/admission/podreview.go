@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -49,8 +50,13 @@ func stepsOfPods(steps []step) []step {
 // errOnlySyncersAsk is for everybody else.
 var errOnlySyncersAsk = errors.New("only the syncer of a physical cluster asks about the pods that are made there")
 
-// maxRefusal bounds the sentence of a refusal, in bytes.
-const maxRefusal = 2048
+const (
+	// maxRefusal bounds the sentence of a refusal, in bytes.
+	maxRefusal = 2048
+	// maxAdmittedPod bounds a pod as it was admitted, in bytes: what is made of it is to be
+	// stored, and no API server stores more. Here nothing is stored, which would say so.
+	maxAdmittedPod = 3 << 19
+)
 
 // reviewPod answers a PodReview: it admits the pod as if it were made in the namespace.
 //
@@ -93,9 +99,14 @@ func (c *Chain) reviewPod(ctx context.Context, r *request) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	review.Status.Allowed = true
-	if !bytes.Equal(before, after) {
-		review.Status.Pod = &runtime.RawExtension{Raw: after}
+	switch {
+	case bytes.Equal(before, after):
+		review.Status.Allowed = true
+	case len(after) > maxAdmittedPod:
+		review.Status = placementv1alpha1.PodReviewStatus{Code: http.StatusRequestEntityTooLarge,
+			Message: fmt.Sprintf("webhooks and policies make a pod of %d bytes of it, more than the %d that can be stored: have them add less", len(after), maxAdmittedPod)}
+	default:
+		review.Status.Allowed, review.Status.Pod = true, &runtime.RawExtension{Raw: after}
 	}
 	return nil
 }

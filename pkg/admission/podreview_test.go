@@ -149,3 +149,16 @@ func TestANewNamespaceIsNotedWhereRulesAreAboutPods(t *testing.T) {
 		t.Error("it is noted without a rule")
 	}
 }
+
+// A pod is not stored here, where its size would be refused.
+func TestAPodThatWebhooksMakeTooLargeIsRefused(t *testing.T) {
+	c, _, _ := podReviews(t, map[string]string{"here": `{"east":{}}`})
+	large := strings.Replace(somePod, `"image":"c"`, `"image":"c","args":["`+strings.Repeat("x", maxAdmittedPod)+`"]`, 1)
+	review := aboutPod("Deployment", "here", "u", large)
+	if err := c.ask(review, east); err != nil {
+		t.Fatal(err)
+	}
+	if s := review.Status; s.Allowed || s.Pod != nil || s.Code != 413 || !strings.Contains(s.Message, "can be stored") {
+		t.Errorf("%t, %d: %s", s.Allowed, s.Code, s.Message)
+	}
+}
