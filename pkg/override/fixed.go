@@ -3,10 +3,10 @@ package override
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -43,9 +43,9 @@ func fixed(kind workload.Kind, before, after map[string]any) error {
 			}
 		}
 	}
-	named := names(kind, before)
+	named := sets.New(names(kind, before)...) // as many as fit into an object
 	for _, r := range names(kind, after) {
-		if !slices.Contains(named, r) {
+		if !named.Has(r) {
 			return fmt.Errorf("it names %s %s, which goes where the object goes only if that names it; let the object do so, or use one that it names", r.Resource.Resource, r.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
@@ -46,9 +47,9 @@ func sameLookups(before, after *unstructured.Unstructured, p Placing) error {
 	case NeedsNames(kind, before.Object) != NeedsNames(kind, after.Object):
 		return errors.New("it changes who answers with names; change the object")
 	case kind.Semantics == workload.IngressSemantics:
-		had := Hosts(before)
+		had := sets.New(Hosts(before)...)
 		for _, host := range Hosts(after) {
-			if !slices.Contains(had, host) {
+			if !had.Has(host) {
 				return fmt.Errorf("host %s: name it in the object, so that it is known who has it", host)
 			}
 		}
