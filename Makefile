@@ -58,8 +58,8 @@ worlds: ## run seeded worlds of the simulation, each once (ARGS=20000, or ARGS="
 	@hack/worlds.sh $(ARGS)
 
 .PHONY: attack
-attack: ## attack a server and two physical clusters as a hostile tenant or syncer, and count what held
-	@hack/attack.sh
+attack: ## attack a server and two physical clusters as a hostile tenant or syncer, and count what held (ARGS="-run webhook")
+	@hack/attack.sh $(ARGS)
 
 .PHONY: conformance
 conformance: ## judge a logical cluster by upstream's conformance tests (ARGS="-tiers api -shards 3")

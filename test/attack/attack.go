@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"time"
 )
 
@@ -28,6 +30,8 @@ func All() []Attack {
 		documents, names, endpoints, backends, metadata, tunnels, tokens,
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster,
 		elsewhere, longSelector, privileged, hoard, history, schemas, expressions,
+		overrides, patches, podReviews, injected, variables, operations, grown, floods,
+		handles, reportedVolumes,
 		claims, // the last: what it draws takes the room for a minute
 	}
 }
@@ -52,9 +56,14 @@ func bounded(ctx context.Context, w *World, half func(context.Context, *World) e
 	return half(ctx, w)
 }
 
-// Run tries all attacks, says of each how it went, and in one closing line how many held.
-func Run(ctx context.Context, w *World, out io.Writer) error {
-	held, all := 0, All()
+// Run tries the attacks whose names match, says of each how it went, and in one closing line
+// how many held.
+func Run(ctx context.Context, w *World, only *regexp.Regexp, out io.Writer) error {
+	all := slices.DeleteFunc(All(), func(a Attack) bool { return !only.MatchString(a.Name) })
+	if len(all) == 0 {
+		return fmt.Errorf("no attack is named like %q", only)
+	}
+	held := 0
 	for _, a := range all {
 		if err := a.Try(ctx, w); err != nil {
 			fmt.Fprintf(out, "BROKEN %s: %v\n", a.Name, err)

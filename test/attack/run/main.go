@@ -5,11 +5,13 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -22,7 +24,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
+	only := flag.String("run", "", "try only attacks whose names match this regular expression")
+	flag.Parse()
+	err := run(ctx, *only)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "attack:", err)
@@ -30,7 +34,11 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) (err error) {
+func run(ctx context.Context, names string) (err error) {
+	only, err := regexp.Compile(names)
+	if err != nil {
+		return fmt.Errorf("reading -run: %w", err)
+	}
 	if err := process.Missing("atoll", "localcluster", "kubectl"); err != nil {
 		return err
 	}
@@ -54,7 +62,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer w.Stop()
-	if err := attack.Run(ctx, w, os.Stdout); err != nil {
+	if err := attack.Run(ctx, w, only, os.Stdout); err != nil {
 		return err
 	}
 	if !l.server.Running() {
