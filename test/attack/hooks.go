@@ -103,7 +103,7 @@ func (w *World) askAboutApp(ctx context.Context, h *hook) (review *placementv1al
 	if err != nil {
 		return nil, err
 	}
-	err = eventually(ctx, "asking about a pod", func() error {
+	err = eventually(ctx, "a pod is asked about", func() error {
 		if review, err = w.askAbout(ctx, "web", "Deployment", "app", app.UID); err != nil {
 			return err
 		}

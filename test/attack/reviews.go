@@ -340,11 +340,11 @@ func (w *World) flood(ctx context.Context, ask func(context.Context, types.UID) 
 	}); err != nil {
 		return 0, err
 	}
-	asking, cancel := context.WithCancel(ctx)
+	questions, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var all sync.WaitGroup
 	for range flood {
-		all.Go(func() { _ = ask(asking, app.UID) })
+		all.Go(func() { _ = ask(questions, app.UID) })
 	}
 	if err := eventually(ctx, "many are asked about", func() error {
 		if n := h.most.Load(); n < mostAsked/8 {
