@@ -55,6 +55,16 @@ func (e Edit) Moves(s Snapshot, u Unit, home []string) bool {
 	return !leaves(before, u) && leaves(after, u)
 }
 
+// Returns says that policies want a unit elsewhere by an edit, so that it returns there once
+// that is ready for it. s is as for Moves, but for all physical clusters.
+func (e Edit) Returns(s Snapshot, u Unit) bool {
+	if makes(e.Old) != makes(e.New) {
+		return false // see Moves
+	}
+	after := e.with(s, e.New)
+	return MayReturn(after.Policies) && Preferred(after, u).Better && !Preferred(e.with(s, e.Old), u).Better
+}
+
 // with is a snapshot with a version of the policy, and without affinity: where others are
 // moves nothing.
 func (e Edit) with(s Snapshot, version *Policy) Snapshot {
@@ -89,7 +99,7 @@ func unrelated(p Policy) Policy {
 func leaves(s Snapshot, u Unit) bool {
 	v := Verify(s, u)
 	waits := v.Scheduler != "" && v.Reason != ReasonBound
-	return !v.Satisfied && !waits && (v.Move != placementv1alpha1.MoveNever || u.Pin != "")
+	return !v.Satisfied && !waits && (v.Move.Mode != placementv1alpha1.MoveNever || u.Pin != "")
 }
 
 // Radius counts what an edit moves, in all and of the units of each policy that bounds it.

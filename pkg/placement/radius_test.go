@@ -137,3 +137,35 @@ func TestABoundCountsTheUnitsOfItsPolicy(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatReturnsByAnEdit(t *testing.T) {
+	t.Parallel()
+	rules := func(text string) *Policy {
+		p := ruledBy(t, placementv1alpha1.PolicyGlobal, "p", text)
+		return &p
+	}
+	const first, usFirst, stays = `{preferences: [{matchLabels: {region: us}}], move: {return: WhenPreferred}}`, `{preferences: [{matchLabels: {region: us}}]}`, `{preferences: [{matchLabels: {region: eu}}], move: {return: WhenPreferred}}`
+	for name, c := range map[string]struct {
+		edit    Edit
+		pin     string
+		returns bool
+	}{
+		"units may return":                 {edit: Edit{rules(usFirst), rules(first)}, returns: true},
+		"it is new, and they may":          {edit: Edit{nil, rules(first)}, returns: true},
+		"others are preferred":             {edit: Edit{rules(stays), rules(first)}, returns: true},
+		"it would return before, too":      {edit: Edit{rules(first), rules(first)}},
+		"what it has is preferred":         {edit: Edit{nil, rules(stays)}},
+		"no policy lets units return":      {edit: Edit{nil, rules(usFirst)}},
+		"they may no more":                 {edit: Edit{rules(first), nil}},
+		"it has a pin":                     {edit: Edit{nil, rules(first)}, pin: "east"},
+		"what makes a unit moves it first": {edit: Edit{nil, &Policy{Unit: "front", Rules: rules(first).Rules}}},
+	} {
+		s := Snapshot{PhysicalClusters: []PhysicalCluster{inRegion("east", "eu"), inRegion("west", "us")}}
+		for _, pc := range s.PhysicalClusters {
+			pc.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+		}
+		if got := c.edit.Returns(s, Unit{Decided: []string{"east"}, Pin: c.pin}); got != c.returns {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

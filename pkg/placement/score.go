@@ -50,6 +50,9 @@ type candidate struct {
 	labels labels.Set
 	// decided: the unit is there already.
 	decided bool
+	// stays is what counts in the place of decided if the unit returns, after preferences, see
+	// Unit.stays.
+	stays int
 	// preference is the place of the first preference that it matches; after all of
 	// them if there is none.
 	preference int
@@ -68,6 +71,9 @@ type candidate struct {
 // candidate is a physical cluster that fits, with all but the score.
 func (r *rules) candidate(c PhysicalCluster, decided bool) candidate {
 	out := candidate{name: c.Name, labels: c.Labels, decided: decided, free: freeShare(c), placements: c.Placements}
+	if r.unit.Returning {
+		out.decided, out.stays = false, r.unit.stays(c.Name)
+	}
 	for _, taint := range c.Spec.Taints {
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule {
 			continue
@@ -96,6 +102,7 @@ func better(a, b candidate) int {
 	}
 	return cmp.Or(
 		cmp.Compare(a.preference, b.preference),
+		-cmp.Compare(a.stays, b.stays),
 		-cmp.Compare(a.score, b.score),
 		-cmp.Compare(a.free, b.free),
 		cmp.Compare(a.avoid, b.avoid),

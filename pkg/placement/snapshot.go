@@ -49,6 +49,10 @@ type Unit struct {
 	Others []Other
 	// Decided are the physical clusters of the decision that is in force.
 	Decided []string
+	// Returning says that what the unit has comes after preferences, and Awaited, which it
+	// waits to return to, comes then; see Preferred.
+	Returning bool
+	Awaited   []string
 	// Bound is where the scheduler BoundBy wants the unit.
 	Bound   []string
 	BoundBy string

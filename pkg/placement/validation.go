@@ -140,6 +140,15 @@ func validateMove(m *placementv1alpha1.MoveRules, path *field.Path) field.ErrorL
 		errs = append(errs, field.NotSupported(path.Child("mode"), m.Mode,
 			[]placementv1alpha1.MoveMode{placementv1alpha1.MoveAuto, placementv1alpha1.MoveNever}))
 	}
+	switch m.Return {
+	case "", placementv1alpha1.ReturnNever, placementv1alpha1.ReturnWhenPreferred:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("return"), m.Return,
+			[]placementv1alpha1.MoveReturn{placementv1alpha1.ReturnNever, placementv1alpha1.ReturnWhenPreferred}))
+	}
+	if n := m.ReturnAfterSeconds; n != nil && (*n < minReturnSeconds || *n > maxReturnSeconds) {
+		errs = append(errs, field.Invalid(path.Child("returnAfterSeconds"), *n, fmt.Sprintf("must be between %d and %d", minReturnSeconds, maxReturnSeconds)))
+	}
 	if n := m.DrainSeconds; n != nil && (*n < 0 || *n > maxDrainSeconds) {
 		errs = append(errs, field.Invalid(path.Child("drainSeconds"), *n, fmt.Sprintf("must be between 0 and %d", maxDrainSeconds)))
 	}

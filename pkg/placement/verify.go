@@ -14,8 +14,8 @@ type Verdict struct {
 	Satisfied bool
 	// Reason is a CamelCase word, Message the sentence for people.
 	Reason, Message string
-	// Move is whether policies let the unit be moved.
-	Move placementv1alpha1.MoveMode
+	// Move says how policies let the unit be moved.
+	Move placementv1alpha1.MoveRules
 	// Scheduler is who decides, if that is another one.
 	Scheduler string
 	// Division is how the policies divide replicas over where it is, if it is satisfied.
@@ -39,7 +39,7 @@ func Verify(s Snapshot, u Unit) Verdict {
 		}
 	}
 	d := r.decide(standing)
-	v, decided := Verdict{Scheduler: d.Scheduler, Move: d.Move.Mode}, sorted(slices.Clone(u.Decided))
+	v, decided := Verdict{Scheduler: d.Scheduler, Move: d.Move}, sorted(slices.Clone(u.Decided))
 	switch {
 	case r.foreign() && !slices.Equal(r.wanted(), decided):
 		v.Reason, v.Message = ReasonBound, fmt.Sprintf("it is placed on %s; scheduler %s has bound it to %s", strings.Join(decided, ", "), r.scheduler, strings.Join(r.wanted(), ", "))

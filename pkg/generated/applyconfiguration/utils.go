@@ -86,6 +86,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.TenancyApplyConfiguration{}
 
 		// Group=placement.atoll.dev, Version=v1alpha1
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Awaited"):
+		return &applyconfigurationplacementv1alpha1.AwaitedApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Bound"):
 		return &applyconfigurationplacementv1alpha1.BoundApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ClusterPlacementPolicy"):
@@ -144,6 +146,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.ReplicaRulesApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ReplicaTarget"):
 		return &applyconfigurationplacementv1alpha1.ReplicaTargetApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Returned"):
+		return &applyconfigurationplacementv1alpha1.ReturnedApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TargetStatus"):
 		return &applyconfigurationplacementv1alpha1.TargetStatusApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TopologySpread"):

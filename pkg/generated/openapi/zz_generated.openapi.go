@@ -55,6 +55,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ResourceCount{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
 		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
+		placementv1alpha1.Awaited{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Awaited(ref),
 		placementv1alpha1.Bound{}.OpenAPIModelName():                      schema_pkg_apis_placement_v1alpha1_Bound(ref),
 		placementv1alpha1.ClusterPlacementPolicy{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref),
 		placementv1alpha1.ClusterPlacementPolicyList{}.OpenAPIModelName(): schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicyList(ref),
@@ -99,6 +100,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ReplicaRules{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ReplicaRules(ref),
 		placementv1alpha1.ReplicaShare{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ReplicaShare(ref),
 		placementv1alpha1.ReplicaTarget{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_ReplicaTarget(ref),
+		placementv1alpha1.Returned{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Returned(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetOverride{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOverride(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
@@ -2167,6 +2169,47 @@ func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_Awaited(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Awaited is what a unit waits to return to.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are all that it would be on, sorted by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "since is when they were first seen to be ready for it.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"physicalClusters", "since"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_Bound(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2864,6 +2907,20 @@ func schema_pkg_apis_placement_v1alpha1_MoveRules(ref common.ReferenceCallback) 
 					"drainSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "drainSeconds is how long what is left stays after its addresses and endpoints were withdrawn, for clients and caches to follow. Default 15.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"return": {
+						SchemaProps: spec.SchemaProps{
+							Description: "return is Never (the default: what is placed stays, wherever preferences would put it now) or WhenPreferred: what is where preferences put it for want of something better moves to what they prefer, once that may receive it. A pin, another scheduler and the mode Never keep it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"returnAfterSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "returnAfterSeconds is for how long what is preferred must have been ready, with room, before anything returns. Default 300, between 10 and 86400. It doubles with each return within a day.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3713,6 +3770,13 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref common.Reference
 							Format:      "",
 						},
 					},
+					"return": {
+						SchemaProps: spec.SchemaProps{
+							Description: "return asks where the unit would return to, if policies let it: what it has comes after preferences, not before.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
@@ -3972,11 +4036,17 @@ func schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref common.ReferenceCallba
 							Ref:         ref(placementv1alpha1.Bound{}.OpenAPIModelName()),
 						},
 					},
+					"returned": {
+						SchemaProps: spec.SchemaProps{
+							Description: "returned is how the unit returned to what preferences want, written with the decision to do so: who does so often waits longer.",
+							Ref:         ref(placementv1alpha1.Returned{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.Bound{}.OpenAPIModelName(), placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName()},
+			placementv1alpha1.Bound{}.OpenAPIModelName(), placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Returned{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName()},
 	}
 }
 
@@ -4035,6 +4105,12 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 							},
 						},
 					},
+					"awaited": {
+						SchemaProps: spec.SchemaProps{
+							Description: "awaited is what the unit waits to return to: what preferences want more than where it is, and what was ready for it at each look since then.",
+							Ref:         ref(placementv1alpha1.Awaited{}.OpenAPIModelName()),
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -4060,7 +4136,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			placementv1alpha1.Awaited{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -4842,6 +4918,36 @@ func schema_pkg_apis_placement_v1alpha1_ReplicaTarget(ref common.ReferenceCallba
 		},
 		Dependencies: []string{
 			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_Returned(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Returned counts returns.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "at is when the last one began.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"times": {
+						SchemaProps: spec.SchemaProps{
+							Description: "times is how many there were, none more than a day after the one before.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"at", "times"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

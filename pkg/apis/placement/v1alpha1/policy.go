@@ -201,7 +201,26 @@ type MoveRules struct {
 	// were withdrawn, for clients and caches to follow. Default 15.
 	// +optional
 	DrainSeconds *int32 `json:"drainSeconds,omitempty"`
+	// return is Never (the default: what is placed stays, wherever preferences would put it
+	// now) or WhenPreferred: what is where preferences put it for want of something better
+	// moves to what they prefer, once that may receive it. A pin, another scheduler and the
+	// mode Never keep it.
+	// +optional
+	Return MoveReturn `json:"return,omitempty"`
+	// returnAfterSeconds is for how long what is preferred must have been ready, with room,
+	// before anything returns. Default 300, between 10 and 86400. It doubles with each
+	// return within a day.
+	// +optional
+	ReturnAfterSeconds *int32 `json:"returnAfterSeconds,omitempty"`
 }
+
+// MoveReturn says whether what is not where preferences want it moves there when it may.
+type MoveReturn string
+
+const (
+	ReturnNever         MoveReturn = "Never"
+	ReturnWhenPreferred MoveReturn = "WhenPreferred"
+)
 
 // MoveMode says whether a namespace is moved.
 type MoveMode string

@@ -47,6 +47,10 @@ type PlacementReviewSpec struct {
 	// nothing.
 	// +optional
 	Anew bool `json:"anew,omitempty"`
+	// return asks where the unit would return to, if policies let it: what it has comes after
+	// preferences, not before.
+	// +optional
+	Return bool `json:"return,omitempty"`
 }
 
 // PolicyName names a policy.

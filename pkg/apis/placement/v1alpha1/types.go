@@ -45,6 +45,18 @@ type PlacementSpec struct {
 	// already, as long as the policies permit that.
 	// +optional
 	Bound *Bound `json:"bound,omitempty"`
+	// returned is how the unit returned to what preferences want, written with the decision
+	// to do so: who does so often waits longer.
+	// +optional
+	Returned *Returned `json:"returned,omitempty"`
+}
+
+// Returned counts returns.
+type Returned struct {
+	// at is when the last one began.
+	At metav1.Time `json:"at"`
+	// times is how many there were, none more than a day after the one before.
+	Times int32 `json:"times"`
 }
 
 // Bound is what another scheduler wants.
@@ -71,6 +83,9 @@ const (
 	CauseDrain TransitionCause = "Drain"
 	// CauseLost: a physical cluster does not answer for longer than the policies bear.
 	CauseLost TransitionCause = "Lost"
+	// CauseReturn: preferences want the unit where it is going, and that was ready for it for
+	// as long as they say.
+	CauseReturn TransitionCause = "Return"
 	// CauseLeftover: an object has a copy where the decision has none, as it belonged to
 	// another unit, or a server that was behind gave it one.
 	CauseLeftover TransitionCause = "Leftover"
@@ -194,6 +209,10 @@ const (
 // scheduler that the policies name has to say where the unit goes.
 const ReasonWaitsForScheduler = "WaitsForScheduler"
 
+// ReasonWaitsToReturn is the reason of Moving=False while policies prefer another place, and
+// that has not been ready for as long as they say.
+const ReasonWaitsToReturn = "WaitsToReturn"
+
 // TargetPhase is where one target is in a transition.
 type TargetPhase string
 
@@ -219,11 +238,24 @@ type PlacementStatus struct {
 	// +listType=map
 	// +listMapKey=physicalCluster
 	Rejected []RejectedPhysicalCluster `json:"rejected,omitempty"`
+	// awaited is what the unit waits to return to: what preferences want more than where it
+	// is, and what was ready for it at each look since then.
+	// +optional
+	Awaited *Awaited `json:"awaited,omitempty"`
 	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Awaited is what a unit waits to return to.
+type Awaited struct {
+	// physicalClusters are all that it would be on, sorted by name.
+	// +listType=set
+	PhysicalClusters []string `json:"physicalClusters"`
+	// since is when they were first seen to be ready for it.
+	Since metav1.Time `json:"since"`
 }
 
 // TargetStatus is the state of one target.

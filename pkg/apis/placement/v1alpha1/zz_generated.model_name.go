@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Awaited) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Awaited"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Bound) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Bound"
 }
@@ -223,6 +228,11 @@ func (in ReplicaShare) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ReplicaTarget) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ReplicaTarget"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Returned) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Returned"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

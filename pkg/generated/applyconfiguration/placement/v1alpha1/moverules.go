@@ -17,6 +17,15 @@ type MoveRulesApplyConfiguration struct {
 	// drainSeconds is how long what is left stays after its addresses and endpoints
 	// were withdrawn, for clients and caches to follow. Default 15.
 	DrainSeconds *int32 `json:"drainSeconds,omitempty"`
+	// return is Never (the default: what is placed stays, wherever preferences would put it
+	// now) or WhenPreferred: what is where preferences put it for want of something better
+	// moves to what they prefer, once that may receive it. A pin, another scheduler and the
+	// mode Never keep it.
+	Return *placementv1alpha1.MoveReturn `json:"return,omitempty"`
+	// returnAfterSeconds is for how long what is preferred must have been ready, with room,
+	// before anything returns. Default 300, between 10 and 86400. It doubles with each
+	// return within a day.
+	ReturnAfterSeconds *int32 `json:"returnAfterSeconds,omitempty"`
 }
 
 // MoveRulesApplyConfiguration constructs a declarative configuration of the MoveRules type for use with
@@ -38,5 +47,21 @@ func (b *MoveRulesApplyConfiguration) WithMode(value placementv1alpha1.MoveMode)
 // If called multiple times, the DrainSeconds field is set to the value of the last call.
 func (b *MoveRulesApplyConfiguration) WithDrainSeconds(value int32) *MoveRulesApplyConfiguration {
 	b.DrainSeconds = &value
+	return b
+}
+
+// WithReturn sets the Return field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Return field is set to the value of the last call.
+func (b *MoveRulesApplyConfiguration) WithReturn(value placementv1alpha1.MoveReturn) *MoveRulesApplyConfiguration {
+	b.Return = &value
+	return b
+}
+
+// WithReturnAfterSeconds sets the ReturnAfterSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReturnAfterSeconds field is set to the value of the last call.
+func (b *MoveRulesApplyConfiguration) WithReturnAfterSeconds(value int32) *MoveRulesApplyConfiguration {
+	b.ReturnAfterSeconds = &value
 	return b
 }

@@ -17,6 +17,9 @@ type PlacementSpecApplyConfiguration struct {
 	// to the subresource binding. The decision follows it, by a transition if there is one
 	// already, as long as the policies permit that.
 	Bound *BoundApplyConfiguration `json:"bound,omitempty"`
+	// returned is how the unit returned to what preferences want, written with the decision
+	// to do so: who does so often waits longer.
+	Returned *ReturnedApplyConfiguration `json:"returned,omitempty"`
 }
 
 // PlacementSpecApplyConfiguration constructs a declarative configuration of the PlacementSpec type for use with
@@ -46,5 +49,13 @@ func (b *PlacementSpecApplyConfiguration) WithTransition(value *TransitionApplyC
 // If called multiple times, the Bound field is set to the value of the last call.
 func (b *PlacementSpecApplyConfiguration) WithBound(value *BoundApplyConfiguration) *PlacementSpecApplyConfiguration {
 	b.Bound = value
+	return b
+}
+
+// WithReturned sets the Returned field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Returned field is set to the value of the last call.
+func (b *PlacementSpecApplyConfiguration) WithReturned(value *ReturnedApplyConfiguration) *PlacementSpecApplyConfiguration {
+	b.Returned = value
 	return b
 }

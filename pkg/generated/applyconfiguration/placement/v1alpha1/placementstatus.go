@@ -17,6 +17,9 @@ type PlacementStatusApplyConfiguration struct {
 	Targets       []TargetStatusApplyConfiguration `json:"targets,omitempty"`
 	// rejected has the reason for each physical cluster that was not chosen.
 	Rejected []RejectedPhysicalClusterApplyConfiguration `json:"rejected,omitempty"`
+	// awaited is what the unit waits to return to: what preferences want more than where it
+	// is, and what was ready for it at each look since then.
+	Awaited *AwaitedApplyConfiguration `json:"awaited,omitempty"`
 	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
@@ -58,6 +61,14 @@ func (b *PlacementStatusApplyConfiguration) WithRejected(values ...*RejectedPhys
 		}
 		b.Rejected = append(b.Rejected, *values[i])
 	}
+	return b
+}
+
+// WithAwaited sets the Awaited field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Awaited field is set to the value of the last call.
+func (b *PlacementStatusApplyConfiguration) WithAwaited(value *AwaitedApplyConfiguration) *PlacementStatusApplyConfiguration {
+	b.Awaited = value
 	return b
 }
 
