@@ -71,8 +71,22 @@ func (a *assumptions) ask(s placement.Snapshot, u placement.Unit, unit unitID) p
 	return a.decideOnTop(s, u, unit)
 }
 
+// prefer asks what is preferred likewise.
+func (a *assumptions) prefer(s placement.Snapshot, u placement.Unit, unit unitID) placement.Preference {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.assume(s, unit)
+	return placement.Preferred(s, u)
+}
+
 // decideOnTop decides a unit on top of what is assumed of others. The lock is held.
 func (a *assumptions) decideOnTop(s placement.Snapshot, u placement.Unit, asked unitID) placement.Decision {
+	a.assume(s, asked)
+	return a.choose(s, u)
+}
+
+// assume notes in a snapshot what is assumed of others than the unit. The lock is held.
+func (a *assumptions) assume(s placement.Snapshot, asked unitID) {
 	a.expire()
 	for i := range s.PhysicalClusters {
 		c := &s.PhysicalClusters[i]
@@ -87,7 +101,6 @@ func (a *assumptions) decideOnTop(s placement.Snapshot, u placement.Unit, asked 
 			a.add(&s.PhysicalClusters[i], unit, assumed)
 		}
 	}
-	return a.choose(s, u)
 }
 
 func (a *assumptions) add(c *placement.PhysicalCluster, unit unitID, assumed assumption) {

@@ -25,6 +25,7 @@ type counting struct {
 	edit             placement.Edit
 	snapshot         placement.Snapshot
 	physicalClusters map[string]*fleetv1alpha1.PhysicalCluster
+	everywhere       []placement.PhysicalCluster
 	global           []*placementv1alpha1.ClusterPlacementPolicy
 	local            func(logicalcluster.Name) []*placementv1alpha1.ClusterPlacementPolicy
 	impact           *impact
@@ -52,6 +53,7 @@ func (g *gate) count(ctx context.Context, r *request, edit placement.Edit) (*imp
 	}
 	for _, pc := range all {
 		c.physicalClusters[pc.Name] = pc
+		c.everywhere = append(c.everywhere, placement.PhysicalCluster{PhysicalCluster: pc})
 	}
 	for _, p := range c.placements() {
 		if err := ctx.Err(); err != nil {
@@ -106,7 +108,9 @@ func (c *counting) unit(p *placementv1alpha1.Placement, name string) {
 	if whole, ok := c.lookup.placements.Get(controller.Request{Cluster: key.Cluster, Namespace: key.Namespace, Name: placementv1alpha1.NamespaceUnit}); ok {
 		home = stamp.Decided(whole).Names()
 	}
-	if c.edit.Moves(s, u, home) {
+	moves := c.edit.Moves(s, u, home)
+	s.PhysicalClusters = c.everywhere
+	if moves || c.edit.Returns(s, u) {
 		pods, known := c.pods(key, name)
 		c.impact.add(c.request, u, pods, known)
 	}

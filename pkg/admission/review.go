@@ -128,6 +128,14 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		return slices.Contains(spec.Without, c.Name)
 	})
 	decision := d.assumptions.ask(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit})
+	if spec.Return && !spec.Anew {
+		if a := stored.Status.Awaited; a != nil {
+			unit.Awaited = a.PhysicalClusters
+		}
+		if preferred := d.assumptions.prefer(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit}); preferred.Better {
+			decision = preferred.Decision
+		}
+	}
 	status.PhysicalClusters, status.Message, status.Policies = decision.PhysicalClusters, decision.Message(), decision.Policies
 	status.SchedulerName, status.Permitted = decision.Scheduler, decision.Permitted
 	status.Division, status.Overrides = decision.Division, decision.Overrides

@@ -54,7 +54,7 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	case v.again > 0 && asPoliciesSay(cause):
 		return nil, controller.Result{}, nil
 	}
-	status, err := c.review(ctx, u)
+	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
 	if err != nil {
 		return nil, controller.Result{}, err
 	}
@@ -87,8 +87,8 @@ func stays(reason, message string, again time.Duration) (*metav1.Condition, cont
 }
 
 // review asks where a unit goes.
-func (c *Controller) review(ctx context.Context, u *unit) (placementv1alpha1.PlacementReviewStatus, error) {
-	ask := &placementv1alpha1.PlacementReview{}
+func (c *Controller) review(ctx context.Context, u *unit, spec placementv1alpha1.PlacementReviewSpec) (placementv1alpha1.PlacementReviewStatus, error) {
+	ask := &placementv1alpha1.PlacementReview{Spec: spec}
 	if u.key.Name != placementv1alpha1.NamespaceUnit {
 		ask.Spec.Unit = u.key.Name
 	}
@@ -122,7 +122,7 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	if obstacles := transition.Obstacles(objects, left, keepsVolume); len(obstacles) > 0 {
 		return stays("Blocked", strings.Join(obstacles, "; "), blockedInterval)
 	}
-	status, err := c.review(ctx, u)
+	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
 	if err != nil {
 		return nil, controller.Result{}, err
 	}

@@ -96,7 +96,9 @@ type Controller struct {
 	unsatisfied *utilcache.LRUExpireCache
 	// undivided holds since when the policies divide replicas otherwise than the decision.
 	undivided *utilcache.LRUExpireCache
-	moves     *moves
+	// looked holds what was said of units that may return.
+	looked *utilcache.LRUExpireCache
+	moves  *moves
 	// later follows the kinds that come.
 	later func(context.Context)
 	// watched is since when silence counts, see placement.Snapshot.
@@ -125,6 +127,7 @@ func New(config Config) *Controller {
 		watched:     config.Clock.Now().Add(placement.Silence),
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		undivided:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		looked:      utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = controller.New(name, workers, c.reconcile)
 	c.subscribe()
@@ -160,6 +163,8 @@ type unit struct {
 	pending []stamped
 	// kept says of which objects replicas are kept until others are available.
 	kept []string
+	// awaited is what the unit waits to return to.
+	awaited *placementv1alpha1.Awaited
 	// stale have not the targets that the decision wants. What rules the namespace is
 	// first, then the Namespace: they go down before what they rule and hold.
 	stale []stamped
@@ -182,7 +187,8 @@ type stamped struct {
 //	there      any        delete it if the unit has ended
 //	there      undecided  have one pending object decided, tell the others; again later
 //	there      decided    have stale objects stamped, status; begin a transition if the
-//	                      decision is not what is wanted any more
+//	                      decision is not what is wanted any more, or preferences
+//	                      want it elsewhere, see goBack
 //	there      on its way have stale objects stamped, see what the transition waits for,
 //	                      next phase, status
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
@@ -216,6 +222,13 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	moving, result, err := c.reconsider(ctx, u, v)
 	if err != nil || result.RequeueAfter < 0 {
 		return controller.Result{}, err
+	}
+	if moving == nil {
+		var back controller.Result
+		if moving, back, err = c.goBack(ctx, u, v); err != nil || back.RequeueAfter < 0 {
+			return controller.Result{}, err
+		}
+		result = sooner(result, back)
 	}
 	divided, err := c.share(ctx, u, v)
 	if err != nil || divided.RequeueAfter < 0 {
@@ -397,7 +410,7 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving
 	now := c.Clock.Now()
 	progress := placement.Progresses(u.objects, c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace))
 	status := placement.Status(u.placement, progress, now)
-	status.SchedulerName = v.Scheduler
+	status.SchedulerName, status.Awaited = v.Scheduler, u.awaited
 	later := controller.Result{RequeueAfter: v.again}
 	if v.condition != nil {
 		meta.SetStatusCondition(&status.Conditions, *v.condition)

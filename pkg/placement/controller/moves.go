@@ -83,7 +83,9 @@ type bounds struct{ most, each int }
 // no room for it. What moves already may go elsewhere, or back.
 //
 // Drains are counted apart from what tenants can cause, and of the latter each logical
-// cluster has a share.
+// cluster has a share. A unit returns to a physical cluster to which none is on its way:
+// what it reports as free is to be what is left by those before, and one that says that
+// there is room where there is none keeps one unit waiting.
 func (m *moves) take(key controller.Request, t *placementv1alpha1.Transition, b bounds, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,11 +98,17 @@ func (m *moves) take(key controller.Request, t *placementv1alpha1.Transition, b 
 
 func (m *moves) room(key controller.Request, t *placementv1alpha1.Transition, b bounds, now time.Time) bool {
 	drain := t.Cause == placementv1alpha1.CauseDrain
-	all, tenant, each := 0, 0, map[string]int{}
+	all, tenant, each, comes := 0, 0, map[string]int{}, map[string]bool{}
 	for k, other := range m.units {
 		stuck := other.Phase == placementv1alpha1.TransitionStarting && now.Sub(other.Started.Time) > slotTime ||
 			stamp.PhaseRemoves(other.Phase) && now.Sub(other.Since.Time) > slotTime
-		if stuck || drain != (other.Cause == placementv1alpha1.CauseDrain) {
+		if stuck {
+			continue
+		}
+		for _, name := range other.To {
+			comes[name] = true
+		}
+		if drain != (other.Cause == placementv1alpha1.CauseDrain) {
 			continue
 		}
 		all++
@@ -110,6 +118,9 @@ func (m *moves) room(key controller.Request, t *placementv1alpha1.Transition, b 
 		for _, name := range slices.Concat(other.To, other.From) {
 			each[name]++
 		}
+	}
+	if t.Cause == placementv1alpha1.CauseReturn && slices.ContainsFunc(t.To, func(name string) bool { return comes[name] }) {
+		return false
 	}
 	full := func(name string) bool { return each[name] >= b.each }
 	return all < b.most && (drain || tenant < maxMovesOfTenant) && !slices.ContainsFunc(slices.Concat(t.To, t.From), full)

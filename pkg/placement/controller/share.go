@@ -75,7 +75,7 @@ func (c *Controller) redivide(ctx context.Context, u *unit) (controller.Result, 
 		return controller.Result{RequeueAfter: left}, nil
 	}
 	c.undivided.Remove(u.key)
-	review, err := c.review(ctx, u)
+	review, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
 	if err != nil {
 		return controller.Result{}, err
 	}
