@@ -71,6 +71,22 @@ func (w *World) limitSilence(h Happening) {
 	w.must(w.api.Create(admin, policies, policy))
 }
 
+// prefer: an admin prefers a physical cluster, to which units return that are elsewhere; or
+// none any more.
+func (w *World) prefer(h Happening) {
+	key := kube.Key{Resource: policies, Cluster: scope.Root, Name: "prefer"}
+	if w.api.Find(key) != nil {
+		if err := w.api.Delete(admin, key, kube.DeleteOptions{}); err != nil {
+			w.say("%v", err)
+		}
+		return
+	}
+	policy := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Annotations: map[string]string{"kcp.io/cluster": "root"}}}
+	policy.Spec.Preferences = []placementv1alpha1.PhysicalClusterTerm{{MatchLabels: map[string]string{nameLabel: h.Physical}}}
+	policy.Spec.Move = &placementv1alpha1.MoveRules{Return: placementv1alpha1.ReturnWhenPreferred, ReturnAfterSeconds: ptr.To(int32(10))}
+	w.must(w.api.Create(admin, policies, policy))
+}
+
 // decisionOf are the physical clusters of all units of a Namespace.
 func (w *World) decisionOf(namespace kube.Object) []string {
 	return decidedAll(w.placementsIn(namespace))

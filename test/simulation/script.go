@@ -124,6 +124,9 @@ var later = [][]verb{
 		{"delegate", 3, false, (*World).delegate},
 		{"bind", 10, false, (*World).bind},
 	},
+	{ // and what has them come back
+		{"prefer", 4, false, (*World).prefer},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }
