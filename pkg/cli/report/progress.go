@@ -60,8 +60,11 @@ func moving(p *placementv1alpha1.Placement) (string, bool) {
 	if c == nil {
 		return "", false
 	}
-	if c.Status == metav1.ConditionTrue {
+	switch {
+	case c.Status == metav1.ConditionTrue:
 		return fmt.Sprintf("It moves (%s): %s", c.Reason, c.Message), true
+	case c.Reason == placementv1alpha1.ReasonWaitsToReturn: // nothing keeps it but time
+		return upper(c.Message) + ".", true
 	}
 	return fmt.Sprintf("It should move and cannot (%s): %s", c.Reason, c.Message), true
 }

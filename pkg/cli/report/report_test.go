@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,16 @@ func TestADecisionIsExplainedWithItsRejections(t *testing.T) {
 	p.Status.SchedulerName = "cost"
 	if got := ExplainPlacement(p).Lines[2]; got != "Scheduler cost decides where it goes." {
 		t.Errorf("of another scheduler it says %q", got)
+	}
+
+	for reason, want := range map[string]string{
+		placementv1alpha1.ReasonWaitsToReturn: "Policies prefer west.",
+		"Blocked":                             "It should move and cannot (Blocked): policies prefer west",
+	} {
+		p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionMoving, Status: "False", Reason: reason, Message: "policies prefer west"}}
+		if lines := ExplainPlacement(p).Lines; !slices.Contains(lines, want) {
+			t.Errorf("%s: it says %q", reason, lines)
+		}
 	}
 
 	p.Spec.Decision, p.Status.Targets = nil, nil
