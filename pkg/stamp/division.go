@@ -284,25 +284,26 @@ func Held(obj metav1.Object) bool {
 
 // Released are the targets of an object when as many of the replicas that were kept are
 // given up as others have taken over: what stays is available as often as is wanted, if it
-// ever was. available are the replicas of each target that are, if that is known.
+// ever was. available are the replicas of each target that are, if that is known; reached are
+// those of them that clients reach there, which is what counts as taken over.
 //
 //	a target that keeps more than its share, of which
 //	it is not known how many are available keeps them
 //	no more than the share are available   comes to its share: it loses nothing
 //	else                                   comes to what the others lack of the wish, and no less
 //	                                       than its share
-func Released(current placementv1alpha1.Targets, wish int32, available map[string]int32) placementv1alpha1.Targets {
-	return released(current, wish, available, nil)
+func Released(current placementv1alpha1.Targets, wish int32, available, reached map[string]int32) placementv1alpha1.Targets {
+	return released(current, wish, available, reached, nil)
 }
 
 // Yielded are those of a disruption budget, when what a target kept is given up as others
 // keep it: wants are the pods that it wants there now, protects those of them that are healthy.
 // Also what has no healthy pods gives up no more than others want: some may come.
 func Yielded(current placementv1alpha1.Targets, wish int32, wants, protects map[string]int32) placementv1alpha1.Targets {
-	return released(current, wish, protects, wants)
+	return released(current, wish, protects, protects, wants)
 }
 
-func released(current placementv1alpha1.Targets, wish int32, available, wants map[string]int32) placementv1alpha1.Targets {
+func released(current placementv1alpha1.Targets, wish int32, available, reached, wants map[string]int32) placementv1alpha1.Targets {
 	next := make(placementv1alpha1.Targets, len(current))
 	for name, target := range current {
 		next[name] = target
@@ -326,7 +327,7 @@ func released(current placementv1alpha1.Targets, wish int32, available, wants ma
 			to = min(max(to, wish-others(name, wants)), *target.Replicas)
 		}
 		if running > to {
-			to = min(max(to, wish-others(name, available)), *target.Replicas)
+			to = min(max(to, wish-others(name, reached)), *target.Replicas)
 		}
 		if target.Replicas = ptr.To(to); to <= *target.Share {
 			target.Share = nil

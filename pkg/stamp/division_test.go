@@ -112,12 +112,36 @@ func TestWhatIsKeptIsGivenUpAsOthersTakeItOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := Released(current, 6, c.available)
+			got := Released(current, 6, c.available, c.available)
 			if diff := cmp.Diff(c.want, got.String()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.current, current.String()); diff != "" {
 				t.Errorf("what was asked about has changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatClientsDoNotReachIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name               string
+		available, reached map[string]int32
+		want               string
+	}{
+		{"none is reached", map[string]int32{"east": 6, "west": 3}, map[string]int32{"east": 6}, `{"east":{"replicas":6,"share":3},"west":{"replicas":3}}`},
+		{"one is not", map[string]int32{"east": 6, "west": 3}, map[string]int32{"east": 6, "west": 2}, `{"east":{"replicas":4,"share":3},"west":{"replicas":3}}`},
+		{"what is given up counts by its pods", map[string]int32{"east": 6, "west": 0}, map[string]int32{"east": 2}, `{"east":{"replicas":6,"share":3},"west":{"replicas":3}}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			current, err := ParseTargets(`{"east":{"replicas":6,"share":3},"west":{"replicas":3}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, Released(current, 6, c.available, c.reached).String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -165,7 +189,7 @@ func TestNoStepLeavesFewerAvailable(t *testing.T) {
 				kept++
 			}
 			before := sum()
-			next := Released(targets, wish, available)
+			next := Released(targets, wish, available, available)
 			obj.Annotations[placementv1alpha1.TargetsAnnotation] = next.String()
 			if after := sum(); after < min(before, wish) {
 				t.Fatalf("%s: of %v it gave up too much: %s leaves %d available of %d", stamped, available, next, after, before)

@@ -25,7 +25,7 @@ type Bugs struct {
 	// next is nil for transition.Next.
 	next func(*placementv1alpha1.Transition, transition.State) transition.Step
 	// giveUp is nil for stamp.Released.
-	giveUp  func(current placementv1alpha1.Targets, wish int32, available map[string]int32) placementv1alpha1.Targets
+	giveUp  func(current placementv1alpha1.Targets, wish int32, available, reached map[string]int32) placementv1alpha1.Targets
 	release func(metav1.Object, []*placementv1alpha1.Copy, func(string) bool) copiescontroller.Verdict
 	// alter changes a request of the shells before it arrives.
 	alter func(*call)

@@ -14,7 +14,7 @@ func removesFirst(t *placementv1alpha1.Transition, s transition.State) transitio
 }
 
 // releasesAtOnce gives up what is kept without looking at the others.
-func releasesAtOnce(current placementv1alpha1.Targets, _ int32, _ map[string]int32) placementv1alpha1.Targets {
+func releasesAtOnce(current placementv1alpha1.Targets, _ int32, _, _ map[string]int32) placementv1alpha1.Targets {
 	next := placementv1alpha1.Targets{}
 	for name, t := range current {
 		if t.Share != nil {
@@ -26,6 +26,6 @@ func releasesAtOnce(current placementv1alpha1.Targets, _ int32, _ map[string]int
 }
 
 // keepsAll never gives up what is kept.
-func keepsAll(current placementv1alpha1.Targets, _ int32, _ map[string]int32) placementv1alpha1.Targets {
+func keepsAll(current placementv1alpha1.Targets, _ int32, _, _ map[string]int32) placementv1alpha1.Targets {
 	return current
 }

@@ -80,7 +80,7 @@ type Config struct {
 	Next func(*placementv1alpha1.Transition, transition.State) transition.Step
 	// Release says which of the replicas that are kept are given up; default:
 	// stamp.Released.
-	Release func(current placementv1alpha1.Targets, wish int32, available map[string]int32) placementv1alpha1.Targets
+	Release func(current placementv1alpha1.Targets, wish int32, available, reached map[string]int32) placementv1alpha1.Targets
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
 }

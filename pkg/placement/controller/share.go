@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -163,122 +161,6 @@ func partial(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
 	out := &metav1.PartialObjectMetadata{}
 	out.Name, out.Namespace = o.GetName(), o.GetNamespace()
 	return out
-}
-
-// release gives up what an object keeps beyond its shares as far as others have taken it
-// over, or grants what it waits for. What the informers say is enough to wait; before anything
-// is changed, the Copies and the object are read from the database.
-func (c *Controller) release(ctx context.Context, u *unit, o transition.Object, objects []transition.Object) error {
-	seen := o.Logical
-	if o.Kind.Semantics == workload.AutoscalerSemantics {
-		if seen = scaledOf(o, objects); seen == nil { // nothing runs of which any could be lost
-			seen = o.Logical
-		}
-	}
-	next := c.released(o, o.Logical, c.copiesByTarget(u, seen))
-	if stamp.Equal(next, stamp.TargetsOf(o.Logical.GetAnnotations())) {
-		u.kept = append(u.kept, keeps(o))
-		return nil
-	}
-	read, err := c.Dynamic.Resource(o.Kind.GroupVersionResource()).Namespace(u.key.Namespace).Get(ctx, o.Logical.GetName(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading %s %s: %w", o.Kind.Kind, o.Logical.GetName(), err)
-	}
-	copies, err := c.copiesOf(ctx, u, live)
-	if err != nil {
-		return err
-	}
-	next = c.released(o, read, copies[string(seen.GetUID())])
-	patch := stamp.Restamp(read, func(obj metav1.Object) { stamp.Set(obj, next) })
-	if patch == nil || read.GetUID() != o.Logical.GetUID() {
-		u.kept = append(u.kept, keeps(o))
-		return nil
-	}
-	_, err = c.Metadata.Resource(o.Kind.GroupVersionResource()).Namespace(u.key.Namespace).
-		Patch(ctx, read.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("giving up replicas of %s %s: %w", o.Kind.Kind, read.GetName(), err)
-	}
-	if slices.ContainsFunc(next.Names(), func(name string) bool { return next[name].Share != nil }) {
-		u.kept = append(u.kept, keeps(o))
-	}
-	return nil
-}
-
-// scaledOf is what an autoscaler scales; nil if that is not there.
-func scaledOf(scaler transition.Object, objects []transition.Object) *unstructured.Unstructured {
-	group, kind, name := workload.Scaled(scaler.Kind, scaler.Logical.Object)
-	for _, o := range objects {
-		if o.Kind.Group == group && o.Kind.Kind == kind && o.Logical.GetName() == name {
-			return o.Logical
-		}
-	}
-	return nil
-}
-
-func (c *Controller) copiesByTarget(u *unit, o metav1.Object) map[string]*placementv1alpha1.Copy {
-	out := map[string]*placementv1alpha1.Copy{}
-	for _, one := range c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace) {
-		if one.Spec.Object.UID == o.GetUID() {
-			out[one.Spec.PhysicalCluster] = one
-		}
-	}
-	return out
-}
-
-// released are the targets of an object, as it was read, by what Copies say is available.
-func (c *Controller) released(o transition.Object, read *unstructured.Unstructured, copies map[string]*placementv1alpha1.Copy) placementv1alpha1.Targets {
-	current, wish := stamp.TargetsOf(read.GetAnnotations()), o.Wanted()
-	if wish == nil {
-		return current
-	}
-	switch {
-	case wish.Ceiling:
-		return stamp.Granted(current, wish.Replicas, by(copies, transition.Permitted))
-	case wish.Weights != nil:
-		wants := by(copies, func(one *placementv1alpha1.Copy) (n int32, known bool) {
-			n, _, known = transition.Protected(one)
-			return
-		})
-		return stamp.Yielded(current, wish.Replicas, wants, by(copies, func(one *placementv1alpha1.Copy) (n int32, known bool) {
-			_, n, known = transition.Protected(one)
-			return
-		}))
-	}
-	return c.Release(current, wish.Replicas, by(copies, transition.Available))
-}
-
-// by is what Copies say, by target.
-func by(copies map[string]*placementv1alpha1.Copy, says func(*placementv1alpha1.Copy) (int32, bool)) map[string]int32 {
-	known := map[string]int32{}
-	for name, one := range copies {
-		if n, ok := says(one); ok {
-			known[name] = n
-		}
-	}
-	return known
-}
-
-// keeps says, for people, where an object keeps replicas.
-func keeps(o transition.Object) string {
-	var more, less []string
-	targets := stamp.TargetsOf(o.Logical.GetAnnotations())
-	for _, name := range targets.Names() {
-		switch t := targets[name]; {
-		case !t.Keeps() || t.Share == nil || t.Replicas == nil:
-		case *t.Share < *t.Replicas:
-			more = append(more, fmt.Sprintf("%d on %s", *t.Replicas-*t.Share, name))
-		default:
-			less = append(less, fmt.Sprintf("%d on %s", *t.Share-*t.Replicas, name))
-		}
-	}
-	if len(less) > 0 {
-		return fmt.Sprintf("%s waits for %s until others have less", o, strings.Join(less, ", "))
-	}
-	return fmt.Sprintf("%s keeps %s until others are available", o, strings.Join(more, ", "))
 }
 
 // dividedCondition says whether replicas are where they are divided to; nil if they are not

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -66,10 +64,44 @@ func (s State) divides(o Object) bool {
 // leadsToDivided says that a Service selects pods of something of which each target has a
 // part: all that are available there have to be reached before others go.
 func (s State) leadsToDivided(service Object) bool {
-	selector, _, _ := unstructured.NestedStringMap(service.Logical.Object, "spec", "selector")
+	selector := selectorOf(service)
 	return len(selector) > 0 && slices.ContainsFunc(s.Objects, func(o Object) bool {
 		return o.Kind.Replicated() && selects(selector, o) && s.divides(o)
 	})
+}
+
+// Reached is how many of the available replicas of an object clients reach on each target,
+// where some of those on other targets are to be given up. Slices follow pods a moment later.
+//
+//	a Service that selects them                       counts on a target
+//	has no ready endpoints where they are given up    all: nothing of it is lost
+//	else                                              those for which it has ready endpoints; what it lacks
+//	                                                  for all pods that it selects there is taken to be
+//	                                                  of this object
+//
+// s has everything in the namespace that makes pods, and the Services. The one that lacks most
+// decides, and is named; empty if none does.
+func (s State) Reached(o Object, from []string) (reached map[string]int32, by string) {
+	reached = map[string]int32{}
+	for name, c := range o.Copies {
+		if n, known := Available(c); known {
+			reached[name] = n
+		}
+	}
+	for _, service := range s.Objects {
+		selector := selectorOf(service)
+		if service.Kind.Semantics != workload.ServiceSemantics || len(selector) == 0 || !selects(selector, o) ||
+			service.Logical.GetDeletionTimestamp() != nil || s.ready(service, from...) == 0 {
+			continue
+		}
+		for name, n := range reached {
+			lacks := toCount(int64(s.available(service, name) - s.ready(service, name)))
+			if left := max(0, toCount(availableIn(o.Copies[name]))-lacks); left < n && !slices.Contains(from, name) {
+				reached[name], by = left, service.Logical.GetName()
+			}
+		}
+	}
+	return reached, by
 }
 
 // Wanted is what of an object is divided; nil if nothing is, or it is not known.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -64,5 +65,52 @@ func TestAServiceWaitsForTheEndpointsOfAllThatIsAvailableOfAPart(t *testing.T) {
 		if got := strings.Join(Next(transition, s).Waits, "; "); got != want {
 			t.Errorf("with %d: %q, want %q", ready, got, want)
 		}
+	}
+}
+
+func TestReplicasCountAsTakenOverWhenServicesLeadToThem(t *testing.T) {
+	t.Parallel()
+	const targets = `{"east":{"replicas":6,"share":2},"north":{"replicas":1},"west":{"replicas":3}}`
+	labels := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web"}}}
+	app := object(deployments, "web", targets, map[string]any{"replicas": int64(6), "template": labels},
+		`east: Synced {"availableReplicas":6}`, `north: Removed {"availableReplicas":1}`, `west: Synced {"availableReplicas":3}`)
+	canary := object(deployments, "canary", targets, map[string]any{"replicas": int64(2), "template": labels}, `west: Synced {"availableReplicas":2}`)
+	other := object(deployments, "other", targets, map[string]any{"replicas": int64(2)}, `west: Synced {"availableReplicas":2}`)
+	front := serviceOf("web", targets)
+	back := object(services, "back", targets, map[string]any{"selector": map[string]any{"app": "web"}})
+	elsewhere := serviceOf("db", targets)
+	named := object(services, "front", targets, map[string]any{"type": "ExternalName", "selector": map[string]any{"app": "web"}})
+	going := serviceOf("web", targets)
+	now := metav1.NewTime(noon)
+	going.Logical.SetDeletionTimestamp(&now)
+	type ready = map[string]map[string]int
+	for name, c := range map[string]struct {
+		objects   []Object
+		endpoints ready
+		west      int32
+		by        string
+	}{
+		"no Service":                              {[]Object{app, canary, other}, nil, 3, ""},
+		"a Service of something else":             {[]Object{app, elsewhere}, ready{"front": {"east": 6}}, 3, ""},
+		"a Service that has none yet":             {[]Object{app, front}, ready{"front": {"east": 6}}, 0, "front"},
+		"a Service that has two":                  {[]Object{app, front}, ready{"front": {"east": 6, "west": 2}}, 2, "front"},
+		"a Service that has all":                  {[]Object{app, front}, ready{"front": {"east": 6, "west": 3}}, 3, ""},
+		"a Service that has more, of other pods":  {[]Object{app, front}, ready{"front": {"east": 6, "west": 7}}, 3, ""},
+		"two Services, one of which has fewer":    {[]Object{app, front, back}, ready{"front": {"east": 6, "west": 3}, "back": {"east": 6, "west": 1}}, 1, "back"},
+		"a Service that leads nowhere":            {[]Object{app, front}, nil, 3, ""},
+		"a Service that leads elsewhere only":     {[]Object{app, front}, ready{"front": {"west": 1}}, 3, ""},
+		"a Service that is about to go":           {[]Object{app, going}, ready{"front": {"east": 6}}, 3, ""},
+		"another name of something":               {[]Object{app, named}, ready{"front": {"east": 6}}, 3, ""},
+		"others that it selects have theirs":      {[]Object{app, canary, front}, ready{"front": {"east": 6, "west": 5}}, 3, ""},
+		"what others lack may be of this one":     {[]Object{app, canary, front}, ready{"front": {"east": 6, "west": 3}}, 1, "front"},
+		"what it does not select has no endpoint": {[]Object{app, other, front}, ready{"front": {"east": 6, "west": 3}}, 3, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, by := State{Objects: c.objects, Endpoints: c.endpoints}.Reached(app, []string{"east"})
+			if diff := cmp.Diff(map[string]int32{"east": 6, "west": c.west}, got); diff != "" || by != c.by {
+				t.Errorf("by %q, want %q (-want +got):\n%s", by, c.by, diff)
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -255,7 +256,7 @@ func (s State) lacks(o Object, name string, from []string) string {
 // podsCome says that a Service has no pods on a target before others are stopped: of what
 // it selects, something waits for that, and nothing has a copy there.
 func (s State) podsCome(service Object, name string) bool {
-	selector, _, _ := unstructured.NestedStringMap(service.Logical.Object, "spec", "selector")
+	selector := selectorOf(service)
 	waits := false
 	for _, o := range s.Objects {
 		entry, ok := o.targets()[name]
@@ -272,7 +273,7 @@ func (s State) podsCome(service Object, name string) bool {
 
 // available counts the pods that a Service selects on a target, by what made them.
 func (s State) available(service Object, name string) int {
-	selector, _, _ := unstructured.NestedStringMap(service.Logical.Object, "spec", "selector")
+	selector := selectorOf(service)
 	n := int64(0)
 	for _, o := range s.Objects {
 		if c := o.Copies[name]; c != nil && len(selector) > 0 && selects(selector, o) {
@@ -280,6 +281,16 @@ func (s State) available(service Object, name string) int {
 		}
 	}
 	return int(n)
+}
+
+// selectorOf is what pods a Service leads to; empty if it leads to none of its own accord: its
+// endpoints are written by others, or it is another name of something.
+func selectorOf(service Object) map[string]string {
+	if kind, _, _ := unstructured.NestedString(service.Logical.Object, "spec", "type"); kind == string(corev1.ServiceTypeExternalName) {
+		return nil
+	}
+	selector, _, _ := unstructured.NestedStringMap(service.Logical.Object, "spec", "selector")
+	return selector
 }
 
 func selects(selector map[string]string, o Object) bool {
