@@ -115,20 +115,26 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 			return true
 		}
 	}
-	for _, gr := range []schema.GroupResource{jobs, pods} {
-		for _, obj := range w.api.List(gr) {
-			for _, name := range p.Spec.Transition.From {
-				if k := w.api.KeyOf(gr, obj); k.Cluster == key.Cluster && k.Namespace == key.Name && targetsOf(obj)[name].Keeps() && slices.Contains(targetsOf(obj).Names(), name) {
-					return true // it runs to its end there
-				}
-			}
-		}
+	namespace := w.api.Find(kube.Key{Resource: namespaces, Cluster: key.Cluster, Name: key.Name})
+	if namespace != nil && slices.ContainsFunc(p.Spec.Transition.From, func(name string) bool { return w.runsIn(namespace, name) }) {
+		return true
 	}
 	return meta.IsStatusConditionTrue(p.Status.Conditions, placementv1alpha1.ConditionMoving) &&
 		slices.ContainsFunc(w.api.List(copies), func(obj kube.Object) bool {
 			c, k := obj.(*placementv1alpha1.Copy), w.api.KeyOf(copies, obj)
 			return k.Cluster == key.Cluster && k.Namespace == key.Name && slices.Contains(decided(p), c.Spec.PhysicalCluster) && c.Status.State == placementv1alpha1.CopyFailed
 		})
+}
+
+// runsIn says that a pod or a Job of a namespace runs to its end on a physical cluster.
+func (w *World) runsIn(namespace kube.Object, name string) bool {
+	key := w.api.KeyOf(namespaces, namespace)
+	return slices.ContainsFunc([]schema.GroupResource{jobs, pods}, func(gr schema.GroupResource) bool {
+		return slices.ContainsFunc(w.api.ListNamespace(gr, key.Cluster, key.Name), func(obj kube.Object) bool {
+			t, ok := targetsOf(obj)[name]
+			return ok && t.Keeps()
+		})
+	})
 }
 
 // withdrawn: somebody took it off its last target.

@@ -57,8 +57,8 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		if _, anew := w.ledger.mirrorOf(p, obj.GetUID()); logical == nil && anew != nil {
 			return // a controller below keeps it, so it is mirrored
 		}
-		if logical != nil && key.Resource == namespaces && slices.ContainsFunc(w.placementsIn(logical), w.waitsToMove) {
-			return // it goes after what is in it
+		if logical != nil && key.Resource == namespaces && (slices.ContainsFunc(w.placementsIn(logical), w.waitsToMove) || w.runsIn(logical, p.name)) {
+			return // it goes after what is in it, also after a pod that came to a unit which had left
 		}
 		if logical == nil {
 			w.fail(Converges, "%s %s on %s is left of %s, which is gone", key, obj.GetUID(), p.name, made.uid)
