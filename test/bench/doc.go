@@ -13,6 +13,8 @@
 //	            there to the status above, for one object and for many at once
 //	documents   what definitions and the documents about them take in memory
 //	neighbour   what each noise of a hostile tenant does to a tenant beside it
+//	moves       from the edit that moves a unit to its end, and drains of many units:
+//	            time, CPU, requests, surge, and whether their Services were reached
 //	builds      what a placed Deployment costs this build and a previous one
 //
 // The processes are those of bin/, each with an embedded etcd that does not

@@ -40,6 +40,8 @@ type options struct {
 	definitions    string
 	noise          string
 	noises         []string
+	moves          int
+	drained        []int
 }
 
 func main() {
@@ -72,6 +74,8 @@ func parse(args []string) (o options, err error) {
 	fs.DurationVar(&o.idleFor, "idle", 10*time.Second, "how long to watch an idle server for the CPU that it takes by itself")
 	fs.StringVar(&o.profiles, "profiles", "", "directory for pprof profiles of the Atoll server; profiling costs some of what is measured")
 	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the parts footprint, builds and documents")
+	fs.IntVar(&o.moves, "moves", 20, "moves of one unit in the part moves")
+	drained := fs.String("drained", "100,1000", "numbers of units that are drained in the part moves, rising")
 	fs.IntVar(&o.tenants, "tenants", 800, "logical clusters of the part footprint, made twice")
 	fs.StringVar(&o.noise, "noise", "", "file that says which noise to make; the part neighbour starts itself so")
 	only := fs.String("noises", "", "noises of the part neighbour, all if empty: "+strings.Join(noiseNames(), ","))
@@ -85,17 +89,26 @@ func parse(args []string) (o options, err error) {
 	if *only != "" {
 		o.noises = strings.Split(*only, ",")
 	}
-	for _, size := range strings.Split(*sizes, ",") {
+	if o.sizes, err = rising("-sizes", *sizes); err != nil {
+		return o, err
+	}
+	o.drained, err = rising("-drained", *drained)
+	return o, err
+}
+
+// rising are the numbers of a flag.
+func rising(flag, text string) (out []int, _ error) {
+	for _, size := range strings.Split(text, ",") {
 		n, err := strconv.Atoi(size)
 		if err != nil || n < 1 {
-			return o, fmt.Errorf("-sizes: %q is not a number of logical clusters", size)
+			return nil, fmt.Errorf("%s: %q is not a number of at least 1", flag, size)
 		}
-		o.sizes = append(o.sizes, n)
+		out = append(out, n)
 	}
-	if !slices.IsSorted(o.sizes) {
-		return o, errors.New("-sizes must rise")
+	if !slices.IsSorted(out) {
+		return nil, errors.New(flag + " must rise")
 	}
-	return o, nil
+	return out, nil
 }
 
 // parts by name.
@@ -110,6 +123,7 @@ var parts = map[string]func(context.Context, *lab, options) error{
 	"noise":       noisePart,
 	"footprint":   footprintPart,
 	"builds":      buildsPart,
+	"moves":       movesPart,
 	"documents":   documentsPart,
 	"neighbour":   neighbourPart,
 }
