@@ -148,15 +148,18 @@ func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) 
 // allowed reports whether an update by a user changed nothing of the stamp of the
 // stored object but what the present decision wants.
 func (p *placing) allowed(ctx context.Context, r *request) (bool, error) {
+	stamped := stamp.Metadata(r.old)
+	if err := p.stage(ctx, r, stamped); err != nil {
+		return false, err
+	}
 	kind, ok := p.stamps(r)
 	if !ok {
-		return false, nil
+		return protect.Equal(r.obj, stamped), nil
 	}
 	unit, err := p.known(ctx, r, kind)
 	if err != nil {
 		return false, err
 	}
-	stamped := stamp.Metadata(r.old)
 	if err := p.restamp(ctx, r, kind, stamped, unit); err != nil {
 		return false, err
 	}

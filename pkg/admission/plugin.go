@@ -68,9 +68,13 @@ func (p *plugin) stamp(ctx context.Context, r *request) error {
 	if err := p.templates(ctx, r); err != nil {
 		return err
 	}
+	if err := p.placing.stage(ctx, r, r.obj); err != nil {
+		return err
+	}
 	if err := p.placing.admit(ctx, r); err != nil {
 		return err
 	}
+	warnOfStages(ctx, r)
 	return p.permitted(ctx, r)
 }
 

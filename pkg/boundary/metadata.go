@@ -156,5 +156,5 @@ func (f *filter) keys(metadata map[string]any, name string, at *field.Path, why 
 func silent(key string) bool {
 	return key == "kubernetes.io/metadata.name" || key == "kubectl.kubernetes.io/last-applied-configuration" ||
 		strings.HasPrefix(key, "pv.kubernetes.io/") || strings.HasPrefix(key, "volume.kubernetes.io/") ||
-		strings.HasPrefix(key, "volume.beta.kubernetes.io/") || placementv1alpha1.IsSystemKey(key) || key == placementv1alpha1.PhysicalClusterAnnotation
+		strings.HasPrefix(key, "volume.beta.kubernetes.io/") || placementv1alpha1.IsSystemKey(key) || placementv1alpha1.IsOrder(key)
 }

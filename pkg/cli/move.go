@@ -65,7 +65,7 @@ func newMoveCommand(o *options) *cobra.Command {
 		if strings.Contains(args[0], "/") && u.whole() {
 			return fmt.Errorf("%s moves with its namespace: kubectl atoll move %s --to %s; to move it alone, make a PlacementPolicy with spec.objects that select it", args[0], u.namespace, to)
 		}
-		pinned, err := o.pin(ctx, c, u, to, change)
+		pinned, err := o.order(ctx, c, u, placementv1alpha1.PhysicalClusterAnnotation, to, change)
 		if err != nil {
 			return err
 		}
@@ -80,8 +80,8 @@ func newMoveCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// pin sets the annotation of what makes the unit.
-func (o *options) pin(ctx context.Context, c *connection, u unit, to string, change *changeFlags) (runtime.Object, error) {
+// order sets an annotation of what makes the unit.
+func (o *options) order(ctx context.Context, c *connection, u unit, key, value string, change *changeFlags) (runtime.Object, error) {
 	namespaces, policies := c.kube.CoreV1().Namespaces(), c.atoll.PlacementV1alpha1().PlacementPolicies(u.namespace)
 	switch {
 	case change.dryRun == cmdutil.DryRunClient && u.whole():
@@ -90,7 +90,7 @@ func (o *options) pin(ctx context.Context, c *connection, u unit, to string, cha
 		return policies.Get(ctx, u.name, metav1.GetOptions{})
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"annotations": map[string]string{placementv1alpha1.PhysicalClusterAnnotation: to},
+		"annotations": map[string]string{key: value},
 	}})
 	if err != nil {
 		return nil, err

@@ -51,6 +51,8 @@ type Metadata struct {
 
 	// maps has the labels and annotations of all objects.
 	maps *sharing.Maps
+	// omitted are annotations that are not kept.
+	omitted []string
 }
 
 // entry is a resource with its informer.
@@ -89,6 +91,9 @@ func NewMetadata(client metadata.Interface, resources []schema.GroupVersionResou
 
 // Share has the labels and annotations be those of maps. It must come before Run.
 func (m *Metadata) Share(maps *sharing.Maps) { m.maps = maps }
+
+// Omit does not keep annotations, as they are large. It must come before Run.
+func (m *Metadata) Omit(keys ...string) { m.omitted = keys }
 
 // put makes the informer of one more resource; the lock is held.
 func (m *Metadata) put(gvr schema.GroupVersionResource) *Informer[*metav1.PartialObjectMetadata] {
@@ -252,6 +257,9 @@ func (m *Metadata) trim(obj runtime.Object) (*metav1.PartialObjectMetadata, erro
 	}
 	o.TypeMeta = metav1.TypeMeta{} // says PartialObjectMetadata, nothing else
 	delete(o.Annotations, corev1.LastAppliedConfigAnnotation)
+	for _, key := range m.omitted {
+		delete(o.Annotations, key)
+	}
 	o.Labels, o.Annotations = m.maps.Intern(o.Labels), m.maps.Intern(o.Annotations)
 	return o, nil
 }

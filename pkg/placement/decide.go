@@ -26,6 +26,7 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	if r.foreign() {
 		d = r.follow(from, d)
 		d.Division, d.Overrides = r.replicas.over(d.PhysicalClusters, from), r.overridesOn(d.PhysicalClusters, from)
+		d.Rollout = r.waves.over(d.PhysicalClusters, from)
 		return d
 	}
 
@@ -41,6 +42,7 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	}
 	slices.Sort(d.PhysicalClusters)
 	d.Division, d.Overrides = r.replicas.over(d.PhysicalClusters, from), r.overridesOn(d.PhysicalClusters, from)
+	d.Rollout = r.waves.over(d.PhysicalClusters, from)
 	for _, c := range ranked {
 		if !slices.Contains(d.PhysicalClusters, c.name) {
 			d.Rejected = append(d.Rejected, r.spare(c, chosen, d))

@@ -65,6 +65,8 @@ type Decision struct {
 	Division *placementv1alpha1.DecidedDivision
 	// Overrides are what changes of the copies on the chosen, in order.
 	Overrides []placementv1alpha1.DecidedOverride
+	// Rollout has the waves in which changes reach them; nil: all at once.
+	Rollout *placementv1alpha1.DecidedRollout
 	// Move says how the unit moves, if a policy says.
 	Move placementv1alpha1.MoveRules
 	// Until is when what is decided may stay no longer where it is, as things are; zero:
@@ -130,6 +132,7 @@ func (d Decision) API() *placementv1alpha1.Decision {
 		Policies:      slices.Clone(d.Policies),
 		Division:      d.Division,
 		Overrides:     d.Overrides,
+		Rollout:       d.Rollout,
 		SchedulerName: cmp.Or(d.Scheduler, placementv1alpha1.DefaultScheduler),
 	}
 	for _, name := range d.PhysicalClusters {

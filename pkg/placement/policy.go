@@ -145,6 +145,8 @@ type rules struct {
 	replicas replicas
 	// overrides are those of all policies, the most specific level first.
 	overrides []overrideOf
+	// waves are those in which changes reach them.
+	waves waves
 	// most is the least maxCount, and limits the policy that has it; 0: none has.
 	most      int
 	limits    string
@@ -176,7 +178,7 @@ func compile(s Snapshot, u Unit) *rules {
 	slices.SortFunc(policies, func(a, b Policy) int {
 		return cmp.Or(cmp.Compare(rank(a.Level), rank(b.Level)), cmp.Compare(a.Name, b.Name))
 	})
-	var ordered, divided, answered, moves bool
+	var ordered, divided, answered, moves, staged bool
 	for _, p := range policies {
 		selects, err := p.selects(u)
 		if err == nil && !selects {
@@ -198,6 +200,11 @@ func compile(s Snapshot, u Unit) *rules {
 			var replicasErr error
 			r.replicas, divided, replicasErr = newReplicas(p)
 			err = errors.Join(err, replicasErr)
+		}
+		if !staged {
+			var wavesErr error
+			r.waves, staged, wavesErr = newWaves(p)
+			err = errors.Join(err, wavesErr)
 		}
 		if p.Rules.IfImpossible != "" && !answered {
 			r.refuse, answered = p.Rules.IfImpossible == placementv1alpha1.ImpossibleRefuse, true

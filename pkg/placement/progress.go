@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -193,7 +194,7 @@ func settledCondition(progress map[string]Progress) metav1.Condition {
 
 // EqualStatus reports whether two statuses say the same.
 func EqualStatus(a, b placementv1alpha1.PlacementStatus) bool {
-	return a.SchedulerName == b.SchedulerName && SameAwaited(a.Awaited, b.Awaited) && slices.Equal(a.Rejected, b.Rejected) &&
+	return a.SchedulerName == b.SchedulerName && SameAwaited(a.Awaited, b.Awaited) && equality.Semantic.DeepEqual(a.Rollout, b.Rollout) && slices.Equal(a.Rejected, b.Rejected) &&
 		slices.EqualFunc(a.Targets, b.Targets, func(x, y placementv1alpha1.TargetStatus) bool {
 			return x.PhysicalCluster == y.PhysicalCluster && x.Phase == y.Phase && x.Reason == y.Reason
 		}) &&

@@ -126,6 +126,7 @@ func ValidateRules(r *placementv1alpha1.PolicyRules, path *field.Path) field.Err
 	}
 	errs = append(errs, validateReplicas(r.Replicas, path.Child("replicas"))...)
 	errs = append(errs, validateOverrides(r.Overrides, path.Child("overrides"))...)
+	errs = append(errs, validateRollout(r.Rollout, path.Child("rollout"))...)
 	return append(errs, validateMove(r.Move, path.Child("move"))...)
 }
 

@@ -22,6 +22,8 @@ type Verdict struct {
 	Division *placementv1alpha1.DecidedDivision
 	// Overrides are what they change of the copies there, if it is satisfied.
 	Overrides []placementv1alpha1.DecidedOverride
+	// Rollout has the waves in which changes reach these, if it is satisfied.
+	Rollout *placementv1alpha1.DecidedRollout
 	// Until is when to verify again without an event, as a time ends then; zero: never.
 	Until time.Time
 }
@@ -50,7 +52,7 @@ func Verify(s Snapshot, u Unit) Verdict {
 		return v
 	case slices.Equal(d.PhysicalClusters, decided):
 		v.Satisfied, v.Reason, v.Message, v.Until = true, "Satisfied", "it is where the policies want it", d.Until
-		v.Division, v.Overrides = d.Division, d.Overrides
+		v.Division, v.Overrides, v.Rollout = d.Division, d.Overrides, d.Rollout
 		if r.stay.message != "" {
 			v.Message += ", for now: " + r.stay.message
 		}

@@ -50,7 +50,7 @@ func Targets(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object,
 	if obj.GetDeletionTimestamp() != nil || mirrored(current) {
 		return current
 	}
-	want := wanted(kind, cluster, obj, current, from)
+	want := underWay(current, wanted(kind, cluster, obj, current, from))
 	if kind.Role == workload.Container {
 		current = takenBack(current, want)
 	}
@@ -352,7 +352,7 @@ func Without(current placementv1alpha1.Targets, acknowledged func(target string)
 // Equal reports whether two sets of targets say the same.
 func Equal(a, b placementv1alpha1.Targets) bool {
 	return maps.EqualFunc(a, b, func(a, b placementv1alpha1.Target) bool {
-		return a.State == b.State && a.UID == b.UID && a.Adopted == b.Adopted && equality.Semantic.DeepEqual(a.Volume, b.Volume) && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share) &&
+		return a.State == b.State && a.Former == b.Former && a.UID == b.UID && a.Adopted == b.Adopted && equality.Semantic.DeepEqual(a.Volume, b.Volume) && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share) &&
 			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions) && sameOverrides(a.Overrides, b.Overrides)
 	})
 }

@@ -99,6 +99,10 @@ func (p planner) synced(s *placementv1alpha1.CopyStatus) {
 		s.PhysicalGeneration = p.Physical.GetGeneration()
 	}
 	s.AppliedGeneration = generation
+	if revision := p.revision(); s.Revision != revision {
+		s.Revision = revision
+		s.ObservedGeneration = min(s.ObservedGeneration, generation-1) // that was of another content
+	}
 	if observes(p.Ref.Kind, field(p.Physical.Object, "status"), s.PhysicalGeneration) {
 		s.ObservedGeneration = generation
 	}

@@ -20,8 +20,10 @@ type Input struct {
 	// Kinds are those that there are: what may control the copy.
 	Kinds workload.Catalog
 
-	// Logical is the object as the target sees it; nil if it does not.
-	Logical *unstructured.Unstructured
+	// Logical is the object as the target sees it; nil if it does not. It is as the target is to
+	// have it, see Received; Withheld says why that is not known.
+	Logical  *unstructured.Unstructured
+	Withheld string
 	// Gone are the UIDs of which the server, asked for the object now, said that they do
 	// not exist.
 	Gone []types.UID

@@ -360,7 +360,7 @@ func anyMap(m map[string]string) map[string]any {
 func userKeys(m map[string]string) map[string]string {
 	out := maps.Clone(m)
 	maps.DeleteFunc(out, func(k, _ string) bool {
-		return placementv1alpha1.IsSystemKey(k) || k == placementv1alpha1.PhysicalClusterAnnotation // no wish of a user
+		return placementv1alpha1.IsSystemKey(k) || placementv1alpha1.IsOrder(k) // no wish of a user
 	})
 	return out
 }

@@ -173,6 +173,9 @@ func (p planner) apply() []Action {
 		// Its controller below would make pods at once.
 		return []Action{{Verb: LookAtRules, Why: "First"}}
 	}
+	if p.Withheld != "" {
+		return p.fail(Failure{Reason: ReasonNoFormerContent, Message: p.Withheld})
+	}
 	placing := p.placing()
 	nameserver, unknown := p.nameserver()
 	if unknown {

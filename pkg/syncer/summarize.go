@@ -142,6 +142,9 @@ func viewsOf(logical *unstructured.Unstructured, copies []*placementv1alpha1.Cop
 		for _, c := range copies {
 			if c.Spec.PhysicalCluster == name && c.Spec.Object.UID == logical.GetUID() && c.Status.State != placementv1alpha1.CopyRemoved {
 				v.generation, v.status = c.Status.ObservedGeneration, observedStatus(c)
+				if stamp.Staged(logical) && c.Status.Revision != stamp.Revision(logical) {
+					v.status = outdated(v.status)
+				}
 			}
 		}
 		views = append(views, v)

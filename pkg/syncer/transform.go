@@ -118,7 +118,7 @@ func metadataBelow(logical *unstructured.Unstructured, p Placing) map[string]any
 		}
 	}
 	for k, v := range logical.GetAnnotations() {
-		if !placementv1alpha1.IsSystemKey(k) && k != placementv1alpha1.PhysicalClusterAnnotation && !isControllerAnnotation(p.Ref.Kind, k) {
+		if !placementv1alpha1.IsSystemKey(k) && !placementv1alpha1.IsOrder(k) && !isControllerAnnotation(p.Ref.Kind, k) {
 			annotations[k] = v
 		}
 	}

@@ -216,6 +216,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	c.late.set(server, s.restMapper)
 	all := controller.NewMetadata(c.metadata, s.watchable(), garbagecollector.Indexers(), c.sources()...)
 	all.Share(c.maps)
+	all.Omit(placementv1alpha1.FormerAnnotation)
 	c.objects.Store(all)
 	c.run(ctx, followDefined(server.Custom.Definitions, all))
 	c.kinds.Consult(defined{server.Custom.Definitions})

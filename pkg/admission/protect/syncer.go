@@ -25,6 +25,7 @@ import (
 // acts upon; nil values means whatever is written there.
 var believed = map[string][]string{
 	placementv1alpha1.PhysicalClusterAnnotation: nil,
+	placementv1alpha1.ApproveRolloutAnnotation:  nil,
 	// What it manages is what a user wrote: see the controller of Endpoints.
 	discoveryv1.LabelManagedBy: {"endpointslicemirroring-controller.k8s.io"},
 }

@@ -60,6 +60,15 @@ func hold(kind workload.Kind, obj *unstructured.Unstructured) *holder {
 		return nil
 	}
 	references := workload.References(kind, obj.Object)
+	if stamp.Staged(obj) { // targets that have not got a change need what was referred to before
+		if former, err := stamp.WithFormer(kind, obj); err == nil {
+			for _, r := range workload.References(kind, former.Object) {
+				if !slices.Contains(references, r) {
+					references = append(references, r)
+				}
+			}
+		}
+	}
 	if len(references) == 0 {
 		return nil
 	}

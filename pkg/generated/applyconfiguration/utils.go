@@ -108,6 +108,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.DecidedPhysicalClusterApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedReplicas"):
 		return &applyconfigurationplacementv1alpha1.DecidedReplicasApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedRollout"):
+		return &applyconfigurationplacementv1alpha1.DecidedRolloutApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedWave"):
+		return &applyconfigurationplacementv1alpha1.DecidedWaveApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Decision"):
 		return &applyconfigurationplacementv1alpha1.DecisionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("MoveRules"):
@@ -148,6 +152,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.ReplicaTargetApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Returned"):
 		return &applyconfigurationplacementv1alpha1.ReturnedApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Rollout"):
+		return &applyconfigurationplacementv1alpha1.RolloutApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
+		return &applyconfigurationplacementv1alpha1.RolloutStatusApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("RolloutWave"):
+		return &applyconfigurationplacementv1alpha1.RolloutWaveApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TargetStatus"):
 		return &applyconfigurationplacementv1alpha1.TargetStatusApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TopologySpread"):

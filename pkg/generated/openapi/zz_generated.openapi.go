@@ -68,6 +68,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.DecidedOverride{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedOverride(ref),
 		placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref),
 		placementv1alpha1.DecidedReplicas{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedReplicas(ref),
+		placementv1alpha1.DecidedRollout{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_DecidedRollout(ref),
+		placementv1alpha1.DecidedWave{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_DecidedWave(ref),
 		placementv1alpha1.Decision{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Decision(ref),
 		placementv1alpha1.MoveRules{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_MoveRules(ref),
 		placementv1alpha1.ObjectKind{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_ObjectKind(ref),
@@ -101,6 +103,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ReplicaShare{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ReplicaShare(ref),
 		placementv1alpha1.ReplicaTarget{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_ReplicaTarget(ref),
 		placementv1alpha1.Returned{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Returned(ref),
+		placementv1alpha1.Rollout{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Rollout(ref),
+		placementv1alpha1.RolloutStatus{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_RolloutStatus(ref),
+		placementv1alpha1.RolloutWave{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_RolloutWave(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetOverride{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOverride(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
@@ -2526,6 +2531,13 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 							Format: "int64",
 						},
 					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "revision is which change was applied last, of an object of which one is under way: that of its annotation placement.atoll.dev/rollout. Absent: the former content.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"drifts": {
 						SchemaProps: spec.SchemaProps{
 							Description: "drifts counts how often a change made on the target was reverted.",
@@ -2804,6 +2816,85 @@ func schema_pkg_apis_placement_v1alpha1_DecidedReplicas(ref common.ReferenceCall
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_DecidedRollout(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DecidedRollout are the waves of a policy over the physical clusters of a decision.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"waves": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "waves have one physical cluster at least, each, and together all of the decision.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.DecidedWave{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"waves"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.DecidedWave{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_DecidedWave(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DecidedWave is one of them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are sorted by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"soakSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
+						},
+					},
+					"approval": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+				},
+				Required: []string{"physicalClusters"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2874,6 +2965,12 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"rollout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rollout has the waves in which changes reach them; absent: all at once.",
+							Ref:         ref(placementv1alpha1.DecidedRollout{}.OpenAPIModelName()),
+						},
+					},
 					"schedulerName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "schedulerName is who decided.",
@@ -2886,7 +2983,7 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
+			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.DecidedRollout{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -3651,6 +3748,12 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicySpec(ref common.Reference
 							},
 						},
 					},
+					"rollout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rollout has changes reach some physical clusters before others. As a whole from the first policy that has one; absent: all at once.",
+							Ref:         ref(placementv1alpha1.Rollout{}.OpenAPIModelName()),
+						},
+					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
 							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
@@ -3661,7 +3764,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicySpec(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.Rollout{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
 	}
 }
 
@@ -3887,6 +3990,12 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 							},
 						},
 					},
+					"rollout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rollout has the waves in which changes would reach them.",
+							Ref:         ref(placementv1alpha1.DecidedRollout{}.OpenAPIModelName()),
+						},
+					},
 					"shares": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -4007,7 +4116,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.ReplicaShare{}.OpenAPIModelName()},
+			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.DecidedRollout{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.ReplicaShare{}.OpenAPIModelName()},
 	}
 }
 
@@ -4111,6 +4220,12 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 							Ref:         ref(placementv1alpha1.Awaited{}.OpenAPIModelName()),
 						},
 					},
+					"rollout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rollout is how far a change is that is under way, see the condition RolledOut.",
+							Ref:         ref(placementv1alpha1.RolloutStatus{}.OpenAPIModelName()),
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -4121,7 +4236,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided.",
+							Description: "conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided, RolledOut.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4136,7 +4251,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.Awaited{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			placementv1alpha1.Awaited{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.RolloutStatus{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -4366,7 +4481,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a unit hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), replicas, ifImpossible, schedulerName and move each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name. Overrides of all hold, one after the other.",
+				Description: "PolicyRules are what a policy asks for.\n\nConstraints (terms, tolerations, affinity, maxCount) of all policies that select a unit hold together. How many and how they are laid out (count, minCount, topology, spread), which are better (preferences, weights), replicas, rollout, ifImpossible, schedulerName and move each come from the first policy that says so: that of the namespace before those of the logical cluster before those of \"root\", by name. Overrides of all hold, one after the other.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"terms": {
@@ -4542,6 +4657,12 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 							},
 						},
 					},
+					"rollout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rollout has changes reach some physical clusters before others. As a whole from the first policy that has one; absent: all at once.",
+							Ref:         ref(placementv1alpha1.Rollout{}.OpenAPIModelName()),
+						},
+					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
 							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
@@ -4552,7 +4673,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.Rollout{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName()},
 	}
 }
 
@@ -4755,6 +4876,12 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							},
 						},
 					},
+					"rollout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rollout has changes reach some physical clusters before others. As a whole from the first policy that has one; absent: all at once.",
+							Ref:         ref(placementv1alpha1.Rollout{}.OpenAPIModelName()),
+						},
+					},
 					"move": {
 						SchemaProps: spec.SchemaProps{
 							Description: "move says how the namespace moves when the decision that it has is permitted no more. As a whole from the first policy that says so.",
@@ -4765,7 +4892,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+			placementv1alpha1.MoveRules{}.OpenAPIModelName(), placementv1alpha1.Override{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName(), placementv1alpha1.ReplicaRules{}.OpenAPIModelName(), placementv1alpha1.Rollout{}.OpenAPIModelName(), placementv1alpha1.TopologySpread{}.OpenAPIModelName(), placementv1alpha1.TopologyTier{}.OpenAPIModelName(), placementv1alpha1.UnitAffinity{}.OpenAPIModelName(), placementv1alpha1.Weight{}.OpenAPIModelName(), v1.Toleration{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -4951,6 +5078,146 @@ func schema_pkg_apis_placement_v1alpha1_Returned(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_Rollout(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Rollout has changes of what runs reach some physical clusters before others. What is staged is the content of Deployments, StatefulSets, DaemonSets, ConfigMaps and Secrets: all but metadata, status and the number of replicas.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"waves": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "waves are in order: the first one gets a change at once, the others when those before are healthy. A physical cluster is in the first wave that selects it; what none selects is a last wave.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.RolloutWave{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"waves"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.RolloutWave{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_RolloutStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutStatus is how far a change is that is under way.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "revision names all that is under way: it changes with each change. An approval names it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"wave": {
+						SchemaProps: spec.SchemaProps{
+							Description: "wave is the number of the last wave that has the change; 0: none has. Of waves.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"waves": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+					"objects": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "objects that are under way: the first few, KIND/NAME.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"healthySince": {
+						SchemaProps: spec.SchemaProps{
+							Description: "healthySince is since when all waves that have it were seen to be healthy; absent while they are not.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"revision", "wave", "waves"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_RolloutWave(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RolloutWave selects physical clusters of a unit.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"term": {
+						SchemaProps: spec.SchemaProps{
+							Description: "term selects physical clusters by their labels; absent: all that are left.",
+							Ref:         ref(placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()),
+						},
+					},
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "count is how many of these, the first by name; absent: all.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"soakSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "soakSeconds is how long this wave, and those before, have to be healthy without a break before the next one begins. Default 0, at most 604800, which is a week.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"approval": {
+						SchemaProps: spec.SchemaProps{
+							Description: "approval says what the wave begins with: Automatic (the default: those before are healthy, and have soaked) or Manual (a person approves as well).",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -4997,6 +5264,13 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 									},
 								},
 							},
+						},
+					},
+					"former": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Former says that the target has the content of FormerAnnotation as yet.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"volume": {

@@ -149,7 +149,7 @@ func keepsVolume(transition.Object, string) string { return "it comes into anoth
 // between has decided.
 func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha1.PlacementReviewStatus, t *placementv1alpha1.Transition) error {
 	p := u.placement.DeepCopy()
-	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies, Scheduler: review.SchedulerName, Division: review.Division, Overrides: review.Overrides}.API()
+	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies, Scheduler: review.SchedulerName, Division: review.Division, Overrides: review.Overrides, Rollout: review.Rollout}.API()
 	if review.SchedulerName == "" {
 		p.Spec.Bound = nil // it is overruled
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/rollout"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -163,6 +164,10 @@ type unit struct {
 	pending []stamped
 	// kept says of which objects replicas are kept until others are available.
 	kept []string
+	// staged says that a change of an object of the unit, or of a ConfigMap or Secret, has not
+	// reached all waves, and step what follows.
+	staged bool
+	step   rollout.Step
 	// awaited is what the unit waits to return to.
 	awaited *placementv1alpha1.Awaited
 	// stale have not the targets that the decision wants. What rules the namespace is
@@ -235,6 +240,11 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		return controller.Result{}, err
 	}
 	result = sooner(result, divided)
+	staged, err := c.rollOut(ctx, u)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	result = sooner(result, staged)
 	written, err := c.writeStatus(ctx, u, v, moving)
 	result = sooner(result, written)
 	if len(u.stale) > 0 && result.RequeueAfter == 0 {
@@ -316,6 +326,7 @@ func (u *unit) add(kind workload.Kind, o *metav1.PartialObjectMetadata) bool {
 			return false // what waits comes in when the transition is over
 		}
 	}
+	u.staged = u.staged || stamp.Staged(o)
 	current, decided := stamp.TargetsOf(o.Annotations), u.merge(names)
 	if len(current) > 0 {
 		u.objects = append(u.objects, placement.Object{UID: o.UID, Targets: current})
@@ -433,10 +444,16 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving
 		divided.ObservedGeneration, divided.LastTransitionTime = u.placement.Generation, metav1.NewTime(now)
 		meta.SetStatusCondition(&status.Conditions, *divided)
 	}
+	if rolledOut := u.rolledOut(&status); rolledOut == nil {
+		meta.RemoveStatusCondition(&status.Conditions, placementv1alpha1.ConditionRolledOut)
+	} else {
+		rolledOut.ObservedGeneration, rolledOut.LastTransitionTime = u.placement.Generation, metav1.NewTime(now)
+		meta.SetStatusCondition(&status.Conditions, *rolledOut)
+	}
 	if placement.EqualStatus(u.placement.Status, status) {
 		return later, nil
 	}
-	if at, ok := c.written.Get(u.key); ok {
+	if at, ok := c.written.Get(u.key); ok && !turned(u.placement.Status, status) {
 		if left := at.(time.Time).Add(writeInterval).Sub(now); left > 0 {
 			return controller.Result{RequeueAfter: left}, nil
 		}
@@ -448,5 +465,5 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving
 		return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 	}
 	c.written.Add(u.key, now, writeInterval)
-	return later, c.recordVerdict(ctx, changed)
+	return later, errors.Join(c.recordVerdict(ctx, changed), c.recordStop(ctx, changed))
 }

@@ -148,8 +148,9 @@ func (c *Controller) subscribePolicies() {
 	})
 }
 
+// pinned is what a policy says by annotations.
 func pinned(p *placementv1alpha1.PlacementPolicy) string {
-	return p.Annotations[placementv1alpha1.PhysicalClusterAnnotation]
+	return p.Annotations[placementv1alpha1.PhysicalClusterAnnotation] + " " + p.Annotations[placementv1alpha1.ApproveRolloutAnnotation]
 }
 
 // lookAtSilent looks at all namespaces that are on a physical cluster that does not answer.

@@ -32,7 +32,8 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 	if u.namespace.DeletionTimestamp != nil {
 		return controller.Result{}, nil
 	}
-	if v.Satisfied && !(placement.SameDivision(v.Division, stamp.DivisionOf(u.placement)) && placement.SameOverrides(v.Overrides, stamp.OverridesOf(u.placement))) {
+	if v.Satisfied && !(placement.SameDivision(v.Division, stamp.DivisionOf(u.placement)) && placement.SameOverrides(v.Overrides, stamp.OverridesOf(u.placement)) &&
+		placement.SameRollout(v.Rollout, stamp.RolloutOf(u.placement))) {
 		return c.redivide(ctx, u)
 	}
 	c.undivided.Remove(u.key)
@@ -79,12 +80,12 @@ func (c *Controller) redivide(ctx context.Context, u *unit) (controller.Result, 
 	}
 	redivided := !placement.SameDivision(review.Division, stamp.DivisionOf(u.placement))
 	overridden := !placement.SameOverrides(review.Overrides, stamp.OverridesOf(u.placement))
-	if !slices.Equal(review.PhysicalClusters, stamp.Decided(u.placement).Names()) || !redivided && !overridden {
+	if !slices.Equal(review.PhysicalClusters, stamp.Decided(u.placement).Names()) || !redivided && !overridden && placement.SameRollout(review.Rollout, stamp.RolloutOf(u.placement)) {
 		return controller.Result{}, nil // the informers were behind
 	}
 	p := u.placement.DeepCopy()
 	d := p.Spec.Decision
-	d.Overrides, d.Policies = review.Overrides, review.Policies
+	d.Overrides, d.Rollout, d.Policies = review.Overrides, review.Rollout, review.Policies
 	if redivided {
 		d.Division = review.Division
 	}

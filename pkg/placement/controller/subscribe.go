@@ -48,7 +48,7 @@ func (c *Controller) subscribe() {
 		switch {
 		case new == nil:
 			c.enqueueUnits(old, batchDelay)
-		case c.moves.in(controller.RequestFor(new)):
+		case c.moves.in(controller.RequestFor(new)), c.rolling(controller.RequestFor(new)):
 			c.enqueueUnits(new, batchDelay) // what its copies report decides
 		case old == nil || old.Status.State != new.Status.State || old.Status.Message != new.Status.Message || old.Spec != new.Spec:
 			c.enqueueUnits(new, batchDelay)
@@ -67,7 +67,7 @@ func (c *Controller) observe(old, new *metav1.PartialObjectMetadata) {
 	switch {
 	case new == nil:
 		c.enqueueUnits(old, batchDelay)
-	case old == nil || old.UID != new.UID || !stamp.SameTargets(old, new) || c.mayChangeUnit(old, new) || c.mayChangeShares(old, new):
+	case old == nil || old.UID != new.UID || !stamp.SameTargets(old, new) || stamp.Revision(old) != stamp.Revision(new) || c.mayChangeUnit(old, new) || c.mayChangeShares(old, new):
 		c.enqueueUnits(new, batchDelay)
 	}
 }

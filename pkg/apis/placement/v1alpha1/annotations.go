@@ -40,6 +40,12 @@ const (
 	// pod templates that it has had, the newest first. What is mirrored as its history
 	// has one of those.
 	TemplatesAnnotation = "placement.atoll.dev/templates"
+	// RolloutAnnotation is on an object of which a change has not reached all waves: which
+	// change that is. It says nothing of the content.
+	RolloutAnnotation = "placement.atoll.dev/rollout"
+	// FormerAnnotation is on such an object: the content that it had before, for the targets
+	// that have it still. JSON, compressed with gzip, in base64.
+	FormerAnnotation = "placement.atoll.dev/former"
 )
 
 // Keys of the domain that users set.
@@ -52,6 +58,9 @@ const (
 	ConfirmMovesAnnotation = "placement.atoll.dev/confirm-moves"
 	// ConfirmDeletionAnnotation is on a policy: up to how many units its deletion may move.
 	ConfirmDeletionAnnotation = "placement.atoll.dev/confirm-deletion"
+	// ApproveRolloutAnnotation is on what makes a unit, as PhysicalClusterAnnotation: the wave
+	// that may begin, REVISION/NUMBER, with the revision of status.rollout of the Placement.
+	ApproveRolloutAnnotation = "placement.atoll.dev/approve-rollout"
 )
 
 // Keys that the syncer writes on copies, so that a physical cluster explains
@@ -71,13 +80,19 @@ const (
 // kcp.io/cluster.
 func IsSystemKey(key string) bool {
 	switch key {
-	case PhysicalClusterAnnotation, ConfirmMovesAnnotation, ConfirmDeletionAnnotation:
+	case PhysicalClusterAnnotation, ConfirmMovesAnnotation, ConfirmDeletionAnnotation, ApproveRolloutAnnotation:
 		return false
 	case "kcp.io/cluster":
 		return true
 	}
 	domain, _, ok := strings.Cut(key, "/")
 	return ok && (domain == "atoll.dev" || strings.HasSuffix(domain, ".atoll.dev"))
+}
+
+// IsOrder reports whether a key is one of those by which users direct a unit, on what
+// makes it: it stays in the logical cluster.
+func IsOrder(key string) bool {
+	return key == PhysicalClusterAnnotation || key == ApproveRolloutAnnotation
 }
 
 // TargetState says what one target shall do with an object.
@@ -131,6 +146,8 @@ type Target struct {
 	Completions *int32 `json:"completions,omitempty"`
 	// Overrides are what changes of the copy on this target, in order.
 	Overrides []TargetOverride `json:"overrides,omitempty"`
+	// Former says that the target has the content of FormerAnnotation as yet.
+	Former bool `json:"former,omitempty"`
 	// Volume is, for a claim on its way, the volume that it gets there.
 	Volume *TargetVolume `json:"volume,omitempty"`
 	State  TargetState   `json:"state,omitempty"`

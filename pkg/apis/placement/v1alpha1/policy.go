@@ -113,7 +113,7 @@ type PlacementPolicyList struct {
 //
 // Constraints (terms, tolerations, affinity, maxCount) of all policies that select a
 // unit hold together. How many and how they are laid out (count, minCount,
-// topology, spread), which are better (preferences, weights), replicas, ifImpossible,
+// topology, spread), which are better (preferences, weights), replicas, rollout, ifImpossible,
 // schedulerName and move each come from the first policy that says so: that of the namespace before those of the
 // logical cluster before those of "root", by name. Overrides of all hold, one after the other.
 type PolicyRules struct {
@@ -184,6 +184,11 @@ type PolicyRules struct {
 	// +optional
 	// +listType=atomic
 	Overrides []Override `json:"overrides,omitempty"`
+
+	// rollout has changes reach some physical clusters before others. As a whole from the first
+	// policy that has one; absent: all at once.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
 
 	// move says how the namespace moves when the decision that it has is permitted no
 	// more. As a whole from the first policy that says so.

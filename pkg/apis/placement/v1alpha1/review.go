@@ -89,6 +89,9 @@ type PlacementReviewStatus struct {
 	// +optional
 	// +listType=atomic
 	Overrides []DecidedOverride `json:"overrides,omitempty"`
+	// rollout has the waves in which changes would reach them.
+	// +optional
+	Rollout *DecidedRollout `json:"rollout,omitempty"`
 	// shares are the replicas that spec.object would have on each of them; none if they
 	// are not divided.
 	// +optional

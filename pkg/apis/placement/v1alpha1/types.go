@@ -152,6 +152,9 @@ type Decision struct {
 	// +optional
 	// +listType=atomic
 	Overrides []DecidedOverride `json:"overrides,omitempty"`
+	// rollout has the waves in which changes reach them; absent: all at once.
+	// +optional
+	Rollout *DecidedRollout `json:"rollout,omitempty"`
 	// schedulerName is who decided.
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
@@ -203,6 +206,21 @@ const (
 	// ConditionDivided is there while replicas are divided: False while some are kept
 	// where they were until others are available, with what is waited for.
 	ConditionDivided = "Divided"
+	// ConditionRolledOut is there if changes are staged: False while one has not reached all
+	// waves, with what it waits for; Unknown while it is not known whether those that have it
+	// are healthy.
+	ConditionRolledOut = "RolledOut"
+)
+
+// Reasons of RolledOut.
+const (
+	ReasonRolledOut     = "RolledOut"
+	ReasonSoaking       = "Soaking"
+	ReasonNeedsApproval = "NeedsApproval"
+	ReasonUnhealthy     = "Unhealthy"
+	ReasonHealthUnknown = "HealthUnknown"
+	ReasonMoves         = "Moves"
+	ReasonBegins        = "Begins"
 )
 
 // ReasonWaitsForScheduler is the reason of Scheduled=False, and of Moving=False, while the
@@ -242,7 +260,10 @@ type PlacementStatus struct {
 	// is, and what was ready for it at each look since then.
 	// +optional
 	Awaited *Awaited `json:"awaited,omitempty"`
-	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided.
+	// rollout is how far a change is that is under way, see the condition RolledOut.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
+	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided, RolledOut.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -369,6 +390,10 @@ type CopyStatus struct {
 	PhysicalUID types.UID `json:"physicalUID,omitempty"`
 	// +optional
 	PhysicalGeneration int64 `json:"physicalGeneration,omitempty"`
+	// revision is which change was applied last, of an object of which one is under way: that
+	// of its annotation placement.atoll.dev/rollout. Absent: the former content.
+	// +optional
+	Revision string `json:"revision,omitempty"`
 	// drifts counts how often a change made on the target was reverted.
 	// +optional
 	Drifts int64 `json:"drifts,omitempty"`

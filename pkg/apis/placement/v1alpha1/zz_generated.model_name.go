@@ -71,6 +71,16 @@ func (in DecidedReplicas) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecidedRollout) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.DecidedRollout"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecidedWave) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.DecidedWave"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Decision) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Decision"
 }
@@ -233,6 +243,21 @@ func (in ReplicaTarget) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Returned) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Returned"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Rollout) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Rollout"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutStatus) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.RolloutStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RolloutWave) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.RolloutWave"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -28,7 +28,7 @@ func (p *pass) read() {
 		Permits: p.Permits(), Classes: p.Classes, Server: p.Server(), Missing: p.missing, Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}
 	if obj, ok := p.View.Object(p.key); ok {
-		p.in.Logical = obj
+		p.in.Logical, p.in.Withheld = syncer.Received(p.kind, obj, p.View.Target)
 	}
 	if c, ok := p.View.Copy(p.key); ok {
 		p.in.Copy = c

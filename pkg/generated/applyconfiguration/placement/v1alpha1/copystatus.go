@@ -29,6 +29,9 @@ type CopyStatusApplyConfiguration struct {
 	PhysicalNamespace  *string    `json:"physicalNamespace,omitempty"`
 	PhysicalUID        *types.UID `json:"physicalUID,omitempty"`
 	PhysicalGeneration *int64     `json:"physicalGeneration,omitempty"`
+	// revision is which change was applied last, of an object of which one is under way: that
+	// of its annotation placement.atoll.dev/rollout. Absent: the former content.
+	Revision *string `json:"revision,omitempty"`
 	// drifts counts how often a change made on the target was reverted.
 	Drifts *int64 `json:"drifts,omitempty"`
 	// observed is the raw status of the copy.
@@ -107,6 +110,14 @@ func (b *CopyStatusApplyConfiguration) WithPhysicalUID(value types.UID) *CopySta
 // If called multiple times, the PhysicalGeneration field is set to the value of the last call.
 func (b *CopyStatusApplyConfiguration) WithPhysicalGeneration(value int64) *CopyStatusApplyConfiguration {
 	b.PhysicalGeneration = &value
+	return b
+}
+
+// WithRevision sets the Revision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Revision field is set to the value of the last call.
+func (b *CopyStatusApplyConfiguration) WithRevision(value string) *CopyStatusApplyConfiguration {
+	b.Revision = &value
 	return b
 }
 

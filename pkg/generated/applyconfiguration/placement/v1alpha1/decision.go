@@ -15,6 +15,8 @@ type DecisionApplyConfiguration struct {
 	Division *DecidedDivisionApplyConfiguration `json:"division,omitempty"`
 	// overrides are what changes of copies on them, in order.
 	Overrides []DecidedOverrideApplyConfiguration `json:"overrides,omitempty"`
+	// rollout has the waves in which changes reach them; absent: all at once.
+	Rollout *DecidedRolloutApplyConfiguration `json:"rollout,omitempty"`
 	// schedulerName is who decided.
 	SchedulerName *string `json:"schedulerName,omitempty"`
 }
@@ -69,6 +71,14 @@ func (b *DecisionApplyConfiguration) WithOverrides(values ...*DecidedOverrideApp
 		}
 		b.Overrides = append(b.Overrides, *values[i])
 	}
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *DecisionApplyConfiguration) WithRollout(value *DecidedRolloutApplyConfiguration) *DecisionApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

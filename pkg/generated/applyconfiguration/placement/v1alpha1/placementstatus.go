@@ -20,7 +20,9 @@ type PlacementStatusApplyConfiguration struct {
 	// awaited is what the unit waits to return to: what preferences want more than where it
 	// is, and what was ready for it at each look since then.
 	Awaited *AwaitedApplyConfiguration `json:"awaited,omitempty"`
-	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided.
+	// rollout is how far a change is that is under way, see the condition RolledOut.
+	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
+	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided, RolledOut.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
@@ -69,6 +71,14 @@ func (b *PlacementStatusApplyConfiguration) WithRejected(values ...*RejectedPhys
 // If called multiple times, the Awaited field is set to the value of the last call.
 func (b *PlacementStatusApplyConfiguration) WithAwaited(value *AwaitedApplyConfiguration) *PlacementStatusApplyConfiguration {
 	b.Awaited = value
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *PlacementStatusApplyConfiguration) WithRollout(value *RolloutStatusApplyConfiguration) *PlacementStatusApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

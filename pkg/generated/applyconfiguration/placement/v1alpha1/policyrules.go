@@ -14,7 +14,7 @@ import (
 //
 // Constraints (terms, tolerations, affinity, maxCount) of all policies that select a
 // unit hold together. How many and how they are laid out (count, minCount,
-// topology, spread), which are better (preferences, weights), replicas, ifImpossible,
+// topology, spread), which are better (preferences, weights), replicas, rollout, ifImpossible,
 // schedulerName and move each come from the first policy that says so: that of the namespace before those of the
 // logical cluster before those of "root", by name. Overrides of all hold, one after the other.
 type PolicyRulesApplyConfiguration struct {
@@ -58,6 +58,9 @@ type PolicyRulesApplyConfiguration struct {
 	// the most general first, so that the most specific has the last word; of one level by
 	// name, of one policy in order.
 	Overrides []OverrideApplyConfiguration `json:"overrides,omitempty"`
+	// rollout has changes reach some physical clusters before others. As a whole from the first
+	// policy that has one; absent: all at once.
+	Rollout *RolloutApplyConfiguration `json:"rollout,omitempty"`
 	// move says how the namespace moves when the decision that it has is permitted no
 	// more. As a whole from the first policy that says so.
 	Move *MoveRulesApplyConfiguration `json:"move,omitempty"`
@@ -210,6 +213,14 @@ func (b *PolicyRulesApplyConfiguration) WithOverrides(values ...*OverrideApplyCo
 		}
 		b.Overrides = append(b.Overrides, *values[i])
 	}
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *PolicyRulesApplyConfiguration) WithRollout(value *RolloutApplyConfiguration) *PolicyRulesApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

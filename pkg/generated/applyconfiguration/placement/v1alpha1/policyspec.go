@@ -199,6 +199,14 @@ func (b *PolicySpecApplyConfiguration) WithOverrides(values ...*OverrideApplyCon
 	return b
 }
 
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithRollout(value *RolloutApplyConfiguration) *PolicySpecApplyConfiguration {
+	b.PolicyRulesApplyConfiguration.Rollout = value
+	return b
+}
+
 // WithMove sets the Move field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Move field is set to the value of the last call.
