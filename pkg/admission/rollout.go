@@ -20,7 +20,7 @@ import (
 // of the request, or a copy of its metadata as it was.
 func (p *placing) stage(ctx context.Context, r *request, obj metav1.Object) error {
 	kind, ok := r.kinds.ByResource(r.groupResource())
-	if !ok || !stamp.Stages(kind) || !r.user() || r.GetOperation() != admission.Update || r.GetSubresource() != "" ||
+	if !ok || !kind.Staged || !r.user() || r.GetOperation() != admission.Update || r.GetSubresource() != "" ||
 		r.old == nil || !stamp.HasTargets(r.old) || stamp.Mirrored(r.old) || r.old.GetDeletionTimestamp() != nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func warnOfStages(ctx context.Context, r *request) {
 	if !r.user() || r.old == nil || stamp.Revision(r.obj) == stamp.Revision(r.old) || !stamp.Staged(r.obj) {
 		return
 	}
-	warning.AddWarning(ctx, "", fmt.Sprintf("the change is rolled out in waves: %s as it was before as yet; see kubectl atoll rollout status", strings.Join(stamp.Former(r.obj), ", ")+" has it"))
+	warning.AddWarning(ctx, "", fmt.Sprintf("the change is rolled out in waves: as before for now on %s; see kubectl atoll rollout status", strings.Join(stamp.Former(r.obj), ", ")))
 }
 
 // rolloutOf has the waves of the unit of an object. ConfigMaps and Secrets are in no unit: they go

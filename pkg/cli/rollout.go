@@ -165,7 +165,7 @@ func (o *options) undo(ctx context.Context, c *connection, u unit, change *chang
 	found := false
 	var errs []error
 	for _, kind := range o.kinds.Kinds() {
-		if !stamp.Stages(kind) {
+		if !kind.Staged {
 			continue
 		}
 		client := c.dynamic.Resource(kind.GroupVersionResource()).Namespace(u.namespace)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,15 +33,6 @@ const (
 
 // ErrFormerTooLarge says that a change cannot be staged.
 var ErrFormerTooLarge = fmt.Errorf("its present content has more than %d bytes, compressed, and cannot be kept for the physical clusters that get the change later", MaxFormer)
-
-// Stages says that changes of objects of a kind are staged.
-func Stages(kind workload.Kind) bool {
-	switch kind.Group + "/" + kind.Kind {
-	case "apps/Deployment", "apps/StatefulSet", "apps/DaemonSet", "/ConfigMap", "/Secret":
-		return true
-	}
-	return false
-}
 
 // RolloutOf has the waves of a placement; nil: all at once.
 func RolloutOf(p *placementv1alpha1.Placement) *placementv1alpha1.DecidedRollout {
@@ -158,7 +150,7 @@ func firstWave(rollout *placementv1alpha1.DecidedRollout, targets placementv1alp
 	return max(0, first), false
 }
 
-// revision names the change of an object by what was changed. It must not tell of the
+// revision names the change of an object by what was changed. It says nothing of the
 // content: it is on Copies, which others may read than Secrets.
 func revision(old metav1.Object) string {
 	sum := sha256.Sum256([]byte(string(old.GetUID()) + "/" + old.GetResourceVersion()))
@@ -199,7 +191,11 @@ func FormerContent(obj metav1.Object) (map[string]any, error) {
 // Received is a logical object as one of its targets is to have it: with the former
 // content, if it has not got the present one yet.
 func Received(kind workload.Kind, obj *unstructured.Unstructured, target string) (*unstructured.Unstructured, error) {
-	if entry, ok := TargetsOf(obj.GetAnnotations())[target]; !ok || !entry.Former {
+	targets := obj.GetAnnotations()[placementv1alpha1.TargetsAnnotation]
+	if !strings.Contains(targets, `"former"`) { // mostly
+		return obj, nil
+	}
+	if entry, ok := TargetsOf(map[string]string{placementv1alpha1.TargetsAnnotation: targets})[target]; !ok || !entry.Former {
 		return obj, nil
 	}
 	return WithFormer(kind, obj)

@@ -33,10 +33,10 @@ func surroundings() []Kind {
 			Status: Status{None: true}, Semantics: QuotaSemantics,
 		},
 		{
-			GroupVersionKind: gvk("", "v1", "Secret"), Resource: "secrets", Role: Referenced, Confidential: true,
+			GroupVersionKind: gvk("", "v1", "Secret"), Resource: "secrets", Role: Referenced, Staged: true, Confidential: true,
 			Status: Status{None: true}, Semantics: SecretSemantics,
 		},
-		{GroupVersionKind: gvk("", "v1", "ConfigMap"), Resource: "configmaps", Role: Referenced, Status: Status{None: true}},
+		{GroupVersionKind: gvk("", "v1", "ConfigMap"), Resource: "configmaps", Role: Referenced, Staged: true, Status: Status{None: true}},
 		{
 			GroupVersionKind: gvk("", "v1", "PersistentVolumeClaim"), Resource: "persistentvolumeclaims", Role: Placed, Observed: true, Unowned: true,
 			VolumeClaims: []string{},
@@ -54,7 +54,7 @@ func controllers() []Kind {
 	return []Kind{
 		{
 			GroupVersionKind: gvk("apps", "v1", "Deployment"), Resource: "deployments", Role: Placed,
-			PodTemplate: template, Replicas: replicas, Alike: true, Adopts: []schema.GroupKind{sets},
+			Staged: true, PodTemplate: template, Replicas: replicas, Alike: true, Adopts: []schema.GroupKind{sets},
 			Status: Status{
 				Generation: true, Rising: []string{"collisionCount"},
 				Counters: []string{"replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas"},
@@ -62,7 +62,7 @@ func controllers() []Kind {
 		},
 		{
 			GroupVersionKind: gvk("apps", "v1", "StatefulSet"), Resource: "statefulsets", Role: Placed,
-			PodTemplate: template, Replicas: replicas, Adopts: []schema.GroupKind{pods}, VolumeClaims: []string{"spec", "volumeClaimTemplates"},
+			Staged: true, PodTemplate: template, Replicas: replicas, Adopts: []schema.GroupKind{pods}, VolumeClaims: []string{"spec", "volumeClaimTemplates"},
 			Status: Status{
 				Generation: true, Rising: []string{"collisionCount"}, Required: []string{"replicas", "availableReplicas"},
 				Counters: []string{"replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"},
@@ -71,7 +71,7 @@ func controllers() []Kind {
 		},
 		{
 			GroupVersionKind: gvk("apps", "v1", "DaemonSet"), Resource: "daemonsets", Role: Placed,
-			PodTemplate: template, Adopts: []schema.GroupKind{pods},
+			Staged: true, PodTemplate: template, Adopts: []schema.GroupKind{pods},
 			Status: Status{
 				Generation: true, Rising: []string{"collisionCount"},
 				Required: []string{"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"},

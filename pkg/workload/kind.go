@@ -110,6 +110,9 @@ type Kind struct {
 	// kind that they own: the Deployment, of ReplicaSets.
 	Numbers schema.GroupKind
 
+	// Staged: changes of its content can reach some physical clusters before others.
+	Staged bool
+
 	// Status says how the status of an object follows from those of its copies.
 	Status Status
 	// Semantics names what fields cannot say.

@@ -45,8 +45,7 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec:
-      nodeSelector: {%[3]s}
-      containers: [{name: c, image: "web:%[1]s", envFrom: [{configMapRef: {name: settings}}]}]
+      containers: [{name: c, image: "web:%[1]s", resources: {requests: {cpu: %[3]s}}, envFrom: [{configMapRef: {name: settings}}]}]
 `
 
 // TestAChangeReachesThreePhysicalClustersInWaves types the commands of docs/rollout.md.
@@ -93,11 +92,11 @@ func TestAChangeReachesThreePhysicalClustersInWaves(t *testing.T) {
 		}
 		return out
 	}
-	apply := func(version, color, selector string) {
+	apply := func(version, color, cpu string) {
 		t.Helper()
-		must(t)(shop.Apply(ctx, fmt.Sprintf(staged, version, color, selector)))
+		must(t)(shop.Apply(ctx, fmt.Sprintf(staged, version, color, cpu)))
 	}
-	apply("1", "blue", "")
+	apply("1", "blue", "1m")
 
 	namespace := physicalNamespace(t, k, "web")
 	places := []*physicalCluster{canary, theLab.east, theLab.west}
@@ -134,7 +133,7 @@ func TestAChangeReachesThreePhysicalClustersInWaves(t *testing.T) {
 	must(t)(shop.Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
 
 	// A version 2 that does not run stops on the first one, and says why.
-	apply("2", "red", `disk: none`)
+	apply("2", "red", `"9000"`) // no node has so many
 	eventually(t, runs("web:2 red", "web:1 blue", "web:1 blue"))
 	eventually(t, rolledOut("Unhealthy"))
 	if out := typed("kubectl atoll rollout status web"); !strings.Contains(out, "wave 1 of 3 has it") || !strings.Contains(out, "Deployment web on canary: ") {
@@ -167,7 +166,7 @@ func TestAChangeReachesThreePhysicalClustersInWaves(t *testing.T) {
 	must(t)(shop.Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
 
 	// One that runs soaks, and goes to the second; the third waits for a person.
-	apply("3", "red", "")
+	apply("3", "red", "1m")
 	eventually(t, runs("web:3 red", "web:3 red", "web:1 blue"))
 	eventually(t, rolledOut("NeedsApproval"))
 	if err := runs("web:3 red", "web:3 red", "web:1 blue")(); err != nil {

@@ -60,7 +60,7 @@ func (c *Controller) rollOut(ctx context.Context, u *unit) (controller.Result, e
 // open has targets of an object get the change, or ends it. The patch is for the version that
 // was decided upon: a change in between is a conflict.
 func (c *Controller) open(ctx context.Context, u *unit, o transition.Object, step rollout.Step) error {
-	if !stamp.Stages(o.Kind) || !stamp.Staged(o.Logical) {
+	if !o.Kind.Staged || !stamp.Staged(o.Logical) {
 		return nil
 	}
 	patch := stamp.Restamp(o.Logical, func(obj metav1.Object) {
@@ -107,7 +107,7 @@ func (c *Controller) nextWave(ctx context.Context, u *unit, from string) (rollou
 		Status: placement.Status.Rollout, Approved: c.approvedOf(u), Now: c.Clock.Now(),
 	}
 	for _, o := range members {
-		if !stamp.Stages(o.Kind) || !stamp.HasTargets(o.Logical) || stamp.Mirrored(o.Logical) || o.Kind.Role == workload.Referenced && !u.leads() {
+		if !o.Kind.Staged || !stamp.HasTargets(o.Logical) || stamp.Mirrored(o.Logical) || o.Kind.Role == workload.Referenced && !u.leads() {
 			continue
 		}
 		o.Copies = copies[string(o.Logical.GetUID())]

@@ -125,7 +125,7 @@ func Next(s State) Step {
 func (s State) staged() []transition.Object {
 	var out []transition.Object
 	for _, o := range s.Objects {
-		if stamp.Stages(o.Kind) && stamp.Staged(o.Logical) && o.Logical.GetDeletionTimestamp() == nil {
+		if o.Kind.Staged && stamp.Staged(o.Logical) && o.Logical.GetDeletionTimestamp() == nil {
 			out = append(out, o)
 		}
 	}
@@ -188,7 +188,7 @@ func (s State) lacks(staged []transition.Object, open []string) (reason, message
 			}
 		}
 		for _, o := range s.Objects {
-			if stamp.Stages(o.Kind) && !stamp.Staged(o.Logical) {
+			if o.Kind.Staged && !stamp.Staged(o.Logical) {
 				if why := o.Short(name); why != "" && s.whole(o, open) {
 					unhealthy = append(unhealthy, fmt.Sprintf("%s on %s: %s", o, name, why))
 				}

@@ -2,6 +2,7 @@ package transition
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -38,7 +39,7 @@ func (o Object) Lacks(name, revision string) string {
 	if c.Status.ObservedGeneration < o.Logical.GetGeneration() {
 		return "its controller has not looked at it yet"
 	}
-	if updated, old, known := turnover(o, c, want); known && updated < want {
+	if updated, old, known := turnover(o, c); known && updated < want {
 		return fmt.Sprintf("%d of %d pods are updated", updated, want)
 	} else if known && old > 0 {
 		return fmt.Sprintf("%d pods of before are left", old)
@@ -51,19 +52,20 @@ func (o Object) Lacks(name, revision string) string {
 
 // turnover is how many pods are of the present template, and how many are of others. It is
 // not known of what replaces pods only when they are deleted, or not all of them.
-func turnover(o Object, c *placementv1alpha1.Copy, want int64) (updated, old int64, known bool) {
+func turnover(o Object, c *placementv1alpha1.Copy) (updated, old int64, known bool) {
 	strategy, _, _ := unstructured.NestedString(o.Logical.Object, "spec", "updateStrategy", "type")
 	partition, _, _ := unstructured.NestedInt64(o.Logical.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
 	if strategy == "OnDelete" || partition > 0 {
 		return 0, 0, false
 	}
-	status := observed(c)
-	if updated, ok := number(status, "updatedNumberScheduled"); ok || o.Kind.Kind == "DaemonSet" {
+	status, counters := observed(c), o.Kind.Status.Counters
+	if slices.Contains(counters, "updatedNumberScheduled") {
+		updated, _ = number(status, "updatedNumberScheduled")
 		return updated, 0, true
 	}
 	updated, _ = number(status, "updatedReplicas")
 	all, _ := number(status, "replicas")
-	return updated, max(0, all-updated), true
+	return updated, max(0, all-updated), slices.Contains(counters, "updatedReplicas")
 }
 
 // Short says what pods of an object are missing on a target, if it is a kind that counts
