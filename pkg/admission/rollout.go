@@ -45,7 +45,7 @@ func (p *placing) stage(ctx context.Context, r *request, obj metav1.Object) erro
 	return nil
 }
 
-// warnOfStages tells a user who has the change as yet.
+// warnOfStages warns a user that some targets have not got the change yet.
 func warnOfStages(ctx context.Context, r *request) {
 	if !r.user() || r.old == nil || stamp.Revision(r.obj) == stamp.Revision(r.old) || !stamp.Staged(r.obj) {
 		return

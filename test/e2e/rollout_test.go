@@ -142,7 +142,7 @@ func TestAChangeReachesThreePhysicalClustersInWaves(t *testing.T) {
 	if out, err := typeAt(ctx, shop, "kubectl atoll rollout approve web"); err == nil || !strings.Contains(out, "--force") {
 		t.Errorf("it was approved, though it is not healthy: %s", out)
 	}
-	// Also when a copy is deleted below, and when the server is killed.
+	// Also when a copy is deleted below, or changed, and when the notes are taken off above.
 	must(t)(theLab.east.In(namespace).Run(ctx, "delete", "deployment", "web", "--cascade=foreground"))
 	must(t)(theLab.west.In(namespace).Run(ctx, "patch", "configmap", "settings", "--type=merge", "-p", `{"data":{"color":"green"}}`))
 	eventually(t, runs("web:2 red", "web:1 blue", "web:1 blue"))
