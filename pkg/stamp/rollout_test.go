@@ -146,7 +146,7 @@ func TestWhatCannotBeKeptOrReadGoesNowhere(t *testing.T) {
 
 func TestARevisionFollowsFromUIDAndVersionAlone(t *testing.T) {
 	a := &metav1.ObjectMeta{UID: "u", ResourceVersion: "1"}
-	if revision(a) != revision(a) || revision(a) == revision(&metav1.ObjectMeta{UID: "u", ResourceVersion: "2"}) {
+	if revision(a) != revision(a.DeepCopy()) || revision(a) == revision(&metav1.ObjectMeta{UID: "u", ResourceVersion: "2"}) {
 		t.Error("it does not follow UID and version")
 	}
 }
