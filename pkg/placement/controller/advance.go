@@ -17,6 +17,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -217,6 +218,13 @@ func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit,
 			return nil, fmt.Errorf("reading the namespace: %w", err)
 		}
 		return []*unstructured.Unstructured{o}, nil
+	}
+	if from == cached {
+		// Of most kinds there is nothing. Who looks again and again need not ask for that: what
+		// comes is an event, and before anything is taken away all kinds are read.
+		if informer := placed.Of(c.Objects, kind); informer != nil && !informer.HasNamespace(u.key.Cluster, u.key.Namespace) {
+			return nil, nil
+		}
 	}
 	if kind.Role == workload.Referenced {
 		return c.metadataOf(ctx, kind, u, from)

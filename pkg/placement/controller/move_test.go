@@ -134,6 +134,51 @@ func TestWhatAnEarlierNamespaceLeftInAnInformerIsNotRemoved(t *testing.T) {
 	}
 }
 
+// TestALookAtAMoveAsksOnlyForWhatThereIs: a unit that moves is looked at each second, and of
+// most kinds it has nothing. What is read before a phase ends is read of all kinds.
+func TestALookAtAMoveAsksOnlyForWhatThereIs(t *testing.T) {
+	p := placementOf("west")
+	p.Spec.Transition = &placementv1alpha1.Transition{Phase: placementv1alpha1.TransitionStarting, From: []string{"east"}, To: []string{"west"}}
+	d := deployment("a", `{"east":{},"west":{}}`, 0)
+	f := newFixture(t, complete(), p, d)
+	lists := map[schema.GroupVersionResource]string{}
+	for _, kind := range f.Kinds.Current().Kinds() {
+		lists[kind.GroupVersionResource()] = kind.Kind + "List"
+	}
+	namespace := unstructuredOf(t, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: complete().ObjectMeta})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, unstructuredOf(t, d), namespace)
+	f.Dynamic = client
+	u, ok, err := f.read(t.Context(), web)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	asked := func(from string) map[string]bool {
+		client.ClearActions()
+		s, _, err := f.state(t.Context(), u, from)
+		if err != nil || len(s.Objects) != 2 {
+			t.Fatalf("%d objects, %v", len(s.Objects), err)
+		}
+		out := map[string]bool{}
+		for _, a := range client.Actions() {
+			out[a.GetResource().Resource] = true
+		}
+		return out
+	}
+	// The informers of the fixture know of four kinds only.
+	from := asked(cached)
+	for _, none := range []string{"services", "limitranges"} {
+		if from[none] {
+			t.Errorf("it asks for %s, of which there are none", none)
+		}
+	}
+	if !from["deployments"] || !from["namespaces"] {
+		t.Errorf("it asks for %v", from)
+	}
+	if all := asked(live); !all["services"] || !all["limitranges"] || !all["deployments"] {
+		t.Errorf("from the database it asks for %v", all)
+	}
+}
+
 func unstructuredOf(t *testing.T, m *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
