@@ -62,6 +62,7 @@ func TestAChangeReachesThreePhysicalClustersInWaves(t *testing.T) {
 	if err := theLab.register(ctx, "canary", canary.Kubeconfig); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/canary", "--timeout=3m")) })
 	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/canary", "--type=merge", "-p",
 		`{"metadata":{"labels":{"e2e":"staged","stage":"canary"}},"spec":{"taints":[{"key":"e2e","value":"staged","effect":"NoSchedule"}]}}`))
 	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/canary"))
