@@ -37,7 +37,7 @@ func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counte
 			limits.Refuse(w, c, "requestsInFlight", fmt.Sprintf("has %d requests in flight at this server, and too many that wait", most), int64(most))
 		})
 		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(counter.Watches(withNamedNamespace(api))), api, exists), g)
-		return withBoundedURI(WithScope(fairness.NewLimiter(counter.InFlight).With(served), tokens.ClusterOf))
+		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight).With(served), tokens.ClusterOf), g.ShutdownInitiatedNotify()))
 	}
 }
 

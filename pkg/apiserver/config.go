@@ -82,6 +82,8 @@ func (c Config) genericConfig(etcd *storage.Clients, counts *storage.Counts) (*g
 	// Watches end when the server is told to; by default each holds it for a minute,
 	// and whoever runs it kills it before.
 	g.ShutdownWatchTerminationGracePeriod = watchTerminationGracePeriod
+	// Then requests in flight are answered before the port is closed.
+	g.ShutdownDelayDuration, g.ShutdownSendRetryAfter = c.ShutdownDelay, c.ShutdownDelay > 0
 
 	return g, c.storage(g, etcd, counts)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -79,6 +80,8 @@ type Config struct {
 	Tunnels func(w http.ResponseWriter, req *http.Request, target string)
 	// Space refuses writes that there is no room for; nil if the room is not ours to watch.
 	Space *space.Guard
+	// ShutdownDelay is how long a server that is told to end serves on.
+	ShutdownDelay time.Duration
 }
 
 // Server is a composed API server.

@@ -80,6 +80,9 @@ func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 	version := o.ResourceVersion
 	prepared := s.prepare(ctx, &o)
 	w, err := s.lw.Watch(prepared, o)
+	if err != nil && ctx.Err() != nil {
+		return stopped{}, nil // whoever ended it needs no line in the log for each informer
+	}
 	first, after := s.attempt(version, err)
 	if err != nil || first || s.reconnected == nil {
 		return w, err
@@ -90,6 +93,15 @@ func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 	}
 	return w, nil
 }
+
+// stopped is a watch without events, of a context that has ended.
+type stopped struct{}
+
+// ResultChan implements watch.Interface.
+func (stopped) ResultChan() <-chan watch.Event { return nil }
+
+// Stop implements watch.Interface.
+func (stopped) Stop() {}
 
 // attempt notes how an attempt to watch went: whether it is the first after a list,
 // and whether the one before it failed.

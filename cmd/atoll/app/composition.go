@@ -45,6 +45,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/resourcequota"
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
+	"github.com/atoll-dev/atoll/pkg/controllers/sharedkeys"
 	"github.com/atoll-dev/atoll/pkg/controllers/status"
 	"github.com/atoll-dev/atoll/pkg/controllers/tokens"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
@@ -66,7 +67,10 @@ type composition struct {
 	podsServer string
 	kinds      *placedkinds.Catalog
 	keys       *pki.PKI
-	egress     *egress.Guard
+	// keysDir is where the keys are; replaceKeys makes them those of the control plane.
+	keysDir     string
+	replaceKeys bool
+	egress      *egress.Guard
 	// maps has the labels and annotations of everything in the process.
 	maps *sharing.Maps
 
@@ -248,6 +252,9 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	if err := logicalclusters.EnsureRoot(ctx, clusters); err != nil {
 		return err
 	}
+	if err := c.ensureKeys(ctx); err != nil {
+		return err
+	}
 	declared := placedkinds.New(placedkinds.Config{Client: c.client, Metadata: c.metadata, Catalog: c.kinds, Definitions: defined{server.Custom.Definitions},
 		Kinds: c.placedKinds, PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Placements: c.placements, Copies: c.copies, Objects: all})
 	server.Custom.Definitions.Handle(definitionChanged(declared.Defined))
@@ -283,6 +290,16 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		c.run(ctx, r)
 	}
 	return c.ensureLogicalClusters(ctx, names)
+}
+
+// ensureKeys comes before the controllers, which write what they have of the keys into
+// each namespace.
+func (c *composition) ensureKeys(ctx context.Context) error {
+	digests, err := c.keys.Digests()
+	if err != nil {
+		return err
+	}
+	return sharedkeys.Ensure(ctx, sharedkeys.Config{Kube: c.kube, Directory: c.keysDir, Digests: digests, Replace: c.replaceKeys})
 }
 
 // podRules are the rules about pods of a logical cluster.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -32,6 +33,10 @@ type Options struct {
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
 	// LogicalClusters are made if they do not exist, and get contexts.
 	LogicalClusters []string
+	// ReplaceKeys has the keys of DataDir be those of the control plane from now on.
+	ReplaceKeys bool
+	// ShutdownDelay is how long a server that is told to end serves on, while /readyz fails.
+	ShutdownDelay time.Duration
 	// Auth says who may be who, Audit what is written down.
 	Auth  auth.Options
 	Audit audit.Options
@@ -58,6 +63,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "Client certificate for --etcd-servers.")
 	fs.StringVar(&o.EtcdKeyFile, "etcd-keyfile", o.EtcdKeyFile, "Client key for --etcd-servers.")
 	fs.StringArrayVar(&o.LogicalClusters, "logical-cluster", o.LogicalClusters, "Logical cluster to make if it does not exist and to write a context for; may be given more than once.")
+	fs.BoolVar(&o.ReplaceKeys, "replace-keys", o.ReplaceKeys, "Take the keys in the data directory for those of the control plane from now on, although they are others than before: for keys that are lost. Kubeconfigs, certificates and tokens that were made with the others end.")
+	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", o.ShutdownDelay, "How long a server that is told to end serves on, while its /readyz fails and its answers send clients to other connections: longer than a load balancer needs to notice, if other servers stand beside it.")
 	o.Auth.AddFlags(fs)
 	o.Audit.AddFlags(fs)
 	o.Egress.AddFlags(fs)
@@ -76,6 +83,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("--max-connections %d: give a number of connections, or 0 for half of the file descriptors", o.MaxConnections))
+	}
+	if o.ShutdownDelay < 0 {
+		errs = append(errs, fmt.Errorf("--shutdown-delay-duration %s: give a duration that is not negative, such as 20s", o.ShutdownDelay))
 	}
 	for _, f := range []struct{ flag, address string }{{"--external-url", o.ExternalURL}, {"--pods-server", o.PodsServer}} {
 		if f.address == "" {

@@ -90,6 +90,9 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	cleanup.add(func() { cancel(nil) })
+	// A server that is told to end serves on for a while.
+	serving, served := context.WithCancel(context.WithoutCancel(ctx))
+	cleanup.add(served)
 	var room *space.Guard
 	var client func() *clientv3.Client
 	if len(o.EtcdServers) == 0 {
@@ -117,11 +120,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	kinds := placedkinds.NewCatalog(workload.Builtin())
-	c := &composition{url: s.URL, podsServer: o.PodsServer, kinds: kinds, keys: keys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
-	server, err := apiserver.New(ctx, apiserver.Config{
+	c := &composition{url: s.URL, podsServer: o.PodsServer, kinds: kinds, keys: keys, keysDir: pkiDir(o.DataDir), replaceKeys: o.ReplaceKeys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
+	server, err := apiserver.New(serving, apiserver.Config{
 		Listener: connections.Bound(listener, cmp.Or(o.MaxConnections, connections.Most())), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
-		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room,
+		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room, ShutdownDelay: o.ShutdownDelay,
 		Reach: c.reach, Streams: c.streams, Tunnels: c.acceptTunnel,
 		Bind: func(ctx context.Context, namespace string, b *placementv1alpha1.PlacementBinding, dryRun bool) error {
 			return c.chain.Bind(ctx, namespace, b, dryRun)
@@ -131,8 +134,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() { // ends with ctx
-		if err := server.Continuity.Run(ctx); err != nil {
+	go func() { // ends when the server does
+		if err := server.Continuity.Run(serving); err != nil {
 			cancel(err)
 		}
 	}()
@@ -140,7 +143,10 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := server.Generic.AddPostStartHook("atoll-controllers", func(hook genericapiserver.PostStartHookContext) error {
 		err := c.start(hook, server, o.LogicalClusters)
 		ready <- err
-		return err
+		if err != nil {
+			<-hook.Done() // whoever waits for ready ends the server; for an error upstream would end the process, with all stacks
+		}
+		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("adding the controllers: %w", err)
 	}
@@ -150,6 +156,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		if cause := context.Cause(ctx); s.err == nil && !errors.Is(cause, context.Canceled) {
 			s.err = cause
 		}
+		served()
 		c.tunnels.Close()
 		c.wait()
 		cleanup.run()

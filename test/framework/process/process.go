@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -84,6 +85,9 @@ func (p *Process) awaitReady(ctx context.Context, from int64) error {
 		}
 		select {
 		case <-p.done:
+			if log, err := os.ReadFile(p.spec.Log); err == nil { // with its last words
+				fresh = log[min(from, int64(len(log))):]
+			}
 			return fmt.Errorf("%s ended before it was ready (%v):\n%s", p.spec.Path, p.err, tail(fresh))
 		case <-ctx.Done():
 			return fmt.Errorf("%s was not ready in time:\n%s", p.spec.Path, tail(fresh))
@@ -143,6 +147,9 @@ func (p *Process) Running() bool {
 		return true
 	}
 }
+
+// Args are the arguments that it was started with.
+func (p *Process) Args() []string { return slices.Clone(p.spec.Args) }
 
 // PID is the number of the process that runs, or ran last.
 func (p *Process) PID() int { return p.cmd.Process.Pid }

@@ -62,6 +62,17 @@ func StartOn(t testing.TB, dir string, endpoints ...string) *Server {
 	return start(t, dir, endpoints...)
 }
 
+// StartBeside runs one more server on the etcd of s, with its keys and a data directory
+// of its own, until Stop.
+func StartBeside(t testing.TB, s *Server, endpoints ...string) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(filepath.Join(s.Dir, "pki"))); err != nil {
+		t.Fatalf("copying the keys: %v", err)
+	}
+	return start(t, dir, endpoints...)
+}
+
 // StartSharedWith runs a server with other options for a whole package, until
 // Shutdown.
 func StartSharedWith(t testing.TB, change func(*app.Options)) *Server {

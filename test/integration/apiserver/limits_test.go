@@ -87,7 +87,7 @@ func TestWhatALogicalClusterKeepsIsLimitedWhicheverServerIsAsked(t *testing.T) {
 	t.Parallel()
 	endpoint, dir := etcd.Start(t), t.TempDir()
 	east := server.StartOn(t, dir, endpoint)
-	west := server.StartOn(t, t.TempDir(), endpoint)
+	west := server.StartBeside(t, east, endpoint)
 	defer func() { west.Stop(t) }()
 	ctx, neighbour := owned(t, east, "shop"), owned(t, east, "neighbour")
 
