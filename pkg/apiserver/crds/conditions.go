@@ -33,7 +33,8 @@ func claimed(group []*apiextensionsv1.CustomResourceDefinition, name string) cla
 	return c
 }
 
-// status is what the status of crd has to be, given the claims of the others.
+// status is what the status of crd has to be, given what is wrong with its schemas, and the
+// claims of the others.
 // The rules are upstream's, where five controllers apply them one after the other:
 //
 //	names      each name that is free or already ours is accepted; one that is not
@@ -42,12 +43,12 @@ func claimed(group []*apiextensionsv1.CustomResourceDefinition, name string) cla
 //	approval   KubernetesAPIApprovalPolicyConformant for *.k8s.io and *.kubernetes.io
 //	establish  once all names are accepted and the CA bundle of the conversion
 //	           webhook can be read; never taken back
-func status(crd *apiextensionsv1.CustomResourceDefinition, others claims) apiextensionsv1.CustomResourceDefinitionStatus {
+func status(crd *apiextensionsv1.CustomResourceDefinition, schemas structure, others claims) apiextensionsv1.CustomResourceDefinitionStatus {
 	out := crd.DeepCopy()
 	if !settledNames(&Definition{CustomResourceDefinition: crd}) {
 		setNames(out, others)
 	}
-	if c := schemaCondition(crd); c != nil {
+	if c := schemaCondition(crd, schemas); c != nil {
 		setCondition(out, *c)
 	} else {
 		apihelpers.RemoveCRDCondition(out, apiextensionsv1.NonStructuralSchema)
@@ -138,13 +139,15 @@ func establish(crd *apiextensionsv1.CustomResourceDefinition) {
 	setCondition(crd, condition)
 }
 
-func schemaCondition(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinitionCondition {
-	condition := &apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
-	var problems field.ErrorList
-	if crd.Spec.PreserveUnknownFields {
-		problems = append(problems, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
-	}
-	for i, v := range crd.Spec.Versions {
+// structure is what is wrong with the schemas of versions.
+type structure struct {
+	// unreadable says that a schema could not be looked at.
+	unreadable string
+	problems   field.ErrorList
+}
+
+func structureOf(versions []apiextensionsv1.CustomResourceDefinitionVersion) (out structure) {
+	for i, v := range versions {
 		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 			continue
 		}
@@ -154,13 +157,25 @@ func schemaCondition(crd *apiextensionsv1.CustomResourceDefinition) *apiextensio
 		}
 		s, err := structuralschema.NewStructural(in.OpenAPIV3Schema)
 		if err != nil {
-			condition.Reason = "StructuralError"
-			condition.Message = fmt.Sprintf("failed to check validation schema for version %s: %v", v.Name, err)
-			return condition
+			return structure{unreadable: fmt.Sprintf("failed to check validation schema for version %s: %v", v.Name, err)}
 		}
 		path := field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema")
-		problems = append(problems, structuralschema.ValidateStructural(path, s)...)
+		out.problems = append(out.problems, structuralschema.ValidateStructural(path, s)...)
 	}
+	return out
+}
+
+func schemaCondition(crd *apiextensionsv1.CustomResourceDefinition, s structure) *apiextensionsv1.CustomResourceDefinitionCondition {
+	condition := &apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NonStructuralSchema, Status: apiextensionsv1.ConditionUnknown}
+	if s.unreadable != "" {
+		condition.Reason, condition.Message = "StructuralError", s.unreadable
+		return condition
+	}
+	var problems field.ErrorList
+	if crd.Spec.PreserveUnknownFields {
+		problems = append(problems, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
+	}
+	problems = append(problems, s.problems...)
 	if len(problems) == 0 {
 		return nil
 	}

@@ -22,7 +22,7 @@ func defined(name, kind string, shortNames ...string) *apiextensionsv1.CustomRes
 // decidedOn applies the decision.
 func decidedOn(crd *apiextensionsv1.CustomResourceDefinition, group ...*apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	out := crd.DeepCopy()
-	out.Status = status(crd, claimed(group, crd.Name))
+	out.Status = status(crd, structureOf(crd.Spec.Versions), claimed(group, crd.Name))
 	return out
 }
 
@@ -137,14 +137,14 @@ func TestASchemaThatIsNotStructuralIsReportedUntilItIs(t *testing.T) {
 
 func TestEqualDefinitionsHaveOneShape(t *testing.T) {
 	shape := func(crd *apiextensionsv1.CustomResourceDefinition) Shape {
-		of, err := shapesOf(crd)
+		of, _, err := shapesOf(crd)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return of.served
 	}
 	shown := func(crd *apiextensionsv1.CustomResourceDefinition) Shape {
-		of, err := shapesOf(crd)
+		of, _, err := shapesOf(crd)
 		if err != nil {
 			t.Fatal(err)
 		}

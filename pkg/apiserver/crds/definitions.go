@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strconv"
 	"sync"
 	"weak"
@@ -24,8 +23,9 @@ import (
 // Shape identifies what a definition serves: equal shapes share everything.
 type Shape [sha256.Size]byte
 
-// Definition is a CustomResourceDefinition and the shape of it. The versions in its spec
-// are shared with equal ones: they must not be changed.
+// Definition is a CustomResourceDefinition without the schemas of its versions, and the
+// shape of it. The versions in its spec are shared with equal ones: they must not be
+// changed. Full has the schemas.
 type Definition struct {
 	*apiextensionsv1.CustomResourceDefinition
 	Shape Shape
@@ -36,7 +36,7 @@ type Definition struct {
 	shown Shape
 	// size is how many bytes the versions have.
 	size int64
-	// versions keeps the shared versions alive.
+	// versions are those with schemas, compressed.
 	versions *sharedVersions
 }
 
@@ -134,44 +134,6 @@ func (d *Definitions) transform(obj apiruntime.Object) (*Definition, error) {
 	return d.schemas.share(crd)
 }
 
-// schemas keeps equal versions once: many logical clusters install the same operators,
-// and their schemas are most of what a definition weighs. It holds them weakly:
-// the last definition that has a version takes it along.
-type schemas struct {
-	mu     sync.Mutex
-	shared map[Shape]weak.Pointer[sharedVersions]
-}
-
-type sharedVersions struct {
-	versions []apiextensionsv1.CustomResourceDefinitionVersion
-}
-
-func (s *schemas) share(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, error) {
-	of, err := shapesOf(crd)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.shared[of.versions].Value()
-	if known == nil {
-		known = &sharedVersions{crd.Spec.Versions}
-		s.shared[of.versions] = weak.Make(known)
-		runtime.AddCleanup(known, s.forget, of.versions)
-	}
-	crd.Spec.Versions = known.versions
-	return &Definition{CustomResourceDefinition: crd, Shape: of.served, schema: of.schema, shown: of.shown, size: of.size, versions: known}, nil
-}
-
-// forget removes what nobody holds any more, if it was not shared again since.
-func (s *schemas) forget(shape Shape) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.shared[shape].Value() == nil {
-		delete(s.shared, shape)
-	}
-}
-
 // shapes are hashes of what a definition says.
 type shapes struct {
 	// served is of all that the stock handler reads of it, schema of what does not change
@@ -184,16 +146,17 @@ type shapes struct {
 	size int64
 }
 
-func shapesOf(crd *apiextensionsv1.CustomResourceDefinition) (s shapes, err error) {
+// shapesOf also returns the versions as they are hashed.
+func shapesOf(crd *apiextensionsv1.CustomResourceDefinition) (s shapes, versions []byte, err error) {
 	cluster, rest := "", crd.Spec
 	if c := rest.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil && c.Webhook.ClientConfig.Service != nil {
 		cluster = logicalcluster.From(crd).String()
 	}
 	conversion := rest.Conversion
 	rest.Versions, rest.Conversion = nil, nil
-	versions, err := json.Marshal(crd.Spec.Versions)
+	versions, err = json.Marshal(crd.Spec.Versions)
 	if err != nil {
-		return s, fmt.Errorf("encoding the versions of CustomResourceDefinition %s: %w", crd.Name, err)
+		return s, nil, fmt.Errorf("encoding the versions of CustomResourceDefinition %s: %w", crd.Name, err)
 	}
 	state := "serving"
 	if !crd.DeletionTimestamp.IsZero() || apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Terminating) {
@@ -210,11 +173,11 @@ func shapesOf(crd *apiextensionsv1.CustomResourceDefinition) (s shapes, err erro
 	} {
 		data, err := json.Marshal(of.parts)
 		if err != nil {
-			return s, fmt.Errorf("encoding CustomResourceDefinition %s: %w", crd.Name, err)
+			return s, nil, fmt.Errorf("encoding CustomResourceDefinition %s: %w", crd.Name, err)
 		}
 		*of.shape = sha256.Sum256(append(data, s.versions[:]...))
 	}
-	return s, nil
+	return s, versions, nil
 }
 
 // waiter is called once, when the informer holds what satisfies it; nil is "gone".

@@ -79,8 +79,11 @@ func newHandlers(config ServingConfig) *handlers {
 
 func (h *handlers) get(ctx context.Context, d *Definition) (*entry, error) {
 	return h.ready.Get(ctx, d.Shape, func() (*entry, error) {
-		e := &entry{canonical: canonical(d), weight: weightAlways + weightEach*d.size}
-		var err error
+		full, err := d.Full()
+		if err != nil {
+			return nil, err
+		}
+		e := &entry{canonical: canonical(d, full.Spec), weight: weightAlways + weightEach*d.size}
 		// The webhook of a definition may be a Service of its logical cluster: then no other shares it.
 		e.handler, err = h.make(e.canonical, logicalcluster.From(d))
 		return e, err
@@ -109,13 +112,13 @@ func (h *handlers) make(crd *apiextensionsv1.CustomResourceDefinition, cluster l
 // canonical is the definition that the handler of a shape knows. Its UID is that
 // of no object, and it was established long ago: the stock handler makes creations
 // wait for two seconds after that, for other servers to see it, too.
-func canonical(d *Definition) *apiextensionsv1.CustomResourceDefinition {
+func canonical(d *Definition, spec apiextensionsv1.CustomResourceDefinitionSpec) *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: d.Name, UID: types.UID(fmt.Sprintf("%x", d.Shape[:16])),
 			DeletionTimestamp: d.DeletionTimestamp,
 		},
-		Spec:   d.Spec,
+		Spec:   spec,
 		Status: *d.Status.DeepCopy(),
 	}
 	if established := apihelpers.FindCRDCondition(crd, apiextensionsv1.Established); established != nil {

@@ -67,9 +67,9 @@ func NewLifecycle(client clientset.Interface, definitions *Definitions) *Lifecyc
 // reconcile decides about all definitions of a group. A write brings it back
 // here, so names that one releases are offered to the others.
 func (l *Lifecycle) reconcile(ctx context.Context, g group) (controller.Result, error) {
-	all := l.group(g)
+	all, schemas := l.group(g)
 	for i, crd := range all {
-		want := status(crd, claimed(all, crd.Name))
+		want := status(crd, schemas[crd.Name], claimed(all, crd.Name))
 		if equality.Semantic.DeepEqual(want, crd.Status) {
 			continue
 		}
@@ -82,17 +82,22 @@ func (l *Lifecycle) reconcile(ctx context.Context, g group) (controller.Result, 
 		if err != nil {
 			return controller.Result{}, fmt.Errorf("writing the status of CustomResourceDefinition %s: %w", crd.Name, err)
 		}
+		updated.Spec = crd.Spec // without schemas
 		l.written.Put(controller.RequestFor(updated), updated)
 		all[i] = updated
 	}
 	return controller.Result{}, nil
 }
 
-// group returns the newest that is known of each definition, oldest first.
-func (l *Lifecycle) group(g group) []*apiextensionsv1.CustomResourceDefinition {
+// group returns the newest that is known of each definition, oldest first, and by name what
+// is wrong with their schemas. What comes from the informer has no schemas: the storage
+// takes nothing but the status from what is written here.
+func (l *Lifecycle) group(g group) ([]*apiextensionsv1.CustomResourceDefinition, map[string]structure) {
 	definitions := l.definitions.InGroup(g.cluster, g.name)
 	var all []*apiextensionsv1.CustomResourceDefinition
+	schemas := map[string]structure{}
 	for _, d := range definitions {
+		schemas[d.Name] = d.versions.structure
 		crd, _ := l.written.Newest(controller.RequestFor(d), d.CustomResourceDefinition, true)
 		all = append(all, crd)
 	}
@@ -102,5 +107,5 @@ func (l *Lifecycle) group(g group) []*apiextensionsv1.CustomResourceDefinition {
 		}
 		return cmp.Compare(a.Name, b.Name)
 	})
-	return all
+	return all, schemas
 }

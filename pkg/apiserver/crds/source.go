@@ -132,7 +132,7 @@ func (s Source) part(d *Definition, version string) discovery.Part {
 		if len(all) == 0 {
 			return nil, fmt.Errorf("%s: %w", name, discovery.ErrGone)
 		}
-		return all[0].CustomResourceDefinition, nil
+		return all[0].Full()
 	}
 	return discovery.Part{
 		Key: fmt.Sprintf("%x/%s", d.shown, version), Size: d.size,
