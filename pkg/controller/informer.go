@@ -51,6 +51,10 @@ type InformerOptions[T Object] struct {
 	// with. It must be nil if the Transform drops objects.
 	Metadata func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 
+	// Allowance, if not nil, bounds what is held, with that of other informers: for a server
+	// that is not trusted.
+	Allowance *Allowance
+
 	// Thin, if not nil, makes an object of metadata as most objects are: of one that equals
 	// what it makes, the informer keeps the metadata alone, and what it returns is made for
 	// the call. It must come with Meta, which gives the metadata of an object.
@@ -69,6 +73,7 @@ type Informer[T Object] struct {
 	source    *source
 	store     store[T]
 	server    *Server
+	allowance *Allowance
 	metadata  func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	seen      seen
 	// position is the version up to which the store is complete; nil before the first
@@ -90,14 +95,15 @@ type Informer[T Object] struct {
 	synced   chan struct{}
 
 	runMu sync.Mutex
-	// again ends the list or watch of now, for a new list.
-	again context.CancelFunc
+	// running is the context of the list or watch of now, and again ends it, for a new list.
+	running context.Context
+	again   context.CancelFunc
 }
 
 // NewInformer makes an informer over lw, whose objects have the type of
 // example; name appears in logs.
 func NewInformer[T Object](name string, example runtime.Object, lw ListWatch, o InformerOptions[T]) *Informer[T] {
-	i := &Informer[T]{name: name, transform: o.Transform, server: o.Server, metadata: o.Metadata, synced: make(chan struct{}), again: func() {}}
+	i := &Informer[T]{name: name, transform: o.Transform, server: o.Server, allowance: o.Allowance, metadata: o.Metadata, synced: make(chan struct{}), again: func() {}}
 	if i.maps = o.Maps; i.maps == nil {
 		i.maps = &sharing.Maps{}
 	}
@@ -137,11 +143,21 @@ func (i *Informer[T]) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		run, again := context.WithCancel(ctx)
 		i.runMu.Lock()
-		i.again = again
+		i.running, i.again = run, again
 		i.runMu.Unlock()
 		i.reflector.RunWithContext(run)
 		again()
 	}
+}
+
+// context is that of the list or watch of now.
+func (i *Informer[T]) context() context.Context {
+	i.runMu.Lock()
+	defer i.runMu.Unlock()
+	if i.running == nil {
+		return context.Background()
+	}
+	return i.running
 }
 
 // clear reports all objects as gone; Run has ended.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,16 @@ func (s sink[T]) Add(obj any) error { return s.Update(obj) }
 
 // Update implements cache.ReflectorStore.
 func (s sink[T]) Update(obj any) error {
+	if err := s.update(obj); err != nil {
+		return err
+	}
+	if !s.i.allowance.wait(s.i.context()) {
+		return errEnded
+	}
+	return nil
+}
+
+func (s sink[T]) update(obj any) error {
 	s.i.mu.Lock()
 	defer s.i.mu.Unlock()
 	_, err := s.put(obj, false)
@@ -49,16 +60,23 @@ func (s sink[T]) Delete(obj any) error {
 // that is not in it is gone.
 func (s sink[T]) Replace(objs []any, version string) error {
 	current := s.i.listed(version)
-	s.i.mu.Lock()
-	defer s.i.mu.Unlock()
+	ctx := s.i.context()
 	listed := make(map[string]bool, len(objs))
-	for _, obj := range objs {
-		key, err := s.put(obj, true)
-		if err != nil {
+	for len(objs) > 0 {
+		next := len(objs)
+		if s.i.allowance != nil {
+			next = min(next, listedAtOnce)
+		}
+		if err := s.replace(objs[:next], listed); err != nil {
 			return err
 		}
-		listed[key] = true
+		if !s.i.allowance.wait(ctx) {
+			return errEnded // and nothing is gone for it
+		}
+		objs = objs[next:]
 	}
+	s.i.mu.Lock()
+	defer s.i.mu.Unlock()
 	for _, key := range s.i.store.keys() {
 		if !listed[key] {
 			s.remove(key)
@@ -68,6 +86,26 @@ func (s sink[T]) Replace(objs []any, version string) error {
 		s.i.position.Store(&version)
 	}
 	s.i.syncOnce.Do(func() { close(s.i.synced) })
+	return nil
+}
+
+// listedAtOnce is how many objects of a list are taken before the allowance is looked at.
+const listedAtOnce = 100
+
+// errEnded says that nothing more is taken.
+var errEnded = errors.New("the informer has ended")
+
+// replace keeps some objects of a list, and notes them.
+func (s sink[T]) replace(objs []any, listed map[string]bool) error {
+	s.i.mu.Lock()
+	defer s.i.mu.Unlock()
+	for _, obj := range objs {
+		key, err := s.put(obj, true)
+		if err != nil {
+			return err
+		}
+		listed[key] = true
+	}
 	return nil
 }
 
@@ -112,6 +150,11 @@ func (s sink[T]) keep(key string, next T, relist bool) {
 		old, found = *new(T), false
 	}
 	s.i.store.put(key, next)
+	if found {
+		s.i.allowance.change(old, next)
+	} else {
+		s.i.allowance.change(nil, next)
+	}
 	if relist && found && old.GetResourceVersion() != "" && old.GetResourceVersion() == next.GetResourceVersion() {
 		return
 	}
@@ -124,6 +167,7 @@ func (s sink[T]) remove(key string) {
 		return
 	}
 	s.i.store.remove(key)
+	s.i.allowance.change(old, nil)
 	s.notify(old, *new(T))
 }
 

@@ -62,6 +62,16 @@ func (r Readiness) Conditions(generation int64) []metav1.Condition {
 	return []metav1.Condition{ready, syncing}
 }
 
+// ExcessFailure says that a physical cluster shows more than is kept of it; nil if excess is.
+func ExcessFailure(excess error) *Failure {
+	if excess == nil {
+		return nil
+	}
+	return &Failure{Reason: fleetv1alpha1.ReasonTooLarge, Message: fmt.Sprintf("it shows more objects of this control plane than a syncer keeps: %v; "+
+		"nothing is synced before there are fewer: look for what makes them there, or raise %s and %s in spec.bounds of the PhysicalCluster",
+		excess, fleetv1alpha1.BoundObjects, fleetv1alpha1.BoundObjectsMemory)}
+}
+
 // ContactFailure says why a physical cluster cannot be worked with that answered a
 // question of no particular object with err, without anything secret of the kubeconfig.
 //

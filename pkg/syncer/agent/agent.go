@@ -38,6 +38,9 @@ type Config struct {
 	// Resync is how often the status of the PhysicalCluster is compared with what
 	// there is, when nothing is seen to change; default 10 s.
 	Resync time.Duration
+	// ExcessDelay is how long nothing is synced after the physical cluster has shown more than
+	// is kept of it, and how long a session has to last for that to be over; default 30 s.
+	ExcessDelay time.Duration
 	// AdmissionAddress is where the API server of the physical cluster asks about pods, while
 	// this agent syncs; empty if it does not.
 	AdmissionAddress string
@@ -57,6 +60,7 @@ type Config struct {
 // complete sets the defaults.
 func (c *Config) complete() {
 	c.Resync = cmp.Or(c.Resync, reportInterval)
+	c.ExcessDelay = cmp.Or(c.ExcessDelay, excessDelay)
 	if c.Identify == nil {
 		c.Identify = election.Identify
 	}
@@ -65,6 +69,8 @@ func (c *Config) complete() {
 const (
 	// reportInterval is how often the status is compared with what there is, by default.
 	reportInterval = 10 * time.Second
+	// excessDelay is the default of Config.ExcessDelay.
+	excessDelay = 30 * time.Second
 	// registrationDelay is when a control plane is asked again that does not know the
 	// physical cluster yet.
 	registrationDelay = 500 * time.Millisecond
@@ -186,6 +192,10 @@ func (a *Agent) work(ctx context.Context) {
 		}
 		if time.Since(started) > time.Minute {
 			retry = backoff
+		}
+		if a.report.Excessive() {
+			connection.Sleep(ctx, a.ExcessDelay)
+			continue
 		}
 		connection.Sleep(ctx, retry.Step())
 	}

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
@@ -43,6 +45,10 @@ type session struct {
 	kinds    workload.Source
 	gate     *connection.Gate
 
+	// excessDelay is how long a session lasts before the one that ended for its size counts as
+	// over.
+	excessDelay time.Duration
+
 	supplies *supplies.Keeper
 	admits   *podadmission.Keeper
 
@@ -54,9 +60,10 @@ type session struct {
 }
 
 func newSession(a *Agent, w report.World) *session {
-	s := &session{report: a.report, gate: a.gate, kinds: a.kinds}
+	s := &session{report: a.report, gate: a.gate, kinds: a.kinds, excessDelay: a.ExcessDelay}
 	s.view = view.New(view.Config{
 		Target: a.PhysicalCluster, ControlPlane: w.ControlPlane, Up: a.up, Down: a.down,
+		Least: mostHeld(w.Bounds, 0), More: func(copies int) controller.Held { return mostHeld(w.Bounds, copies) },
 	}, a.kinds.Current().Undeclared(), w.Serves) // what is declared comes by follow, and holds up nothing
 	unplaced := orphans.New(orphans.Config{
 		View: s.view, Up: a.up, Down: a.down,
@@ -101,12 +108,20 @@ func (s *session) run(ctx context.Context) error {
 	defer running.Wait()
 	defer cancel()
 	defer s.view.OnWentBack(cancel)()
+	running.Go(func() {
+		select {
+		case <-s.view.Exceeded():
+			s.report.TooLarge(s.view.Excess())
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	queues := []queue{s.objects, s.mirrors, s.events, s.orphans, s.isolation, s.supplies}
 	for _, q := range queues {
 		defer q.ShutDown() // also if they are never run
 	}
 	if err := s.view.Start(ctx, &running); err != nil {
-		return err
+		return errors.Join(s.view.Excess(), err)
 	}
 	if err := s.report.Meet(ctx, s.view.CountNamespaces); err != nil {
 		return err
@@ -122,8 +137,10 @@ func (s *session) run(ctx context.Context) error {
 	s.report.Syncing(true)
 	defer s.report.Syncing(false)
 	klog.FromContext(ctx).Info("Syncing", "controlPlane", s.view.ControlPlane)
+	held := time.AfterFunc(s.excessDelay, func() { s.report.TooLarge(s.view.Excess()) })
+	defer held.Stop()
 	<-ctx.Done()
-	return nil
+	return s.view.Excess()
 }
 
 // permits is what the physical cluster permits now.

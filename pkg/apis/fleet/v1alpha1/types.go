@@ -53,6 +53,8 @@ const (
 	ReasonInvalidKubeconfig = "InvalidKubeconfig"
 	ReasonUnreachable       = "Unreachable"
 	ReasonForbidden         = "Forbidden"
+	// ReasonTooLarge: the physical cluster shows more objects of ours than a syncer keeps.
+	ReasonTooLarge = "TooLarge"
 )
 
 // +genclient
@@ -92,7 +94,9 @@ type PhysicalClusterSpec struct {
 	// what the physical cluster says to have that counts when others are weighed
 	// against it; for a resource that is not named it is trusted with what it says.
 	// "count/namespaces" is the most namespaces that are placed here, which the
-	// server counts itself.
+	// server counts itself. "count/objects" and "memory/objects" are the most objects of
+	// ours, and bytes of memory for them, that the syncer keeps of what the physical
+	// cluster shows; by default as many as what is placed here is likely to make.
 	// +optional
 	Bounds corev1.ResourceList `json:"bounds,omitempty"`
 	// tenancy is what objects of logical clusters may do on the physical cluster beyond
@@ -201,6 +205,13 @@ type PodsAccess struct {
 
 // BoundNamespaces is the key of bounds for the number of namespaces.
 const BoundNamespaces corev1.ResourceName = "count/namespaces"
+
+// BoundObjects and BoundObjectsMemory are the keys of bounds for what a syncer keeps of the
+// objects that the physical cluster shows.
+const (
+	BoundObjects       corev1.ResourceName = "count/objects"
+	BoundObjectsMemory corev1.ResourceName = "memory/objects"
+)
 
 // Drain asks that everything moves off a physical cluster.
 type Drain struct {

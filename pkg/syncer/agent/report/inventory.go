@@ -34,6 +34,8 @@ type inventory struct {
 	pods    *controller.Informer[*corev1.Pod]
 	classes *controller.Informer[*storagev1.StorageClass]
 	synced  atomic.Bool
+	// allowance bounds what is held of them.
+	allowance *controller.Allowance
 
 	// What was served when it was last asked for, by look only.
 	served   []string
@@ -61,21 +63,26 @@ type survey struct {
 	defaultStorageClass string
 }
 
+// mostInventory is what is held of nodes, pods and storage classes: of pods there is no more
+// than what they request.
+var mostInventory = controller.Held{Objects: 500_000, Bytes: 512 << 20}
+
 func newInventory(down connection.Physical) *inventory {
+	allowance := controller.NewAllowance(mostInventory, func(context.Context) controller.Held { return mostInventory })
 	return &inventory{
-		down: down,
+		down: down, allowance: allowance,
 		nodes: controller.NewInformer("nodes", &corev1.Node{}, controller.Lists(down.Kube.CoreV1().Nodes()),
 			controller.InformerOptions[*corev1.Node]{
-				Unscoped: true, Server: down.Server, Metadata: connection.ListMetadata(down.Metadata, corev1.SchemeGroupVersion.WithResource("nodes")),
+				Unscoped: true, Server: down.Server, Allowance: allowance, Metadata: connection.ListMetadata(down.Metadata, corev1.SchemeGroupVersion.WithResource("nodes")),
 			}),
 		pods: controller.NewInformer("pods", &corev1.Pod{}, controller.Lists(down.Kube.CoreV1().Pods(metav1.NamespaceAll)),
 			controller.InformerOptions[*corev1.Pod]{
-				Unscoped: true, Server: down.Server, Metadata: connection.ListMetadata(down.Metadata, corev1.SchemeGroupVersion.WithResource("pods")),
+				Unscoped: true, Server: down.Server, Allowance: allowance, Metadata: connection.ListMetadata(down.Metadata, corev1.SchemeGroupVersion.WithResource("pods")),
 				Transform: requestsOnly,
 			}),
 		classes: controller.NewInformer("storage classes", &storagev1.StorageClass{}, controller.Lists(down.Kube.StorageV1().StorageClasses()),
 			controller.InformerOptions[*storagev1.StorageClass]{
-				Unscoped: true, Server: down.Server, Metadata: connection.ListMetadata(down.Metadata, storagev1.SchemeGroupVersion.WithResource("storageclasses")),
+				Unscoped: true, Server: down.Server, Allowance: allowance, Metadata: connection.ListMetadata(down.Metadata, storagev1.SchemeGroupVersion.WithResource("storageclasses")),
 			}),
 	}
 }

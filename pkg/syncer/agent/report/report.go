@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +29,9 @@ const (
 	settle = time.Second
 	// drainInterval is how often it is looked what is left during a drain.
 	drainInterval = 5 * time.Second
+	// crowdDelay is how long nothing is counted of a physical cluster that has shown too much,
+	// and how long that has to go well to be over.
+	crowdDelay = 30 * time.Second
 )
 
 // World is what a session depends on.
@@ -49,6 +54,8 @@ type World struct {
 	// Names is the namespace there where names of logical clusters are answered; empty if
 	// nobody offers to.
 	Names string
+	// Bounds are those of the PhysicalCluster.
+	Bounds corev1.ResourceList
 	// Admission says how the API server there asks about pods; nil if it does not.
 	Admission *fleetv1alpha1.PodAdmission
 }
@@ -89,7 +96,10 @@ type Reporter struct {
 	incomplete int
 	// notAdmitted is why pods are not admitted by their logical cluster.
 	notAdmitted error
-	failure     *syncer.Failure
+	// excess is why the physical cluster is not synced although it answers, and crowd why
+	// nobody counts what it has.
+	excess, crowd *syncer.Failure
+	failure       *syncer.Failure
 }
 
 // Config is what a Reporter works with.
@@ -169,6 +179,39 @@ func (r *Reporter) Notify() {
 func (r *Reporter) Syncing(is bool) {
 	r.mu.Lock()
 	r.isSyncing = is
+	r.mu.Unlock()
+	r.Notify()
+}
+
+// TooLarge notes that the physical cluster shows more than is kept of it; nil that it does
+// not any more.
+func (r *Reporter) TooLarge(excess error) {
+	r.mu.Lock()
+	r.excess = syncer.ExcessFailure(excess)
+	r.mu.Unlock()
+	r.Notify()
+}
+
+// Excessive says that TooLarge has been noted.
+func (r *Reporter) Excessive() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.excess != nil
+}
+
+func (r *Reporter) excessive() *syncer.Failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cmp.Or(r.excess, r.crowd)
+}
+
+// crowded notes that the physical cluster has more nodes and pods than are counted.
+func (r *Reporter) crowded(why error) {
+	r.mu.Lock()
+	r.crowd = nil
+	if why != nil {
+		r.crowd = &syncer.Failure{Reason: fleetv1alpha1.ReasonTooLarge, Message: fmt.Sprintf("it shows more nodes, pods and storage classes than a syncer counts: %v", why)}
+	}
 	r.mu.Unlock()
 	r.Notify()
 }
@@ -265,10 +308,25 @@ func (r *Reporter) watchInventory(ctx context.Context) {
 		running, cancel := context.WithCancel(ctx)
 		var done sync.WaitGroup
 		done.Go(func() { inv.run(running, r.Notify) })
-		_, _ = r.until(ctx, func(w World) bool { return w.Identity != of.Identity })
+		counting, full := context.WithCancel(running)
+		done.Go(func() {
+			select {
+			case <-inv.allowance.Exceeded():
+				full()
+			case <-running.Done():
+			}
+		})
+		fits := time.AfterFunc(crowdDelay, func() { r.crowded(inv.allowance.Err()) })
+		_, _ = r.until(counting, func(w World) bool { return w.Identity != of.Identity })
+		full()
+		fits.Stop()
 		r.setInventory(nil)
 		cancel()
 		done.Wait()
+		if err := inv.allowance.Err(); err != nil {
+			r.crowded(err)
+			connection.Sleep(ctx, crowdDelay)
+		}
 	}
 }
 
@@ -314,7 +372,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	}
 	who, failure := r.identify(ctx, pc)
 	w := World{
-		ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Permits(), Volumes: pc.Spec.Volumes,
+		ControlPlane: pc.Status.ControlPlane, Identity: r.admit(pc, who), Forgotten: pc.Spec.Forget, Tenancy: pc.Permits(), Volumes: pc.Spec.Volumes, Bounds: pc.Spec.Bounds,
 		Server: serverFor(pc.Status.Pods), Names: pc.Spec.Pods.Names.Namespace, Admission: pc.Spec.Pods.Admission,
 	}
 	var seen survey
@@ -323,7 +381,9 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	case w.Identity == "":
 		failure = &syncer.Failure{Reason: fleetv1alpha1.ReasonIdentifying, Message: "that the physical cluster is the one that is meant is about to be recorded"}
 	default:
-		seen, failure = r.survey(ctx)
+		if seen, failure = r.survey(ctx); failure == nil {
+			failure = r.excessive()
+		}
 	}
 	w.APIs = seen.apis
 	news := r.learn(w, failure)

@@ -67,7 +67,7 @@ func (v *View) informerBelow(kind workload.Kind) *objects {
 	return controller.NewInformer(kind.Resource+" on "+v.Target, example(kind.GroupVersionKind),
 		controller.Lists(v.Down.Dynamic.Resource(gvr)),
 		controller.InformerOptions[*unstructured.Unstructured]{
-			Unscoped: true, Server: v.Down.Server, Metadata: connection.ListMetadata(v.Down.Metadata, gvr),
+			Unscoped: true, Server: v.Down.Server, Allowance: v.allowance, Metadata: connection.ListMetadata(v.Down.Metadata, gvr),
 			Transform: whole, // drift is read from managed fields
 			Tweak: func(o *metav1.ListOptions) {
 				o.LabelSelector = placementv1alpha1.ManagedByLabel + "=" + v.ControlPlane
@@ -96,7 +96,7 @@ func (v *View) informerOfEvents() *objects {
 	events := corev1.SchemeGroupVersion.WithResource("events")
 	return controller.NewInformer("events on "+v.Target, example(schema.GroupVersionKind{Version: "v1", Kind: "Event"}),
 		controller.Lists(v.Down.Dynamic.Resource(events)),
-		controller.InformerOptions[*unstructured.Unstructured]{Unscoped: true, Server: v.Down.Server,
+		controller.InformerOptions[*unstructured.Unstructured]{Unscoped: true, Server: v.Down.Server, Allowance: v.allowance,
 			Transform: func(obj runtime.Object) (*unstructured.Unstructured, error) {
 				event, err := whole(obj)
 				if err != nil {

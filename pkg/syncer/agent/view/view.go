@@ -28,6 +28,11 @@ type Config struct {
 	Target, ControlPlane string
 	Up                   connection.ControlPlane
 	Down                 connection.Physical
+	// Least is what may be held in any case of what the physical cluster shows; More is
+	// asked when that is not enough, with the number of Copies there. Nothing bounds it
+	// without More.
+	Least controller.Held
+	More  func(copies int) controller.Held
 }
 
 // View is what a syncer knows of both sides.
@@ -37,6 +42,8 @@ type View struct {
 	orphans  *orphans
 	accounts *objects
 	events   *objects
+	// allowance bounds what is held of the physical cluster; nil if nothing does.
+	allowance *controller.Allowance
 
 	// now is what readers see of the kinds.
 	now atomic.Pointer[watched]
@@ -61,6 +68,9 @@ func New(c Config, kinds workload.Catalog, serves func(workload.Kind) bool) *Vie
 		WrittenCopies:  controller.NewWritten[ObjectKey, *placementv1alpha1.Copy](),
 		WrittenBelow:   controller.NewWritten[ObjectKey, *unstructured.Unstructured](),
 		WrittenMirrors: controller.NewWritten[MirrorKey, *unstructured.Unstructured](),
+	}
+	if c.More != nil {
+		v.allowance = controller.NewAllowance(c.Least, v.allowed)
 	}
 	now := &watched{kinds: kinds, entries: map[schema.GroupVersionResource]*entry{}, byKind: map[schema.GroupVersionKind]*entry{}}
 	for _, kind := range kinds.All() { // what an informer is compared with comes in the order in which they are made
@@ -109,6 +119,31 @@ func (v *View) rememberVersions() {
 			e.above.Wrote(obj.GetResourceVersion())
 		}
 	}
+}
+
+// allowed is what may be held of the physical cluster, by what is placed there.
+func (v *View) allowed(ctx context.Context) controller.Held {
+	if v.copies.WaitForSync(ctx) != nil {
+		return controller.Held{}
+	}
+	return v.More(len(v.copies.List()))
+}
+
+// Exceeded is closed when the physical cluster shows more than may be held, of which nothing
+// is taken any more; Excess says how much.
+func (v *View) Exceeded() <-chan struct{} {
+	if v.allowance == nil {
+		return nil
+	}
+	return v.allowance.Exceeded()
+}
+
+// Excess is nil before Exceeded.
+func (v *View) Excess() error {
+	if v.allowance == nil {
+		return nil
+	}
+	return v.allowance.Err()
 }
 
 // reached: an informer that is not there any more gets no further.

@@ -26,7 +26,9 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// what the physical cluster says to have that counts when others are weighed
 	// against it; for a resource that is not named it is trusted with what it says.
 	// "count/namespaces" is the most namespaces that are placed here, which the
-	// server counts itself.
+	// server counts itself. "count/objects" and "memory/objects" are the most objects of
+	// ours, and bytes of memory for them, that the syncer keeps of what the physical
+	// cluster shows; by default as many as what is placed here is likely to make.
 	Bounds *v1.ResourceList `json:"bounds,omitempty"`
 	// tenancy is what objects of logical clusters may do on the physical cluster beyond
 	// the default, which keeps tenants apart.
