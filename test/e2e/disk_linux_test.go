@@ -15,13 +15,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
 const (
@@ -30,14 +25,7 @@ const (
 )
 
 // disk is a small file system with a server on it.
-type disk struct {
-	dir    string
-	server *process.Process
-	log    string
-	kube   kubernetes.Interface
-	// acknowledged are the ConfigMaps that the server said to have stored.
-	acknowledged map[string]string
-}
+type disk struct{ *alone }
 
 // newDisk mounts a file system of its own; that takes root.
 func newDisk(t *testing.T) *disk {
@@ -45,48 +33,16 @@ func newDisk(t *testing.T) *disk {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a small file system")
 	}
-	dir, err := os.MkdirTemp("", "disk") // short: there is a socket in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Remove(dir) })
-	d := &disk{dir: dir, log: theLab.path(filepath.Base(dir) + ".log"), acknowledged: map[string]string{}}
-	if err := syscall.Mount("tmpfs", d.dir, "tmpfs", 0, fmt.Sprintf("size=%dm", diskMiB)); err != nil {
+	dir := shortDir(t)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", diskMiB)); err != nil {
 		t.Skipf("this machine does not let root mount a tmpfs: %v", err)
 	}
-	t.Cleanup(func() {
-		if d.server != nil && d.server.Running() {
-			d.server.Kill()
-		}
-		if err := syscall.Unmount(d.dir, 0); err != nil {
+	t.Cleanup(func() { // after the server has ended
+		if err := syscall.Unmount(dir, 0); err != nil {
 			t.Error(err)
 		}
-		if t.Failed() && d.server != nil {
-			t.Logf("end of the log:\n%s", d.server.LogTail())
-		}
 	})
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.server, err = process.Start(t.Context(), process.Spec{
-		Path: process.Binary("atoll"), Args: []string{"start", "--data-dir", filepath.Join(d.dir, "atoll"), "--listen", address, "--logical-cluster", "shop"},
-		Log: d.log, Ready: "atoll serves at ",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		&clientcmd.ClientConfigLoadingRules{ExplicitPath: filepath.Join(d.dir, "atoll", "admin.kubeconfig")},
-		&clientcmd.ConfigOverrides{CurrentContext: "shop"}).ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS, config.Timeout = -1, 30*time.Second
-	if d.kube, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return &disk{startAlone(t, dir, nil)}
 }
 
 func (d *disk) free(t *testing.T) uint64 {
@@ -115,40 +71,6 @@ func (d *disk) fill(t *testing.T, name string, leave uint64) {
 	}
 }
 
-// write creates a large ConfigMap and notes it if the server says that it is stored.
-func (d *disk) write(ctx context.Context, name string) error {
-	content := strings.Repeat(name+" ", 900_000/(len(name)+1))
-	_, err := d.kube.CoreV1().ConfigMaps("default").Create(ctx,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"content": content}}, metav1.CreateOptions{})
-	if err == nil {
-		d.acknowledged[name] = content
-	}
-	return err
-}
-
-// check compares what there is with what was acknowledged.
-func (d *disk) check(t *testing.T) {
-	t.Helper()
-	list, err := d.kube.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored := map[string]string{}
-	for _, c := range list.Items {
-		if c.Name != "kube-root-ca.crt" {
-			stored[c.Name] = c.Data["content"]
-		}
-	}
-	for name, content := range d.acknowledged {
-		if stored[name] != content {
-			t.Errorf("%s was acknowledged and is lost", name)
-		}
-	}
-	if len(stored) != len(d.acknowledged) {
-		t.Errorf("there are %d ConfigMaps, want %d", len(stored), len(d.acknowledged))
-	}
-}
-
 // refusedForRoom wants a refusal that names the cause and the way out.
 func refusedForRoom(t *testing.T, what string, err error) {
 	t.Helper()
@@ -156,17 +78,6 @@ func refusedForRoom(t *testing.T, what string, err error) {
 	if !errors.As(err, &status) || status.Status().Code != http.StatusInsufficientStorage ||
 		!strings.Contains(status.Status().Message, "free some space there") {
 		t.Errorf("%s: %v", what, err)
-	}
-}
-
-func (d *disk) recovers(t *testing.T, name string) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for err := d.write(t.Context(), name); err != nil; err = d.write(t.Context(), name) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the server takes no writes although there is room: %v", err)
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 

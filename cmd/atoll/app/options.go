@@ -55,7 +55,7 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory for keys, kubeconfig and the embedded etcd.")
 	fs.StringVar(&o.Listen, "listen", o.Listen, "Address to serve at, as host:port; port 0 takes a free one.")
-	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "How many connections of clients are open at a time; 0 means half of the file descriptors that the process may have. Connections on which nobody has authenticated give way first, then those of whoever has the most; admins' never.")
+	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "How many connections of clients are open at a time; 0 means half of the file descriptors that the process may have, and more than three quarters of them it never are. Connections on which nobody has authenticated give way first, then those of whoever has the most; admins' never.")
 	fs.StringVar(&o.ExternalURL, "external-url", o.ExternalURL, "URL by which clients reach the server, if it is not https:// and the address of --listen.")
 	fs.StringVar(&o.PodsServer, "pods-server", o.PodsServer, "URL by which pods on physical clusters reach the server, https://HOST[:PORT]: they get tokens for it, and find it as pods find their API server. spec.pods.server of a PhysicalCluster says another one for it. Without any, pods get neither.")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "Endpoints of an etcd to use instead of the embedded one.")

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,11 +101,12 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		}
 		cleanup.add(db.Stop)
 		o.EtcdServers, client = []string{db.Endpoint}, db.Client
-		room = space.NewGuard(func() (space.Reading, error) {
-			free, err := space.Free(o.DataDir)
-			used, quota := db.Usage()
-			return space.Reading{Free: free, Used: used, Quota: quota}, err
-		})
+		files, err := space.OpenFiles()
+		if err != nil {
+			return nil, err
+		}
+		cleanup.add(files.Close)
+		room = newRoom(o.DataDir, db, files)
 		go func() {
 			select {
 			case err := <-db.Failed():
@@ -122,7 +122,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	kinds := placedkinds.NewCatalog(workload.Builtin())
 	c := &composition{url: s.URL, podsServer: o.PodsServer, kinds: kinds, keys: keys, keysDir: pkiDir(o.DataDir), replaceKeys: o.ReplaceKeys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
 	server, err := apiserver.New(serving, apiserver.Config{
-		Listener: connections.Bound(listener, cmp.Or(o.MaxConnections, connections.Most())), CertFile: certFile, KeyFile: keyFile, PKI: keys,
+		Listener: connections.Bound(listener, func() int { return connections.Most(o.MaxConnections) }), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
 		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room, ShutdownDelay: o.ShutdownDelay,
 		Reach: c.reach, Streams: c.streams, Tunnels: c.acceptTunnel,

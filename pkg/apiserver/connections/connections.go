@@ -5,9 +5,11 @@
 package connections
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -22,36 +24,58 @@ var (
 	once sync.Once // metrics are of the process
 )
 
-// Most is how many connections a process may have: half of its file descriptors. The
-// others are for etcd, files, and whatever the server calls.
-func Most() int {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return 512 // half of what is the limit nearly everywhere
+// Most is how many connections a process may have now: as many as asked for, and never
+// more than three quarters of its file descriptors; 0 asks for half of them. The others
+// are for etcd, files, and whatever the server calls.
+func Most(asked int) int {
+	const all = 1 << 20
+	files := uint64(1024) // what is the limit nearly everywhere
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
+		files = min(limit.Cur, all)
 	}
-	return int(min(files.Cur, 1<<20) / 2)
+	if asked == 0 {
+		return int(files / 2)
+	}
+	return min(asked, int(files/4*3))
 }
+
+// fitInterval is how often a Listener looks whether it may have fewer connections than it has.
+const fitInterval = time.Second
 
 // Listener is a net.Listener with no more than a number of open connections.
 type Listener struct {
 	net.Listener
-	most int
+	most  func() int
+	ended chan struct{}
+	end   sync.Once
 
 	mu    sync.Mutex
 	open  map[string]*conn // by remote address
 	table table
 }
 
-// Bound makes a Listener of l.
-func Bound(l net.Listener, most int) *Listener {
+// Bound makes a Listener of l. most is asked anew all the time: somebody may lower the
+// limits of a running process.
+func Bound(l net.Listener, most func() int) *Listener {
 	once.Do(func() { legacyregistry.MustRegister(closed) })
-	return &Listener{Listener: l, most: most, open: map[string]*conn{}, table: table{}}
+	b := &Listener{Listener: l, most: most, ended: make(chan struct{}), open: map[string]*conn{}, table: table{}}
+	go b.keep() // until Close
+	return b
 }
 
 // Accept implements net.Listener. It makes room first, or closes what it accepted.
+//
+// Without a free file descriptor nothing can be accepted, and who waits at the socket
+// holds one more than there is: somebody gives way, and the caller tries again.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		accepted, err := l.Listener.Accept()
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			l.mu.Lock()
+			l.fit(min(l.most(), len(l.open)-1))
+			l.mu.Unlock()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -59,6 +83,43 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return c, nil
 		}
 	}
+}
+
+// Close implements net.Listener.
+func (l *Listener) Close() error {
+	l.end.Do(func() { close(l.ended) })
+	return l.Listener.Close()
+}
+
+// keep has those give way that there is no room for any more.
+func (l *Listener) keep() {
+	ticker := time.NewTicker(fitInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			l.mu.Lock()
+			l.fit(l.most())
+			l.mu.Unlock()
+		case <-l.ended:
+			return
+		}
+	}
+}
+
+// fit is called with mu held. It returns false if more than most connections are left, as
+// nobody gives way.
+func (l *Listener) fit(most int) bool {
+	for len(l.open) > max(most, 0) {
+		victim, whose := l.table.victim()
+		if victim == nil {
+			return false
+		}
+		closed.WithLabelValues(whose).Inc()
+		l.drop(victim)
+		_ = victim.Conn.Close()
+	}
+	return true
 }
 
 // take returns nil if there is no room.
@@ -70,15 +131,10 @@ func (l *Listener) take(accepted net.Conn) *conn {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.open) >= l.most {
-		victim, whose := l.table.victim()
-		closed.WithLabelValues(whose).Inc()
-		if victim == nil {
-			_ = accepted.Close()
-			return nil
-		}
-		l.drop(victim)
-		_ = victim.Conn.Close()
+	if !l.fit(l.most() - 1) {
+		closed.WithLabelValues("New").Inc()
+		_ = accepted.Close()
+		return nil
 	}
 	c := &conn{Conn: accepted, listener: l, address: address}
 	l.open[address] = c

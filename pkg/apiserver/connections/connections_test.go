@@ -2,9 +2,13 @@ package connections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,7 +61,7 @@ func TestWhoGivesWay(t *testing.T) {
 }
 
 // echo serves connections: what is read is answered, and, if it is a name, believed.
-func echo(t *testing.T, most int) *Listener {
+func echo(t *testing.T, most func() int) *Listener {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -110,7 +114,7 @@ func say(t *testing.T, c net.Conn, name string) {
 func TestIdleConnectionsOfNobodyKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	const most = 20
-	l := echo(t, most)
+	l := echo(t, func() int { return most })
 	watch := dial(t, l)
 	say(t, watch, "anna")
 	for range 10 * most {
@@ -129,7 +133,7 @@ func TestIdleConnectionsOfNobodyKeepNobodyOut(t *testing.T) {
 
 func TestConnectionsThatEndMakeRoom(t *testing.T) {
 	t.Parallel()
-	l := echo(t, 2)
+	l := echo(t, func() int { return 2 })
 	for range 10 {
 		c := dial(t, l)
 		say(t, c, "root")
@@ -143,6 +147,65 @@ func TestConnectionsThatEndMakeRoom(t *testing.T) {
 	refused := dial(t, l)
 	if _, err := refused.Read(make([]byte, 1)); err == nil {
 		t.Error("an admin gave way")
+	}
+}
+
+func TestFewerMayBeOpenAllAtOnce(t *testing.T) {
+	t.Parallel()
+	var most atomic.Int64
+	most.Store(20)
+	l := echo(t, func() int { return int(most.Load()) })
+	watch := dial(t, l)
+	say(t, watch, "root")
+	for range 18 {
+		dial(t, l) // and say nothing
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return l.count() == 19, nil }); err != nil {
+		t.Fatalf("%d connections are open", l.count())
+	}
+	most.Store(4) // and nobody comes who would have to find room
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return l.count() == 4, nil }); err != nil {
+		t.Errorf("%d connections are open, 4 may be", l.count())
+	}
+	if _, err := watch.Write([]byte("more")); err != nil {
+		t.Errorf("an admin lost the connection: %v", err)
+	}
+}
+
+// exhausted is a socket at which nothing can be accepted for want of a file descriptor.
+type exhausted struct {
+	net.Listener
+	none *atomic.Bool
+}
+
+func (e exhausted) Accept() (net.Conn, error) {
+	if e.none.CompareAndSwap(true, false) {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return e.Listener.Accept()
+}
+
+func TestWithoutAFileDescriptorSomebodyGivesWay(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none atomic.Bool
+	l := Bound(exhausted{inner, &none}, func() int { return 1000 })
+	t.Cleanup(func() { _ = l.Close() })
+	for range 3 {
+		dial(t, l)
+		if _, err := l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none.Store(true)
+	if _, err := l.Accept(); !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("the server is told %v: it would not wait before it tries again", err)
+	}
+	if n := l.count(); n != 2 {
+		t.Errorf("%d connections are open, want one fewer than 3", n)
 	}
 }
 

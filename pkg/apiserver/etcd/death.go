@@ -52,8 +52,11 @@ func sentence(message string, fields []zapcore.Field) string {
 		}
 	}
 	advice := "start the server again; if it ends again, restore the data directory from a backup"
-	if strings.Contains(why.String(), syscall.ENOSPC.Error()) {
+	switch {
+	case strings.Contains(why.String(), syscall.ENOSPC.Error()):
 		advice = "the disk of the data directory is full: free some space and start the server again"
+	case strings.Contains(why.String(), syscall.EMFILE.Error()):
+		advice = "the process has no file descriptor left: raise its limit (ulimit -n, LimitNOFILE) and start the server again"
 	}
 	return fmt.Sprintf("Error: etcd ended (%s); what was acknowledged is stored; %s", why.String(), advice)
 }

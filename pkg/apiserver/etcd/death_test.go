@@ -20,6 +20,9 @@ func TestAnEtcdThatCannotWriteEndsTheProcessWithASentence(t *testing.T) {
 		"a full disk": {func(l *zap.Logger) { l.Fatal("failed to commit tx", zap.Error(full)) },
 			"Error: etcd ended (failed to commit tx: write db: no space left on device); what was acknowledged is stored; " +
 				"the disk of the data directory is full: free some space and start the server again\n"},
+		"no file descriptor": {func(l *zap.Logger) { l.Fatal("failed to save Raft hard state and entries", zap.Error(syscall.EMFILE)) },
+			"Error: etcd ended (failed to save Raft hard state and entries: too many open files); what was acknowledged is stored; " +
+				"the process has no file descriptor left: raise its limit (ulimit -n, LimitNOFILE) and start the server again\n"},
 		"a panic": {func(l *zap.Logger) {
 			l.Panic("failed to open database", zap.String("path", "/secret"), zap.Error(syscall.EIO))
 		},

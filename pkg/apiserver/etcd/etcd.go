@@ -59,6 +59,8 @@ type Server struct {
 	local  local
 	tmpDir string
 	stop   sync.Once
+	// ended is closed when Stop begins.
+	ended chan struct{}
 }
 
 // Start returns when the member serves, or ctx ends.
@@ -66,7 +68,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err := os.MkdirAll(config.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data directory of etcd: %w", err)
 	}
-	s := &Server{}
+	s := &Server{ended: make(chan struct{})}
 	sockets, err := s.sockets(config.Dir)
 	if err != nil {
 		return nil, err
@@ -87,6 +89,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	c.SnapshotCount, c.SnapshotCatchUpEntries = snapshotEvery, keptForFollowers
 	c.WatchProgressNotifyInterval = progressEvery
 	c.UnsafeNoFsync = config.UnsafeNoSync
+	c.MaxSnapFiles, c.MaxWalFiles = 0, 0 // see purge
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lastWords(os.Stderr, os.Exit))
 	s.etcd, err = embed.StartEtcd(c)
 	if err != nil {
@@ -103,6 +106,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		return nil, fmt.Errorf("waiting for etcd: %w", ctx.Err())
 	}
 	s.Endpoint = client.String()
+	purge(config.Dir, s.ended)
 	return s, nil
 }
 
@@ -119,6 +123,7 @@ func (s *Server) Usage() (used, most uint64) {
 func (s *Server) Stop() { s.stop.Do(s.end) }
 
 func (s *Server) end() {
+	close(s.ended)
 	if s.etcd != nil {
 		if err := s.local.stop(); err != nil {
 			klog.Background().Error(err, "Stopping etcd all the same")

@@ -19,6 +19,9 @@ import (
 // itself as long as the member works.
 const callsEnd = 5 * time.Second
 
+// readTimeout is how long a read may take: as long as etcd gives a write.
+const readTimeout = 7 * time.Second
+
 // local are the clients in this process, and what they call just now. A member that
 // is reached by gRPC ends its connections before it closes the database; called
 // directly, it has to know that nobody reads any more.
@@ -95,8 +98,33 @@ func call[Q, A any](l *local, ctx context.Context, q Q, f func(context.Context, 
 	return f(ctx, q)
 }
 
+// Range waits for readTimeout at the most: while the database is written to a disk that
+// does not answer, nobody can read it, and what waits for that heeds no context.
 func (s localKV) Range(ctx context.Context, q *pb.RangeRequest) (*pb.RangeResponse, error) {
-	return call(s.local, ctx, q, s.KVServer.Range)
+	return within(ctx, readTimeout, func() (*pb.RangeResponse, error) { return call(s.local, ctx, q, s.KVServer.Range) })
+}
+
+// within returns what f does, or that it did not in time: then f ends later.
+func within[A any](ctx context.Context, timeout time.Duration, f func() (*A, error)) (*A, error) {
+	type answer struct {
+		a   *A
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		a, err := f()
+		answered <- answer{a, err}
+	}()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case got := <-answered:
+		return got.a, got.err
+	case <-timer.C:
+		return nil, rpctypes.ErrGRPCTimeout
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (s localKV) RangeStream(q *pb.RangeRequest, to grpc.ServerStreamingServer[pb.RangeStreamResponse]) error {

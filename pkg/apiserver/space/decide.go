@@ -13,6 +13,10 @@ const (
 	enough = 256 * mib
 	// Of what the database may hold, in per cent.
 	highUse, lowUse = 90, 80
+	// fewFiles is how many file descriptors are never used by writes: etcd opens some for
+	// the next segment of its log, and ends if it cannot. enoughFiles is from where all
+	// writes go on.
+	fewFiles, enoughFiles = 32, 64
 )
 
 // Reading is how much room there is.
@@ -21,6 +25,9 @@ type Reading struct {
 	Free uint64
 	// Used and Quota are what the database holds and what it may hold, in bytes.
 	Used, Quota uint64
+	// FilesLeft is how many file descriptors the process may still open, of FilesLimit; 0 if
+	// nobody knows.
+	FilesLeft, FilesLimit uint64
 }
 
 // level says what may be written.
@@ -37,13 +44,15 @@ const (
 
 // decide returns what may be written and, if not everything, why.
 //
-//	free             in use          before      level
-//	below floor      any             any         nothing
-//	below low        any             any         deletions
-//	below enough     any             deletions   deletions
-//	else             from highUse %  any         deletions
-//	else             from lowUse %   deletions   deletions
-//	else             else            any         writable
+//	free          files left         in use          before      level
+//	below floor   any                any             any         nothing
+//	any           below fewFiles     any             any         nothing
+//	below low     any                any             any         deletions
+//	below enough  any                any             deletions   deletions
+//	else          below enoughFiles  any             deletions   deletions
+//	else          else               from highUse %  any         deletions
+//	else          else               from lowUse %   deletions   deletions
+//	else          else               else            any         writable
 //
 // "nothing" before counts as "deletions".
 func decide(r Reading, before level) (level, string) {
@@ -53,11 +62,18 @@ func decide(r Reading, before level) (level, string) {
 		use = r.Used * 100 / r.Quota
 	}
 	disk := fmt.Sprintf("the disk of the data directory has %d MiB left: free some space there, writes go on from %d MiB", r.Free/mib, uint64(enough/mib))
+	files := fmt.Sprintf("the process has %d of its %d file descriptors left: close connections, or raise the limit (ulimit -n, LimitNOFILE), writes go on from %d",
+		r.FilesLeft, r.FilesLimit, enoughFiles)
+	known := r.FilesLimit > 0
 	switch {
 	case r.Free < floor:
 		return nothing, disk
+	case known && r.FilesLeft < fewFiles:
+		return nothing, files
 	case r.Free < low, limited && r.Free < enough:
 		return deletions, disk
+	case known && limited && r.FilesLeft < enoughFiles:
+		return deletions, files
 	case use >= highUse, limited && use >= lowUse:
 		return deletions, fmt.Sprintf("the database holds %d MiB, %d%% of what it may: delete what is not needed, writes go on below %d%%, some minutes after",
 			r.Used/mib, use, lowUse)

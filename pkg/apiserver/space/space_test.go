@@ -45,6 +45,30 @@ func TestWhatMayBeWritten(t *testing.T) {
 	}
 }
 
+func TestWhatMayBeWrittenWithFewFileDescriptors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		left, limit, free uint64
+		before            level
+		want              level
+		says              string
+	}{
+		"nobody knows":                {0, 0, 1000, writable, writable, ""},
+		"some":                        {32, 300, 1000, writable, writable, ""},
+		"few":                         {31, 300, 1000, writable, nothing, "31 of its 300 file descriptors left"},
+		"none":                        {0, 300, 1000, nothing, nothing, "LimitNOFILE"},
+		"some, and a while ago few":   {63, 300, 1000, nothing, deletions, "writes go on from 64"},
+		"enough again":                {64, 300, 1000, deletions, writable, ""},
+		"few, and little of the disk": {31, 300, 100, writable, nothing, "file descriptors"},
+		"few, and none of the disk":   {31, 300, 10, writable, nothing, "10 MiB left"},
+	} {
+		got, why := decide(Reading{Free: c.free * mib, FilesLeft: c.left, FilesLimit: c.limit}, c.before)
+		if got != c.want || (c.says == "") != (why == "") || !strings.Contains(why, c.says) {
+			t.Errorf("%s: %v, %q", name, got, why)
+		}
+	}
+}
+
 var (
 	alice  = &user.DefaultInfo{Name: "alice"}
 	system = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}

@@ -44,7 +44,7 @@ func (s *store) Get(ctx context.Context, key string, o storage.GetOptions, out r
 		return err
 	}
 	if err := s.Interface.Get(ctx, key, o, out); err != nil {
-		return err
+		return explainRead(err)
 	}
 	if target, ok := scope.TargetFrom(ctx); ok {
 		return s.getVisible(target, key, o, out)
@@ -77,7 +77,7 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre 
 	if err == nil {
 		noteRemoved(ctx)
 	}
-	return err
+	return explain(err)
 }
 
 // GetList implements storage.Interface.
@@ -92,7 +92,7 @@ func (s *store) GetList(ctx context.Context, key string, o storage.ListOptions, 
 	if done, err := s.listFresh(ctx, c, key, o, list); done || err != nil {
 		return err
 	}
-	return s.Interface.GetList(ctx, key, o, list)
+	return explainRead(s.Interface.GetList(ctx, key, o, list))
 }
 
 // Watch implements storage.Interface.
