@@ -63,7 +63,8 @@ import (
 //	going   Removed         any           9 nothing
 //	going   stale           any           3 or 4
 //	going   none, current   ours or old   10 WriteCopy Removing; of another incarnation: AskServer, as in 6;
-//	                                        Delete it
+//	                                        Delete it; of a Namespace that is being deleted
+//	                                        below: WriteCopy Removing, Terminating
 //	going   none, current   none, foreign 11 WriteCopy Removed
 //	absent  none            ours or old   12 Report: nothing recorded, nothing removed
 //	absent  none            other         13 nothing

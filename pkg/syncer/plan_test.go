@@ -314,6 +314,8 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 
 		{"a Namespace stays for what is in it", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old", contents: 1}, "WriteCopy Synced"},
 		{"and goes when it is empty", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old"}, "WriteCopy Removing/Removing, Delete p1 Removing"},
+		{"that its deletion has begun below is said", situation{kind: "Namespace", logical: "removing", copy: "Removing", physical: "old-"}, "WriteCopy Removing/Terminating"},
+		{"but not of one with something in it, which somebody below deletes", situation{kind: "Namespace", logical: "removing", copy: "Synced", physical: "old-", contents: 1}, "WriteCopy Pending/Terminating"},
 		{"also one that was made again", situation{kind: "Namespace", logical: "live!", copy: "Synced", physical: "old", gone: "old", contents: 1}, ""},
 		{"but not before the server emptied it", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old", edit: func(in *Input) {
 			in.Logical.Object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}

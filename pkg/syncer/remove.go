@@ -82,13 +82,16 @@ func (p planner) remove(uid types.UID, why string) []Action {
 	if !below {
 		return p.write(p.status(placementv1alpha1.CopyRemoved, "", ""), uid)
 	}
-	message := ""
+	message, reason := "", why
 	if p.Physical.GetDeletionTimestamp() != nil {
+		if why == "Removing" && p.Ref.IsNamespace() {
+			reason = placementv1alpha1.ReasonTerminating // what it held is gone: a move does not wait for its end
+		}
 		if f := p.Physical.GetFinalizers(); len(f) > 0 {
 			message = "waiting for finalizers on the physical cluster: " + bounded(join(f))
 		}
 	}
-	status := p.status(placementv1alpha1.CopyRemoving, why, message)
+	status := p.status(placementv1alpha1.CopyRemoving, reason, message)
 	if p.Failure != nil {
 		status = p.status(placementv1alpha1.CopyRemoving, p.Failure.Reason, p.Failure.Message)
 		return p.write(status, uid)

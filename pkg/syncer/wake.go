@@ -48,7 +48,7 @@ type Woken struct {
 	Wake Wake
 	// UID is that of a physical object (WakeOrphans, WakeMirror, WakeOwned).
 	UID types.UID
-	// Mark names the object (WakeObject, of a change below).
+	// Mark names the object (WakeObject and WakeContents, of a change below).
 	Mark Mark
 }
 
@@ -173,6 +173,8 @@ func (c Change) mirrored() []types.UID {
 //	                              object, or incarnation       also after an own write
 //	a NetworkPolicy               any                          Isolation: others leave room for it
 //	a Namespace                   it came, or is gone          Isolation
+//	a Namespace with a mark       it is gone                   Contents, too: what waits to come
+//	                                                           back into it
 func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 	var woken []Woken
 	obj := c.latest()
@@ -190,6 +192,11 @@ func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 	}
 	if c.Kind.GroupKind() == networkPolicies || c.Kind.Role == workload.Container && (c.Old == nil || c.New == nil) {
 		woken = append(woken, Woken{Wake: WakeIsolation})
+	}
+	if c.Kind.Role == workload.Container && c.New == nil {
+		for _, mark := range c.marks() {
+			woken = append(woken, Woken{Wake: WakeContents, Mark: mark})
+		}
 	}
 	return woken
 }

@@ -124,6 +124,8 @@ func TestWhatAChangeBelowWakes(t *testing.T) {
 	other.Namespace = "other"
 	again := mark
 	again.UID = "m"
+	ofNamespace := mark
+	ofNamespace.Name = "web"
 	carries := func(kind workload.Kind, m Mark) option {
 		return func(u *unstructured.Unstructured) {
 			labels, annotations := map[string]any{}, map[string]any{}
@@ -142,18 +144,20 @@ func TestWhatAChangeBelowWakes(t *testing.T) {
 		isCopy bool
 		want   []Woken
 	}{
-		"a copy came":                     {Change{Kind: configs, New: thing(carries(configs, mark))}, true, []Woken{object(mark), orphans, owned}},
-		"an own copy is back":             {Change{Kind: configs, New: thing(carries(configs, mark)), Own: true}, true, []Woken{owned}},
-		"a copy changed":                  {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, mark), labelled)}, true, nil},
-		"an own change is back":           {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, mark)), Own: true}, true, nil},
-		"a copy is gone":                  {Change{Kind: configs, Old: thing(carries(configs, mark))}, true, []Woken{object(mark), orphans}},
-		"its mark was taken off":          {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing()}, false, []Woken{object(mark), orphans}},
-		"its mark became another":         {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, other))}, true, []Woken{object(other), object(mark), orphans, owned}},
-		"an own write adopted it":         {Change{Kind: configs, Old: thing(), New: thing(carries(configs, mark)), Own: true}, true, []Woken{owned}},
-		"and for one made again":          {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, again)), Own: true}, true, []Woken{owned}},
-		"a policy of ours is gone":        {Change{Kind: policies, Old: thing()}, false, []Woken{{Wake: WakeIsolation}}},
-		"a policy of ours was changed":    {Change{Kind: policies, Old: thing(), New: thing(labelled)}, false, []Woken{{Wake: WakeIsolation}}},
-		"a namespace came":                {Change{Kind: namespaces, New: thing()}, true, []Woken{owned, {Wake: WakeIsolation}}},
+		"a copy came":                  {Change{Kind: configs, New: thing(carries(configs, mark))}, true, []Woken{object(mark), orphans, owned}},
+		"an own copy is back":          {Change{Kind: configs, New: thing(carries(configs, mark)), Own: true}, true, []Woken{owned}},
+		"a copy changed":               {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, mark), labelled)}, true, nil},
+		"an own change is back":        {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, mark)), Own: true}, true, nil},
+		"a copy is gone":               {Change{Kind: configs, Old: thing(carries(configs, mark))}, true, []Woken{object(mark), orphans}},
+		"its mark was taken off":       {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing()}, false, []Woken{object(mark), orphans}},
+		"its mark became another":      {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, other))}, true, []Woken{object(other), object(mark), orphans, owned}},
+		"an own write adopted it":      {Change{Kind: configs, Old: thing(), New: thing(carries(configs, mark)), Own: true}, true, []Woken{owned}},
+		"and for one made again":       {Change{Kind: configs, Old: thing(carries(configs, mark)), New: thing(carries(configs, again)), Own: true}, true, []Woken{owned}},
+		"a policy of ours is gone":     {Change{Kind: policies, Old: thing()}, false, []Woken{{Wake: WakeIsolation}}},
+		"a policy of ours was changed": {Change{Kind: policies, Old: thing(), New: thing(labelled)}, false, []Woken{{Wake: WakeIsolation}}},
+		"a namespace came":             {Change{Kind: namespaces, New: thing()}, true, []Woken{owned, {Wake: WakeIsolation}}},
+		"a namespace of ours is gone": {Change{Kind: namespaces, Placed: true, Old: thing(carries(namespaces, ofNamespace))}, true,
+			[]Woken{object(ofNamespace), orphans, {Wake: WakeIsolation}, {Wake: WakeContents, Mark: ofNamespace}}},
 		"a namespace changed":             {Change{Kind: namespaces, Old: thing(), New: thing(labelled)}, true, nil},
 		"a pod of a controller came":      {Change{Kind: pods, Observed: true, New: thing()}, false, []Woken{mirror, owned}},
 		"a pod of a controller changed":   {Change{Kind: pods, Observed: true, Old: thing(), New: thing(labelled)}, false, []Woken{mirror}},

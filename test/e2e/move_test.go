@@ -214,9 +214,16 @@ func TestANamespaceMovesAndItsServiceIsNeverWithoutEndpoints(t *testing.T) {
 	pin(t, k, "shop", "west")
 	settled(t, k, "shop", "west")
 	must(t)(web.Run(ctx, "rollout", "status", "statefulset/one", "--timeout=3m"))
-	if out, err := from.Run(ctx, "get", "namespace", from.namespace, "--ignore-not-found"); err != nil || out != "" {
-		t.Errorf("on east is still %q (error %v)", out, err)
+	if out := must(t)(from.Run(ctx, "--namespace", from.namespace, "get", "deployments,statefulsets,replicasets,pods,services,resourcequotas", "-o", "name")); out != "" {
+		t.Errorf("on east is still %q", out)
 	}
+	eventually(t, func() error { // the empty namespace goes after the move
+		out, err := from.Run(ctx, "get", "namespace", from.namespace, "--ignore-not-found")
+		if err == nil {
+			err = want("on east", out, "")
+		}
+		return err
+	})
 	to := theLab.homeOf(t, k, "shop")
 	for _, what := range []string{"deployment/web", "statefulset/one", "service/web", "configmap/settings", "resourcequota/pods"} {
 		must(t)(to.below().Run(ctx, "get", what))
@@ -247,6 +254,47 @@ func TestANamespaceMovesAndItsServiceIsNeverWithoutEndpoints(t *testing.T) {
 	must(t)(web.Run(ctx, "scale", "deployment/web", "--replicas=0"))
 	eventually(t, func() error { least, _ := o.read(); return want("least endpoints", least, 0) })
 	must(t)(k.Run(ctx, "delete", "namespace", "shop", "--timeout=3m"))
+}
+
+// A move that is over leaves an empty physical namespace, which is being deleted. A unit that
+// comes back at once makes nothing in it, and begins in one of its own.
+func TestANamespaceComesBackWhileWhatItLeftIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: back, annotations: {placement.atoll.dev/cluster: east}}}"))
+	back := k.In("back")
+	must(t)(back.Apply(ctx, "{apiVersion: placement.atoll.dev/v1alpha1, kind: PlacementPolicy, metadata: {name: moves}, spec: {move: {drainSeconds: 0}}}"))
+	must(t)(back.Apply(ctx, deployment("web", 2)))
+	must(t)(back.Apply(ctx, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}, ports: [{port: 80}]}}"))
+	must(t)(back.Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
+	eventually(t, func() error {
+		n, err := back.Run(ctx, "get", "endpointslices", "-l", "kubernetes.io/service-name=web", "-o", `jsonpath={range .items[*]}{.endpoints[*].conditions.ready} {end}`)
+		if err == nil {
+			err = want("ready endpoints", strings.Count(n, "true"), 2)
+		}
+		return err
+	})
+	o := observe(t, k, "back")
+	from := theLab.homeOf(t, k, "back")
+	uid := must(t)(from.Run(ctx, "get", "namespace", from.namespace, "-o", "jsonpath={.metadata.uid}"))
+	pin(t, k, "back", "west")
+	settled(t, k, "back", "west")
+	phase, err := from.Run(ctx, "get", "namespace", from.namespace, "--ignore-not-found", "-o", "jsonpath={.metadata.uid} {.status.phase}")
+	if err != nil || phase != uid+" Terminating" {
+		t.Logf("when the move was over, the namespace on east was %q (error %v)", phase, err)
+	}
+	pin(t, k, "back", "east")
+	settled(t, k, "back", "east")
+	again := must(t)(from.Run(ctx, "get", "namespace", from.namespace, "-o", "jsonpath={.metadata.uid} {.status.phase}"))
+	if !strings.HasSuffix(again, " Active") || strings.HasPrefix(again, uid) {
+		t.Errorf("on east is the namespace %q, that of before was %q", again, uid)
+	}
+	must(t)(from.Run(ctx, "--namespace", from.namespace, "rollout", "status", "deployment/web", "--timeout=1m"))
+	if least, _ := o.read(); least < 2 {
+		t.Errorf("there were moments with %d ready endpoints", least)
+	}
+	must(t)(k.Run(ctx, "delete", "namespace", "back", "--timeout=3m"))
 }
 
 func TestAMoveThatSomethingKeepsSaysWhatAndGoesOnWithoutIt(t *testing.T) {

@@ -84,6 +84,8 @@ type State struct {
 	// Held are the physical clusters on which objects of other units have copies: what
 	// belongs to no unit of its own stays there for them.
 	Held map[string]bool
+	// Unknown are the physical clusters on which something has a copy that is not among Objects.
+	Unknown map[string]bool
 	// Stale counts the objects that do not have the targets of the phase yet.
 	Stale int
 	// NotReady says by physical cluster why it is not ready.
@@ -342,6 +344,14 @@ func (s State) active(from []string) []string {
 }
 
 // left is what is still on the physical clusters that are left; claims go last.
+//
+//	the object                                   is left
+//	has no copy there, or stays there            no
+//	is a claim, or the Namespace of some         only in the phase Clearing
+//	runs to its end                              yes, by name
+//	is the Namespace, which is Removing, and     no: nothing was in it, nothing comes into it, and its
+//	its Copy says Terminating                    entry and its Copy stay until it is known to be gone
+//	any other                                    yes
 func (s State) left(t *placementv1alpha1.Transition) []string {
 	var out []string
 	from := t.From
@@ -354,6 +364,7 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 			entry, ok := o.targets()[name]
 			switch {
 			case !ok || entry.NoCopy() || o.stays(name) || s.Held[name] && o.Kind.Role != workload.Placed:
+			case o.terminates(name):
 			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || o.Kind.Role == workload.Container && s.claims(t.From)):
 			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:
 				out = append(out, fmt.Sprintf("%s on %s runs to its end", o, name))
@@ -371,6 +382,14 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// terminates says that an object is the Namespace, and the physical one on a target is being
+// deleted, empty. The namespace controller there lets seconds pass before it goes.
+func (o Object) terminates(name string) bool {
+	c := o.Copies[name]
+	return o.Kind.Role == workload.Container && o.targets()[name].State == placementv1alpha1.TargetStateRemoving &&
+		c != nil && c.Status.State == placementv1alpha1.CopyRemoving && c.Status.Reason == placementv1alpha1.ReasonTerminating
 }
 
 func unstamped(n int) string {

@@ -57,8 +57,16 @@ var (
 	cronJobs    = schema.GroupKind{Group: "batch", Kind: "CronJob"}
 	sets        = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 	ingresses   = schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
+	namespaces  = schema.GroupKind{Kind: "Namespace"}
 	daemons     = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
 )
+
+// terminating is the Namespace, of which the physical one on east is being deleted.
+func terminating(targets string) Object {
+	o := object(namespaces, "n", targets, nil, "east: Removing", "west: Synced")
+	o.Copies["east"].Status.Reason = placementv1alpha1.ReasonTerminating
+	return o
+}
 
 // address is the status of what has one.
 const address = `{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}`
@@ -134,6 +142,11 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"a job ends where it began", removing, []Object{object(jobs, "j", `{"east":{},"west":{"state":"Waiting"}}`, nil)}, nil, removing, false, "Job j on east runs to its end"},
 		{"nothing is left", removing, []Object{web(`{"west":{}}`)}, nil, removing, true, ""},
 		{"nothing is left, but something waits", removing, []Object{web(`{"west":{"state":"Waiting"}}`)}, func(s *State) { s.Stale = 1 }, removing, false, "1 object has not got its targets"},
+		{"only the namespace is left, and its deletion has not begun", removing, []Object{web(`{"west":{}}`), object(namespaces, "n", `{"east":{"state":"Removing"},"west":{}}`, nil, "east: Removing")}, nil, removing, false, "1 object is not gone from east"},
+		{"only the namespace is left, and its deletion has begun", removing, []Object{web(`{"west":{}}`), terminating(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, true, ""},
+		{"it is silent by then", removing, []Object{web(`{"west":{}}`), terminating(`{"east":{"state":"Removing"},"west":{}}`)}, func(s *State) { s.NotReady = map[string]string{"east": "silent"} }, removing, true, ""},
+		{"something is left beside the namespace", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`), terminating(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, false, "1 object is not gone from east"},
+		{"the namespace is not to go yet", removing, []Object{terminating(`{"east":{},"west":{}}`)}, nil, removing, false, "1 object is not gone from east"},
 		{"there is no time out", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, func(s *State) { s.Now = noon.AddDate(1, 0, 0) }, removing, false, "1 object is not gone from east"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

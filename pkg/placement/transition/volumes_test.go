@@ -75,6 +75,7 @@ func TestAVolumeIsHandedOverWhenNothingUsesItAndClearedWhenItIsThere(t *testing.
 		{"it is bound", handingOver, []Object{both(bound, "h")}, clearing, false, ""},
 		{"its user deleted it", handingOver, []Object{db(`{"west":{"state":"Waiting"}}`)}, clearing, false, ""},
 		{"what is left goes", clearing, []Object{claim(on("Removing", ""), nil, nil)}, clearing, false, "1 object is not gone from east"},
+		{"only the namespace is left, and its deletion has begun", clearing, []Object{claim(`{"west":{}}`, nil, nil), terminating(on("Removing", ""))}, clearing, true, ""},
 		{"nothing is left", clearing, []Object{claim(`{"west":{}}`, nil, nil)}, clearing, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

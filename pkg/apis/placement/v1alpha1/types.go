@@ -364,6 +364,11 @@ const (
 	CopyRemoved CopyState = "Removed"
 )
 
+// ReasonTerminating is the reason of the Copy of a Namespace that is Removing once the
+// physical cluster has begun to delete the physical one: nothing that has a Copy was in it any
+// more, and nothing can come into it.
+const ReasonTerminating = "Terminating"
+
 // CopyStatus is what the syncer of the target says.
 type CopyStatus struct {
 	// +optional

@@ -99,6 +99,8 @@ func (d *Dispatcher) Below(c syncer.Change) {
 			d.OwnedBy(w.UID)
 		case syncer.WakeIsolation:
 			d.isolation(c)
+		case syncer.WakeContents:
+			d.contents(w.Mark.Cluster, w.Mark.Namespace)
 		}
 	}
 }
