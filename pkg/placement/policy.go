@@ -24,6 +24,8 @@ type Policy struct {
 	Unit, Pin string
 	// ConfirmAbove is how many of the units that it selects an edit may move, see Radius.
 	ConfirmAbove *int32
+	// MaxMoving is how many of them move at a time, see Bounding.
+	MaxMoving *int32
 	// Unreadable says why the policy cannot be honoured. It permits nothing.
 	Unreadable string
 }
@@ -43,7 +45,7 @@ func Local(p *placementv1alpha1.ClusterPlacementPolicy) Policy {
 func ofCluster(p *placementv1alpha1.ClusterPlacementPolicy, level placementv1alpha1.PolicyLevel) Policy {
 	return Policy{
 		PolicyReference:        placementv1alpha1.PolicyReference{Level: level, Name: p.Name, Generation: p.Generation},
-		LogicalClusterSelector: p.Spec.LogicalClusterSelector, NamespaceSelector: p.Spec.NamespaceSelector, ConfirmAbove: p.Spec.ConfirmAbove, Rules: &p.Spec.PolicyRules,
+		LogicalClusterSelector: p.Spec.LogicalClusterSelector, NamespaceSelector: p.Spec.NamespaceSelector, ConfirmAbove: p.Spec.ConfirmAbove, MaxMoving: p.Spec.MaxMoving, Rules: &p.Spec.PolicyRules,
 	}
 }
 
@@ -107,6 +109,21 @@ func Policies(global, local []*placementv1alpha1.ClusterPlacementPolicy, own []*
 // MaxPolicies is how many policies of one logical cluster, and of one namespace, are
 // read for a decision. Those of "root" are the admin's: they have no such bound.
 const MaxPolicies = 32
+
+// Bounding are the policies for a unit that say how many of theirs move at a time. One that
+// cannot be read is for all: it holds up rather than lets go.
+func Bounding(policies []Policy, u Unit) []Policy {
+	var out []Policy
+	for _, p := range policies {
+		if p.MaxMoving == nil {
+			continue
+		}
+		if selects, err := p.selects(u); selects || err != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
 
 // rank of a level, the most specific first.
 func rank(level placementv1alpha1.PolicyLevel) int {

@@ -43,6 +43,9 @@ func ValidateClusterPolicy(spec *placementv1alpha1.PolicySpec, global bool, path
 		errs = append(errs, field.Forbidden(path.Child("logicalClusterSelector"), `only policies in "root" are for several logical clusters; leave it out`))
 	}
 	errs = append(errs, validateSelector(spec.NamespaceSelector, path.Child("namespaceSelector"))...)
+	if n := spec.MaxMoving; n != nil && *n < 1 {
+		errs = append(errs, field.Invalid(path.Child("maxMoving"), *n, "must be at least 1; to keep everything where it is, say move: {mode: Never}"))
+	}
 	if n := spec.ConfirmAbove; n != nil && *n < 0 {
 		errs = append(errs, field.Invalid(path.Child("confirmAbove"), *n, "must be 0 or more"))
 	}

@@ -87,3 +87,12 @@ func TestOnlyPoliciesOfRootSelectLogicalClusters(t *testing.T) {
 		t.Errorf("elsewhere: %v", errs)
 	}
 }
+
+func TestAPolicyLetsAtLeastOneUnitMoveAtATime(t *testing.T) {
+	for n, want := range map[int32]int{-1: 1, 0: 1, 1: 0, 1000: 0} {
+		spec := placementv1alpha1.PolicySpec{MaxMoving: &n}
+		if errs := ValidateClusterPolicy(&spec, true, field.NewPath("spec")); len(errs) != want || want > 0 && errs[0].Field != "spec.maxMoving" {
+			t.Errorf("%d: %v", n, errs)
+		}
+	}
+}

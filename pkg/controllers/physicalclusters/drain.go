@@ -72,6 +72,8 @@ func drainOf(name string, placements []*placementv1alpha1.Placement) *fleetv1alp
 		switch {
 		case part != stamp.PartStays && part != stamp.PartArrives:
 			status.Moving++
+		case moving != nil && moving.Status == metav1.ConditionFalse && moving.Reason == placementv1alpha1.ReasonQueued:
+			status.Queued++
 		case moving != nil && moving.Status == metav1.ConditionFalse:
 			status.Blockers = append(status.Blockers, fleetv1alpha1.DrainBlocker{
 				LogicalCluster: logicalcluster.From(p).String(), Namespace: p.Namespace, Reason: moving.Reason, Message: moving.Message,
@@ -81,6 +83,7 @@ func drainOf(name string, placements []*placementv1alpha1.Placement) *fleetv1alp
 	slices.SortFunc(status.Blockers, func(a, b fleetv1alpha1.DrainBlocker) int {
 		return cmp.Or(cmp.Compare(a.LogicalCluster, b.LogicalCluster), cmp.Compare(a.Namespace, b.Namespace))
 	})
+	status.Blocked = int32(len(status.Blockers))
 	status.Blockers = status.Blockers[:min(len(status.Blockers), maxBlockers)]
 	return status
 }
@@ -101,12 +104,12 @@ func drained(pc *fleetv1alpha1.PhysicalCluster, asked bool) metav1.Condition {
 	before := meta.FindStatusCondition(pc.Status.Conditions, c.Type)
 	verified := before != nil && verifies(before.Reason) && s.Seen != nil && before.LastTransitionTime.Before(&s.Seen.At)
 	switch {
-	case s.Namespaces > 0 && int(s.Namespaces) == len(s.Blockers):
+	case s.Namespaces > 0 && s.Namespaces == s.Blocked && len(s.Blockers) > 0:
 		c.Reason = "Blocked"
 		c.Message = fmt.Sprintf("%d namespaces are on it and cannot move; the first is %s in logical cluster %s: %s",
 			s.Namespaces, s.Blockers[0].Namespace, s.Blockers[0].LogicalCluster, s.Blockers[0].Message)
 	case s.Namespaces > 0:
-		c.Reason, c.Message = "Draining", fmt.Sprintf("%d namespaces are on it, %d of them move, %d cannot", s.Namespaces, s.Moving, len(s.Blockers))
+		c.Reason, c.Message = "Draining", fmt.Sprintf("%d namespaces are on it, %d of them move, %d wait for their turn, %d cannot", s.Namespaces, s.Moving, s.Queued, s.Blocked)
 	case s.Copies > 0 || !asked:
 		c.Reason, c.Message = "Removing", fmt.Sprintf("no namespace is placed on it; %d copies are not known to be gone", s.Copies)
 	case !meta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady):

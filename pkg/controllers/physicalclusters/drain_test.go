@@ -31,9 +31,11 @@ func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
 		before string
 		want   string
 	}{
-		{"all of it moves", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 3, Copies: 9}, false, false, "", "False Draining: 3 namespaces are on it, 3 of them move, 0 cannot"},
-		{"some of it is blocked", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Draining: 3 namespaces are on it, 1 of them move, 1 cannot"},
-		{"all that is left is blocked", fleetv1alpha1.DrainStatus{Namespaces: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 1 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
+		{"all of it moves", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 3, Copies: 9}, false, false, "", "False Draining: 3 namespaces are on it, 3 of them move, 0 wait for their turn, 0 cannot"},
+		{"some of it is blocked", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Queued: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Draining: 3 namespaces are on it, 1 of them move, 1 wait for their turn, 1 cannot"},
+		{"all that is left is blocked", fleetv1alpha1.DrainStatus{Namespaces: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 1 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
+		{"more is blocked than is listed", fleetv1alpha1.DrainStatus{Namespaces: 30, Blocked: 30, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 30 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
+		{"all that is left waits for its turn", fleetv1alpha1.DrainStatus{Namespaces: 2, Queued: 2}, false, false, "", "False Draining: 2 namespaces are on it, 0 of them move, 2 wait for their turn, 0 cannot"},
 		{"copies are left", fleetv1alpha1.DrainStatus{Copies: 2}, false, false, "", "False Removing: no namespace is placed on it; 2 copies are not known to be gone"},
 		{"the informers have nothing, the server has not said so", fleetv1alpha1.DrainStatus{}, false, false, "", "False Removing: no namespace is placed on it; 0 copies are not known to be gone"},
 		{"nobody can look", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, true, reasonVerifying, "Unknown Silent: nothing is placed on it; its syncer cannot say whether something is left"},
@@ -71,11 +73,12 @@ func TestADrainCountsWhatIsPlacedThereAndWhatLeaves(t *testing.T) {
 		return p
 	}
 	blocked := metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: "Blocked", Message: "because"}
+	queued := metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: placementv1alpha1.ReasonQueued}
 	leaves := &placementv1alpha1.Transition{Phase: placementv1alpha1.TransitionRemoving, From: []string{"east"}, To: []string{"west"}}
 	got := drainOf("east", []*placementv1alpha1.Placement{
-		placed("here", "east", nil), placed("leaves", "west", leaves), placed("blocked", "east", nil, blocked), placed("elsewhere", "west", nil, blocked), {},
+		placed("here", "east", nil), placed("leaves", "west", leaves), placed("blocked", "east", nil, blocked), placed("elsewhere", "west", nil, blocked), placed("queued", "east", nil, queued), {},
 	})
-	want := &fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Blockers: []fleetv1alpha1.DrainBlocker{{Namespace: "blocked", Reason: "Blocked", Message: "because"}}}
+	want := &fleetv1alpha1.DrainStatus{Namespaces: 4, Moving: 1, Queued: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{{Namespace: "blocked", Reason: "Blocked", Message: "because"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -254,6 +254,13 @@ func schema_pkg_apis_fleet_v1alpha1_Drain(ref common.ReferenceCallback) common.O
 							Format:      "",
 						},
 					},
+					"maxMoving": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxMoving is how many units leave the physical cluster at a time by this drain; they are not counted with what else moves then. Absent: ten, and as long as not more than ten move to any one physical cluster, and twenty for all drains.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 				},
 			},
 		},
@@ -387,10 +394,24 @@ func schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref common.ReferenceCallback) co
 							Format:  "int32",
 						},
 					},
+					"queued": {
+						SchemaProps: spec.SchemaProps{
+							Description: "queued are those that wait until fewer move.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"copies": {
 						SchemaProps: spec.SchemaProps{
 							Description: "copies counts the records of copies on it.",
 							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"blocked": {
+						SchemaProps: spec.SchemaProps{
+							Description: "blocked are those that cannot move, blockers the first 20 of them, with the reason.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -402,8 +423,7 @@ func schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "blockers are namespaces that stay, with the reason; the first 20.",
-							Type:        []string{"array"},
+							Type: []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
@@ -4699,6 +4719,13 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 					"confirmAbove": {
 						SchemaProps: spec.SchemaProps{
 							Description: "confirmAbove is how many of the units that this policy is for one edit, or the deletion, of any policy may move. What moves more is refused unless it carries the number, in the annotation placement.atoll.dev/confirm-moves or confirm-deletion. Absent: any.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"maxMoving": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxMoving is how many of the units that this policy is for move at a time for what policies say, of whatever level: an edit that moves many rolls out in waves. What does not become available where it goes counts as long as it takes, so that an edit that is wrong stops there. Pins, drains, and the flight from what is lost do not count. Absent: what the server permits.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,18 +27,20 @@ import (
 )
 
 const (
-	// moveInterval is how often a transition is looked at without an event: what pods and
-	// endpoints there are tells no event here.
-	moveInterval = time.Second
-	// cached reads from the watch cache, live from the database.
-	cached, live = "0", ""
+	// moveInterval is how soon a transition is looked at without an event, maxMoveInterval how
+	// late: what decides tells an event, see subscribe, and this is for what does not.
+	moveInterval, maxMoveInterval = time.Second, 15 * time.Second
+	// cached reads from the watch cache, live from the database. reported is cached, but for the
+	// Copies, and known is live, but for kinds of which no object is known.
+	cached, live    = "0", ""
+	reported, known = "reported", "known"
 	// maxWaits is how many things that a transition waits for are named.
 	maxWaits = 5
 )
 
 // advance brings a transition on. What the watch caches say is enough to wait; before a
-// phase ends, all is read from the database: nothing is taken away upon what was true
-// before.
+// phase ends, what decides is read from the database, see confirms: nothing is taken away upon
+// what was true before.
 func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, error) {
 	v := c.verify(u)
 	if !v.Satisfied {
@@ -57,16 +60,58 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 	}
 	step := c.Next(t, s)
 	if step.Done || step.Phase != t.Phase {
-		if s, _, err = c.state(ctx, u, live); err != nil {
+		from := confirms(t, step)
+		if s, _, err = c.state(ctx, u, from); err != nil {
 			return controller.Result{}, err
 		}
-		step = c.Next(t, s)
+		if step = c.Next(t, s); from != live && !covers(from, confirms(t, step), s, t) {
+			if s, _, err = c.state(ctx, u, live); err != nil {
+				return controller.Result{}, err
+			}
+			step = c.Next(t, s)
+		}
 	}
 	if step.Done || step.Phase != t.Phase {
 		return controller.Result{}, c.enter(ctx, u, step)
 	}
 	result, err := c.writeStatus(ctx, u, v, moving(t, step))
-	return sooner(sooner(result, controller.Result{RequeueAfter: step.Again}), controller.Result{RequeueAfter: moveInterval}), err
+	return sooner(sooner(result, controller.Result{RequeueAfter: step.Again}), controller.Result{RequeueAfter: lookAgain(c.Clock.Now().Sub(t.Since.Time))}), err
+}
+
+// lookAgain is when to look at a transition again without an event, the later the longer its
+// phase lasts.
+func lookAgain(lasts time.Duration) time.Duration {
+	return min(maxMoveInterval, max(moveInterval, lasts/4))
+}
+
+// confirms is what is read before a step is taken.
+//
+//	the step leads to          from        as
+//	the end, of what leaves    reported    no entry that is gone comes back by itself, and every copy has
+//	something                              a Copy: the Copies say what is there. One of which the object
+//	                                       is not known is a reason to read all
+//	Draining                   known       it takes nothing away, and can be taken back: what nobody
+//	                                       knows of yet has no traffic to lose
+//	any other                  live        something is removed, or may be
+func confirms(t *placementv1alpha1.Transition, step transition.Step) string {
+	switch {
+	case step.Done && len(t.From) > 0 && stamp.PhaseRemoves(t.Phase):
+		return reported
+	case !step.Done && step.Phase == placementv1alpha1.TransitionDraining:
+		return known
+	}
+	return live
+}
+
+// covers says that what was read is enough for the step that follows from it.
+func covers(read, needed string, s transition.State, t *placementv1alpha1.Transition) bool {
+	switch {
+	case read != needed:
+		return false
+	case read == reported:
+		return !slices.ContainsFunc(t.From, func(name string) bool { return s.Unknown[name] })
+	}
+	return true
 }
 
 // enter writes the next phase, or that the transition is over.
@@ -124,6 +169,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 	}
 	var rules, rest []stamped
 	selects := false
+	s.Unknown = unknown(objects, copies)
 	for _, object := range objects {
 		kind, o := object.Kind, object.Logical
 		object.Copies = copies[string(o.GetUID())]
@@ -160,6 +206,21 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 	return s, append(rules, rest...), nil
 }
 
+// unknown are the physical clusters on which something has a copy that is not among objects.
+func unknown(objects []transition.Object, copies map[string]map[string]*placementv1alpha1.Copy) map[string]bool {
+	rest := maps.Clone(copies)
+	for _, o := range objects {
+		delete(rest, string(o.Logical.GetUID()))
+	}
+	out := map[string]bool{}
+	for _, all := range rest {
+		for name, one := range all {
+			out[name] = out[name] || one.Status.State != placementv1alpha1.CopyRemoved
+		}
+	}
+	return out
+}
+
 // members reads the objects of a unit, with where each is to be. held are the physical
 // clusters on which other objects of the namespace have copies.
 func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []transition.Object, held map[string]bool, _ error) {
@@ -183,7 +244,7 @@ func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []tra
 	}
 	by := u.split
 	if u.divided() {
-		if from == live {
+		if from == live || from == known {
 			var err error
 			if by, err = c.divideLive(ctx, u); err != nil {
 				return nil, nil, err
@@ -211,6 +272,30 @@ func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []tra
 
 // objectsOf reads the objects of one kind in the namespace of a unit; of referenced kinds the metadata only.
 func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit, from string) ([]*unstructured.Unstructured, error) {
+	if from == reported {
+		from = cached
+	}
+	if from != live && kind.Role != workload.Container {
+		// Of most kinds there is nothing. Who looks again and again need not ask for that: what
+		// comes is an event, and before anything is taken away all kinds are read.
+		if informer := placed.Of(c.Objects, kind); informer != nil && !informer.HasNamespace(u.key.Cluster, u.key.Namespace) {
+			return nil, nil
+		}
+		if from == known {
+			from = live
+		}
+	}
+	if from == known {
+		from = live
+	}
+	if from != cached {
+		return c.listOf(ctx, kind, u, from)
+	}
+	return c.remembered(ctx, kind, u)
+}
+
+// listOf asks for the objects of one kind in the namespace of a unit.
+func (c *Controller) listOf(ctx context.Context, kind workload.Kind, u *unit, from string) ([]*unstructured.Unstructured, error) {
 	client := c.Dynamic.Resource(kind.GroupVersionResource())
 	if kind.Role == workload.Container {
 		o, err := client.Get(ctx, u.key.Namespace, metav1.GetOptions{ResourceVersion: from})
@@ -218,13 +303,6 @@ func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit,
 			return nil, fmt.Errorf("reading the namespace: %w", err)
 		}
 		return []*unstructured.Unstructured{o}, nil
-	}
-	if from == cached {
-		// Of most kinds there is nothing. Who looks again and again need not ask for that: what
-		// comes is an event, and before anything is taken away all kinds are read.
-		if informer := placed.Of(c.Objects, kind); informer != nil && !informer.HasNamespace(u.key.Cluster, u.key.Namespace) {
-			return nil, nil
-		}
 	}
 	if kind.Role == workload.Referenced {
 		return c.metadataOf(ctx, kind, u, from)
@@ -263,7 +341,7 @@ func (c *Controller) metadataOf(ctx context.Context, kind workload.Kind, u *unit
 // copiesOf are the Copies of the namespace of a unit by the UID of the object and by target.
 func (c *Controller) copiesOf(ctx context.Context, u *unit, from string) (map[string]map[string]*placementv1alpha1.Copy, error) {
 	list := c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace)
-	if from == live {
+	if from != cached {
 		read, err := c.Client.PlacementV1alpha1().Copies(u.key.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("reading Copies: %w", err)
@@ -298,6 +376,12 @@ func (c *Controller) notReady(name string) string {
 
 // endpoints counts the ready endpoints by Service and target.
 func (c *Controller) endpoints(ctx context.Context, u *unit, from string) (map[string]map[string]int, error) {
+	switch from {
+	case known:
+		from = live
+	case reported:
+		from = cached
+	}
 	list, err := c.Kube.DiscoveryV1().EndpointSlices(u.key.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: from})
 	if err != nil {
 		return nil, fmt.Errorf("reading EndpointSlices: %w", err)

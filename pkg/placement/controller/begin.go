@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -20,8 +21,9 @@ import (
 const (
 	// blockedInterval is how often it is tried again to move what something keeps.
 	blockedInterval = 15 * time.Second
-	// queuedInterval is how often it is asked whether there is room to move.
-	queuedInterval = 2 * time.Second
+	// queuedInterval is how often it is asked whether there is room to move. Who is next is
+	// woken; this is for when a move does not come on any more, which is no event.
+	queuedInterval = 30 * time.Second
 )
 
 // begun is the result of having begun a transition: its write brings us back.
@@ -35,13 +37,17 @@ var begun = controller.Result{RequeueAfter: -1}
 //	neither pin nor drain say so              after the other
 //	is not where some objects have copies     what is there leaves, see leave
 //	is not, for where other namespaces are    stays: two that avoid each other would chase each other
+//	is not, and too many move                 later, Moving=False, without asking where to
 //	is not, and there is nowhere else         stays, Moving=False
 //	is not, and another scheduler decides     as it has bound, else stays, Moving=False
 //	is not, and a policy says Never           stays, Moving=False; but a pin and a drain count
 //	is not, and something cannot move         stays, Moving=False with all that
-//	is not, and too many move                 later, Moving=False
+//	is not, and too many move to there        later, Moving=False
 //	is not                                    the new decision and the transition, in one write
 func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav1.Condition, controller.Result, error) {
+	if c.moves.stopWaiting(u.key) {
+		defer c.wake() // if it is not in the queue again, another one may have its turn
+	}
 	cause := c.cause(u, v)
 	if u.outside && u.placement.Spec.Transition == nil {
 		if moving, result, err := c.leave(ctx, u); err != nil || moving != nil || result.RequeueAfter < 0 {
@@ -53,6 +59,9 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		return nil, controller.Result{}, nil
 	case v.again > 0 && asPoliciesSay(cause):
 		return nil, controller.Result{}, nil
+	}
+	if ok, moving, result, err := c.hasRoom(u, cause); !ok {
+		return moving, result, err
 	}
 	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
 	if err != nil {
@@ -74,10 +83,45 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	if t == nil {
 		return nil, controller.Result{}, nil
 	}
-	if !c.moves.take(u.key, t, bounds{c.MaxMoves, c.MaxMovesEach}, c.Clock.Now()) {
-		return stays("Queued", "as many units move as may move at a time", queuedInterval)
+	if full := c.take(u.key, t); full != "" {
+		return c.queued(u, t, full)
 	}
 	return nil, begun, c.begin(ctx, u, status, t)
+}
+
+// hasRoom asks whether a unit may begin to move before it is asked where it goes, which costs
+// some thirty requests: of a drain of thousands most wait. What kept it before is kept in its
+// status, and it does not take the place of others in the queue.
+func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause) (ok bool, _ *metav1.Condition, _ controller.Result, _ error) {
+	t := c.expected(u, cause)
+	full := c.full(u.key, t)
+	if full == "" {
+		return true, nil, controller.Result{}, nil
+	}
+	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil &&
+		said.Status == metav1.ConditionFalse && (said.Reason == "Blocked" || said.Reason == "NowhereToGo") {
+		moving, result, err := stays(said.Reason, said.Message, blockedInterval)
+		return false, moving, result, err
+	}
+	moving, result, err := c.queued(u, t, full)
+	return false, moving, result, err
+}
+
+// expected is the transition that a unit would begin, as far as the cause says.
+func (c *Controller) expected(u *unit, cause placementv1alpha1.TransitionCause) *placementv1alpha1.Transition {
+	t := &placementv1alpha1.Transition{Cause: cause}
+	pin := c.pinOf(u)
+	for _, name := range stamp.Decided(u.placement).Names() {
+		switch pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); {
+		case cause == placementv1alpha1.CauseDrain && ok && pc.Spec.Drain.Requested,
+			cause == placementv1alpha1.CausePinned && name != pin:
+			t.From = append(t.From, name)
+		}
+	}
+	if cause == placementv1alpha1.CausePinned {
+		t.To = []string{pin}
+	}
+	return t
 }
 
 // stays is that a unit does not move as it should, and when to try again.
@@ -130,8 +174,8 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	t := &placementv1alpha1.Transition{
 		Cause: placementv1alpha1.CauseLeftover, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: left, DrainSeconds: status.DrainSeconds,
 	}
-	if !c.moves.take(u.key, t, bounds{c.MaxMoves, c.MaxMovesEach}, c.Clock.Now()) {
-		return stays("Queued", "as many units move as may move at a time", queuedInterval)
+	if full := c.take(u.key, t); full != "" {
+		return c.queued(u, t, full)
 	}
 	p := u.placement.DeepCopy()
 	p.Spec.Transition = t

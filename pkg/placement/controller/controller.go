@@ -100,6 +100,8 @@ type Controller struct {
 	// looked holds what was said of units that may return.
 	looked *utilcache.LRUExpireCache
 	moves  *moves
+	// contents holds what was read of units that move.
+	contents *utilcache.LRUExpireCache
 	// later follows the kinds that come.
 	later func(context.Context)
 	// watched is since when silence counts, see placement.Snapshot.
@@ -128,6 +130,7 @@ func New(config Config) *Controller {
 		watched:     config.Clock.Now().Add(placement.Silence),
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		undivided:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		contents:    utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
 		looked:      utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = controller.New(name, workers, c.reconcile)

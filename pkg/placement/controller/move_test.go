@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement/pace"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
 )
 
@@ -174,6 +176,17 @@ func TestALookAtAMoveAsksOnlyForWhatThereIs(t *testing.T) {
 	if !from["deployments"] || !from["namespaces"] {
 		t.Errorf("it asks for %v", from)
 	}
+	if again := asked(cached); len(again) > 0 {
+		t.Errorf("nothing has changed, and it asks for %v", again)
+	}
+	changed := unstructuredOf(t, d)
+	changed.SetResourceVersion("7")
+	if err := client.Tracker().Update(deployments, changed, "web"); err != nil {
+		t.Fatal(err)
+	}
+	if some := asked(known); !some["deployments"] || some["services"] {
+		t.Errorf("of what is known it asks for %v", some)
+	}
 	if all := asked(live); !all["services"] || !all["limitranges"] || !all["deployments"] {
 		t.Errorf("from the database it asks for %v", all)
 	}
@@ -188,59 +201,147 @@ func unstructuredOf(t *testing.T, m *metav1.PartialObjectMetadata) *unstructured
 	return &unstructured.Unstructured{Object: content}
 }
 
-func TestMovesAreCountedSoThatNobodyKeepsOthersFromMoving(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	key := func(cluster, name string) controller.Request {
-		return controller.Request{Cluster: logicalcluster.Name(cluster), Namespace: name}
-	}
-	move := func(cause placementv1alpha1.TransitionCause, from, to string, age time.Duration) *placementv1alpha1.Transition {
-		return &placementv1alpha1.Transition{
-			Cause: cause, From: []string{from}, To: []string{to}, Phase: placementv1alpha1.TransitionStarting, Started: metav1.NewTime(now.Add(-age)),
-		}
-	}
-	removing := func(age time.Duration) *placementv1alpha1.Transition {
-		t := move(placementv1alpha1.CauseLost, "a", "b", time.Hour)
-		t.Phase, t.Since = placementv1alpha1.TransitionRemoving, metav1.NewTime(now.Add(-age))
-		return t
-	}
-	const pin, drain = placementv1alpha1.CausePinned, placementv1alpha1.CauseDrain
-	for name, c := range map[string]struct {
-		others []*placementv1alpha1.Transition
-		key    controller.Request
-		t      *placementv1alpha1.Transition
-		want   bool
-	}{
-		"room":                             {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0)}, key("shop", "x"), move(pin, "c", "d", 0), true},
-		"too many in all":                  {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "c", "d", 0), move(pin, "e", "f", 0)}, key("shop", "x"), move(pin, "g", "h", 0), false},
-		"too many leave one":               {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "a", "c", 0)}, key("shop", "x"), move(pin, "a", "d", 0), false},
-		"too many come to one":             {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "c", "b", 0)}, key("shop", "x"), move(pin, "d", "b", 0), false},
-		"what moves may turn round":        {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "a", "b", 0), move(pin, "a", "b", 0)}, key("other", "0"), move(pin, "b", "a", 0), true},
-		"what does not come on":            {[]*placementv1alpha1.Transition{move(pin, "a", "b", time.Hour), move(pin, "a", "b", time.Hour), move(pin, "a", "b", 0)}, key("shop", "x"), move(pin, "a", "b", 0), true},
-		"what waits for a lost one":        {[]*placementv1alpha1.Transition{removing(time.Hour), removing(time.Hour), removing(0)}, key("shop", "x"), move(pin, "a", "b", 0), true},
-		"what is being removed":            {[]*placementv1alpha1.Transition{removing(0), removing(0)}, key("shop", "x"), move(pin, "a", "b", 0), false},
-		"tenants do not hold a drain up":   {[]*placementv1alpha1.Transition{move(pin, "a", "b", 0), move(pin, "a", "b", 0), move(pin, "a", "b", 0)}, key("shop", "x"), move(drain, "a", "b", 0), true},
-		"a drain does not hold tenants up": {[]*placementv1alpha1.Transition{move(drain, "a", "b", 0), move(drain, "a", "b", 0), move(drain, "a", "b", 0)}, key("shop", "x"), move(pin, "a", "b", 0), true},
-	} {
-		m := newMoves()
-		for i, other := range c.others {
-			m.set(key("other", fmt.Sprint(i)), other)
-		}
-		if got := m.take(c.key, c.t, bounds{3, 2}, now); got != c.want || m.in(c.key) != (c.want || c.key.Cluster == "other") {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
+// inLine is a queued unit of a drain of east.
+func inLine(f *fixture, namespace string, since time.Time) {
+	f.moves.wait(controller.Request{Cluster: "shop", Namespace: namespace, Name: placementv1alpha1.NamespaceUnit},
+		pace.Move{Cluster: "shop", Cause: placementv1alpha1.CausePinned, From: []string{"east"}, To: []string{"west"}}, since)
+}
+
+func TestAPlacementThatIsGoneNeitherMovesNorWaits(t *testing.T) {
+	p := &placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Annotations: map[string]string{logicalcluster.AnnotationKey: "bank"}}}
+	key := controller.RequestFor(p)
 	m := newMoves()
-	for i := range maxMovesOfTenant {
-		if !m.take(key("shop", fmt.Sprint(i)), move(pin, "a", "b", 0), bounds{99, 99}, now) {
-			t.Errorf("move %d of a tenant waits", i)
+	m.set(key, &placementv1alpha1.Transition{})
+	if !m.observe(p, nil) || m.in(key) {
+		t.Error("a placement that is gone moves, or made no room")
+	}
+	m.wait(key, pace.Move{}, start)
+	if m.observe(p, nil) || len(m.queue()) > 0 {
+		t.Error("a placement that is gone waits")
+	}
+}
+
+// A unit that waits for room is not asked where it would go: of a drain of thousands most wait.
+func TestWhoWaitsForRoomAsksForNoReview(t *testing.T) {
+	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+	f.MaxMoves = 1
+	f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
+	inLine(f, "first", start.Add(-time.Minute))
+	inLine(f, "later", start.Add(time.Minute))
+	if result := f.look(); result.RequeueAfter > queuedInterval || result.RequeueAfter == 0 {
+		t.Errorf("it looks again after %s", result.RequeueAfter)
+	}
+	for _, a := range f.atoll.Actions() {
+		if a.GetResource().Resource == "placementreviews" {
+			t.Error("it asked where it goes")
 		}
 	}
-	if m.take(key("shop", "x"), move(pin, "a", "b", 0), bounds{99, 99}, now) || !m.take(key("bank", "x"), move(pin, "a", "b", 0), bounds{99, 99}, now) {
-		t.Error("a tenant has more than its share, or another one has to wait for it")
+	p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	m.observe(&placementv1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Annotations: map[string]string{logicalcluster.AnnotationKey: "bank"}}}, nil)
-	if m.in(key("bank", "x")) {
-		t.Error("a placement that is gone moves")
+	said := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving)
+	if want := "as many units move as may move at a time; at most 1 of the logical cluster wait for longer"; said == nil || said.Message != want {
+		t.Errorf("%+v, want %q", said, want)
+	}
+	names := []string{}
+	for _, w := range f.moves.queue() {
+		names = append(names, w.Namespace)
+	}
+	if diff := cmp.Diff([]string{"first", "web", "later"}, names); diff != "" {
+		t.Errorf("the queue (-want +got):\n%s", diff)
+	}
+}
+
+// What policies move is bounded by the policies that a unit hears, of all levels; what a user
+// or an admin asked for by name is not.
+func TestWhatPoliciesMoveIsBoundedByThem(t *testing.T) {
+	one := int32(1)
+	fleet := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: owned("fleet", "cpp-1")}
+	fleet.Annotations = map[string]string{logicalcluster.AnnotationKey: "root"}
+	fleet.Spec.MaxMoving = &one
+	own := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: owned("own", "cpp-2")}
+	own.Spec.MaxMoving, own.Spec.NamespaceSelector = &one, &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "other"}}
+	f := newFixture(t, complete(), placementOf("east"), fleet, own)
+	another := controller.Request{Cluster: "bank", Namespace: "another", Name: placementv1alpha1.NamespaceUnit}
+	f.moves.set(another, &placementv1alpha1.Transition{Cause: placementv1alpha1.CausePolicy, Phase: placementv1alpha1.TransitionStarting, From: []string{"north"}, Started: metav1.NewTime(start.Add(-time.Hour))})
+	for cause, want := range map[placementv1alpha1.TransitionCause]string{
+		placementv1alpha1.CausePolicy: "policy fleet lets 1 of the units that it selects move at a time",
+		placementv1alpha1.CauseReturn: "policy fleet lets 1 of the units that it selects move at a time",
+		placementv1alpha1.CausePinned: "", placementv1alpha1.CauseDrain: "", placementv1alpha1.CauseLost: "",
+	} {
+		if got := f.full(web, &placementv1alpha1.Transition{Cause: cause, From: []string{"east"}}); got != want {
+			t.Errorf("%s: %q, want %q", cause, got, want)
+		}
+	}
+	f.moves.set(another, nil)
+	if got := f.full(web, &placementv1alpha1.Transition{Cause: placementv1alpha1.CausePolicy, From: []string{"east"}}); got != "" {
+		t.Errorf("nothing moves, and it waits: %s", got)
+	}
+}
+
+// An admin says how many leave by a drain, whatever else moves.
+func TestADrainHasTheRateThatItsAdminSets(t *testing.T) {
+	east := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Annotations: map[string]string{logicalcluster.AnnotationKey: "root"}}}
+	east.Spec.Drain = fleetv1alpha1.Drain{Requested: true, MaxMoving: 2}
+	f := newFixture(t, complete(), placementOf("east"), east)
+	f.MaxMoves = 1
+	leaves := &placementv1alpha1.Transition{Cause: placementv1alpha1.CauseDrain, Phase: placementv1alpha1.TransitionDraining, From: []string{"east"}, To: []string{"west"}}
+	for i, want := range []bool{true, true, false} {
+		if room := f.full(web, leaves) == ""; room != want {
+			t.Errorf("beside %d others: room %v, want %v", i, room, want)
+		}
+		f.moves.set(controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)}, leaves)
+	}
+}
+
+// What cannot move says so also while there is no room, and takes no place in the queue.
+func TestWhatIsBlockedStaysSoWhileThereIsNoRoom(t *testing.T) {
+	p := placementOf("east")
+	p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: "Blocked", Message: "a claim"}}
+	f := newFixture(t, pinnedNamespace("west"), p)
+	f.MaxMoves = 1
+	f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
+	f.look()
+	got, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := meta.FindStatusCondition(got.Status.Conditions, placementv1alpha1.ConditionMoving); said == nil || said.Reason != "Blocked" || len(f.moves.queue()) > 0 {
+		t.Errorf("%+v, %d wait", said, len(f.moves.queue()))
+	}
+}
+
+// A phase that lasts is looked at less and less without an event.
+func TestAPhaseThatLastsIsLookedAtLessOften(t *testing.T) {
+	for lasts, want := range map[time.Duration]time.Duration{0: time.Second, 4 * time.Second: time.Second, 20 * time.Second: 5 * time.Second, time.Hour: 15 * time.Second} {
+		if got := lookAgain(lasts); got != want {
+			t.Errorf("after %s: %s, want %s", lasts, got, want)
+		}
+	}
+}
+
+func TestWhatIsReadBeforeAStep(t *testing.T) {
+	in := func(phase placementv1alpha1.TransitionPhase, from ...string) *placementv1alpha1.Transition {
+		return &placementv1alpha1.Transition{Phase: phase, From: from}
+	}
+	starting, draining, removing := placementv1alpha1.TransitionStarting, placementv1alpha1.TransitionDraining, placementv1alpha1.TransitionRemoving
+	for name, c := range map[string]struct {
+		t    *placementv1alpha1.Transition
+		step transition.Step
+		want string
+	}{
+		"traffic is withdrawn":     {in(starting, "east"), transition.Step{Phase: draining}, known},
+		"removals begin":           {in(draining, "east"), transition.Step{Phase: removing}, live},
+		"at once":                  {in(starting, "east"), transition.Step{Phase: removing}, live},
+		"traffic comes back":       {in(draining, "east"), transition.Step{Phase: starting}, live},
+		"volumes are handed over":  {in(removing, "east"), transition.Step{Phase: placementv1alpha1.TransitionHandingOver}, live},
+		"it is over":               {in(removing, "east"), transition.Step{Phase: removing, Done: true}, reported},
+		"it is over, nothing left": {in(starting), transition.Step{Phase: starting, Done: true}, live},
+	} {
+		if got := confirms(c.t, c.step); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 

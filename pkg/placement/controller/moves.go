@@ -1,27 +1,30 @@
 package controller
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
-	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/pace"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// How many units move at a time. Each move makes copies, pulls images and takes room
-// twice: a fleet that moves at once would stand still.
+// How many units move at a time.
 const (
 	defaultMaxMoves     = 20
 	defaultMaxMovesEach = 10
 	// maxMovesOfTenant is how many units of one logical cluster move for other causes than
 	// a drain.
 	maxMovesOfTenant = 5
-	// slotTime is how long a move that does not come on counts: what never becomes
-	// available where it goes, or is never removed where it was as that is lost, keeps
-	// nobody else from moving.
-	slotTime = 5 * time.Minute
 )
 
 // moves counts the transitions that the informer knows: what is in etcd, a little later.
@@ -31,18 +34,31 @@ type moves struct {
 	units map[controller.Request]*placementv1alpha1.Transition
 	// namespaces counts them, without a name.
 	namespaces map[controller.Request]int
+	// waiting are the units that said that they wait for room when they were looked at last.
+	waiting map[controller.Request]pace.Waiting
+	// sorted are these in order; nil if that is not known.
+	sorted []pace.Waiting
 }
 
 func newMoves() *moves {
-	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, namespaces: map[controller.Request]int{}}
+	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, namespaces: map[controller.Request]int{}, waiting: map[controller.Request]pace.Waiting{}}
 }
 
-func (m *moves) observe(old, new *placementv1alpha1.Placement) {
-	if new == nil {
-		m.set(controller.RequestFor(old), nil)
-	} else {
-		m.set(controller.RequestFor(new), new.Spec.Transition)
+// observe takes note of a Placement, and reports whether that made room for others.
+func (m *moves) observe(old, new *placementv1alpha1.Placement) (room bool) {
+	key := controller.RequestFor(cmp.Or(new, old))
+	var t *placementv1alpha1.Transition
+	if new != nil {
+		t = new.Spec.Transition
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if new == nil {
+		m.leaveQueue(key)
+	}
+	_, moved := m.units[key]
+	m.put(key, t)
+	return moved && t == nil
 }
 
 // set notes the transition of a unit; nil is none.
@@ -63,6 +79,7 @@ func (m *moves) put(key controller.Request, t *placementv1alpha1.Transition) {
 			delete(m.namespaces, namespace)
 		}
 	case t != nil:
+		m.leaveQueue(key)
 		if m.units[key] = t; !moved {
 			m.namespaces[namespace]++
 		}
@@ -76,52 +93,142 @@ func (m *moves) in(object controller.Request) bool {
 	return m.namespaces[controller.Request{Cluster: object.Cluster, Namespace: object.Namespace}] > 0
 }
 
-// bounds are how many units move at a time: in all, and to or from one physical cluster.
-type bounds struct{ most, each int }
-
-// take counts a transition that is about to begin, ahead of the informer, unless there is
-// no room for it. What moves already may go elsewhere, or back.
-//
-// Drains are counted apart from what tenants can cause, and of the latter each logical
-// cluster has a share. A unit returns to a physical cluster to which none is on its way:
-// what it reports as free is to be what is left by those before, and one that says that
-// there is room where there is none keeps one unit waiting.
-func (m *moves) take(key controller.Request, t *placementv1alpha1.Transition, b bounds, now time.Time) bool {
+// wait puts a unit into the queue, and says how many are ahead of it, see pace.Ahead.
+func (m *moves) wait(key controller.Request, move pace.Move, since time.Time) (ahead int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, moves := m.units[key]; !moves && !m.room(key, t, b, now) {
+	w := pace.Waiting{Unit: pace.Unit(key), Move: move, Since: since}
+	if was, ok := m.waiting[key]; !ok || !was.Since.Equal(since) {
+		m.sorted = nil
+	} else if i := slices.IndexFunc(m.sorted, func(w pace.Waiting) bool { return w.Unit == pace.Unit(key) }); i >= 0 {
+		m.sorted[i] = w
+	}
+	m.waiting[key] = w
+	return pace.Ahead(m.queue(), w)
+}
+
+// stopWaiting takes a unit out of the queue, and reports whether it was in it.
+func (m *moves) stopWaiting(key controller.Request) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.leaveQueue(key)
+}
+
+func (m *moves) leaveQueue(key controller.Request) bool {
+	if _, ok := m.waiting[key]; !ok {
 		return false
 	}
-	m.put(key, t)
+	delete(m.waiting, key)
+	m.sorted = slices.DeleteFunc(m.sorted, func(w pace.Waiting) bool { return w.Unit == pace.Unit(key) })
 	return true
 }
 
-func (m *moves) room(key controller.Request, t *placementv1alpha1.Transition, b bounds, now time.Time) bool {
-	drain := t.Cause == placementv1alpha1.CauseDrain
-	all, tenant, each, comes := 0, 0, map[string]int{}, map[string]bool{}
-	for k, other := range m.units {
-		stuck := other.Phase == placementv1alpha1.TransitionStarting && now.Sub(other.Started.Time) > slotTime ||
-			stamp.PhaseRemoves(other.Phase) && now.Sub(other.Since.Time) > slotTime
-		if stuck {
-			continue
-		}
-		for _, name := range other.To {
-			comes[name] = true
-		}
-		if drain != (other.Cause == placementv1alpha1.CauseDrain) {
-			continue
-		}
-		all++
-		if k.Cluster == key.Cluster {
-			tenant++
-		}
-		for _, name := range slices.Concat(other.To, other.From) {
-			each[name]++
+// queue has those that wait in order; the lock is held.
+func (m *moves) queue() []pace.Waiting {
+	if len(m.sorted) != len(m.waiting) {
+		m.sorted = slices.Collect(maps.Values(m.waiting))
+		pace.Sort(m.sorted)
+	}
+	return m.sorted
+}
+
+// take counts a transition that is about to begin, ahead of the informer, unless there is no
+// room for it: full says why. What moves already may go elsewhere, or back.
+func (c *Controller) take(key controller.Request, t *placementv1alpha1.Transition) (full string) {
+	c.moves.mu.Lock()
+	defer c.moves.mu.Unlock()
+	if _, moves := c.moves.units[key]; !moves {
+		if full = c.load().Full(c.moveOf(key, t)); full != "" {
+			return full
 		}
 	}
-	if t.Cause == placementv1alpha1.CauseReturn && slices.ContainsFunc(t.To, func(name string) bool { return comes[name] }) {
-		return false
+	c.moves.put(key, t)
+	return ""
+}
+
+// full says what keeps a unit from beginning to move, as far as it is known before it is asked
+// where it goes: that costs a review, and many may wait.
+func (c *Controller) full(key controller.Request, t *placementv1alpha1.Transition) string {
+	c.moves.mu.Lock()
+	defer c.moves.mu.Unlock()
+	if _, moves := c.moves.units[key]; moves {
+		return ""
 	}
-	full := func(name string) bool { return each[name] >= b.each }
-	return all < b.most && (drain || tenant < maxMovesOfTenant) && !slices.ContainsFunc(slices.Concat(t.To, t.From), full)
+	return c.load().Full(c.moveOf(key, t))
+}
+
+// load counts what moves; the lock is held.
+func (c *Controller) load() *pace.Load {
+	l := pace.NewLoad(pace.Bounds{Most: c.MaxMoves, Each: c.MaxMovesEach, Tenant: maxMovesOfTenant})
+	for key, t := range c.moves.units {
+		l.Add(c.moveOf(key, t))
+	}
+	return l
+}
+
+// moveOf is what counts of a transition.
+func (c *Controller) moveOf(key controller.Request, t *placementv1alpha1.Transition) pace.Move {
+	m := pace.Move{Cluster: key.Cluster, Cause: t.Cause, From: t.From, To: t.To, Stuck: pace.Stuck(t, c.Clock.Now())}
+	if t.Cause == placementv1alpha1.CauseDrain {
+		for _, name := range t.From {
+			if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok && pc.Spec.Drain.Requested && pc.Spec.Drain.MaxMoving > 0 && m.Rate == 0 {
+				m.Drained, m.Rate = name, int(pc.Spec.Drain.MaxMoving)
+			}
+		}
+	}
+	if t.Cause == placementv1alpha1.CausePolicy || t.Cause == placementv1alpha1.CauseReturn {
+		m.Budgets = c.budgets(key)
+	}
+	return m
+}
+
+// budgets are those of the policies that a unit hears: of now, so that whoever lowers one stops
+// what has not begun.
+func (c *Controller) budgets(key controller.Request) []pace.Budget {
+	policies := slices.DeleteFunc(c.policiesOf(key), func(p placement.Policy) bool { return p.MaxMoving == nil })
+	if len(policies) == 0 {
+		return nil
+	}
+	u := placement.Unit{Name: key.Name, LogicalCluster: key.Cluster, Namespace: key.Namespace}
+	if n, ok := c.Namespaces.Get(controller.Request{Cluster: key.Cluster, Name: key.Namespace}); ok {
+		u.NamespaceLabels = n.Labels
+	}
+	if lc, ok := c.LogicalClusters.Get(controller.Request{Cluster: scope.Root, Name: key.Cluster.String()}); ok {
+		u.LogicalClusterLabels = lc.Labels
+	}
+	var budgets []pace.Budget
+	for _, p := range placement.Bounding(policies, u) {
+		b := pace.Budget{Policy: p.String(), Key: p.Name, Most: int(*p.MaxMoving)}
+		if p.Level != placementv1alpha1.PolicyGlobal {
+			b.Key = key.Cluster.String() + "/" + p.Name
+		}
+		budgets = append(budgets, b)
+	}
+	return budgets
+}
+
+// wake looks at those of the queue for which there is room now.
+func (c *Controller) wake() {
+	c.moves.mu.Lock()
+	var next []pace.Unit
+	if len(c.moves.waiting) > 0 {
+		next = c.load().Next(c.moves.queue())
+	}
+	c.moves.mu.Unlock()
+	for _, unit := range next {
+		c.queue.Enqueue(controller.Request(unit))
+	}
+}
+
+// queued is that a unit waits for room to move. Since when it waits to move is in its status:
+// several servers have one order, and it survives them.
+func (c *Controller) queued(u *unit, t *placementv1alpha1.Transition, full string) (*metav1.Condition, controller.Result, error) {
+	since := c.Clock.Now()
+	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil && said.Status == metav1.ConditionFalse {
+		since = said.LastTransitionTime.Time
+	}
+	if ahead := c.moves.wait(u.key, c.moveOf(u.key, t), since); ahead > 0 {
+		full += fmt.Sprintf("; at most %d of the logical cluster wait for longer", ahead)
+	}
+	return stays(placementv1alpha1.ReasonQueued, full, queuedInterval)
 }

@@ -73,12 +73,16 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 	moving, result := waits(w, r, status)
 	if r.Now && moving == nil {
 		t := transition.Begin(u.placement.Spec, w.Preferred, placementv1alpha1.CauseReturn, status.DrainSeconds, now)
-		if t != nil && c.moves.take(u.key, t, bounds{c.MaxMoves, c.MaxMovesEach}, now) {
+		if t == nil {
+			return nil, controller.Result{RequeueAfter: w.Look()}, nil
+		}
+		full := c.take(u.key, t)
+		if full == "" {
 			u.placement = u.placement.DeepCopy()
 			u.placement.Spec.Returned = w.Next()
 			return nil, begun, c.begin(ctx, u, status, t)
 		}
-		moving, result, _ = stays("Queued", "as many units move as may move at a time, of which one returns to a physical cluster", blockedInterval)
+		moving, result, _ = stays(placementv1alpha1.ReasonQueued, full, blockedInterval)
 	}
 	if placement.SameAwaited(stored, r.Awaited) { // else it is written, which brings us back
 		c.looked.Add(u.key, look{now.Add(result.RequeueAfter), moving, stored != nil}, result.RequeueAfter)

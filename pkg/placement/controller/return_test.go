@@ -75,7 +75,7 @@ func TestAUnitReturnsToWhatIsPreferred(t *testing.T) {
 		"for the time, but it returned today": {stored: stored(waits, again), review: west, at: late, want: "1 [west] at 40 WaitsToReturn: policies prefer west: it returns once that was ready for it for 2m0s since 2026-01-02T03:04:45Z", reviews: 1},
 		"for twice the time":                  {stored: stored(waits, again), review: west, at: late + time.Minute, want: "2 <nil> ", reviews: 1},
 		"something keeps it":                  {stored: stored(waits, nil), review: blocked, at: late, want: "0 [west] at 40 Blocked: a claim", reviews: 1},
-		"another one is on its way there":     {stored: stored(waits, nil), review: west, coming: true, at: late, want: "0 [west] at 40 Queued: as many units move as may move at a time, of which one returns to a physical cluster", reviews: 1},
+		"another one is on its way there":     {stored: stored(waits, nil), review: west, coming: true, at: late, want: "0 [west] at 40 Queued: units return one by one to a physical cluster, and another one is on its way", reviews: 1},
 		"the review is of another decision":   {stored: stored(waits, nil), review: placementv1alpha1.PlacementReviewStatus{Decided: []string{"north"}, PhysicalClusters: []string{"west"}}, at: late, want: "0 <nil> ", reviews: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

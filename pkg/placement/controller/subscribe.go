@@ -7,9 +7,11 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -21,7 +23,11 @@ import (
 
 // subscribe turns events into namespaces to look at.
 func (c *Controller) subscribe() {
-	c.Placements.Handle(c.moves.observe)
+	c.Placements.Handle(func(old, new *placementv1alpha1.Placement) {
+		if c.moves.observe(old, new) {
+			c.wake()
+		}
+	})
 	c.Placements.Handle(func(_, new *placementv1alpha1.Placement) {
 		switch {
 		case new == nil:
@@ -42,6 +48,9 @@ func (c *Controller) subscribe() {
 		if new != nil && (old == nil || mayChangeDecisions(old, new)) {
 			c.retryAll()
 		}
+		if old != nil && new != nil && meta.IsStatusConditionTrue(old.Status.Conditions, fleetv1alpha1.ConditionReady) != meta.IsStatusConditionTrue(new.Status.Conditions, fleetv1alpha1.ConditionReady) {
+			c.lookAt(new.Name) // what moves there may go on, or must not
+		}
 	})
 	c.subscribePolicies()
 	c.Copies.Handle(func(old, new *placementv1alpha1.Copy) {
@@ -54,9 +63,23 @@ func (c *Controller) subscribe() {
 			c.enqueueUnits(new, batchDelay)
 		}
 	})
+	c.subscribeEndpoints()
 	c.later = placed.Follow(c.Kinds, c.Objects, func(kind workload.Kind, old, new *metav1.PartialObjectMetadata) {
 		if kind.Role != workload.Container {
 			c.observe(old, new)
+		}
+	})
+}
+
+// subscribeEndpoints looks at what moves when other endpoints are ready: that decides.
+func (c *Controller) subscribeEndpoints() {
+	informer := c.Objects.For(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"))
+	if informer == nil {
+		return
+	}
+	informer.Handle(func(_, new *metav1.PartialObjectMetadata) {
+		if new != nil && c.moves.in(controller.RequestFor(new)) {
+			c.enqueueUnits(new, batchDelay)
 		}
 	})
 }

@@ -220,6 +220,11 @@ type Drain struct {
 	// Drained says how far it is.
 	// +optional
 	Requested bool `json:"requested,omitempty"`
+	// maxMoving is how many units leave the physical cluster at a time by this drain; they are
+	// not counted with what else moves then. Absent: ten, and as long as not more than ten move
+	// to any one physical cluster, and twenty for all drains.
+	// +optional
+	MaxMoving int32 `json:"maxMoving,omitempty"`
 }
 
 // ConnectionType says who opens the connection.
@@ -328,10 +333,15 @@ type DrainStatus struct {
 	Namespaces int32 `json:"namespaces"`
 	// +optional
 	Moving int32 `json:"moving"`
+	// queued are those that wait until fewer move.
+	// +optional
+	Queued int32 `json:"queued,omitempty"`
 	// copies counts the records of copies on it.
 	// +optional
 	Copies int32 `json:"copies"`
-	// blockers are namespaces that stay, with the reason; the first 20.
+	// blocked are those that cannot move, blockers the first 20 of them, with the reason.
+	// +optional
+	Blocked int32 `json:"blocked,omitempty"`
 	// +optional
 	// +listType=atomic
 	Blockers []DrainBlocker `json:"blockers,omitempty"`

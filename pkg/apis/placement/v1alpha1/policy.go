@@ -34,6 +34,13 @@ type PolicySpec struct {
 	// annotation placement.atoll.dev/confirm-moves or confirm-deletion. Absent: any.
 	// +optional
 	ConfirmAbove *int32 `json:"confirmAbove,omitempty"`
+	// maxMoving is how many of the units that this policy is for move at a time for what
+	// policies say, of whatever level: an edit that moves many rolls out in waves. What does not
+	// become available where it goes counts as long as it takes, so that an edit that is wrong
+	// stops there. Pins, drains, and the flight from what is lost do not count. Absent: what the
+	// server permits.
+	// +optional
+	MaxMoving *int32 `json:"maxMoving,omitempty"`
 
 	PolicyRules `json:",inline"`
 }

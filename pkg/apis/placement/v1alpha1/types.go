@@ -223,6 +223,10 @@ const (
 	ReasonBegins        = "Begins"
 )
 
+// ReasonQueued is the reason of Moving=False while as many units move as may at a time. The
+// condition says since when the unit wants to move: who waits for longest is next.
+const ReasonQueued = "Queued"
+
 // ReasonWaitsForScheduler is the reason of Scheduled=False, and of Moving=False, while the
 // scheduler that the policies name has to say where the unit goes.
 const ReasonWaitsForScheduler = "WaitsForScheduler"

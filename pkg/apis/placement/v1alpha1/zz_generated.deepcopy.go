@@ -1255,6 +1255,11 @@ func (in *PolicySpec) DeepCopyInto(out *PolicySpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MaxMoving != nil {
+		in, out := &in.MaxMoving, &out.MaxMoving
+		*out = new(int32)
+		**out = **in
+	}
 	in.PolicyRules.DeepCopyInto(&out.PolicyRules)
 	return
 }

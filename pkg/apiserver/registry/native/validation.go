@@ -107,6 +107,9 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 	if ref != nil && ref.Name == "" {
 		errs = append(errs, field.Required(path.Child("kubeconfigSecretRef", "name"), ""))
 	}
+	if spec.Drain.MaxMoving < 0 {
+		errs = append(errs, field.Invalid(specPath.Child("drain", "maxMoving"), spec.Drain.MaxMoving, "must be at least 1, or left out"))
+	}
 	if len(spec.Identity) > maxIdentity {
 		errs = append(errs, field.TooLong(specPath.Child("identity"), "", maxIdentity))
 	}

@@ -11,6 +11,10 @@ type DrainApplyConfiguration struct {
 	// meanwhile. Taking it off cancels: what has not begun to leave stays. The condition
 	// Drained says how far it is.
 	Requested *bool `json:"requested,omitempty"`
+	// maxMoving is how many units leave the physical cluster at a time by this drain; they are
+	// not counted with what else moves then. Absent: ten, and as long as not more than ten move
+	// to any one physical cluster, and twenty for all drains.
+	MaxMoving *int32 `json:"maxMoving,omitempty"`
 }
 
 // DrainApplyConfiguration constructs a declarative configuration of the Drain type for use with
@@ -24,5 +28,13 @@ func Drain() *DrainApplyConfiguration {
 // If called multiple times, the Requested field is set to the value of the last call.
 func (b *DrainApplyConfiguration) WithRequested(value bool) *DrainApplyConfiguration {
 	b.Requested = &value
+	return b
+}
+
+// WithMaxMoving sets the MaxMoving field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxMoving field is set to the value of the last call.
+func (b *DrainApplyConfiguration) WithMaxMoving(value int32) *DrainApplyConfiguration {
+	b.MaxMoving = &value
 	return b
 }

@@ -11,9 +11,12 @@ type DrainStatusApplyConfiguration struct {
 	// those of them that are on their way.
 	Namespaces *int32 `json:"namespaces,omitempty"`
 	Moving     *int32 `json:"moving,omitempty"`
+	// queued are those that wait until fewer move.
+	Queued *int32 `json:"queued,omitempty"`
 	// copies counts the records of copies on it.
 	Copies *int32 `json:"copies,omitempty"`
-	// blockers are namespaces that stay, with the reason; the first 20.
+	// blocked are those that cannot move, blockers the first 20 of them, with the reason.
+	Blocked  *int32                           `json:"blocked,omitempty"`
 	Blockers []DrainBlockerApplyConfiguration `json:"blockers,omitempty"`
 	// seen is what the syncer found when it looked last. It is the evidence of the
 	// condition Drained.
@@ -42,11 +45,27 @@ func (b *DrainStatusApplyConfiguration) WithMoving(value int32) *DrainStatusAppl
 	return b
 }
 
+// WithQueued sets the Queued field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Queued field is set to the value of the last call.
+func (b *DrainStatusApplyConfiguration) WithQueued(value int32) *DrainStatusApplyConfiguration {
+	b.Queued = &value
+	return b
+}
+
 // WithCopies sets the Copies field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Copies field is set to the value of the last call.
 func (b *DrainStatusApplyConfiguration) WithCopies(value int32) *DrainStatusApplyConfiguration {
 	b.Copies = &value
+	return b
+}
+
+// WithBlocked sets the Blocked field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Blocked field is set to the value of the last call.
+func (b *DrainStatusApplyConfiguration) WithBlocked(value int32) *DrainStatusApplyConfiguration {
+	b.Blocked = &value
 	return b
 }
 

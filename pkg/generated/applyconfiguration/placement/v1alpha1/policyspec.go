@@ -21,7 +21,13 @@ type PolicySpecApplyConfiguration struct {
 	// confirmAbove is how many of the units that this policy is for one edit, or the deletion,
 	// of any policy may move. What moves more is refused unless it carries the number, in the
 	// annotation placement.atoll.dev/confirm-moves or confirm-deletion. Absent: any.
-	ConfirmAbove                  *int32 `json:"confirmAbove,omitempty"`
+	ConfirmAbove *int32 `json:"confirmAbove,omitempty"`
+	// maxMoving is how many of the units that this policy is for move at a time for what
+	// policies say, of whatever level: an edit that moves many rolls out in waves. What does not
+	// become available where it goes counts as long as it takes, so that an edit that is wrong
+	// stops there. Pins, drains, and the flight from what is lost do not count. Absent: what the
+	// server permits.
+	MaxMoving                     *int32 `json:"maxMoving,omitempty"`
 	PolicyRulesApplyConfiguration `json:""`
 }
 
@@ -52,6 +58,14 @@ func (b *PolicySpecApplyConfiguration) WithNamespaceSelector(value *v1.LabelSele
 // If called multiple times, the ConfirmAbove field is set to the value of the last call.
 func (b *PolicySpecApplyConfiguration) WithConfirmAbove(value int32) *PolicySpecApplyConfiguration {
 	b.ConfirmAbove = &value
+	return b
+}
+
+// WithMaxMoving sets the MaxMoving field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxMoving field is set to the value of the last call.
+func (b *PolicySpecApplyConfiguration) WithMaxMoving(value int32) *PolicySpecApplyConfiguration {
+	b.MaxMoving = &value
 	return b
 }
 
