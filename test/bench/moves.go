@@ -160,7 +160,7 @@ func follow(ctx context.Context, events <-chan watch.Event, began time.Time) (re
 // lasted, for more and more units.
 func (m *mover) drainMany(ctx context.Context, sizes []int) error {
 	t := newTable("units", "drained in s", "ms a unit", "CPU ms a unit", "requests a unit", "most that moved", "most pods more", "services, never fewer than", "reports of slices")
-	from := m.physical[0].name
+	from, last := m.physical[0].name, requests{}
 	for _, size := range sizes {
 		if err := m.edit(ctx, m.other(from), func(s *fleetv1alpha1.PhysicalClusterSpec) { s.Unschedulable = true }); err != nil {
 			return err
@@ -171,23 +171,25 @@ func (m *mover) drainMany(ctx context.Context, sizes []int) error {
 		if err := m.edit(ctx, m.other(from), func(s *fleetv1alpha1.PhysicalClusterSpec) { s.Unschedulable = false }); err != nil {
 			return err
 		}
-		d, err := m.drain(ctx, from)
+		d, err := m.drain(ctx, from, size)
 		if err != nil {
 			return err
 		}
 		t.add(fmt.Sprint(size), fmt.Sprintf("%.1f", d.took.Seconds()), ms(d.took/time.Duration(size)), ms(d.cpu/time.Duration(size)),
-			fmt.Sprintf("%.0f", d.requests/float64(size)), fmt.Sprint(d.moving), fmt.Sprint(d.pods-size),
+			fmt.Sprintf("%.0f", d.requests.sum()), fmt.Sprint(d.moving), fmt.Sprint(d.pods-size),
 			fmt.Sprintf("%d, %d ready", d.services, d.ready), fmt.Sprint(d.reports))
-		from = m.other(from)
+		from, last = m.other(from), d.requests
 	}
 	t.print()
+	last.print("drain a unit of the last drain")
 	return nil
 }
 
 // drained is what a drain took.
 type drained struct {
 	took, cpu time.Duration
-	requests  float64
+	// requests are those of each unit.
+	requests requests
 	// moving and pods are the most units that moved, and pods that there were, at a time.
 	moving, pods int
 	// services were watched, which never had fewer than ready endpoints that were ready, in
@@ -196,7 +198,7 @@ type drained struct {
 }
 
 // drain asks for a drain, waits until it is over, and takes the request back.
-func (m *mover) drain(ctx context.Context, name string) (d drained, err error) {
+func (m *mover) drain(ctx context.Context, name string, size int) (d drained, err error) {
 	if err := m.rest(ctx); err != nil {
 		return d, err
 	}
@@ -250,9 +252,7 @@ func (m *mover) drain(ctx context.Context, name string) (d drained, err error) {
 	if err != nil {
 		return d, err
 	}
-	for what, n := range all {
-		d.requests += n - asked[what]
-	}
+	d.requests = all.since(asked, size)
 	d.services, d.ready, d.reports = reach.result()
 	return d, m.edit(ctx, name, func(s *fleetv1alpha1.PhysicalClusterSpec) { s.Drain.Requested = false })
 }

@@ -62,6 +62,14 @@ func (r requests) add(other requests) {
 	}
 }
 
+// sum is how many there are in all.
+func (r requests) sum() (n float64) {
+	for _, count := range r {
+		n += count
+	}
+	return n
+}
+
 // since is what came after before, for each of n objects.
 func (r requests) since(before requests, n int) requests {
 	each := requests{}
