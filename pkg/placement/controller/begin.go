@@ -98,13 +98,24 @@ func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause) (
 	if full == "" {
 		return true, nil, controller.Result{}, nil
 	}
-	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil &&
-		said.Status == metav1.ConditionFalse && (said.Reason == "Blocked" || said.Reason == "NowhereToGo") {
+	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil && said.Status == metav1.ConditionFalse && isKept(said.Reason, cause) {
 		moving, result, err := stays(said.Reason, said.Message, blockedInterval)
 		return false, moving, result, err
 	}
 	moving, result, err := c.queued(u, t, full)
 	return false, moving, result, err
+}
+
+// isKept says that a unit was found to be kept from moving, and may be still: not by others that
+// move.
+func isKept(reason string, cause placementv1alpha1.TransitionCause) bool {
+	switch reason {
+	case "Blocked", "NowhereToGo":
+		return true
+	case "MoveNever", placementv1alpha1.ReasonWaitsForScheduler:
+		return asPoliciesSay(cause) || cause == placementv1alpha1.CauseBound
+	}
+	return false
 }
 
 // expected is the transition that a unit would begin, as far as the cause says.

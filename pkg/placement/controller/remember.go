@@ -37,8 +37,12 @@ type content struct {
 // read last: who looks at what moves looks often, and little changes in between. Who gets them
 // must not change them.
 func (c *Controller) remembered(ctx context.Context, kind workload.Kind, u *unit) ([]*unstructured.Unstructured, error) {
+	now, known := c.versionsOf(kind, u)
+	if !known || !c.moves.in(u.key) {
+		return c.listOf(ctx, kind, u, cached)
+	}
 	key := contentKey{kind.GroupVersionResource().String(), controller.Request{Cluster: u.key.Cluster, Namespace: u.key.Namespace}}
-	if has, ok := c.contents.Get(key); ok && has.(content).versions == c.versionsOf(kind, u) {
+	if has, ok := c.contents.Get(key); ok && has.(content).versions == now {
 		return has.(content).objects, nil
 	}
 	list, err := c.listOf(ctx, kind, u, cached)
@@ -49,14 +53,15 @@ func (c *Controller) remembered(ctx context.Context, kind workload.Kind, u *unit
 	return list, nil
 }
 
-// versionsOf says which objects of which versions an informer knows; empty if it is not known.
-func (c *Controller) versionsOf(kind workload.Kind, u *unit) string {
+// versionsOf says which objects of which versions an informer knows; known is false if there is
+// none.
+func (c *Controller) versionsOf(kind workload.Kind, u *unit) (_ string, known bool) {
 	if kind.Role == workload.Container {
-		return string(u.namespace.UID) + " " + u.namespace.ResourceVersion
+		return string(u.namespace.UID) + " " + u.namespace.ResourceVersion, true
 	}
 	informer := placed.Of(c.Objects, kind)
 	if informer == nil {
-		return ""
+		return "", false
 	}
 	places := workload.Places(c.Kinds, u.key.Cluster, kind)
 	var all []string
@@ -66,7 +71,7 @@ func (c *Controller) versionsOf(kind workload.Kind, u *unit) string {
 		}
 	}
 	slices.Sort(all)
-	return strings.Join(all, "\n")
+	return strings.Join(all, "\n"), true
 }
 
 func versions(list []*unstructured.Unstructured) string {
