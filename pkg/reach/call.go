@@ -3,7 +3,6 @@ package reach
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -33,10 +32,23 @@ type Pod struct {
 // Subresources are those of a pod that a Call may be about.
 var Subresources = []string{"log", "exec", "attach", "portforward"}
 
-// Call is a request about a pod.
+// Subresources of Calls that are about no pod:
+//
+//	PodMetrics   what the pods of a namespace use: Pod has neither name nor UID
+//	NodeMetrics  what the nodes use: Pod has no namespace either, nor a logical cluster
+const (
+	PodMetrics  = "podmetrics"
+	NodeMetrics = "nodemetrics"
+)
+
+// metricsPath is where API servers serve what is used now, see k8s.io/metrics.
+const metricsPath = "/apis/metrics.k8s.io/v1beta1"
+
+// Call is a request about a pod, or about metrics.
 type Call struct {
 	Pod Pod
-	// Subresource is one of Subresources, Method GET or POST, Query its options.
+	// Subresource is one of Subresources, or PodMetrics or NodeMetrics; Method GET or POST,
+	// Query its options.
 	Subresource, Method string
 	Query               url.Values
 	// Upgrade are the headers of the client that ask for another protocol; see
@@ -98,21 +110,55 @@ func withoutToken(value string) string {
 
 // Path is the path of the call at the API server of the physical cluster.
 func (c Call) Path() string {
+	switch c.Subresource {
+	case NodeMetrics:
+		return metricsPath + "/nodes"
+	case PodMetrics:
+		return metricsPath + "/namespaces/" + c.Pod.Namespace + "/pods"
+	}
 	return "/api/v1/namespaces/" + c.Pod.Namespace + "/pods/" + c.Pod.Name + "/" + c.Subresource
 }
 
-// Validate says what is wrong with a call: names become parts of paths.
-func (c Call) Validate() error {
+// subresourceOf is the subresource of the call whose path this is, if it is the path of one.
+func subresourceOf(path string) string {
+	last := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
-	case !slices.Contains(Subresources, c.Subresource):
-		return fmt.Errorf("subresource %q is none of %v", c.Subresource, Subresources)
-	case c.Method != http.MethodGet && (c.Method != http.MethodPost || c.Subresource == "log"):
-		return fmt.Errorf("method %q is not for %s", c.Method, c.Subresource)
-	case c.Pod.UID == "" || c.Pod.PhysicalCluster == "" || c.Pod.ControlPlane == "" || c.Pod.LogicalCluster == "" || c.Pod.LogicalNamespace == "":
-		return errors.New("the pod is not told apart by all that is needed")
+	case !strings.HasPrefix(path, metricsPath):
+		return last
+	case last == "nodes":
+		return NodeMetrics
 	}
-	for _, name := range []string{c.Pod.Namespace, c.Pod.Name} {
-		if wrong := content.IsPathSegmentName(name); name == "" || len(wrong) > 0 {
+	return PodMetrics
+}
+
+// inNamespace and ofPod say what a call is about besides the physical cluster.
+func (c Call) inNamespace() bool { return c.Subresource != NodeMetrics }
+func (c Call) ofPod() bool       { return c.inNamespace() && c.Subresource != PodMetrics }
+
+// Validate says what is wrong with a call: names become parts of paths.
+//
+//	Subresource   namespace, logical cluster  name, UID  Method           Query
+//	Subresources  needed                      needed     GET, POST        any
+//	log           needed                      needed     GET              any
+//	PodMetrics    needed                      none       GET              none
+//	NodeMetrics   none                        none       GET              none
+func (c Call) Validate() error {
+	p := c.Pod
+	metrics := !c.ofPod()
+	switch {
+	case !metrics && !slices.Contains(Subresources, c.Subresource):
+		return fmt.Errorf("subresource %q is none of %v, %s and %s", c.Subresource, Subresources, PodMetrics, NodeMetrics)
+	case c.Method != http.MethodGet && (c.Method != http.MethodPost || c.Subresource == "log" || metrics):
+		return fmt.Errorf("method %q is not for %s", c.Method, c.Subresource)
+	case p.PhysicalCluster == "" || p.ControlPlane == "",
+		(p.UID == "") == c.ofPod(), (p.Name == "") == c.ofPod(),
+		(p.Namespace == "") == c.inNamespace(), (p.LogicalCluster == "") == c.inNamespace(), (p.LogicalNamespace == "") == c.inNamespace():
+		return fmt.Errorf("%s is not told apart by all that is needed, and nothing else", c.Subresource)
+	case metrics && (len(c.Query) > 0 || len(c.Upgrade) > 0):
+		return fmt.Errorf("%s has no options", c.Subresource)
+	}
+	for _, name := range []string{p.Namespace, p.Name} {
+		if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
 			return fmt.Errorf("%q is no name", name)
 		}
 	}
@@ -160,12 +206,12 @@ func decode(req *http.Request) (c Call, err error) {
 		return c, fmt.Errorf("reading the header %s: %w", podHeader, err)
 	}
 	c.Method, c.Query, c.AuditID, c.Upgrade = req.Method, req.URL.Query(), req.Header.Get(auditHeader), UpgradeHeaders(req.Header)
-	c.Subresource = req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
+	c.Subresource = subresourceOf(req.URL.Path)
 	if err := c.Validate(); err != nil {
 		return c, err
 	}
 	if req.URL.Path != c.Path() {
-		return c, fmt.Errorf("the path %q is not that of the pod", req.URL.Path)
+		return c, fmt.Errorf("the path %q is not that of the call", req.URL.Path)
 	}
 	return c, nil
 }

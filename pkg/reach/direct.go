@@ -67,7 +67,7 @@ func (d *Direct) Do(ctx context.Context, c Call) (*http.Response, error) {
 	if err != nil {
 		return nil, Unavailable("its credential cannot be used")
 	}
-	if err := d.check(ctx, through, c.Pod); err != nil {
+	if err := d.check(ctx, through, c); err != nil {
 		end()
 		return nil, err
 	}
@@ -119,7 +119,10 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 //	the UID      marked as meant    gone          409
 //	the UID      marked as meant    another UID   409
 //	the UID      marked as meant    the UID       the call is sent
-func (d *Direct) check(ctx context.Context, through http.RoundTripper, p Pod) error {
+//
+// Of what a call is not about, nothing is asked.
+func (d *Direct) check(ctx context.Context, through http.RoundTripper, c Call) error {
+	p := c.Pod
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	const namespaces = "/api/v1/namespaces/"
@@ -129,6 +132,8 @@ func (d *Direct) check(ctx context.Context, through http.RoundTripper, p Pod) er
 		return err
 	case system == nil || system.UID != p.PhysicalCluster:
 		return Unavailable("another cluster answers there than the one that is meant")
+	case !c.inNamespace():
+		return nil
 	}
 	namespace, err := d.metadata(ctx, through, namespaces+p.Namespace)
 	switch {
@@ -136,6 +141,8 @@ func (d *Direct) check(ctx context.Context, through http.RoundTripper, p Pod) er
 		return err
 	case namespace == nil || !marked(namespace, p):
 		return Absent("its namespace there is not the one that the control plane made")
+	case !c.ofPod():
+		return nil
 	}
 	pod, err := d.metadata(ctx, through, namespaces+p.Namespace+"/pods/"+p.Name)
 	switch {

@@ -1,5 +1,5 @@
-// Package reach carries requests about pods (logs, exec, attach, port-forward) to the
-// physical cluster that runs them.
+// Package reach carries requests about pods (logs, exec, attach, port-forward, metrics) to
+// the physical cluster that runs them.
 //
 //	Call     what is asked, of which pod: pure
 //	Link     carries a Call. Direct: to the API server of the physical cluster, with a
@@ -9,8 +9,9 @@
 //
 // Invariant: a Call is sent over a connection of its own, after whoever is at its end
 // has proved to be the physical cluster that is meant, the namespace to be ours and the
-// pod to have the UID that the Call names. Nothing of the client's request is passed on but
-// what a Call has.
+// pod to have the UID that the Call names, as far as it is about these. Nothing of the
+// client's request is passed on but what a Call has.
 //
-// Read next: Direct.Do, docs/decisions/0036-reaching-down.md.
+// Read next: Direct.Do, docs/decisions/0036-reaching-down.md; of metrics,
+// 0064-metrics.md.
 package reach

@@ -35,7 +35,7 @@ func Absent(why string) error {
 }
 
 func notPermitted() error {
-	return Unavailable("the control plane is not permitted to reach into pods there; its administrator finds the rules in docs/reaching-down.md")
+	return Unavailable("the control plane is not permitted to do that there; its administrator finds the rules in docs/reaching-down.md")
 }
 
 // unreached is why nobody answered, without addresses.
@@ -60,6 +60,7 @@ func unreached(err error) error {
 //	answer of the physical cluster   the user gets
 //	401, 403                         503: the control plane may not
 //	404 of the pod                   409: it is not there any more
+//	404, 503 of metrics              503: it serves none
 //	400, 409, 422, ...               the same, with its own namespace
 //	5xx                              the same, with its own namespace
 //	2xx, 3xx                         502: it does not do what it was asked
@@ -77,6 +78,8 @@ func (c Call) Failure(resp *http.Response) error {
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return notPermitted()
+	case !c.ofPod() && (code == http.StatusNotFound || code == http.StatusServiceUnavailable):
+		return Unavailable("it serves no metrics at the moment (metrics.k8s.io): its administrator installs metrics-server there")
 	case code < 400:
 		return failure(http.StatusBadGateway, metav1.StatusReasonInternalError, fmt.Sprintf("the physical cluster of the pod answered %d where an error or a stream was expected", code))
 	case code == http.StatusNotFound && status.Details != nil && status.Details.Kind == "pods" && status.Details.Name == c.Pod.Name:
@@ -97,8 +100,12 @@ var (
 func (c Call) translate(message string) string {
 	message = urls.ReplaceAllString(message, "its node")
 	message = addresses.ReplaceAllString(message, "its node")
-	message = strings.ReplaceAll(message, c.Pod.Namespace, c.Pod.LogicalNamespace)
-	message = strings.ReplaceAll(message, string(c.Pod.UID), "its UID")
+	if c.inNamespace() {
+		message = strings.ReplaceAll(message, c.Pod.Namespace, c.Pod.LogicalNamespace)
+	}
+	if c.ofPod() {
+		message = strings.ReplaceAll(message, string(c.Pod.UID), "its UID")
+	}
 	message = strings.ToValidUTF8(strings.TrimSpace(message), "?")
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."

@@ -19,6 +19,12 @@ func FuzzCall(f *testing.F) {
 	f.Add("GET", "/api/v1/namespaces/one-web-1/pods/a/log?follow=true", pod)
 	f.Add("POST", "/api/v1/namespaces/../pods/a/exec", pod)
 	f.Add("POST", "/api/v1/namespaces/one-web-1/pods/a%2f..%2fb/exec", `{"name":"a/../b"}`)
+	f.Add("GET", "/apis/metrics.k8s.io/v1beta1/namespaces/one-web-1/pods", `{"physicalCluster":"east","controlPlane":"up","logicalCluster":"one","logicalNamespace":"web","namespace":"one-web-1"}`)
+	f.Add("GET", "/apis/metrics.k8s.io/v1beta1/nodes", `{"physicalCluster":"east","controlPlane":"up"}`)
+	slashes := map[string]int{PodMetrics: 6, NodeMetrics: 4}
+	for _, s := range Subresources {
+		slashes[s] = 7
+	}
 	f.Fuzz(func(t *testing.T, method, target, header string) {
 		u, err := url.Parse(target)
 		if err != nil {
@@ -28,7 +34,7 @@ func FuzzCall(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if u.Path != c.Path() || strings.Count(u.Path, "/") != 7 || strings.Contains(u.Path, "/../") {
+		if u.Path != c.Path() || strings.Count(u.Path, "/") != slashes[c.Subresource] || strings.Contains(u.Path, "/../") {
 			t.Errorf("%q is taken for %+v", target, c.Pod)
 		}
 	})

@@ -49,7 +49,7 @@ func newPhysical(t *testing.T, answer http.HandlerFunc) *physical {
 			fmt.Fprintf(w, `{"metadata":%s}`, object)
 			return
 		}
-		if answer != nil && strings.HasPrefix(req.URL.Path, "/api/v1/namespaces/p-web/pods/a/") {
+		if answer != nil && (strings.HasPrefix(req.URL.Path, "/api/v1/namespaces/p-web/pods/a/") || strings.HasPrefix(req.URL.Path, metricsPath)) {
 			answer(w, req)
 			return
 		}
@@ -242,9 +242,9 @@ func TestAUserReadsErrorsWithoutThePhysicalCluster(t *testing.T) {
 		"a node that does not answer": {500, `{"kind":"Status","message":"Get \"https://10.0.0.5:10250/containerLogs/p-web/a/x\": dial tcp 10.0.0.5:10250: connect: connection refused","code":500}`,
 			`Get "its node": dial tcp its node: connect: connection refused`, 500},
 		"not permitted": {403, `{"kind":"Status","message":"pods \"a\" is forbidden: User \"system:serviceaccount:atoll:syncer\" cannot create resource \"pods/exec\" in the namespace \"p-web\"","code":403}`,
-			"the physical cluster of the pod cannot be reached: the control plane is not permitted to reach into pods there; its administrator finds the rules in docs/reaching-down.md", 503},
+			"the physical cluster of the pod cannot be reached: the control plane is not permitted to do that there; its administrator finds the rules in docs/reaching-down.md", 503},
 		"unauthorized": {401, `{"message":"Unauthorized"}`,
-			"the physical cluster of the pod cannot be reached: the control plane is not permitted to reach into pods there; its administrator finds the rules in docs/reaching-down.md", 503},
+			"the physical cluster of the pod cannot be reached: the control plane is not permitted to do that there; its administrator finds the rules in docs/reaching-down.md", 503},
 		"gone":             {404, `{"kind":"Status","message":"pods \"a\" not found","details":{"name":"a","kind":"pods"},"code":404}`, "the pod cannot be reached: it is not there any more", 409},
 		"text":             {500, "unable to upgrade connection: container not found (\"x\")", "unable to upgrade connection: container not found (\"x\")", 500},
 		"nothing":          {502, "", "the physical cluster of the pod answers with an error and says nothing about it", 502},

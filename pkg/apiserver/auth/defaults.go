@@ -7,12 +7,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+	"k8s.io/metrics/pkg/apis/metrics"
 
 	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/roles"
 )
 
-// ownRoles add our kinds to what "view", and so "edit" and "admin", may read, and to what
+// ownRoles add our kinds, and metrics, to what "view", and so "edit" and "admin", may read, and to what
 // "edit", and so "admin", may write: the policy of a namespace, and the question where it
 // would go. A policy there permits nothing that those above it do not.
 func ownRoles() []rbacv1.ClusterRole {
@@ -25,7 +26,10 @@ func ownRoles() []rbacv1.ClusterRole {
 	}
 	ours := []string{placement.GroupName}
 	return []rbacv1.ClusterRole{
-		role("view", rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: ours, Resources: []string{"placements", "copies", "placementpolicies"}}),
+		role("view",
+			rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: ours, Resources: []string{"placements", "copies", "placementpolicies"}},
+			// As metrics-server has it.
+			rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{metrics.GroupName}, Resources: []string{"pods", "nodes"}}),
 		role("edit",
 			rbacv1.PolicyRule{Verbs: []string{"create", "update", "patch", "delete", "deletecollection"}, APIGroups: ours, Resources: []string{"placementpolicies"}},
 			rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: ours, Resources: []string{"placementreviews"}}),

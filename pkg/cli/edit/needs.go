@@ -36,6 +36,8 @@ func Needs(kinds workload.Catalog) []rbacv1.PolicyRule {
 		// WebSocket asks by get, SPDY by create, and API servers since 1.35 want both.
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/exec", "pods/attach", "pods/portforward"}, Verbs: []string{"get", "create"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "events"}, Verbs: reading},
+		// kubectl top, see docs/reaching-down.md.
+		rbacv1.PolicyRule{APIGroups: []string{"metrics.k8s.io"}, Resources: []string{"pods", "nodes"}, Verbs: []string{"list"}},
 		rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: reading},
 		// Volumes that are handed over, see docs/volumes.md.
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"persistentvolumes"}, Verbs: []string{"get", "create", "patch", "delete"}},

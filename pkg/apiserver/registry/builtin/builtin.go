@@ -58,9 +58,12 @@ import (
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
 	storagemigrationrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
 	"k8s.io/kubernetes/pkg/serviceaccount"
+	metricsv1 "k8s.io/metrics/pkg/apis/metrics/v1"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/apiservices"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/metrics"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -82,6 +85,7 @@ func GroupVersions() []schema.GroupVersion {
 		eventsv1.SchemeGroupVersion, admissionregistrationv1.SchemeGroupVersion, authenticationv1.SchemeGroupVersion,
 		authorizationv1.SchemeGroupVersion, certificatesv1.SchemeGroupVersion, nodev1.SchemeGroupVersion,
 		apiregistrationv1.SchemeGroupVersion, flowcontrolv1.SchemeGroupVersion, resourcev1.SchemeGroupVersion, storagemigrationv1.SchemeGroupVersion,
+		metricsv1.SchemeGroupVersion, metricsv1beta1.SchemeGroupVersion,
 	}
 }
 
@@ -129,8 +133,9 @@ type provider interface {
 
 // Groups makes the storage of all groups; the first is the core group.
 func Groups(config Config, resources *serverstorage.ResourceConfig, getter generic.RESTOptionsGetter) ([]*genericapiserver.APIGroupInfo, error) {
+	used := &metrics.Config{}
 	providers := []provider{
-		core{config: config},
+		core{config: config, used: used},
 		authentication{authenticationrest.RESTStorageProvider{Authenticator: config.Authenticator, APIAudiences: config.Audiences}},
 		authorizationrest.RESTStorageProvider{Authorizer: config.Reviewer, RuleResolver: config.RuleResolver},
 		autoscalingrest.RESTStorageProvider{},
@@ -153,6 +158,8 @@ func Groups(config Config, resources *serverstorage.ResourceConfig, getter gener
 		appsrest.StorageProvider{},
 		admissionregistrationrest.RESTStorageProvider{Authorizer: config.Authorizer},
 		eventsrest.RESTStorageProvider{TTL: eventTTL},
+		// The last one: its pods and nodes are others than those that names mean.
+		usage{used},
 	}
 	var groups []*genericapiserver.APIGroupInfo
 	for _, p := range providers {

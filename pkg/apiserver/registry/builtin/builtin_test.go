@@ -38,13 +38,13 @@ func TestNoUserServesAGroupThatTheServerServes(t *testing.T) {
 	resources := serverstorage.NewResourceConfig()
 	resources.EnableVersions(GroupVersions()...)
 	reserved := Reserved(resources)
-	for _, group := range []string{"", "apps", "rbac.authorization.k8s.io", "apiextensions.k8s.io"} {
+	for _, group := range []string{"", "apps", "rbac.authorization.k8s.io", "apiextensions.k8s.io", "metrics.k8s.io"} {
 		if !reserved.Has(group) {
 			t.Errorf("group %q is not reserved", group)
 		}
 	}
-	if reserved.Has("metrics.k8s.io") {
-		t.Error("nobody can serve metrics.k8s.io")
+	if reserved.Has("custom.metrics.k8s.io") {
+		t.Error("nobody can serve custom.metrics.k8s.io")
 	}
 }
 

@@ -36,6 +36,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/accounttokens"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/evictions"
+	"github.com/atoll-dev/atoll/pkg/apiserver/registry/metrics"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -45,7 +46,11 @@ import (
 // the cluster-wide allocators and the kubelet client, and the other a store of
 // service accounts whose tokens cannot be bound to pods; so each store is made
 // here.
-type core struct{ config Config }
+type core struct {
+	config Config
+	// used takes what metrics are served from.
+	used *metrics.Config
+}
 
 func (core) GroupName() string { return api.GroupName }
 
@@ -104,6 +109,7 @@ func (c core) pods(getter generic.RESTOptionsGetter, m map[string]rest.Storage) 
 		Reach: c.config.Reach, Streams: c.config.Streams, Backends: c.backends,
 	}
 	maps.Copy(m, into.Storage())
+	c.used.Into, c.used.Pods = into, stored.Pod
 	if c.config.DialPods != nil {
 		c.config.DialPods(into.Dial)
 	}
@@ -120,7 +126,8 @@ func (c core) backends(ctx context.Context, namespace, name, port string) ([]egr
 }
 
 func (c core) nodes(_ generic.RESTOptionsGetter, m map[string]rest.Storage) error {
-	m["nodes"] = nodes.NewREST(c.config.PhysicalClusters)
+	shown := nodes.NewREST(c.config.PhysicalClusters)
+	m["nodes"], c.used.Nodes = shown, shown
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
 	"github.com/atoll-dev/atoll/pkg/reach"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 // Log serves pods/log.
@@ -92,21 +93,32 @@ func (*stream) DeepCopyObject() runtime.Object { panic("a stream cannot be copie
 
 // InputStream implements rest.ResourceStreamer.
 func (s *stream) InputStream(ctx context.Context, _, _ string) (io.ReadCloser, bool, string, error) {
-	ctx, end, err := s.streams.begin(ctx, s.call.Pod.LogicalCluster, s.place.Target)
+	body, err := s.streams.Ask(ctx, s.target, s.place.Target, s.call)
+	return body, s.follow, "text/plain", err
+}
+
+// Ask sends a call to target, which has this name, on the account of the logical cluster of
+// ctx, and returns what it answers. The error is fit for a user.
+func (s *Streams) Ask(ctx context.Context, target Target, name string, call reach.Call) (io.ReadCloser, error) {
+	cluster, ok := scope.ClusterFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewInternalError(scope.ErrNoCluster)
+	}
+	ctx, end, err := s.begin(ctx, cluster, name)
 	if err != nil {
-		return nil, false, "", err
+		return nil, err
 	}
 	back := fairness.Suspend(ctx)
 	finish := sync.OnceFunc(func() { back(); end() })
-	resp, err := s.target.Do(ctx, s.call)
+	resp, err := target.Do(ctx, call)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = s.call.Failure(resp)
+		err = call.Failure(resp)
 	}
 	if err != nil {
 		finish()
-		return nil, false, "", err
+		return nil, err
 	}
-	return finishing{resp.Body, finish}, s.follow, "text/plain", nil
+	return finishing{resp.Body, finish}, nil
 }
 
 type finishing struct {

@@ -78,22 +78,11 @@ func (c Config) call(ctx context.Context, name, subresource string, options runt
 
 // callOf is a call for pod that says nothing yet.
 func (c Config) callOf(ctx context.Context, pod metav1.Object) (call reach.Call, target Target, place Place, err error) {
-	name := pod.GetName()
 	namespace, err := c.get(request.WithNamespace(ctx, ""), c.Namespaces, pod.GetNamespace())
 	if err != nil {
 		return call, target, place, err
 	}
-	copies := map[string]*placement.Copy{}
-	for _, t := range Kept(pod) {
-		obj, err := c.Copies().Get(ctx, syncer.CopyName(corev1.Resource("pods"), name, t), &metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return call, target, place, err
-		}
-		if found, ok := obj.(*placement.Copy); ok && err == nil {
-			copies[t] = found
-		}
-	}
-	if place, err = Locate(pod, namespace, copies); err != nil {
+	if place, err = c.Place(ctx, pod, namespace, &metav1.GetOptions{}); err != nil {
 		return call, target, place, err
 	}
 	if target, err = c.Reach(ctx, place.Target); err != nil {
@@ -102,11 +91,28 @@ func (c Config) callOf(ctx context.Context, pod metav1.Object) (call reach.Call,
 	cluster, _ := scope.ClusterFrom(ctx)
 	return reach.Call{
 		Pod: reach.Pod{
-			PhysicalCluster: target.UID, ControlPlane: target.ControlPlane, Namespace: place.Namespace, Name: name, UID: place.UID,
+			PhysicalCluster: target.UID, ControlPlane: target.ControlPlane, Namespace: place.Namespace, Name: pod.GetName(), UID: place.UID,
 			LogicalCluster: cluster, LogicalNamespace: pod.GetNamespace(),
 		},
 		AuditID: audit.GetAuditIDTruncated(ctx),
 	}, target, place, nil
+}
+
+// Place finds where pod runs, which is in namespace, with Copies that are as recent as options
+// say. The error is that of Locate, or of reading.
+func (c Config) Place(ctx context.Context, pod, namespace metav1.Object, options *metav1.GetOptions) (Place, error) {
+	copies := map[string]*placement.Copy{}
+	ctx = request.WithNamespace(ctx, pod.GetNamespace())
+	for _, t := range Kept(pod) {
+		obj, err := c.Copies().Get(ctx, syncer.CopyName(corev1.Resource("pods"), pod.GetName(), t), options)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return Place{}, err
+		}
+		if found, ok := obj.(*placement.Copy); ok && err == nil {
+			copies[t] = found
+		}
+	}
+	return Locate(pod, namespace, copies)
 }
 
 func (c Config) get(ctx context.Context, from rest.Getter, name string) (metav1.Object, error) {
