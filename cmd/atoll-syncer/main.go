@@ -22,6 +22,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/reach"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -76,7 +77,11 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the physical cluster: %w", err)
 	}
-	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical, Kinds: workload.Builtin(), AdmissionAddress: o.admissionAddress})
+	var admission *podadmission.Server
+	if o.admissionAddress != "" {
+		admission = podadmission.NewServer(o.admissionAddress, "")
+	}
+	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical, Kinds: workload.Builtin(), Admission: admission})
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func PodPatch(made, admitted *unstructured.Unstructured) ([]byte, error) {
 // Why pods are not admitted by their logical cluster.
 var (
 	ErrAdmissionNotOffered = errors.New("webhooks and policies of logical clusters are not asked about pods that controllers make: set spec.pods.admission, and have the syncer serve")
-	ErrAdmissionNotServed  = errors.New("the syncer serves no webhook: give it --admission-address; a push physical cluster has none, connect it by atoll-syncer")
+	ErrAdmissionNotServed  = errors.New("the syncer serves no webhook: give it --admission-address; that of a push physical cluster is in the server")
 )
 
 // AdmissionCondition says whether pods are admitted by their logical cluster.

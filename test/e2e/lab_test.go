@@ -67,12 +67,16 @@ func (l *lab) start(ctx context.Context) error {
 	if l.listen, err = freeAddress(); err != nil {
 		return err
 	}
+	admission, err := freeAddress()
+	if err != nil {
+		return err
+	}
 	failed := make(chan error, 2)
 	go func() { var err error; l.east, err = l.startPhysical(ctx, "east"); failed <- err }()
 	go func() { var err error; l.west, err = l.startPhysical(ctx, "west"); failed <- err }()
 	l.server, err = process.Start(ctx, process.Spec{
 		Path:  process.Binary("atoll"),
-		Args:  []string{"start", "--data-dir", l.path("atoll"), "--listen", l.listen},
+		Args:  []string{"start", "--data-dir", l.path("atoll"), "--listen", l.listen, "--admission-address", admission, "--admission-url", "https://" + admission},
 		Log:   l.path("atoll.log"),
 		Ready: "atoll serves at ",
 	})

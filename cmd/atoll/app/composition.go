@@ -53,6 +53,7 @@ import (
 	placement "github.com/atoll-dev/atoll/pkg/placement/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/sharing"
+	podwebhook "github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
 	"github.com/atoll-dev/atoll/pkg/syncer/push"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/wire"
@@ -97,6 +98,8 @@ type composition struct {
 	streams *pods.Streams
 	links   *push.Links
 	tunnels *tunnel.Pool
+	// admits is where physical clusters of links ask about pods; nil if they do not.
+	admits *podwebhook.Server
 
 	chain        *admission.Chain
 	late         late
@@ -285,7 +288,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		status.New(status.Config{Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
 		push.New(push.Config{Client: c.client, Kube: c.kube, Kinds: c.kinds.Current().Undeclared(), PhysicalClusters: c.physicalClusters,
-			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig}),
+			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig, Admission: c.admits}),
 	} {
 		c.run(ctx, r)
 	}

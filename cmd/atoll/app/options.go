@@ -28,6 +28,9 @@ type Options struct {
 	ExternalURL string
 	// PodsServer is the URL by which pods on physical clusters reach the server, if they do.
 	PodsServer string
+	// AdmissionAddress is where the API servers of physical clusters that the server connects
+	// to ask about pods, AdmissionURL how they reach it. Empty, they do not ask.
+	AdmissionAddress, AdmissionURL string
 	// EtcdServers are the endpoints of an etcd that is run by somebody else.
 	EtcdServers                           []string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
@@ -58,6 +61,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "How many connections of clients are open at a time; 0 means half of the file descriptors that the process may have, and more than three quarters of them it never are. Connections on which nobody has authenticated give way first, then those of whoever has the most; admins' never.")
 	fs.StringVar(&o.ExternalURL, "external-url", o.ExternalURL, "URL by which clients reach the server, if it is not https:// and the address of --listen.")
 	fs.StringVar(&o.PodsServer, "pods-server", o.PodsServer, "URL by which pods on physical clusters reach the server, https://HOST[:PORT]: they get tokens for it, and find it as pods find their API server. spec.pods.server of a PhysicalCluster says another one for it. Without any, pods get neither.")
+	fs.StringVar(&o.AdmissionAddress, "admission-address", o.AdmissionAddress, "Address where the API servers of physical clusters that this server connects to ask about pods, as host:port; see spec.pods.admission of PhysicalClusters. None if empty.")
+	fs.StringVar(&o.AdmissionURL, "admission-url", o.AdmissionURL, "URL by which they reach this very server at --admission-address, https://HOST[:PORT]; spec.pods.admission.url of a PhysicalCluster says another one for it.")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", o.EtcdServers, "Endpoints of an etcd to use instead of the embedded one.")
 	fs.StringVar(&o.EtcdCAFile, "etcd-cafile", o.EtcdCAFile, "Certificate authority of --etcd-servers.")
 	fs.StringVar(&o.EtcdCertFile, "etcd-certfile", o.EtcdCertFile, "Client certificate for --etcd-servers.")
@@ -81,13 +86,19 @@ func (o *Options) Validate() error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("--listen %q: %w; give host:port, such as 127.0.0.1:6443", o.Listen, err))
 	}
+	if _, _, err := net.SplitHostPort(o.AdmissionAddress); err != nil && o.AdmissionAddress != "" {
+		errs = append(errs, fmt.Errorf("--admission-address %q: %w; give host:port, such as 0.0.0.0:9443", o.AdmissionAddress, err))
+	}
+	if o.AdmissionURL != "" && o.AdmissionAddress == "" {
+		errs = append(errs, errors.New("--admission-url: nothing listens without --admission-address"))
+	}
 	if o.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("--max-connections %d: give a number of connections, or 0 for half of the file descriptors", o.MaxConnections))
 	}
 	if o.ShutdownDelay < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay-duration %s: give a duration that is not negative, such as 20s", o.ShutdownDelay))
 	}
-	for _, f := range []struct{ flag, address string }{{"--external-url", o.ExternalURL}, {"--pods-server", o.PodsServer}} {
+	for _, f := range []struct{ flag, address string }{{"--external-url", o.ExternalURL}, {"--pods-server", o.PodsServer}, {"--admission-url", o.AdmissionURL}} {
 		if f.address == "" {
 			continue
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/space"
 	"github.com/atoll-dev/atoll/pkg/controllers/placedkinds"
 	"github.com/atoll-dev/atoll/pkg/sharing"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -121,6 +122,9 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	kinds := placedkinds.NewCatalog(workload.Builtin())
 	c := &composition{url: s.URL, podsServer: o.PodsServer, kinds: kinds, keys: keys, keysDir: pkiDir(o.DataDir), replaceKeys: o.ReplaceKeys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
+	if o.AdmissionAddress != "" {
+		c.admits = podadmission.NewServer(o.AdmissionAddress, o.AdmissionURL)
+	}
 	server, err := apiserver.New(serving, apiserver.Config{
 		Listener: connections.Bound(listener, func() int { return connections.Most(o.MaxConnections) }), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,

@@ -1702,7 +1702,7 @@ func schema_pkg_apis_fleet_v1alpha1_PodAdmission(ref common.ReferenceCallback) c
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PodAdmission says how the API server of a physical cluster asks its syncer about pods, which has to serve there (atoll-syncer --admission-address). Either service or url is set.",
+				Description: "PodAdmission says how the API server of a physical cluster asks its syncer about pods, which has to serve there (--admission-address). Either service or url is set; neither, if the connection is of type Push and the server says itself how it is reached (--admission-url).",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"service": {

@@ -20,6 +20,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/election"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/report"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -41,9 +42,9 @@ type Config struct {
 	// ExcessDelay is how long nothing is synced after the physical cluster has shown more than
 	// is kept of it, and how long a session has to last for that to be over; default 30 s.
 	ExcessDelay time.Duration
-	// AdmissionAddress is where the API server of the physical cluster asks about pods, while
-	// this agent syncs; empty if it does not.
-	AdmissionAddress string
+	// Admission is where the API server of the physical cluster asks about pods, while this
+	// agent syncs; nil if it does not.
+	Admission *podadmission.Server
 	// Identify names this agent in the election, as no other is named; free is called
 	// when the name is not used any more. A name may begin with a place, up to an "@",
 	// that one living agent has: a holder whose name began with it is dead.

@@ -71,7 +71,7 @@ func newSession(a *Agent, w report.World) *session {
 	})
 	s.supplies = supplies.New(supplies.Config{View: s.view, Up: a.up, Down: a.down, Server: s.server,
 		Names: s.names, NamesChanged: func() { s.dispatch.All() }})
-	s.admits = podadmission.New(podadmission.Config{View: s.view, Up: a.up, Down: a.down, Address: a.AdmissionAddress,
+	s.admits = podadmission.New(podadmission.Config{View: s.view, Up: a.up, Down: a.down, Server: a.Admission,
 		Wanted: s.admission, Permits: s.permits, Report: s.report.Admitting})
 	isolating := isolation.New(isolation.Config{View: s.view, Down: a.down, Permits: s.permits, Incomplete: s.report.Incomplete})
 	copies := down.New(down.Config{

@@ -21,6 +21,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -40,6 +41,9 @@ type Config struct {
 	Kinds workload.Source
 	// Upstream is the way to this server, without a scope.
 	Upstream *rest.Config
+	// Admission is where the API servers of physical clusters ask about pods; nil if they do
+	// not.
+	Admission *podadmission.Server
 }
 
 // Manager runs the agents.
@@ -180,7 +184,7 @@ func (m *Manager) ensure(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster,
 	logger := klog.FromContext(ctx).WithValues("target", pc.Name)
 	m.agents.Go(func() {
 		defer close(next.done)
-		err := m.start(klog.NewContext(ctx, logger), agent.Config{PhysicalCluster: pc.Name, Upstream: m.Upstream, Physical: config, Kinds: m.Kinds})
+		err := m.start(klog.NewContext(ctx, logger), agent.Config{PhysicalCluster: pc.Name, Upstream: m.Upstream, Physical: config, Kinds: m.Kinds, Admission: m.Admission})
 		if err != nil && ctx.Err() == nil {
 			logger.Error(err, "The syncer ended")
 		}

@@ -152,7 +152,8 @@ type Pods struct {
 }
 
 // PodAdmission says how the API server of a physical cluster asks its syncer about pods, which
-// has to serve there (atoll-syncer --admission-address). Either service or url is set.
+// has to serve there (--admission-address). Either service or url is set; neither, if the
+// connection is of type Push and the server says itself how it is reached (--admission-url).
 type PodAdmission struct {
 	// service is that of a syncer which runs in the physical cluster.
 	// +optional

@@ -128,7 +128,7 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 			errs = append(errs, field.Invalid(specPath.Child("pods", "names", "namespace"), namespace[:min(len(namespace), maxIdentity)], problem))
 		}
 	}
-	errs = append(errs, validatePodAdmission(spec.Pods.Admission, specPath.Child("pods", "admission"))...)
+	errs = append(errs, validatePodAdmission(spec.Pods.Admission, spec.Connection.Type == fleet.ConnectionPush, specPath.Child("pods", "admission"))...)
 	errs = append(errs, validateTenancy(spec.Tenancy, specPath.Child("tenancy"))...)
 	errs = append(errs, volume.ValidateClasses(spec.Volumes, specPath.Child("volumes"))...)
 	errs = append(errs, validateTaints(spec.Taints, specPath.Child("taints"))...)
@@ -328,13 +328,14 @@ func validateCopy(obj, old runtime.Object) field.ErrorList {
 	return errs
 }
 
-// validatePodAdmission: one way to the syncer, and what happens without an answer.
-func validatePodAdmission(a *fleet.PodAdmission, path *field.Path) field.ErrorList {
+// validatePodAdmission: one way to the syncer, which for one inside the server that knows how
+// it is reached may be left out, and what happens without an answer.
+func validatePodAdmission(a *fleet.PodAdmission, inside bool, path *field.Path) field.ErrorList {
 	if a == nil {
 		return nil
 	}
 	var errs field.ErrorList
-	if (a.Service == nil) == (a.URL == "") {
+	if a.Service == nil && a.URL == "" && !inside || a.Service != nil && a.URL != "" {
 		errs = append(errs, field.Invalid(path, "", "set service, for a syncer in the physical cluster, or url, for one beside it"))
 	}
 	if a.URL != "" && !isServerURL(a.URL) {

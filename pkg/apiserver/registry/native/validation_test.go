@@ -230,3 +230,24 @@ func TestALimitIsANumberTheDefaultOrNone(t *testing.T) {
 		expectProblems(t, LogicalCluster(), name, obj, nil, c.want)
 	}
 }
+
+func TestOneWayLeadsToWhoIsAskedAboutPods(t *testing.T) {
+	t.Parallel()
+	service := &fleet.PodAdmissionService{Namespace: "atoll", Name: "syncer"}
+	for name, c := range map[string]struct {
+		admission fleet.PodAdmission
+		inside    bool
+		wrong     int
+	}{
+		"a url":                           {fleet.PodAdmission{URL: "https://10.0.0.1:9443"}, false, 0},
+		"a service":                       {fleet.PodAdmission{Service: service}, false, 0},
+		"none, of a syncer beside":        {fleet.PodAdmission{}, false, 1},
+		"none, of a syncer in the server": {fleet.PodAdmission{}, true, 0},
+		"both":                            {fleet.PodAdmission{URL: "https://10.0.0.1:9443", Service: service}, true, 1},
+		"a url with a path":               {fleet.PodAdmission{URL: "https://10.0.0.1:9443/x"}, true, 1},
+	} {
+		if errs := validatePodAdmission(&c.admission, c.inside, field.NewPath("spec", "pods", "admission")); len(errs) != c.wrong {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+}

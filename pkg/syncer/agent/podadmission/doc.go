@@ -7,8 +7,10 @@
 // has something to say, are asked about. Who does not know the path of the webhook, which is
 // in its configuration, is not answered.
 //
-// Keeper keeps the configuration and the listener; handler answers one request; what of a pod
-// may change is decided by syncer.Admission, without I/O.
+// Server serves all webhooks of a process at one address, in atoll-syncer and, for the physical
+// clusters that it connects to, in the server. Keeper keeps the configuration that leads to it;
+// handler answers one request; what of a pod may change is decided by syncer.Admission,
+// without I/O.
 //
 // Read next: docs/decisions/0056-admission-of-pods-below.md.
 package podadmission

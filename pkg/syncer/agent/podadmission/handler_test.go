@@ -27,7 +27,17 @@ import (
 )
 
 func TestOnlyWhoKnowsThePathIsAnswered(t *testing.T) {
-	k := New(Config{})
+	s := NewServer("127.0.0.1:0", "")
+	k, withdrawn := New(Config{Server: s}), New(Config{Server: s})
+	for _, each := range []*Keeper{k, withdrawn} {
+		_, withdraw, err := s.offer(each.path, "example.org", each.serveHTTP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each.withdraw = withdraw
+		defer each.end()
+	}
+	withdrawn.end()
 	copied := `{"request":{"uid":"1","operation":"UPDATE"}}`
 	for name, c := range map[string]struct {
 		method, path, body string
@@ -36,13 +46,14 @@ func TestOnlyWhoKnowsThePathIsAnswered(t *testing.T) {
 		"another path":     {http.MethodPost, "/pods/" + strings.Repeat("0", 32), copied, http.StatusNotFound},
 		"a shorter one":    {http.MethodPost, "/pods/", copied, http.StatusNotFound},
 		"no question":      {http.MethodGet, k.path, "", http.StatusNotFound},
+		"that of another":  {http.MethodPost, withdrawn.path, copied, http.StatusNotFound},
 		"no review":        {http.MethodPost, k.path, "{}", http.StatusBadRequest},
 		"too much":         {http.MethodPost, k.path, `{"x":"` + strings.Repeat("x", maxReview) + `"}`, http.StatusBadRequest},
 		"what is to admit": {http.MethodPost, k.path, copied, http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			k.serveHTTP(w, httptest.NewRequest(c.method, c.path, bytes.NewBufferString(c.body)))
+			s.serveHTTP(w, httptest.NewRequest(c.method, c.path, bytes.NewBufferString(c.body)))
 			if w.Code != c.code {
 				t.Errorf("%d: %s", w.Code, w.Body)
 			}
@@ -145,11 +156,11 @@ func TestWhoseAdmissionIsAsked(t *testing.T) {
 
 func TestTheConfigurationIsMadePutRightAndRemoved(t *testing.T) {
 	w := viewtest.New(t, nil, nil)
-	k := New(Config{View: w.View, Up: w.Up(), Down: w.Down(), Address: "127.0.0.1:0"})
+	k := New(Config{View: w.View, Up: w.Up(), Down: w.Down(), Server: NewServer("127.0.0.1:0", "")})
+	defer k.end()
 	client := w.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	serve := func() error { return nil }
 	wanted := &fleetv1alpha1.PodAdmission{URL: "https://10.0.0.1:9443"}
-	if err := k.once(w.Ctx, wanted, serve); err != nil {
+	if err := k.once(w.Ctx, wanted); err != nil {
 		t.Fatal(err)
 	}
 	name := "0-atoll-pods-" + viewtest.ControlPlane
@@ -158,7 +169,7 @@ func TestTheConfigurationIsMadePutRightAndRemoved(t *testing.T) {
 		t.Fatalf("%+v, %v", there, err)
 	}
 	writes := len(w.Kube.Actions())
-	if err := k.once(w.Ctx, wanted, serve); err != nil || len(w.Kube.Actions()) != writes+1 {
+	if err := k.once(w.Ctx, wanted); err != nil || len(w.Kube.Actions()) != writes+1 {
 		t.Errorf("a steady one costs %v: %v", w.Kube.Actions()[writes:], err)
 	}
 	there.Webhooks[0].ObjectSelector = nil
@@ -166,14 +177,14 @@ func TestTheConfigurationIsMadePutRightAndRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	service := &fleetv1alpha1.PodAdmission{Service: &fleetv1alpha1.PodAdmissionService{Namespace: "atoll", Name: "syncer"}, WhenUnavailable: fleetv1alpha1.UnavailableAdmit}
-	if err := k.once(w.Ctx, service, serve); err != nil {
+	if err := k.once(w.Ctx, service); err != nil {
 		t.Fatal(err)
 	}
 	there, err = client.Get(w.Ctx, name, metav1.GetOptions{})
 	if err != nil || there.Webhooks[0].ObjectSelector == nil || *there.Webhooks[0].ClientConfig.Service.Port != 443 || there.Webhooks[0].ClientConfig.URL != nil || *there.Webhooks[0].FailurePolicy != "Ignore" {
 		t.Errorf("%+v, %v", there, err)
 	}
-	if err := k.once(w.Ctx, nil, serve); !errors.Is(err, syncer.ErrAdmissionNotOffered) {
+	if err := k.once(w.Ctx, nil); !errors.Is(err, syncer.ErrAdmissionNotOffered) {
 		t.Error(err)
 	}
 	if _, err := client.Get(w.Ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -3,21 +3,15 @@ package podadmission
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -27,22 +21,16 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
 )
 
-const (
-	// checkInterval is how often the configuration is compared with what is wanted.
-	checkInterval = 10 * time.Second
-	// certificateAge is how old a certificate becomes; it is good for a year.
-	certificateAge = 180 * 24 * time.Hour
-	// maxConnections bounds those of everybody who reaches the address.
-	maxConnections = 256
-)
+// checkInterval is how often the configuration is compared with what is wanted.
+const checkInterval = 10 * time.Second
 
 // Config is what a Keeper works with.
 type Config struct {
 	View *view.View
 	Up   connection.ControlPlane
 	Down connection.Physical
-	// Address is where the webhook is served; empty if it is not.
-	Address string
+	// Server serves the webhook; nil if nobody does.
+	Server *Server
 	// Wanted is what the PhysicalCluster says, nil if nothing, and a channel that is
 	// closed when that may be something else.
 	Wanted func() (*fleetv1alpha1.PodAdmission, <-chan struct{})
@@ -56,12 +44,12 @@ type Config struct {
 type Keeper struct {
 	Config
 	path string
-	host string
-	made time.Time
+	// host is where path is offered, if it is; withdraw ends that.
+	host     string
+	ca       []byte
+	withdraw func()
 	// removed says that there is no configuration, or none of ours.
 	removed         bool
-	ca              []byte
-	certificate     atomic.Pointer[tls.Certificate]
 	whenUnavailable atomic.Value // fleetv1alpha1.UnavailablePolicy
 	places          *places
 }
@@ -78,24 +66,13 @@ func New(c Config) *Keeper {
 // Run works until ctx is done. Its configuration stays: pods wait for who comes next, or are
 // made, as the PhysicalCluster says.
 func (k *Keeper) Run(ctx context.Context) {
-	stop := func() {}
-	serving := false
-	defer func() { stop() }()
+	defer k.end()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var said string
 	for {
 		wanted, changed := k.Wanted()
-		problem := k.once(ctx, wanted, func() error {
-			if serving {
-				return nil
-			}
-			var err error
-			if stop, err = k.serve(ctx); err == nil {
-				serving = true
-			}
-			return err
-		})
+		problem := k.once(ctx, wanted)
 		if ctx.Err() != nil {
 			return
 		}
@@ -114,74 +91,58 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// once brings what there is to what is wanted: the listener before the configuration that
-// leads to it.
-func (k *Keeper) once(ctx context.Context, wanted *fleetv1alpha1.PodAdmission, serve func() error) error {
+// once brings what there is to what is wanted: somebody answers before the configuration
+// that leads there.
+func (k *Keeper) once(ctx context.Context, wanted *fleetv1alpha1.PodAdmission) error {
+	answer := within(ctx, k.serveHTTP)
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
 	switch {
 	case wanted == nil:
+		k.end()
 		k.remove(ctx)
 		return syncer.ErrAdmissionNotOffered
-	case k.Address == "":
+	case k.Server == nil:
 		k.remove(ctx)
 		return syncer.ErrAdmissionNotServed
 	}
 	k.removed = false
-	host, err := hostOf(wanted)
+	admission, err := k.Server.completed(*wanted)
 	if err != nil {
 		return err
 	}
-	if host != k.host || time.Since(k.made) > certificateAge {
-		pem, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
-		if err != nil {
-			return fmt.Errorf("making a certificate: %w", err)
-		}
-		pair, err := tls.X509KeyPair(pem, key)
-		if err != nil {
-			return fmt.Errorf("reading a certificate: %w", err)
-		}
-		k.certificate.Store(&pair)
-		k.host, k.made, k.ca = host, time.Now(), pem
+	host, err := hostOf(admission)
+	if err != nil {
+		return err
 	}
 	k.whenUnavailable.Store(wanted.WhenUnavailable)
-	if err := serve(); err != nil {
-		return fmt.Errorf("listening at %s: %w", k.Address, err)
+	if host != k.host {
+		k.end()
+		if k.ca, k.withdraw, err = k.Server.offer(k.path, host, answer); err != nil {
+			return err
+		}
+		k.host = host
 	}
-	return k.configure(ctx, syncer.PodWebhook{ControlPlane: k.View.ControlPlane, Admission: *wanted, Path: k.path, CA: k.ca})
+	return k.configure(ctx, syncer.PodWebhook{ControlPlane: k.View.ControlPlane, Admission: admission, Path: k.path, CA: k.ca})
 }
 
-func hostOf(wanted *fleetv1alpha1.PodAdmission) (string, error) {
-	if s := wanted.Service; s != nil {
-		return s.Name + "." + s.Namespace + ".svc", nil
+// within answers as long as ctx lasts, with what that says: as which syncer the control plane is
+// asked, and who logs.
+func within(ctx context.Context, answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		during, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(req.Context(), cancel)()
+		answer(w, req.WithContext(during))
 	}
-	u, err := url.Parse(wanted.URL)
-	if err != nil || u.Hostname() == "" {
-		return "", errors.New("spec.pods.admission.url is no URL of a server")
-	}
-	return u.Hostname(), nil
 }
 
-// serve listens until ctx is done, or stop is called.
-func (k *Keeper) serve(ctx context.Context) (stop func(), err error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", k.Address)
-	if err != nil {
-		return func() {}, err
+// end has nobody answer any more.
+func (k *Keeper) end() {
+	if k.withdraw != nil {
+		k.withdraw()
 	}
-	server := &http.Server{
-		Handler: http.HandlerFunc(k.serveHTTP), BaseContext: func(net.Listener) context.Context { return ctx },
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return k.certificate.Load(), nil
-		}},
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: answerTimeout, WriteTimeout: 2 * answerTimeout, IdleTimeout: 90 * time.Second,
-		MaxHeaderBytes: 16 << 10,
-	}
-	ended := make(chan struct{})
-	go func() { // ends with Close
-		defer close(ended)
-		_ = server.ServeTLS(netutil.LimitListener(listener, maxConnections), "", "")
-	}()
-	return func() { server.Close(); <-ended }, nil
+	k.host, k.withdraw = "", nil
 }
 
 // configure puts the configuration right.
