@@ -14,12 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/reach"
+	"github.com/atoll-dev/atoll/pkg/registration/join"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
@@ -30,7 +32,7 @@ import (
 func main() { os.Exit(cli.Run(newCommand())) }
 
 type options struct {
-	physicalCluster, kubeconfig, physicalKubeconfig, healthAddress, admissionAddress string
+	physicalCluster, kubeconfig, bootstrapKubeconfig, physicalKubeconfig, healthAddress, admissionAddress string
 }
 
 func newCommand() *cobra.Command {
@@ -51,19 +53,24 @@ func newCommand() *cobra.Command {
 	c.SetContext(context.Background())
 	c.Flags().StringVar(&o.physicalCluster, "physical-cluster", "", "name of the PhysicalCluster that is synced")
 	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the Atoll server")
+	c.Flags().StringVar(&o.bootstrapKubeconfig, "bootstrap-kubeconfig", "", "instead of --kubeconfig: one that kubectl atoll register --agent makes, with which the syncer asks for a certificate; it keeps that in the Secret atoll-system/"+join.SecretName+" of the physical cluster, and renews it")
 	c.Flags().StringVar(&o.physicalKubeconfig, "physical-kubeconfig", "", "kubeconfig of the physical cluster; inside it, empty means the service account of the pod")
 	c.Flags().StringVar(&o.healthAddress, "health-address", "", "address that serves /healthz, such as :8080; none if empty")
 	c.Flags().StringVar(&o.admissionAddress, "admission-address", "", "address where the API server of the physical cluster asks about pods, such as :9443, see spec.pods.admission of the PhysicalCluster; none if empty")
-	for _, name := range []string{"physical-cluster", "kubeconfig"} {
-		if err := c.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is defined above
-		}
+	if err := c.MarkFlagRequired("physical-cluster"); err != nil {
+		panic(err) // the flag is defined above
 	}
+	c.MarkFlagsOneRequired("kubeconfig", "bootstrap-kubeconfig")
+	c.MarkFlagsMutuallyExclusive("kubeconfig", "bootstrap-kubeconfig")
 	return c
 }
 
 func (o options) run(ctx context.Context) error {
-	upstream, err := load(o.kubeconfig)
+	path := o.kubeconfig
+	if o.bootstrapKubeconfig != "" {
+		path = o.bootstrapKubeconfig
+	}
+	upstream, err := load(path)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the Atoll server: %w", err)
 	}
@@ -77,6 +84,53 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig of the physical cluster: %w", err)
 	}
+	if o.healthAddress != "" {
+		stop := serveHealth(ctx, o.healthAddress)
+		defer stop()
+	}
+	if o.bootstrapKubeconfig == "" {
+		return o.sync(ctx, upstream, physical)
+	}
+	return o.join(ctx, upstream, physical)
+}
+
+// join syncs with a certificate that the syncer gets by itself, and anew with each that takes
+// its place.
+func (o options) join(ctx context.Context, server, physical *rest.Config) error {
+	kube, err := kubernetes.NewForConfig(physical)
+	if err != nil {
+		return fmt.Errorf("making a client of the physical cluster: %w", err)
+	}
+	if err := rest.LoadTLSFiles(server); err != nil {
+		return fmt.Errorf("reading the kubeconfig of the Atoll server: %w", err)
+	}
+	j := &join.Joiner{PhysicalCluster: o.physicalCluster, Server: server, Physical: kube}
+	identity, err := j.Identity(ctx)
+	for err == nil && ctx.Err() == nil {
+		var next *join.Identity
+		running, during := errgroup.WithContext(ctx)
+		during, renewed := context.WithCancel(during)
+		running.Go(func() error { return o.sync(during, identity.Config, physical) })
+		running.Go(func() error {
+			defer renewed()
+			var err error
+			if next, err = j.Renewed(during, identity); during.Err() != nil {
+				return nil // what ended it is what counts
+			}
+			return err
+		})
+		err = running.Wait()
+		identity = next
+		renewed()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// sync works until ctx is done.
+func (o options) sync(ctx context.Context, upstream, physical *rest.Config) error {
 	var admission *podadmission.Server
 	if o.admissionAddress != "" {
 		admission = podadmission.NewServer(o.admissionAddress, "")
@@ -92,10 +146,6 @@ func (o options) run(ctx context.Context) error {
 	tunnels := &tunnel.Agent{PhysicalCluster: o.physicalCluster, Server: upstream, Handle: func(ctx context.Context, stream io.ReadWriteCloser) {
 		reach.Serve(ctx, stream, link)
 	}}
-	if o.healthAddress != "" {
-		stop := serveHealth(ctx, o.healthAddress)
-		defer stop()
-	}
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return a.Run(ctx) })
 	running.Go(func() error { return tunnels.Run(ctx) })

@@ -55,7 +55,7 @@ func NewCommand(kinds workload.Catalog, streams genericiooptions.IOStreams) *cob
 		Deduplicate: true, Color: term.AllowsColorOutput(streams.ErrOut),
 	}))
 	root.AddCommand(
-		newClustersCommand(o), newRegisterCommand(o), newUnregisterCommand(o),
+		newClustersCommand(o), newRegisterCommand(o), newApproveCommand(o), newUnregisterCommand(o),
 		newCordonCommand(o, true), newCordonCommand(o, false), newTaintCommand(o), newLogicalClustersCommand(o),
 		newMoveCommand(o), newDrainCommand(o), newWhereCommand(o), newExplainCommand(o), newWhatIfCommand(o), newPolicyCommand(o),
 		newRolloutCommand(o),

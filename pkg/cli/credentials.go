@@ -19,7 +19,7 @@ import (
 
 // syncerAccount is the ServiceAccount, with its role and the Secret with its token, that
 // is made on a physical cluster.
-const syncerAccount = "atoll-syncer"
+const syncerAccount = edit.SyncerAccount
 
 // makeCredentials makes a ServiceAccount on the physical cluster that may do what a syncer
 // does, and returns the physical cluster as that ServiceAccount reaches it.

@@ -29,6 +29,9 @@ type register struct {
 	kubeconfig, context string
 	makeCredentials     bool
 	pull, trusted       bool
+	agent               bool
+	image, agentServer  string
+	tokenTTL            time.Duration
 	labels              map[string]string
 	taints              []string
 	timeout             time.Duration
@@ -45,7 +48,9 @@ func newRegisterCommand(o *options) *cobra.Command {
 			what its credentials permit), kept in a Secret of root, and the command waits until the physical cluster is Ready, or
 			says what is wrong. For one that is registered already the kubeconfig is renewed.
 
-			With --pull an agent beside the physical cluster connects to the server: the command says how to start it.`),
+			With --agent an agent on the physical cluster connects to the server: the command prints a manifest that runs it, with a token that
+			may ask for a certificate and nothing else, and kubectl atoll approve NAME approves it. With --pull the agent is started by hand: the command
+			says how.`),
 		Example: templates.Examples(`
 			# The server reaches it
 			kubectl atoll register east --physical-kubeconfig east.kubeconfig --labels topology.kubernetes.io/region=eu
@@ -56,7 +61,10 @@ func newRegisterCommand(o *options) *cobra.Command {
 			# It is for one tenant, or for tenants that trust each other
 			kubectl atoll register lab --physical-kubeconfig lab.kubeconfig --trusted
 
-			# An agent beside it reaches the server
+			# An agent on it reaches the server
+			kubectl atoll register edge --agent --image registry.example.com/atoll-syncer:v0.1.0 > edge.yaml
+
+			# An agent beside it, with credentials that the server's host makes
 			kubectl atoll register edge --pull`),
 		Args: cobra.ExactArgs(1),
 	}
@@ -65,6 +73,10 @@ func newRegisterCommand(o *options) *cobra.Command {
 	f.StringVar(&r.context, "physical-context", "", "The context of --physical-kubeconfig; its current one by default.")
 	f.BoolVar(&r.makeCredentials, "make-credentials", false, "Make a ServiceAccount on the physical cluster that may do what a syncer does, and register with its token.")
 	f.BoolVar(&r.pull, "pull", false, "An agent beside the physical cluster, atoll-syncer, connects to the server.")
+	f.BoolVar(&r.agent, "agent", false, "An agent on the physical cluster connects to the server: print a manifest that runs it.")
+	f.StringVar(&r.image, "image", "", "With --agent: an image with atoll-syncer.")
+	f.StringVar(&r.agentServer, "agent-server", "", "With --agent: the URL by which the physical cluster reaches the Atoll server, https://HOST[:PORT]; that of the kubeconfig by default.")
+	f.DurationVar(&r.tokenTTL, "token-ttl", time.Hour, "With --agent: how long the token in the manifest is good for a request; 10m to 24h.")
 	f.BoolVar(&r.trusted, "trusted", false, "Let logical clusters do there what its own users may: for one tenant, or tenants that trust each other.")
 	f.StringToStringVarP(&r.labels, "labels", "l", nil, "Labels, by which policies select physical clusters: key=value,...")
 	f.StringSliceVar(&r.taints, "taints", nil, "Taints: key=value:Effect,...")
@@ -75,8 +87,17 @@ func newRegisterCommand(o *options) *cobra.Command {
 }
 
 func (r *register) run(cmd *cobra.Command, name string) error {
-	if r.pull == (r.kubeconfig != "") {
-		return errors.New("say how it is reached: --physical-kubeconfig FILE (the server connects to it) or --pull (an agent beside it connects to the server)")
+	ways := 0
+	for _, way := range []bool{r.pull, r.agent, r.kubeconfig != ""} {
+		if way {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return errors.New("say how it is reached: --physical-kubeconfig FILE (the server connects to it), --agent (an agent on it connects to the server) or --pull (an agent beside it)")
+	}
+	if r.agent && (r.tokenTTL < 10*time.Minute || r.tokenTTL > 24*time.Hour) {
+		return fmt.Errorf("--token-ttl %s: give 10m to 24h", r.tokenTTL)
 	}
 	pc, err := r.wanted(name)
 	if err != nil {
@@ -89,8 +110,11 @@ func (r *register) run(cmd *cobra.Command, name string) error {
 	if err := c.allowed(ctx, edit.Question("create", fleetv1alpha1.GroupName, "physicalclusters"), edit.Question("create", "", "secrets")); err != nil {
 		return err
 	}
-	if r.pull {
+	switch {
+	case r.pull:
 		return r.runPull(ctx, c, pc)
+	case r.agent:
+		return r.runAgent(ctx, c, pc)
 	}
 	p, err := r.reach(ctx, c, name)
 	if err != nil {
@@ -140,7 +164,7 @@ func (r *register) wanted(name string) (*fleetv1alpha1.PhysicalCluster, error) {
 	}
 	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: r.labels}}
 	pc.Spec.Connection.Type = fleetv1alpha1.ConnectionPull
-	if !r.pull {
+	if r.kubeconfig != "" {
 		pc.Spec.Connection = fleetv1alpha1.Connection{
 			Type:                fleetv1alpha1.ConnectionPush,
 			KubeconfigSecretRef: &fleetv1alpha1.SecretReference{Namespace: fleetv1alpha1.LeaseNamespace, Name: name + "-kubeconfig"},

@@ -27,7 +27,7 @@ const timeout = 90 * time.Second
 // All are the attacks.
 func All() []Attack {
 	return []Attack{
-		documents, names, endpoints, backends, metadata, tunnels, tokens,
+		documents, names, endpoints, backends, metadata, tunnels, tokens, certificates,
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster,
 		elsewhere, longSelector, privileged, hoard, history, schemas, expressions,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,

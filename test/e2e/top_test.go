@@ -82,7 +82,7 @@ func TestKubectlTop(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("who may view sees, who may not is told so", func(t *testing.T) {
+	t.Run("who may view sees, who may not gets an error", func(t *testing.T) {
 		must(t)(shop.Run(ctx, "create", "serviceaccount", "reader", "-n", "web"))
 		must(t)(shop.Run(ctx, "create", "rolebinding", "reader", "-n", "web", "--clusterrole=view", "--serviceaccount=web:reader"))
 		as := "--as=system:serviceaccount:web:reader"

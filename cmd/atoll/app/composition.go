@@ -268,7 +268,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		clusterroles.New(clusterroles.Config{Kube: c.kube, Roles: server.RBAC.ClusterRoles(), Defaults: server.RBAC.Defaults().ClusterRoles}),
 		serviceaccounts.New(serviceaccounts.Config{Kube: c.kube, Metadata: all, RootCA: c.keys.CAPEM}),
 		tokens.New(tokens.Config{Kube: c.kube, Metadata: all, Sign: server.Tokens.ForSecret, RootCA: c.keys.CAPEM}),
-		certificates.New(certificates.Config{Kube: c.kube, Client: c.client, Sign: c.keys.SignTenant}),
+		certificates.New(certificates.Config{Kube: c.kube, Client: c.client, Sign: c.keys.SignTenant, SignSyncer: c.keys.SignSyncer}),
 		admissionpolicies.New(admissionpolicies.Config{Kube: c.kube, Policies: c.chain.Informers().ValidatingPolicies,
 			Loopback: server.Generic.LoopbackClientConfig, Mapper: s.restMapper}),
 		podadmission.New(podadmission.Config{Metadata: c.metadata, Namespaces: c.namespaces, Rules: c.podRules,

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/registration"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -41,7 +43,9 @@ type views struct{ kinds workload.Source }
 //	none                 anyone                      no opinion (health, version)
 //	target T             the server, syncer of T     what a syncer needs, else deny
 //	target T             anyone else                 deny
-//	any, no target       a syncer                    deny
+//	root, no target      who registers T, or its     the one request for a certificate of T, else deny
+//	                     syncer
+//	any other, no target a syncer                    deny
 //	*                    the server, an admin        no opinion (allowed later)
 //	*                    anyone else                 deny
 //	one                  anyone                      deny to impersonate the system, else no opinion
@@ -53,7 +57,13 @@ func (v views) scopes(ctx context.Context, a authorizer.Attributes) (authorizer.
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	target, isSyncer := SyncerOf(a.GetUser())
+	request, registers := registration.NameOf(a.GetUser().GetName(), a.GetUser().GetGroups())
 	switch {
+	case registers && s == scope.Scope{Cluster: scope.Root}:
+		if asksFor(request, a) {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionDeny, "who registers a physical cluster may make and read one request for a certificate, called " + request, nil
 	case s.Target != "" && (IsSystem(a.GetUser()) || isSyncer && target == s.Target):
 		return v.syncer(s, a)
 	case s.Target != "" || isSyncer:
@@ -64,6 +74,15 @@ func (v views) scopes(ctx context.Context, a authorizer.Attributes) (authorizer.
 		return authorizer.DecisionDeny, "the identities of the control plane cannot be impersonated", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// asksFor says that a is about the request for a certificate of this name. That a new one has it
+// is asked where it is made.
+func asksFor(request string, a authorizer.Attributes) bool {
+	if !a.IsResourceRequest() || a.GetAPIGroup() != certificatesv1.GroupName || a.GetResource() != "certificatesigningrequests" || a.GetSubresource() != "" {
+		return false
+	}
+	return a.GetVerb() == "create" && (a.GetName() == "" || a.GetName() == request) || a.GetVerb() == "get" && a.GetName() == request
 }
 
 // serverPaths denies what is about the whole server (metrics, profiles) to who

@@ -61,6 +61,13 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 	review := func(verb string) authorizer.AttributesRecord {
 		return authorizer.AttributesRecord{Verb: verb, APIGroup: "placement.atoll.dev", Resource: "podreviews", Namespace: "web", ResourceRequest: true}
 	}
+	joins := &user.DefaultInfo{Name: "system:serviceaccount:atoll-system:register-east", Groups: []string{user.AllAuthenticated}}
+	root := scope.Scope{Cluster: scope.Root}
+	signing := func(verb, name string) authorizer.AttributesRecord {
+		return authorizer.AttributesRecord{Verb: verb, APIGroup: "certificates.k8s.io", Resource: "certificatesigningrequests", Name: name, ResourceRequest: true}
+	}
+	approval := signing("update", "syncer.east.first")
+	approval.Subresource = "approval"
 	for name, tc := range map[string]struct {
 		scope scope.Scope
 		user  user.Info
@@ -83,6 +90,20 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"a syncer reads the logs of a pod":                 {eastShop, east, inPod("get", "log"), deny},
 		"a syncer runs a command in a pod":                 {eastShop, east, inPod("create", "exec"), deny},
 		"a syncer runs a command in a pod by WebSocket":    {eastShop, east, inPod("get", "exec"), deny},
+		"who registers makes a request":                    {root, joins, signing("create", ""), allow},
+		"who registers reads its request":                  {root, joins, signing("get", "syncer.east.first"), allow},
+		"who registers reads that of another":              {root, joins, signing("get", "syncer.west.first"), deny},
+		"who registers lists requests":                     {root, joins, signing("list", ""), deny},
+		"who registers deletes its request":                {root, joins, signing("delete", "syncer.east.first"), deny},
+		"who registers approves itself":                    {root, joins, approval, deny},
+		"who registers reads pods of root":                 {root, joins, get, deny},
+		"who registers reads discovery":                    {root, joins, discovery, deny},
+		"who registers looks into the view of its target":  {eastRoot, joins, status("east"), deny},
+		"who is called so in a logical cluster is nobody":  {shop, joins, get, pass},
+		"a syncer renews its certificate":                  {root, east, signing("create", ""), allow},
+		"a syncer reads the request that it made":          {root, east, signing("get", "syncer.east.renewal"), allow},
+		"a syncer reads the first request":                 {root, east, signing("get", "syncer.east.first"), deny},
+		"a syncer asks for a certificate elsewhere":        {shop, east, signing("create", ""), deny},
 		"a syncer opens its tunnel":                        {eastRoot, east, opens, allow},
 		"a syncer opens a tunnel below its own":            {eastRoot, east, authorizer.AttributesRecord{Verb: "get", Path: "/tunnel/x"}, deny},
 		"a syncer opens another's tunnel":                  {scope.Scope{Cluster: scope.Root, Target: "west"}, east, opens, deny},

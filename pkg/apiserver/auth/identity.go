@@ -5,26 +5,26 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/atoll-dev/atoll/pkg/registration"
 )
 
 const (
 	// SyncersGroup is the group of all syncers.
-	SyncersGroup = "system:atoll:syncers"
-	// syncerPrefix is followed by the name of the physical cluster.
-	syncerPrefix = "system:atoll:syncer:"
+	SyncersGroup = registration.Group
 	// systemPrefix is reserved: nobody may impersonate such a name.
 	systemPrefix = "system:atoll:"
 )
 
 // SyncerUser is the user name of the syncer of a physical cluster.
-func SyncerUser(target string) string { return syncerPrefix + target }
+func SyncerUser(target string) string { return registration.User(target) }
 
 // SyncerOf returns the physical cluster whose syncer u is.
 func SyncerOf(u user.Info) (target string, ok bool) {
 	if !slices.Contains(u.GetGroups(), SyncersGroup) {
 		return "", false
 	}
-	return strings.CutPrefix(u.GetName(), syncerPrefix)
+	return strings.CutPrefix(u.GetName(), registration.User(""))
 }
 
 // IsSystem reports whether u is the server itself, through its loopback client.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/registration"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	Client versioned.Interface
 	// Sign signs a client certificate for the logical cluster of this name and UID.
 	Sign func(logicalcluster.Name, types.UID, *x509.Certificate) ([]byte, error)
+	// SignSyncer signs the certificate of a syncer.
+	SignSyncer func(*x509.Certificate) ([]byte, error)
 	// Clock defaults to the real one, Workers to 2.
 	Clock   clock.PassiveClock
 	Workers int
@@ -77,6 +80,9 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	at := obsolete(csr)
 	if !at.IsZero() && !now.Before(at) {
 		return controller.Result{}, c.remove(ctx, csr)
+	}
+	if key.Cluster == scope.Root && csr.Spec.SignerName == registration.Signer && unsettled(csr) {
+		return controller.Result{RequeueAfter: at.Sub(now)}, c.register(ctx, csr, now)
 	}
 	template, problem := template(csr, now)
 	switch {

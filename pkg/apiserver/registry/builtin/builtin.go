@@ -140,7 +140,7 @@ func Groups(config Config, resources *serverstorage.ResourceConfig, getter gener
 		authorizationrest.RESTStorageProvider{Authorizer: config.Reviewer, RuleResolver: config.RuleResolver},
 		autoscalingrest.RESTStorageProvider{},
 		batchrest.RESTStorageProvider{},
-		certificatesrest.RESTStorageProvider{Authorizer: config.Authorizer},
+		certificates{certificatesrest.RESTStorageProvider{Authorizer: config.Authorizer}},
 		coordinationrest.RESTStorageProvider{},
 		discoveryrest.StorageProvider{},
 		apiservices.Provider{Reserved: Reserved(resources)},

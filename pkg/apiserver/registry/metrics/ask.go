@@ -92,11 +92,11 @@ func (c Config) ask(ctx context.Context, all []api.Pod) (answered map[string][]m
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var mu sync.Mutex
-	var asking sync.WaitGroup
+	var running sync.WaitGroup
 	places := make(chan struct{}, atATime)
 	for _, q := range questions {
 		places <- struct{}{}
-		asking.Go(func() {
+		running.Go(func() {
 			defer func() { <-places }()
 			said, err := c.askAt(ctx, cluster, q)
 			mu.Lock()
@@ -108,7 +108,7 @@ func (c Config) ask(ctx context.Context, all []api.Pod) (answered map[string][]m
 			answered[q.Target] = append(answered[q.Target], said...)
 		})
 	}
-	asking.Wait()
+	running.Wait()
 	return answered, missing, nil
 }
 

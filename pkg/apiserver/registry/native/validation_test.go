@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"

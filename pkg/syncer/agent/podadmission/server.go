@@ -1,7 +1,6 @@
 package podadmission
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"errors"
@@ -117,17 +116,15 @@ func (s *Server) serveHTTP(w http.ResponseWriter, req *http.Request) {
 	http.NotFound(w, req)
 }
 
-// listen serves until stop is called, which returns when all requests have ended. It has the
-// lock.
+// listen serves until stop is called, which ends all connections. It is called with the lock.
 func (s *Server) listen() (stop func(), err error) {
 	listener, err := net.Listen("tcp", s.address)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	keys := s.keys
 	server := &http.Server{
-		Handler: http.HandlerFunc(s.serveHTTP), BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler: http.HandlerFunc(s.serveHTTP),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return keys.certificate(s.offered(hello.ServerName))
 		}},
@@ -137,7 +134,7 @@ func (s *Server) listen() (stop func(), err error) {
 	go func() { // ends with Close
 		_ = server.ServeTLS(netutil.LimitListener(&sharedListener{Listener: listener, of: map[string]int{}}, maxConnections), "", "")
 	}()
-	return func() { cancel(); server.Close() }, nil
+	return func() { server.Close() }, nil
 }
 
 // sharedListener refuses connections from an address that has many.

@@ -1,0 +1,80 @@
+package certificates
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/registration"
+)
+
+func TestWhatBecomesOfTheRequestOfASyncer(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pull := &fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Connection: fleetv1alpha1.Connection{Type: fleetv1alpha1.ConnectionPull}}}
+	push, forgotten, going := pull.DeepCopy(), pull.DeepCopy(), pull.DeepCopy()
+	push.Spec.Connection.Type, forgotten.Spec.Forget, going.DeletionTimestamp = fleetv1alpha1.ConnectionPush, true, ptr.To(metav1.Now())
+	for name, c := range map[string]struct {
+		renews, approved bool
+		by               string
+		pc               *fleetv1alpha1.PhysicalCluster
+		want             string
+	}{
+		"a first one":                                  {pc: pull, want: "wait"},
+		"a first one that is approved":                 {pc: pull, approved: true, want: "sign"},
+		"one that renews":                              {pc: pull, renews: true, want: "approve"},
+		"one that renews and is approved":              {pc: pull, renews: true, approved: true, want: "sign"},
+		"of a physical cluster that is not registered": {approved: true, want: "no physical cluster east is registered"},
+		"of one that is forgotten":                     {pc: forgotten, renews: true, want: "no physical cluster east is registered"},
+		"of one that goes":                             {pc: going, renews: true, want: "no physical cluster east is registered"},
+		"of one that the server connects to":           {pc: push, approved: true, want: "not of type Pull"},
+		"by somebody else, approved":                   {pc: pull, approved: true, by: "eve", want: "registers no physical cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			csr, err := registration.New("east", key, c.renews)
+			if err != nil {
+				t.Fatal(err)
+			}
+			csr.Spec.Username = "system:serviceaccount:atoll-system:" + registration.Account("east")
+			if c.renews {
+				csr.Spec.Username, csr.Spec.Groups = registration.User("east"), []string{registration.Group}
+			}
+			if c.by != "" {
+				csr.Spec.Username = c.by
+			}
+			if c.approved {
+				csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved}}
+			}
+			now := time.Now()
+			v, wrong, err := judge(csr, func(string) (*fleetv1alpha1.PhysicalCluster, error) { return c.pc, nil }, now)
+			got := "wait"
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case wrong != nil:
+				got = wrong.Error()
+			case v.approve:
+				got = "approve"
+			case v.sign != nil:
+				got = "sign"
+				if life := v.sign.NotAfter.Sub(now); v.sign.Subject.CommonName != "system:atoll:syncer:east" || life != 30*24*time.Hour {
+					t.Errorf("it is signed for %s, for %s", v.sign.Subject, life)
+				}
+			}
+			if !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
