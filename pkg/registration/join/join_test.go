@@ -21,6 +21,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
@@ -89,7 +90,8 @@ func status(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 func (r *root) joiner(physical *fake.Clientset, token string) *Joiner {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
 	return &Joiner{PhysicalCluster: "east", Physical: physical, Interval: 10 * time.Millisecond,
-		Server: &rest.Config{Host: r.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}}
+		Server: &rest.Config{Host: r.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+			ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}} // what the server of these tests reads
 }
 
 // signing signs what is asked for, for a while from now on.
