@@ -39,7 +39,9 @@ func TestWhatIsWrongWithTheFlagsIsSaid(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"nothing", nil, `required flag(s) "kubeconfig", "physical-cluster" not set`},
+		{"nothing", nil, `required flag(s) "physical-cluster" not set`},
+		{"no way to the server", []string{"--physical-cluster", "east"}, "at least one of the flags in the group [kubeconfig bootstrap-kubeconfig] is required"},
+		{"two ways to the server", []string{"--physical-cluster", "east", "--kubeconfig", good, "--bootstrap-kubeconfig", good}, "[bootstrap-kubeconfig kubeconfig] were all set"},
 		{"an argument", []string{"--physical-cluster", "east", "--kubeconfig", good, "east"}, `unknown command "east"`},
 		{"a file that is not there", []string{"--physical-cluster", "east", "--kubeconfig", "/nowhere"}, "reading the kubeconfig of the Atoll server: stat /nowhere: no such file or directory"},
 		{"an empty file", []string{"--physical-cluster", "east", "--kubeconfig", file(t, "")}, "reading the kubeconfig of the Atoll server: invalid configuration"},
