@@ -52,6 +52,7 @@ var (
 	orphans          = fleetv1alpha1.Resource("orphans")
 	leases           = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	accounts         = schema.GroupResource{Resource: "serviceaccounts"}
+	signingRequests  = schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}
 	events           = schema.GroupResource{Resource: "events"}
 	eventsV1         = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 )
@@ -103,6 +104,8 @@ func Check(w Write) error {
 		return fmt.Errorf("physical cluster %s was given up (spec.forget is set): its syncer may not write %s any more", w.Target, w.Resource)
 	case w.Cluster == scope.Root && w.Resource == orphans:
 		return checkOrphan(w)
+	case w.Cluster == scope.Root && w.Resource == signingRequests && w.Verb == Create && w.Subresource == "":
+		return nil // the registry says which: one that renews its own certificate
 	case w.Cluster == scope.Root:
 		return fmt.Errorf("the syncer of %s may not write %s in root", w.Target, w.Resource)
 	case w.Resource == accounts && w.Subresource == "token" && w.Verb == Create:
