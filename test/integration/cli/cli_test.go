@@ -159,7 +159,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 	silent := write("silent", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: u, user: {token: secret-token}}]}`)
 	for _, c := range []struct{ args, want string }{
-		{"east", "--physical-kubeconfig FILE (the server connects to it) or --pull"},
+		{"east", "--physical-kubeconfig FILE (the server connects to it), --agent"},
 		{"east --pull --physical-kubeconfig " + silent, "say how it is reached"},
 		{"East --pull", `name "East"`},
 		{"east --pull --taints a", "an effect is needed"},
