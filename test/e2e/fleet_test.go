@@ -27,14 +27,14 @@ import (
 // number.
 const unitsAtOnce = 200
 
-// reached follows how many endpoints of each Service are ready, as one who watches their slices.
-type reached struct {
+// endpointsSeen follows how many endpoints of each Service are ready, as one who watches their slices.
+type endpointsSeen struct {
 	mu     sync.Mutex
 	slices map[string]map[string]int // by namespace, then by slice
 	empty  map[string]int            // how often a namespace was seen without any
 }
 
-func (r *reached) note(s *discoveryv1.EndpointSlice, gone bool) {
+func (r *endpointsSeen) note(s *discoveryv1.EndpointSlice, gone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ready := 0
@@ -56,8 +56,8 @@ func (r *reached) note(s *discoveryv1.EndpointSlice, gone bool) {
 	}
 }
 
-// clientOf is a client of a logical cluster that waits for nobody.
-func clientOf(t *testing.T, k process.Kubectl) kubernetes.Interface {
+// unlimitedClient is a client of a logical cluster that waits for nobody.
+func unlimitedClient(t *testing.T, k process.Kubectl) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", k.Kubeconfig)
 	if err != nil {
@@ -100,10 +100,10 @@ func makeUnits(t *testing.T, client kubernetes.Interface, n int) {
 	}
 }
 
-// watchReached follows the slices until the test ends.
-func watchReached(t *testing.T, client kubernetes.Interface, services int) *reached {
+// watchEndpoints follows the slices until the test ends.
+func watchEndpoints(t *testing.T, client kubernetes.Interface, services int) *endpointsSeen {
 	t.Helper()
-	r := &reached{slices: map[string]map[string]int{}, empty: map[string]int{}}
+	r := &endpointsSeen{slices: map[string]map[string]int{}, empty: map[string]int{}}
 	var version string
 	eventually(t, func() error {
 		list, err := client.DiscoveryV1().EndpointSlices("").List(t.Context(), metav1.ListOptions{})
@@ -168,9 +168,9 @@ spec:
 `))
 	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "fleet")) })
 	k := theLab.newCluster(t)
-	client := clientOf(t, k)
+	client := unlimitedClient(t, k)
 	makeUnits(t, client, units)
-	r := watchReached(t, client, units)
+	r := watchEndpoints(t, client, units)
 	for _, name := range []string{"east", "west"} {
 		mark(name, "=yes")
 		t.Cleanup(func() { mark(name, "-") })
