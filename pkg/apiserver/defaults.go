@@ -47,7 +47,9 @@ func withDefaults(getter generic.RESTOptionsGetter, d *auth.Defaults, born func(
 	}
 	var local []runtime.Object
 	for _, gv := range slices.Concat(builtin.GroupVersions(), install.GroupVersions(), []schema.GroupVersion{apiextensionsv1.SchemeGroupVersion}) {
-		local = append(local, apiservices.Local(gv))
+		if !apiservices.Claimed(gv.Group) {
+			local = append(local, apiservices.Local(gv))
+		}
 	}
 	var sets []*defaults.Set
 	for resource, objects := range map[schema.GroupResource][]runtime.Object{

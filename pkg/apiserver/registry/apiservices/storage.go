@@ -43,9 +43,45 @@ func (p Provider) NewRESTStorage(_ serverstorage.APIResourceConfigSource, getter
 	return info, nil
 }
 
+// Claimed reports whether applications bring an APIService for a group that the server itself
+// serves: metrics-server does. It is kept, so that they are applied and removed as anywhere,
+// and nobody is called by it; the group is not among those that are shown as local.
+func Claimed(group string) bool { return group == "metrics.k8s.io" }
+
+// claims says that an object is such an APIService.
+func claims(obj runtime.Object) bool {
+	s, ok := obj.(*apiregistration.APIService)
+	return ok && s.Spec.Service != nil && Claimed(s.Spec.Group)
+}
+
+// available says what is true of an APIService that claims a group: the server serves it.
+func available(obj runtime.Object) {
+	if s, ok := obj.(*apiregistration.APIService); ok && claims(obj) {
+		apiregistration.SetAPIServiceCondition(s, apiregistration.NewLocalAvailableAPIServiceCondition())
+	}
+}
+
+func warnings(obj runtime.Object) []string {
+	if !claims(obj) {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.service: the control plane itself answers %s, from where pods run; this Service is not called", obj.(*apiregistration.APIService).Spec.Group)}
+}
+
 type created struct {
 	rest.RESTCreateStrategy
 	reserved sets.Set[string]
+}
+
+// PrepareForCreate implements rest.RESTCreateStrategy.
+func (s created) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	s.RESTCreateStrategy.PrepareForCreate(ctx, obj)
+	available(obj)
+}
+
+// WarningsOnCreate implements rest.RESTCreateStrategy.
+func (s created) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	return append(s.RESTCreateStrategy.WarningsOnCreate(ctx, obj), warnings(obj)...)
 }
 
 // Validate implements rest.RESTCreateStrategy.
@@ -72,6 +108,12 @@ func (s updated) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) 
 	case now.Spec.Service != nil && before.Spec.Service == nil:
 		now.Status.Conditions = nil
 	}
+	available(now)
+}
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
+func (s updated) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	return append(s.RESTUpdateStrategy.WarningsOnUpdate(ctx, obj, old), warnings(obj)...)
 }
 
 // ValidateUpdate implements rest.RESTUpdateStrategy.
@@ -82,7 +124,7 @@ func (s updated) ValidateUpdate(ctx context.Context, obj, old runtime.Object) fi
 // refuse keeps the server's own groups from being handed over.
 func refuse(obj runtime.Object, reserved sets.Set[string]) field.ErrorList {
 	service, ok := obj.(*apiregistration.APIService)
-	if !ok || service.Spec.Service == nil || !reserved.Has(service.Spec.Group) {
+	if !ok || service.Spec.Service == nil || !reserved.Has(service.Spec.Group) || claims(obj) {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec", "service"),
