@@ -80,7 +80,7 @@ type Config struct {
 	Tunnels func(w http.ResponseWriter, req *http.Request, target string)
 	// Space refuses writes that there is no room for; nil if the room is not ours to watch.
 	Space *space.Guard
-	// ShutdownDelay is how long a server that is told to end serves on.
+	// ShutdownDelay is how long a server that shuts down serves on.
 	ShutdownDelay time.Duration
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	LogicalClusters []string
 	// ReplaceKeys has the keys of DataDir be those of the control plane from now on.
 	ReplaceKeys bool
-	// ShutdownDelay is how long a server that is told to end serves on, while /readyz fails.
+	// ShutdownDelay is how long a server that shuts down serves on, while /readyz fails.
 	ShutdownDelay time.Duration
 	// Auth says who may be who, Audit what is written down.
 	Auth  auth.Options
@@ -69,7 +69,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.EtcdKeyFile, "etcd-keyfile", o.EtcdKeyFile, "Client key for --etcd-servers.")
 	fs.StringArrayVar(&o.LogicalClusters, "logical-cluster", o.LogicalClusters, "Logical cluster to make if it does not exist and to write a context for; may be given more than once.")
 	fs.BoolVar(&o.ReplaceKeys, "replace-keys", o.ReplaceKeys, "Take the keys in the data directory for those of the control plane from now on, although they are others than before: for keys that are lost. Kubeconfigs, certificates and tokens that were made with the others end.")
-	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", o.ShutdownDelay, "How long a server that is told to end serves on, while its /readyz fails and its answers send clients to other connections: longer than a load balancer needs to notice, if other servers stand beside it.")
+	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", o.ShutdownDelay, "How long a server that shuts down serves on, while its /readyz fails and its answers send clients to other connections: longer than a load balancer needs to notice, if other servers stand beside it.")
 	o.Auth.AddFlags(fs)
 	o.Audit.AddFlags(fs)
 	o.Egress.AddFlags(fs)

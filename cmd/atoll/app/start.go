@@ -90,7 +90,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	cleanup.add(func() { cancel(nil) })
-	// A server that is told to end serves on for a while.
+	// A server that shuts down serves on for a while.
 	serving, served := context.WithCancel(context.WithoutCancel(ctx))
 	cleanup.add(served)
 	var room *space.Guard
