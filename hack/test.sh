@@ -22,7 +22,7 @@ run() {
 run_twice() {
   local sentence=$1 began=$SECONDS; shift
   say "== $sentence"
-  go run ./test/retry -known test/flaky.txt -- -vet=off -timeout 30m -parallel 6 -- "$@" || fail "$sentence failed as said above"
+  go run ./test/retry -known test/flaky.txt -- -vet=off -timeout 45m -parallel 6 -- "$@" || fail "$sentence failed as said above"
   say "== passed in $(since "$began")"
 }
 

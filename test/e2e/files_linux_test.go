@@ -70,6 +70,7 @@ func (d *alone) ask() error {
 // Etcd opens files for its log, and looks through its directories every half minute: it
 // ended the process when it could not.
 func TestAServerWithoutFileDescriptorsAnswersAndRecovers(t *testing.T) {
+	t.Parallel()
 	d := startAlone(t, shortDir(t), nil)
 	ctx := t.Context()
 	for i := range 5 {

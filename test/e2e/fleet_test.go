@@ -147,14 +147,13 @@ func TestADrainOfManyUnitsLeavesNoServiceWithoutEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = full.Stop() })
-	if err := theLab.register(ctx, "full", full.Kubeconfig); err != nil {
+	if err := theLab.register(ctx, "full", full.Kubeconfig, "{key: e2e, value: fleet, effect: NoSchedule}"); err != nil {
 		t.Fatal(err)
 	}
 	mark := func(name, value string) {
 		must(t)(theLab.root.Run(ctx, "label", "--overwrite", "physicalcluster/"+name, "e2e-fleet"+value))
 	}
 	mark("full", "=yes")
-	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/full", "--type=merge", "-p", `{"spec":{"taints":[{"key":"e2e","value":"fleet","effect":"NoSchedule"}]}}`))
 	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/full"))
 	must(t)(theLab.root.Apply(ctx, `
 apiVersion: placement.atoll.dev/v1alpha1

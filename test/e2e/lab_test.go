@@ -107,8 +107,9 @@ func (l *lab) startPhysical(ctx context.Context, name string) (*physicalCluster,
 	return &physicalCluster{Process: p, name: name, Kubectl: process.Kubectl{Kubeconfig: l.path(name, "admin.kubeconfig")}}, err
 }
 
-// register makes a PhysicalCluster that the server reaches with a kubeconfig.
-func (l *lab) register(ctx context.Context, name, kubeconfig string) error {
+// register makes a PhysicalCluster that the server reaches with a kubeconfig. What a test has to
+// itself is registered with a taint: other tests would place something there before it is added.
+func (l *lab) register(ctx context.Context, name, kubeconfig string, taints ...string) error {
 	secret, err := l.root.Run(ctx, "create", "secret", "generic", name+"-kubeconfig", "--namespace=atoll-system",
 		"--from-file=kubeconfig="+kubeconfig, "--dry-run=client", "-o", "yaml")
 	if err != nil {
@@ -121,7 +122,11 @@ func (l *lab) register(ctx context.Context, name, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.root.Apply(ctx, strings.ReplaceAll(string(sample), "NAME", name))
+	spec := ""
+	if len(taints) > 0 {
+		spec = "\n  taints: [" + strings.Join(taints, ", ") + "]\n"
+	}
+	_, err = l.root.Apply(ctx, strings.ReplaceAll(string(sample), "NAME", name)+spec)
 	return err
 }
 

@@ -37,6 +37,7 @@ spec:
 // A physical cluster dies, and is back later. What a policy gave a time runs elsewhere
 // meanwhile, save what must not run twice; what no policy did stays.
 func TestALostPhysicalClusterIsLeftByThoseWhosePolicySaysSo(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	var started []*physicalCluster
 	for _, name := range []string{"lost-a", "lost-b"} {
@@ -46,12 +47,11 @@ func TestALostPhysicalClusterIsLeftByThoseWhosePolicySaysSo(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = p.Stop() })
 		started = append(started, p)
-		if err := theLab.register(ctx, name, p.Kubeconfig); err != nil {
+		if err := theLab.register(ctx, name, p.Kubeconfig, "{key: e2e, value: lost, effect: NoSchedule}"); err != nil {
 			t.Fatal(err)
 		}
 		first := map[string]string{"lost-a": "yes", "lost-b": "no"}[name]
-		must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/"+name, "--type=merge", "-p",
-			`{"metadata":{"labels":{"e2e":"lost","first":"`+first+`"}},"spec":{"taints":[{"key":"e2e","value":"lost","effect":"NoSchedule"}]}}`))
+		must(t)(theLab.root.Run(ctx, "label", "physicalcluster/"+name, "e2e=lost", "first="+first))
 	}
 	a, b := started[0], started[1]
 	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/lost-a", "physicalcluster/lost-b"))

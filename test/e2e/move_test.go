@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -74,6 +75,8 @@ type observer struct {
 	least  int
 	pods   map[string]bool
 	most   int
+	// history is each change that was seen, for who has to find out why.
+	history []string
 }
 
 // observe watches until the test ends.
@@ -149,6 +152,7 @@ func (o *observer) slice(s *discoveryv1.EndpointSlice, gone bool) {
 		sum += n
 	}
 	o.least = min(o.least, sum)
+	o.history = append(o.history, fmt.Sprintf("%s %d ready of slice %s of %s, gone: %v; %d in all", time.Now().Format("15:04:05.000"), ready, s.Name, s.Annotations[placementv1alpha1.TargetsAnnotation], gone, sum))
 }
 
 func (o *observer) pod(p *corev1.Pod, gone bool) {
@@ -161,12 +165,20 @@ func (o *observer) pod(p *corev1.Pod, gone bool) {
 		delete(o.pods, string(p.UID))
 	}
 	o.most = max(o.most, len(o.pods))
+	o.history = append(o.history, fmt.Sprintf("%s pod %s (%s), gone: %v", time.Now().Format("15:04:05.000"), p.Name, p.Status.Phase, gone))
 }
 
 func (o *observer) read() (least, most int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.least, o.most
+}
+
+// seen is all that was seen, a line each.
+func (o *observer) seen() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.history, "\n")
 }
 
 // settled waits until a namespace is where it should be, and on no way.
@@ -247,7 +259,7 @@ func TestANamespaceMovesAndItsServiceIsNeverWithoutEndpoints(t *testing.T) {
 		return err
 	})
 	if least, most := o.read(); least < 3 || most > 1 {
-		t.Errorf("there were moments with %d ready endpoints, and with %d pods of which one must run", least, most)
+		t.Errorf("there were moments with %d ready endpoints, and with %d pods of which one must run:\n%s", least, most, o.seen())
 	}
 
 	// The measure bites: what is broken before it is made has no endpoints.
@@ -292,7 +304,7 @@ func TestANamespaceComesBackWhileWhatItLeftIsBeingDeleted(t *testing.T) {
 	}
 	must(t)(from.Run(ctx, "--namespace", from.namespace, "rollout", "status", "deployment/web", "--timeout=1m"))
 	if least, _ := o.read(); least < 2 {
-		t.Errorf("there were moments with %d ready endpoints", least)
+		t.Errorf("there were moments with %d ready endpoints:\n%s", least, o.seen())
 	}
 	must(t)(k.Run(ctx, "delete", "namespace", "back", "--timeout=3m"))
 }
@@ -364,10 +376,10 @@ func TestADrainedPhysicalClusterIsEmptyAndCanGo(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = p.Stop() })
 		started = append(started, p)
-		if err := theLab.register(ctx, name, p.Kubeconfig); err != nil {
+		if err := theLab.register(ctx, name, p.Kubeconfig, "{key: e2e, value: drain, effect: NoSchedule}"); err != nil {
 			t.Fatal(err)
 		}
-		must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/"+name, "--type=merge", "-p", `{"metadata":{"labels":{"e2e":"drain"}},"spec":{"taints":[{"key":"e2e","value":"drain","effect":"NoSchedule"}]}}`))
+		must(t)(theLab.root.Run(ctx, "label", "physicalcluster/"+name, "e2e=drain"))
 	}
 	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/old", "physicalcluster/new"))
 	must(t)(theLab.root.Apply(ctx, `

@@ -58,6 +58,7 @@ func TestAPhysicalClusterRestoredFromABackupIsNoticed(t *testing.T) {
 }
 
 func TestAServerRestoredFromABackupIsHeardByItsSyncer(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	l := &lab{dir: theLab.path("restored")}
 	if err := os.Mkdir(l.dir, 0o700); err != nil {

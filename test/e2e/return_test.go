@@ -26,17 +26,18 @@ spec:
 // What was placed while the preferred physical cluster took nothing goes there when that
 // does again, once, without a moment in which it serves nobody; what has a pin stays.
 func TestANamespaceComesBackToWhatItsPolicyPrefers(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	p, err := theLab.startPhysical(ctx, "back")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Stop() })
-	if err := theLab.register(ctx, "back", p.Kubeconfig); err != nil {
+	if err := theLab.register(ctx, "back", p.Kubeconfig, "{key: e2e, value: back, effect: NoSchedule}"); err != nil {
 		t.Fatal(err)
 	}
 	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/back", "--type=merge", "-p",
-		`{"metadata":{"labels":{"e2e":"back"}},"spec":{"unschedulable":true,"taints":[{"key":"e2e","value":"back","effect":"NoSchedule"}]}}`))
+		`{"metadata":{"labels":{"e2e":"back"}},"spec":{"unschedulable":true}}`))
 	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/back"))
 	must(t)(theLab.root.Apply(ctx, backPolicy))
 	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "back")) })

@@ -59,12 +59,11 @@ func TestAChangeReachesThreePhysicalClustersInWaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = canary.Stop() })
-	if err := theLab.register(ctx, "canary", canary.Kubeconfig); err != nil {
+	if err := theLab.register(ctx, "canary", canary.Kubeconfig, "{key: e2e, value: staged, effect: NoSchedule}"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/canary", "--timeout=3m")) })
-	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/canary", "--type=merge", "-p",
-		`{"metadata":{"labels":{"e2e":"staged","stage":"canary"}},"spec":{"taints":[{"key":"e2e","value":"staged","effect":"NoSchedule"}]}}`))
+	must(t)(theLab.root.Run(ctx, "label", "physicalcluster/canary", "e2e=staged", "stage=canary"))
 	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/canary"))
 	must(t)(theLab.root.Apply(ctx, stagedPolicy))
 	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", "staged")) })

@@ -13,6 +13,7 @@ import (
 )
 
 func TestADiskThatDoesNotAnswerIsSaidAndOutlived(t *testing.T) {
+	t.Parallel()
 	if err := slowdisk.Missing(); err != nil {
 		t.Skip(err)
 	}

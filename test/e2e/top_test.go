@@ -110,10 +110,9 @@ func (l *lab) addPush(t *testing.T, name string) *physicalCluster {
 	t.Helper()
 	ctx := context.Background()
 	p := l.addPhysical(t, name)
-	if err := l.register(ctx, name, p.Kubeconfig); err != nil {
+	if err := l.register(ctx, name, p.Kubeconfig, "{key: only, effect: PreferNoSchedule}"); err != nil {
 		t.Fatal(err)
 	}
-	must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+name, "--type=merge", "-p", `{"spec":{"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
 	t.Cleanup(func() { must(t)(l.root.Run(ctx, "delete", "physicalcluster/"+name, "--timeout=3m")) })
 	must(t)(l.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/"+name, "--timeout=3m"))
 	return p
