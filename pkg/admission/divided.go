@@ -17,7 +17,7 @@ import (
 
 // wishOf is what is divided of the object of a request, if anything is.
 func (p *placing) wishOf(ctx context.Context, r *request, kind workload.Kind) (*stamp.Wish, error) {
-	if r.division == nil || !kind.Divisible() || r.wish != nil {
+	if r.division == nil && !stamp.Ranged(r.obj) || !kind.Divisible() || r.wish != nil {
 		return r.wish, nil
 	}
 	content, err := external(kind, r.GetObject())
@@ -30,7 +30,13 @@ func (p *placing) wishOf(ctx context.Context, r *request, kind workload.Kind) (*
 			return nil, err
 		}
 	}
-	r.wish = stamp.WishOf(kind, content, others)
+	wish := stamp.WishOf(kind, content, others)
+	if wish != nil && wish.Ordinals != nil {
+		if err := p.ordinals(ctx, r, kind, wish.Ordinals, content); err != nil {
+			return nil, err
+		}
+	}
+	r.wish = wish
 	return r.wish, nil
 }
 
@@ -82,6 +88,14 @@ func warnDivided(ctx context.Context, r *request, kind workload.Kind) {
 func notAsOne(kind workload.Kind, wish *stamp.Wish, targets placementv1alpha1.Targets, over string) string {
 	counts := len(kind.Replicas)+len(kind.Parallelism)+len(kind.Scales) > 0
 	switch {
+	case wish != nil && wish.Ordinals != nil && !anyRange(targets):
+		why := fmt.Sprintf("on one of %s its syncer, or its Kubernetes, cannot run a range of ordinals", over)
+		if wish.Ordinals.Scaled {
+			why = "an autoscaler scales it, which would leave its range of ordinals"
+		} else if wish.Ordinals.Claims {
+			why += ", or they have claims of all ordinals already"
+		}
+		return fmt.Sprintf("is not divided, as %s: each of %s has all of it", why, over)
 	case counts && !kind.Divisible():
 		return fmt.Sprintf("is not divided, as its kind is not: each of %s has all of it", over)
 	case wish == nil:
@@ -101,6 +115,10 @@ func notAsOne(kind workload.Kind, wish *stamp.Wish, targets placementv1alpha1.Ta
 		}
 	}
 	return ""
+}
+
+func anyRange(targets placementv1alpha1.Targets) bool {
+	return slices.ContainsFunc(targets.Names(), func(name string) bool { _, ok := stamp.RangeOf(targets[name]); return ok })
 }
 
 func dividedOver(division *placementv1alpha1.DecidedDivision) string {

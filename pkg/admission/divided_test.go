@@ -22,7 +22,9 @@ func TestWhatIsNotAsOnOnePhysicalClusterIsSaid(t *testing.T) {
 		want       string
 	}{
 		{"a kind that is divided", "apps/Deployment", &stamp.Wish{Replicas: 6}, `{"east":{"replicas":3},"west":{"replicas":3}}`, ""},
-		{"a kind that is not", "apps/StatefulSet", nil, `{"east":{},"west":{}}`, "is not divided, as its kind is not: each of east, west has all of it"},
+		{"a StatefulSet with ranges", "apps/StatefulSet", &stamp.Wish{Replicas: 2, Ordinals: &stamp.Ordinals{}}, `{"east":{"replicas":1,"ordinals":{"start":0,"revision":1}},"west":{"replicas":1,"ordinals":{"start":1,"revision":1}}}`, ""},
+		{"a StatefulSet where there can be none", "apps/StatefulSet", &stamp.Wish{Replicas: 2, Ordinals: &stamp.Ordinals{}}, `{"east":{},"west":{}}`, "is not divided, as on one of east, west its syncer, or its Kubernetes, cannot"},
+		{"a StatefulSet that is scaled", "apps/StatefulSet", &stamp.Wish{Replicas: 2, Ordinals: &stamp.Ordinals{Scaled: true}}, `{"east":{},"west":{}}`, "is not divided, as an autoscaler scales it"},
 		{"a kind that counts nothing", "/Service", nil, `{"east":{},"west":{}}`, ""},
 		{"a Job of which none may run", job, &stamp.Wish{Runs: true, Whole: true}, `{"east":{},"west":{}}`, "is not divided, as its pods are numbered"},
 		{"a Job", job, &stamp.Wish{Runs: true, Replicas: 2}, `{"east":{"replicas":1},"west":{"replicas":1}}`, ""},

@@ -110,6 +110,9 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 		return apierrors.NewInternalError(err)
 	}
 	wish, err := p.wishOf(ctx, r, kind)
+	if apierrors.IsForbidden(err) {
+		return err
+	}
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
@@ -71,7 +72,7 @@ func (r replicas) over(chosen []string, from []PhysicalCluster) *placementv1alph
 }
 
 func (r replicas) on(c PhysicalCluster) placementv1alpha1.DecidedReplicas {
-	out := placementv1alpha1.DecidedReplicas{PhysicalCluster: c.Name, Weight: 1}
+	out := placementv1alpha1.DecidedReplicas{PhysicalCluster: c.Name, Weight: 1, Ordinals: slices.Contains(c.Status.Features, fleetv1alpha1.FeatureOrdinals)}
 	for _, t := range r.targets {
 		if t.term.Matches(labels.Set(c.Labels)) {
 			out.Weight, out.Min, out.Max = ptr.Deref(t.Weight, 1), t.Min, t.Max
@@ -125,7 +126,7 @@ func SameDivision(a, b *placementv1alpha1.DecidedDivision) bool {
 	}
 	for i, x := range a.Targets {
 		y := b.Targets[i]
-		if x.PhysicalCluster != y.PhysicalCluster || x.Weight != y.Weight || !ptr.Equal(x.Min, y.Min) || !ptr.Equal(x.Max, y.Max) {
+		if x.PhysicalCluster != y.PhysicalCluster || x.Weight != y.Weight || !ptr.Equal(x.Min, y.Min) || !ptr.Equal(x.Max, y.Max) || x.Ordinals != y.Ordinals {
 			return false
 		}
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

@@ -255,8 +255,8 @@ func room(free, requests corev1.ResourceList) int64 {
 // SharesOf are the replicas that a new object would have on each physical cluster of a
 // division; none if its kind is not divisible.
 func SharesOf(rule *placementv1alpha1.DecidedDivision, kind workload.Kind, obj map[string]any) []placementv1alpha1.ReplicaShare {
-	wish := WishOf(kind, obj, nil)
-	if wish == nil || wish.Whole || wish.Max != nil {
+	wish := WishOf(kind, obj, []Other{})
+	if wish == nil || wish.Whole || wish.Max != nil || wish.Weights != nil || wish.Ordinals != nil && len(NoRanges(rule)) > 0 {
 		return nil
 	}
 	wanted := placementv1alpha1.Targets{}
@@ -271,11 +271,11 @@ func SharesOf(rule *placementv1alpha1.DecidedDivision, kind workload.Kind, obj m
 	return out
 }
 
-// Held says that an object has more replicas somewhere than its share: until others are
-// available.
+// Held says that an object has more replicas somewhere than its share, until others are
+// available, or may run ordinals there that it is not given any more.
 func Held(obj metav1.Object) bool {
 	for _, target := range TargetsOf(obj.GetAnnotations()) {
-		if target.Keeps() && target.Share != nil {
+		if target.Keeps() && (target.Share != nil || !empty(HeldOn(target))) {
 			return true
 		}
 	}

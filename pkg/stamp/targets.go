@@ -94,6 +94,8 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 			case kind.IsClaim():
 				out = claimed(current, from)
 			case !kind.Divisible():
+			case kind.Semantics == workload.StatefulSetSemantics:
+				ranged(from.Division, from.Wish, from.Unit, current, out)
 			case from.Division != nil:
 				divided(from.Division, from.Wish, current, out)
 			case kind.Semantics == workload.JobSemantics:
@@ -353,7 +355,7 @@ func Without(current placementv1alpha1.Targets, acknowledged func(target string)
 func Equal(a, b placementv1alpha1.Targets) bool {
 	return maps.EqualFunc(a, b, func(a, b placementv1alpha1.Target) bool {
 		return a.State == b.State && a.Former == b.Former && a.UID == b.UID && a.Adopted == b.Adopted && equality.Semantic.DeepEqual(a.Volume, b.Volume) && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share) &&
-			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions) && sameOverrides(a.Overrides, b.Overrides)
+			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions) && equality.Semantic.DeepEqual(a.Ordinals, b.Ordinals) && sameOverrides(a.Overrides, b.Overrides)
 	})
 }
 

@@ -1,9 +1,12 @@
 package stamp
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -31,6 +34,21 @@ type Wish struct {
 	// has to succeed; nil: until one does that.
 	Runs        bool
 	Completions *int32
+	// Ordinals says that it is a StatefulSet, which is divided by the numbers of its pods.
+	Ordinals *Ordinals
+}
+
+// Ordinals are the numbers of the pods of a StatefulSet: from Start, as many as there are replicas.
+type Ordinals struct {
+	Start int32
+	// Claims says that each pod has claims of its own, which stay where they were made.
+	Claims bool
+	// Scaled says that an autoscaler scales it.
+	Scaled bool
+	// Former are, of one that is new, the ordinals of which there are claims of an earlier one, by
+	// physical cluster, and Unclear says where pods of that may run.
+	Former  map[string]placementv1alpha1.OrdinalRange
+	Unclear map[string]bool
 }
 
 // Other is an object of the namespace, which a disruption budget or an autoscaler may be about.
@@ -42,7 +60,7 @@ type Other struct {
 // IsAboutOthers says that how an object of a kind is divided follows from others: those
 // that make pods, and their autoscalers.
 func IsAboutOthers(kind workload.Kind) bool {
-	return kind.Divisible() && (kind.Semantics == workload.DisruptionBudgetSemantics || kind.Semantics == workload.AutoscalerSemantics)
+	return kind.Divisible() && (kind.Semantics == workload.StatefulSetSemantics || kind.Semantics == workload.DisruptionBudgetSemantics || kind.Semantics == workload.AutoscalerSemantics)
 }
 
 // MayBeOther says that objects of a kind may be such others.
@@ -57,6 +75,11 @@ func WishOf(kind workload.Kind, obj map[string]any, others []Other) *Wish {
 		return nil
 	}
 	switch kind.Semantics {
+	case workload.StatefulSetSemantics:
+		if others == nil {
+			return nil
+		}
+		return statefulSet(kind, obj, others)
 	case workload.JobSemantics:
 		parallelism, completions, ok := workload.Run(obj)
 		return &Wish{Replicas: parallelism, Completions: completions, Runs: true, Whole: !ok, Requests: requests(kind, obj)}
@@ -75,6 +98,27 @@ func WishOf(kind workload.Kind, obj map[string]any, others []Other) *Wish {
 		return &Wish{Replicas: n, Ceiling: field == "maxUnavailable", Weights: weights, Whole: !ok || weights == nil}
 	}
 	return &Wish{Replicas: int32(min(workload.Replicas(kind, obj), 1<<31-1)), Requests: requests(kind, obj)} //nolint:gosec // it is bounded
+}
+
+// statefulSet is the wish of one that begins with all of it if an autoscaler scales it: that would
+// leave its range.
+func statefulSet(kind workload.Kind, obj map[string]any, others []Other) *Wish {
+	name, _, _ := unstructured.NestedString(obj, "metadata", "name")
+	return &Wish{
+		Replicas: int32(min(workload.Replicas(kind, obj), 1<<31-1)), Requests: requests(kind, obj), //nolint:gosec // it is bounded
+		Ordinals: &Ordinals{
+			Start: workload.FirstOrdinal(obj), Claims: len(workload.VolumeClaims(kind, obj)) > 0,
+			Scaled: scales(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, name, others),
+		},
+	}
+}
+
+// scales says that some of the others scales an object.
+func scales(kind schema.GroupKind, name string, others []Other) bool {
+	return slices.ContainsFunc(others, func(o Other) bool {
+		group, scaled, of := workload.Scaled(o.Kind, o.Object)
+		return of == name && scaled == kind.Kind && group == kind.Group && o.GetDeletionTimestamp() == nil
+	})
 }
 
 func requests(kind workload.Kind, obj map[string]any) (of corev1.ResourceList) {
@@ -100,7 +144,7 @@ func weightsOf(selector labels.Selector, others []Other) map[string]int32 {
 			switch {
 			case !target.Keeps():
 				continue
-			case !o.Kind.Replicated() || target.Replicas == nil:
+			case !o.Kind.Replicated() && target.Ordinals == nil || target.Replicas == nil:
 				return nil
 			}
 			share := ptr.Deref(target.Share, *target.Replicas)

@@ -34,6 +34,8 @@ const (
 	Look Verb = "Look"
 	// LookAtRules finds out whether what rules the namespace is on the target.
 	LookAtRules Verb = "LookAtRules"
+	// LookAtPods asks the physical cluster for the pods of a StatefulSet: Input.Pods.
+	LookAtPods Verb = "LookAtPods"
 	// CreateNamespace makes the physical namespace, which has a Copy of its own.
 	CreateNamespace Verb = "CreateNamespace"
 	// Supply makes Supplies in the physical namespace of the object.

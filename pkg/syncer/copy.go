@@ -103,6 +103,9 @@ func (p planner) synced(s *placementv1alpha1.CopyStatus) {
 		s.Revision = revision
 		s.ObservedGeneration = min(s.ObservedGeneration, generation-1) // that was of another content
 	}
+	if ordinals, known := p.ordinals(); known && p.Ref.Kind.Semantics == workload.StatefulSetSemantics {
+		s.Ordinals = ordinals
+	}
 	if observes(p.Ref.Kind, field(p.Physical.Object, "status"), s.PhysicalGeneration) {
 		s.ObservedGeneration = generation
 	}

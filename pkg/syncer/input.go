@@ -42,6 +42,12 @@ type Input struct {
 	Scaled bool
 	// Bounds are those of that autoscaler, if they are divided; else nil.
 	Bounds *Bounds
+	// ScalesRange says that what this one scales has a range of ordinals on the target, and
+	// ScaledBelow that an autoscaler of this one may be there.
+	ScalesRange, ScaledBelow bool
+	// Pods are the ordinals of pods of a StatefulSet, as the target says when it is asked; nil:
+	// it was not.
+	Pods *placementv1alpha1.OrdinalRange
 	// Settled is the Fingerprint after the last apply; empty if not remembered.
 	Settled string
 	// Applied says that Physical is the reply to an apply of Logical, just now.

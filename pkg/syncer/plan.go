@@ -177,6 +177,9 @@ func (p planner) apply() []Action {
 	if p.Withheld != "" {
 		return p.fail(Failure{Reason: ReasonNoFormerContent, Message: p.Withheld})
 	}
+	if actions, done := p.rangeInTheWay(); done {
+		return actions
+	}
 	placing := p.placing()
 	nameserver, unknown := p.nameserver()
 	if unknown {
@@ -214,6 +217,9 @@ func (p planner) apply() []Action {
 	if drifted {
 		return []Action{{Verb: Apply, Object: desired, Drift: true, Why: "Drifted"}}
 	}
+	if actions := p.pods(); len(actions) > 0 {
+		return actions
+	}
 	reason, message := "", summary(findings)
 	switch {
 	case placing.Account != nil && p.Account != nil && placing.Account.UID != p.Account.UID:
@@ -222,6 +228,9 @@ func (p planner) apply() []Action {
 		reason = ReasonAdjusted
 	}
 	if actions := p.write(p.status(placementv1alpha1.CopySynced, reason, message), p.Logical.GetUID()); len(actions) > 0 {
+		return actions
+	}
+	if actions := p.podsLeft(); len(actions) > 0 {
 		return actions
 	}
 	return p.volumeInUse()
@@ -255,7 +264,7 @@ func (p planner) placing() Placing {
 		Account: account, Server: server, PlainFields: plain,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
 		Target: p.entry(), Bounds: p.Bounds, Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
-		OmitReplicas: (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
+		OmitReplicas: !ranged(p.entry()) && (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
 	}
 }
 

@@ -115,6 +115,9 @@ func (p planner) remove(uid types.UID, why string) []Action {
 // back finds no pods of before, which would count as ready until they are collected.
 func (p planner) delete(logical *unstructured.Unstructured, why string) []Action {
 	a := Action{Verb: Delete, UID: p.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: why}
+	if appliedOrdinals(p.Physical) > 0 { // another one of the name may be given its ordinals elsewhere
+		a.Propagation = metav1.DeletePropagationForeground
+	}
 	if logical == nil {
 		return []Action{a}
 	}
@@ -125,7 +128,9 @@ func (p planner) delete(logical *unstructured.Unstructured, why string) []Action
 		}
 		return []Action{a}
 	}
-	a.Propagation = propagation(logical)
+	if by := propagation(logical); by != metav1.DeletePropagationBackground || appliedOrdinals(p.Physical) == 0 {
+		a.Propagation = by
+	}
 	// Zero says nothing about a Pod without a node: it gets zero whatever the user
 	// asked for.
 	node, _ := field(logical.Object, "spec")["nodeName"].(string)

@@ -48,7 +48,7 @@ func semanticsOf(kind workload.Kind) semantics {
 	case workload.CronJobSemantics:
 		return semantics{down: stripCronJob, merge: mergeCronJobs, valid: activeJobs}
 	case workload.StatefulSetSemantics:
-		return semantics{merge: mergeStatefulSets}
+		return semantics{merge: mergeStatefulSets, part: partOfStatefulSet}
 	case workload.ServiceSemantics:
 		return semantics{down: func(obj map[string]any) { stripService(field(obj, "spec")) }, zero: noAddresses, merge: mergeAddresses}
 	case workload.IngressSemantics:

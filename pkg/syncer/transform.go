@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"maps"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -139,6 +140,9 @@ func mark(logical *unstructured.Unstructured, obj map[string]any, p Placing) {
 	metadata := field(obj, "metadata")
 	labels := field(metadata, "labels")
 	markFor(p.ControlPlane, p.Ref, logical.GetUID()).put(p.Ref.Kind.GroupResource(), labels, field(metadata, "annotations"))
+	if p.Target.Ordinals != nil {
+		field(metadata, "annotations")[OrdinalsAnnotation] = strconv.FormatInt(p.Target.Ordinals.Revision, 10)
+	}
 	if p.Ref.IsNamespace() {
 		for key, value := range p.passage().NamespaceLabels(p.Ref.Name, userKeys(logical.GetLabels())) {
 			labels[key] = value

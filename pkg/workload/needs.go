@@ -100,10 +100,10 @@ func PodRequests(template map[string]any) (corev1.ResourceList, error) {
 func (k Kind) Replicated() bool { return k.Role == Placed && k.Alike && len(k.Replicas) > 0 }
 
 // Divisible says that numbers of an object of the kind can be divided over several physical
-// clusters: replicas, the pods of a Job, and the numbers of what is about replicas.
+// clusters: replicas, the pods of a Job or a StatefulSet, and the numbers of what is about replicas.
 func (k Kind) Divisible() bool {
 	switch k.Semantics {
-	case JobSemantics, DisruptionBudgetSemantics, AutoscalerSemantics:
+	case JobSemantics, StatefulSetSemantics, DisruptionBudgetSemantics, AutoscalerSemantics:
 		return k.Role == Placed
 	}
 	return k.Replicated()

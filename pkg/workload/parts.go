@@ -1,6 +1,10 @@
 package workload
 
-import "math"
+import (
+	"math"
+	"strconv"
+	"strings"
+)
 
 // Whole numbers of objects whose parts run on several physical clusters. What is not there,
 // or cannot be divided, is nil.
@@ -48,6 +52,27 @@ func Run(obj map[string]any) (parallelism int32, completions *int32, ok bool) {
 		parallelism = min(parallelism, *completions)
 	}
 	return parallelism, completions, true
+}
+
+// FirstOrdinal is the number of the first pod of a StatefulSet.
+func FirstOrdinal(obj map[string]any) int32 {
+	if n := whole(child(child(obj, "spec"), "ordinals"), "start"); n != nil {
+		return *n
+	}
+	return 0
+}
+
+// OrdinalOf is the ordinal of a pod with that name, of a StatefulSet; ok is false if it is no such.
+func OrdinalOf(set, pod string) (n int32, ok bool) {
+	digits, ok := strings.CutPrefix(pod, set+"-")
+	if !ok {
+		return 0, false
+	}
+	number, err := strconv.ParseInt(digits, 10, 32)
+	if err != nil || strconv.FormatInt(number, 10) != digits || number < 0 || number == 1<<31-1 {
+		return 0, false
+	}
+	return int32(number), true
 }
 
 // whole is the number in a field that is one and not below 0.

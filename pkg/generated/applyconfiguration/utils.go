@@ -94,6 +94,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.ClusterPlacementPolicyApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Copy"):
 		return &applyconfigurationplacementv1alpha1.CopyApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyOrdinals"):
+		return &applyconfigurationplacementv1alpha1.CopyOrdinalsApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("CopySpec"):
 		return &applyconfigurationplacementv1alpha1.CopySpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyStatus"):

@@ -61,6 +61,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ClusterPlacementPolicyList{}.OpenAPIModelName(): schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicyList(ref),
 		placementv1alpha1.Copy{}.OpenAPIModelName():                       schema_pkg_apis_placement_v1alpha1_Copy(ref),
 		placementv1alpha1.CopyList{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopyList(ref),
+		placementv1alpha1.CopyOrdinals{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_CopyOrdinals(ref),
 		placementv1alpha1.CopySpec{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopySpec(ref),
 		placementv1alpha1.CopyStatus{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyStatus(ref),
 		placementv1alpha1.CopyVolume{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyVolume(ref),
@@ -75,6 +76,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ObjectKind{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_ObjectKind(ref),
 		placementv1alpha1.ObjectReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectReference(ref),
 		placementv1alpha1.ObjectSelection{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectSelection(ref),
+		placementv1alpha1.OrdinalRange{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_OrdinalRange(ref),
 		placementv1alpha1.Override{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Override(ref),
 		placementv1alpha1.PatchOperation{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_PatchOperation(ref),
 		placementv1alpha1.PatchValue{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_PatchValue(ref),
@@ -107,6 +109,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.RolloutStatus{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_RolloutStatus(ref),
 		placementv1alpha1.RolloutWave{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_RolloutWave(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
+		placementv1alpha1.TargetOrdinals{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOrdinals(ref),
 		placementv1alpha1.TargetOverride{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOverride(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
 		placementv1alpha1.TargetVolume{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetVolume(ref),
@@ -1157,6 +1160,25 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							Description: "version is the Kubernetes version, such as v1.37.1.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"features": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "features are what the syncer can do there that not every version of it, or of Kubernetes, can: Ordinals, of which StatefulSets can have a range.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"nodes": {
@@ -2461,6 +2483,42 @@ func schema_pkg_apis_placement_v1alpha1_CopyList(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_CopyOrdinals(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CopyOrdinals are the ordinals of which pods may run on a target, once its controllers have acted on a range and the API server there was asked for the pods: from start to before end.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "revision is that of the range in the annotation placement.atoll.dev/targets of the object.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"start": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+					"end": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+				},
+				Required: []string{"revision", "start", "end"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_CopySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2565,6 +2623,13 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 							Format:      "int64",
 						},
 					},
+					"ordinals": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ordinals says, of a StatefulSet that is divided by them, what runs there: absent until the controllers of the target have acted on a range.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(placementv1alpha1.CopyOrdinals{}.OpenAPIModelName()),
+						},
+					},
 					"observed": {
 						SchemaProps: spec.SchemaProps{
 							Description: "observed is the raw status of the copy.",
@@ -2587,7 +2652,7 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.CopyVolume{}.OpenAPIModelName(), placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+			placementv1alpha1.CopyOrdinals{}.OpenAPIModelName(), placementv1alpha1.CopyVolume{}.OpenAPIModelName(), placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -2825,6 +2890,13 @@ func schema_pkg_apis_placement_v1alpha1_DecidedReplicas(ref common.ReferenceCall
 									},
 								},
 							},
+						},
+					},
+					"ordinals": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ordinals says that a StatefulSet can have a range of its ordinals there: the feature Ordinals of the physical cluster.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},
@@ -3187,6 +3259,34 @@ func schema_pkg_apis_placement_v1alpha1_ObjectSelection(ref common.ReferenceCall
 		},
 		Dependencies: []string{
 			placementv1alpha1.ObjectKind{}.OpenAPIModelName(), metav1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_OrdinalRange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OrdinalRange are the ordinals from Start to before End.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"start": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+					"end": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+				},
+				Required: []string{"start", "end"},
+			},
+		},
 	}
 }
 
@@ -5280,6 +5380,12 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 							Format:      "int32",
 						},
 					},
+					"ordinals": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ordinals are those of a StatefulSet that is, or was, divided by them.",
+							Ref:         ref(placementv1alpha1.TargetOrdinals{}.OpenAPIModelName()),
+						},
+					},
 					"overrides": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Overrides are what changes of the copy on this target, in order.",
@@ -5330,7 +5436,44 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.TargetOverride{}.OpenAPIModelName(), placementv1alpha1.TargetVolume{}.OpenAPIModelName()},
+			placementv1alpha1.TargetOrdinals{}.OpenAPIModelName(), placementv1alpha1.TargetOverride{}.OpenAPIModelName(), placementv1alpha1.TargetVolume{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_TargetOrdinals(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TargetOrdinals are the numbers of the pods of a StatefulSet on a target: from Start, as many as it has Replicas. Without Replicas it has all.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"start": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+					"held": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Held is there while pods of other ordinals may run on the target, too: no other target gets one of these.",
+							Ref:         ref(placementv1alpha1.OrdinalRange{}.OpenAPIModelName()),
+						},
+					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision rises with each change of Start or Replicas: a Copy that has it says what there is since.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"start", "revision"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.OrdinalRange{}.OpenAPIModelName()},
 	}
 }
 

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -58,7 +59,9 @@ func (c *Controller) release(ctx context.Context, u *unit, o transition.Object, 
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("giving up replicas of %s %s: %w", o.Kind.Kind, read.GetName(), err)
 	}
-	if slices.ContainsFunc(next.Names(), func(name string) bool { return next[name].Share != nil }) {
+	if slices.ContainsFunc(next.Names(), func(name string) bool {
+		return next[name].Share != nil || next[name].Ordinals != nil && next[name].Ordinals.Held != nil
+	}) {
 		u.kept = append(u.kept, keeps(o, why))
 	}
 	return nil
@@ -81,6 +84,10 @@ func (c *Controller) released(ctx context.Context, u *unit, o transition.Object,
 	current, wish := stamp.TargetsOf(read.GetAnnotations()), o.Wanted()
 	if wish == nil {
 		return current, "", nil
+	}
+	if wish.Ordinals != nil {
+		next, err := c.vacated(ctx, u, o, current, from)
+		return next, "", err
 	}
 	if wish.Ceiling || wish.Weights != nil {
 		all, err := c.copiesOf(ctx, u, from)
@@ -169,9 +176,57 @@ func by(copies map[string]*placementv1alpha1.Copy, says func(*placementv1alpha1.
 	return known
 }
 
+// vacated are the targets of a StatefulSet, without the ordinals of which no pods are left.
+func (c *Controller) vacated(ctx context.Context, u *unit, o transition.Object, current placementv1alpha1.Targets, from string) (placementv1alpha1.Targets, error) {
+	all, err := c.copiesOf(ctx, u, from)
+	if err != nil {
+		return nil, err
+	}
+	return stamp.Vacated(current, ranges(all[string(o.Logical.GetUID())])), nil
+}
+
+// ranges are the ordinals that may run, as Copies say, by target.
+func ranges(copies map[string]*placementv1alpha1.Copy) map[string]placementv1alpha1.CopyOrdinals {
+	out := map[string]placementv1alpha1.CopyOrdinals{}
+	for name, one := range copies {
+		if one != nil && one.Status.State != placementv1alpha1.CopyRemoved && one.Status.Ordinals.Revision > 0 {
+			out[name] = one.Status.Ordinals
+		}
+	}
+	return out
+}
+
+// keepsOrdinals says, for people, where ordinals may run that are not to run there any more.
+func keepsOrdinals(o transition.Object) string {
+	targets := stamp.TargetsOf(o.Logical.GetAnnotations())
+	var may, less []string
+	for _, name := range targets.Names() {
+		t := targets[name]
+		if t.Share != nil && t.Replicas != nil && t.Keeps() {
+			less = append(less, fmt.Sprintf("for %d on %s", *t.Share-*t.Replicas, name))
+		}
+		switch held := stamp.HeldOn(t); {
+		case held.End == math.MaxInt32:
+			may = append(may, name+" may run any")
+		case held.End > held.Start:
+			may = append(may, fmt.Sprintf("%s may run %d to %d", name, held.Start, held.End-1))
+		}
+	}
+	if len(may) == 0 {
+		may = []string{"others have them"}
+	}
+	if len(less) == 0 {
+		return fmt.Sprintf("%s: %s until its syncer has seen the pods end", o, strings.Join(may, ", "))
+	}
+	return fmt.Sprintf("%s waits %s: %s, until its syncer has seen the pods end", o, strings.Join(less, ", "), strings.Join(may, ", "))
+}
+
 // keeps says, for people, where an object keeps replicas; service waits for the endpoints of
 // others, if it is only that.
 func keeps(o transition.Object, service string) string {
+	if o.Kind.Semantics == workload.StatefulSetSemantics {
+		return keepsOrdinals(o)
+	}
 	var more, less []string
 	targets := stamp.TargetsOf(o.Logical.GetAnnotations())
 	for _, name := range targets.Names() {

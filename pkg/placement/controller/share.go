@@ -12,6 +12,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -37,7 +38,7 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 		return c.redivide(ctx, u)
 	}
 	c.undivided.Remove(u.key)
-	if stamp.DivisionOf(u.placement) == nil {
+	if stamp.DivisionOf(u.placement) == nil && !c.anyRanged(u) {
 		return controller.Result{}, nil
 	}
 	objects, err := c.divisible(ctx, u)
@@ -120,11 +121,13 @@ func overridesMessage(list []placementv1alpha1.DecidedOverride) string {
 }
 
 // divisible reads, from the watch cache, the objects of a unit that are divided.
+//
+// Without a division these are StatefulSets that had one: what stays gets the ranges of what goes.
 func (c *Controller) divisible(ctx context.Context, u *unit) ([]transition.Object, error) {
 	var out []transition.Object
-	others, asks := []stamp.Other{}, false
+	others, asks, divides := []stamp.Other{}, false, stamp.DivisionOf(u.placement) != nil
 	for _, kind := range workload.In(c.Kinds, u.key.Cluster).Kinds() {
-		if !kind.Divisible() && !stamp.MayBeOther(kind) {
+		if !kind.Divisible() && !stamp.MayBeOther(kind) || !divides && kind.Semantics != workload.StatefulSetSemantics {
 			continue
 		}
 		list, err := c.objectsOf(ctx, kind, u, cached)
@@ -136,7 +139,7 @@ func (c *Controller) divisible(ctx context.Context, u *unit) ([]transition.Objec
 				others = append(others, stamp.Other{Kind: kind, Unstructured: o})
 			}
 			names, known := u.unitsOf(kind, o)
-			if !kind.Divisible() || !known || !u.mine(names) || u.waits(kind, o, names) || !stamp.HasTargets(o) || stamp.Mirrored(o) || o.GetDeletionTimestamp() != nil {
+			if !kind.Divisible() || !known || !u.mine(names) || u.waits(kind, o, names) || !stamp.HasTargets(o) || stamp.Mirrored(o) || o.GetDeletionTimestamp() != nil || !divides && !stamp.Ranged(o) {
 				continue
 			}
 			asks = asks || stamp.IsAboutOthers(kind)
@@ -147,6 +150,20 @@ func (c *Controller) divisible(ctx context.Context, u *unit) ([]transition.Objec
 		wish(out, others)
 	}
 	return out, nil
+}
+
+// anyRanged says that a StatefulSet of the namespace is divided by ordinals, as informers have it.
+func (c *Controller) anyRanged(u *unit) bool {
+	for _, kind := range workload.In(c.Kinds, u.key.Cluster).Kinds() {
+		if kind.Semantics != workload.StatefulSetSemantics {
+			continue
+		}
+		informer := placed.Of(c.Objects, kind)
+		if informer != nil && slices.ContainsFunc(informer.ListNamespace(u.key.Cluster, u.key.Namespace), func(o *metav1.PartialObjectMetadata) bool { return stamp.Ranged(o) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // wish notes what is wanted of objects that are about others.

@@ -259,6 +259,10 @@ type SecretReference struct {
 	Name      string `json:"name"`
 }
 
+// FeatureOrdinals says that a physical cluster can run a range of the ordinals of a StatefulSet: its
+// Kubernetes has spec.ordinals for good, since v1.31, and its syncer knows of ranges.
+const FeatureOrdinals = "Ordinals"
+
 // PhysicalClusterStatus is the observed state of a PhysicalCluster.
 type PhysicalClusterStatus struct {
 	// conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames, PodsAdmitted.
@@ -276,6 +280,11 @@ type PhysicalClusterStatus struct {
 	// version is the Kubernetes version, such as v1.37.1.
 	// +optional
 	Version string `json:"version,omitempty"`
+	// features are what the syncer can do there that not every version of it, or of
+	// Kubernetes, can: Ordinals, of which StatefulSets can have a range.
+	// +optional
+	// +listType=set
+	Features []string `json:"features,omitempty"`
 	// nodes is the number of nodes that are ready and schedulable.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`

@@ -483,6 +483,11 @@ func (in *PhysicalClusterStatus) DeepCopyInto(out *PhysicalClusterStatus) {
 		}
 	}
 	in.Identity.DeepCopyInto(&out.Identity)
+	if in.Features != nil {
+		in, out := &in.Features, &out.Features
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Capacity != nil {
 		in, out := &in.Capacity, &out.Capacity
 		*out = make(corev1.ResourceList, len(*in))

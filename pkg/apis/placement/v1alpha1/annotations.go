@@ -144,6 +144,8 @@ type Target struct {
 	Max *int32 `json:"max,omitempty"`
 	// Completions are those of a Job, if they are divided.
 	Completions *int32 `json:"completions,omitempty"`
+	// Ordinals are those of a StatefulSet that is, or was, divided by them.
+	Ordinals *TargetOrdinals `json:"ordinals,omitempty"`
 	// Overrides are what changes of the copy on this target, in order.
 	Overrides []TargetOverride `json:"overrides,omitempty"`
 	// Former says that the target has the content of FormerAnnotation as yet.
@@ -157,6 +159,24 @@ type Target struct {
 	// Adopted says of an observed object that a user made it, and a controller of
 	// the target took its copy over.
 	Adopted bool `json:"adopted,omitempty"`
+}
+
+// TargetOrdinals are the numbers of the pods of a StatefulSet on a target: from Start, as many as
+// it has Replicas. Without Replicas it has all.
+type TargetOrdinals struct {
+	Start int32 `json:"start"`
+	// Held is there while pods of other ordinals may run on the target, too: no other target
+	// gets one of these.
+	Held *OrdinalRange `json:"held,omitempty"`
+	// Revision rises with each change of Start or Replicas: a Copy that has it says what there
+	// is since.
+	Revision int64 `json:"revision"`
+}
+
+// OrdinalRange are the ordinals from Start to before End.
+type OrdinalRange struct {
+	Start int32 `json:"start"`
+	End   int32 `json:"end"`
 }
 
 // Targets maps the names of physical clusters to what they do with an object.

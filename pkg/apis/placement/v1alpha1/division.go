@@ -83,6 +83,10 @@ type DecidedReplicas struct {
 	// and by Packed.
 	// +optional
 	Free corev1.ResourceList `json:"free,omitempty"`
+	// ordinals says that a StatefulSet can have a range of its ordinals there: the feature
+	// Ordinals of the physical cluster.
+	// +optional
+	Ordinals bool `json:"ordinals,omitempty"`
 }
 
 // ReplicaShare is how many replicas of an object run on one physical cluster.

@@ -406,6 +406,10 @@ type CopyStatus struct {
 	// drifts counts how often a change made on the target was reverted.
 	// +optional
 	Drifts int64 `json:"drifts,omitempty"`
+	// ordinals says, of a StatefulSet that is divided by them, what runs there: absent until the
+	// controllers of the target have acted on a range.
+	// +optional
+	Ordinals CopyOrdinals `json:"ordinals,omitzero"`
 	// observed is the raw status of the copy.
 	// +optional
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
@@ -416,6 +420,15 @@ type CopyStatus struct {
 	// the copy. The object is about to become one that was mirrored.
 	// +optional
 	Controller *ObjectReference `json:"controller,omitempty"`
+}
+
+// CopyOrdinals are the ordinals of which pods may run on a target, once its controllers have acted
+// on a range and the API server there was asked for the pods: from start to before end.
+type CopyOrdinals struct {
+	// revision is that of the range in the annotation placement.atoll.dev/targets of the object.
+	Revision int64 `json:"revision"`
+	Start    int32 `json:"start"`
+	End      int32 `json:"end"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -36,6 +36,11 @@ func (in CopyList) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CopyOrdinals) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.CopyOrdinals"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in CopySpec) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.CopySpec"
 }
@@ -103,6 +108,11 @@ func (in ObjectReference) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectSelection) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ObjectSelection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OrdinalRange) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.OrdinalRange"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -263,6 +273,11 @@ func (in RolloutWave) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Target) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Target"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TargetOrdinals) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.TargetOrdinals"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -34,6 +34,8 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return nil
 	case syncer.LookAtRules:
 		return p.lookAtRules(ctx)
+	case syncer.LookAtPods:
+		return p.lookAtPods(ctx)
 	case syncer.CreateNamespace:
 		return p.createNamespace(ctx)
 	case syncer.Supply:
@@ -94,6 +96,10 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	exists := a.Object.GetUID() != ""
 	if !exists {
 		a.Object.SetResourceVersion(neverVersion)
+	} else if a.Object.GetAnnotations()[syncer.OrdinalsAnnotation] != "" && p.in.Physical != nil {
+		// A range must not come back that was given up since: also not by who was stopped for a
+		// while, or by a request that was on its way.
+		a.Object.SetResourceVersion(p.in.Physical.GetResourceVersion())
 	}
 	body, err := json.Marshal(a.Object.Object)
 	if err != nil {

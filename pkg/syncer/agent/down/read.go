@@ -50,6 +50,7 @@ func (p *pass) read() {
 		scalers := p.View.Scalers(p.key)
 		p.in.Scaled, p.in.Bounds = syncer.Scaled(p.View.Target, scalers), syncer.BoundsOf(p.View.Target, scalers)
 	}
+	p.readScaling()
 	if p.kind.PodTemplate != nil && !p.kind.IsPod() {
 		p.in.Made = p.View.Made
 	}

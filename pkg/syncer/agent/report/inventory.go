@@ -238,7 +238,7 @@ func (i *inventory) count(s *survey) {
 // fill writes what was seen into a status; quantities that are equal stay as
 // they are written.
 func (s survey) fill(status *fleetv1alpha1.PhysicalClusterStatus) {
-	status.Version, status.APIs = s.version, s.apis
+	status.Version, status.APIs, status.Features = s.version, s.apis, syncer.Features(s.version)
 	if !s.watched {
 		return
 	}

@@ -21,6 +21,9 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	Identity *PhysicalClusterIdentityApplyConfiguration `json:"identity,omitempty"`
 	// version is the Kubernetes version, such as v1.37.1.
 	Version *string `json:"version,omitempty"`
+	// features are what the syncer can do there that not every version of it, or of
+	// Kubernetes, can: Ordinals, of which StatefulSets can have a range.
+	Features []string `json:"features,omitempty"`
 	// nodes is the number of nodes that are ready and schedulable.
 	Nodes *int32 `json:"nodes,omitempty"`
 	// capacity is the sum over the nodes.
@@ -94,6 +97,16 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithIdentity(value *PhysicalCl
 // If called multiple times, the Version field is set to the value of the last call.
 func (b *PhysicalClusterStatusApplyConfiguration) WithVersion(value string) *PhysicalClusterStatusApplyConfiguration {
 	b.Version = &value
+	return b
+}
+
+// WithFeatures adds the given value to the Features field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Features field.
+func (b *PhysicalClusterStatusApplyConfiguration) WithFeatures(values ...string) *PhysicalClusterStatusApplyConfiguration {
+	for i := range values {
+		b.Features = append(b.Features, values[i])
+	}
 	return b
 }
 

@@ -34,6 +34,9 @@ type CopyStatusApplyConfiguration struct {
 	Revision *string `json:"revision,omitempty"`
 	// drifts counts how often a change made on the target was reverted.
 	Drifts *int64 `json:"drifts,omitempty"`
+	// ordinals says, of a StatefulSet that is divided by them, what runs there: absent until the
+	// controllers of the target have acted on a range.
+	Ordinals *CopyOrdinalsApplyConfiguration `json:"ordinals,omitempty"`
 	// observed is the raw status of the copy.
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
 	// volume is that of a claim whose storage class is Shared there, or that is handed over.
@@ -126,6 +129,14 @@ func (b *CopyStatusApplyConfiguration) WithRevision(value string) *CopyStatusApp
 // If called multiple times, the Drifts field is set to the value of the last call.
 func (b *CopyStatusApplyConfiguration) WithDrifts(value int64) *CopyStatusApplyConfiguration {
 	b.Drifts = &value
+	return b
+}
+
+// WithOrdinals sets the Ordinals field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Ordinals field is set to the value of the last call.
+func (b *CopyStatusApplyConfiguration) WithOrdinals(value *CopyOrdinalsApplyConfiguration) *CopyStatusApplyConfiguration {
+	b.Ordinals = value
 	return b
 }
 

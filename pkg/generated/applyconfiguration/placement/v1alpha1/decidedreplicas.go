@@ -19,6 +19,9 @@ type DecidedReplicasApplyConfiguration struct {
 	// free is what the physical cluster had free when this was written: it counts by Free
 	// and by Packed.
 	Free *v1.ResourceList `json:"free,omitempty"`
+	// ordinals says that a StatefulSet can have a range of its ordinals there: the feature
+	// Ordinals of the physical cluster.
+	Ordinals *bool `json:"ordinals,omitempty"`
 }
 
 // DecidedReplicasApplyConfiguration constructs a declarative configuration of the DecidedReplicas type for use with
@@ -64,5 +67,13 @@ func (b *DecidedReplicasApplyConfiguration) WithMax(value int32) *DecidedReplica
 // If called multiple times, the Free field is set to the value of the last call.
 func (b *DecidedReplicasApplyConfiguration) WithFree(value v1.ResourceList) *DecidedReplicasApplyConfiguration {
 	b.Free = &value
+	return b
+}
+
+// WithOrdinals sets the Ordinals field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Ordinals field is set to the value of the last call.
+func (b *DecidedReplicasApplyConfiguration) WithOrdinals(value bool) *DecidedReplicasApplyConfiguration {
+	b.Ordinals = &value
 	return b
 }
