@@ -78,6 +78,8 @@ type Config struct {
 	Streams *pods.Streams
 	// Tunnels takes those of syncers: who asks is the syncer of the target.
 	Tunnels func(w http.ResponseWriter, req *http.Request, target string)
+	// GiveStream gives another server a stream through a tunnel to target.
+	GiveStream func(w http.ResponseWriter, req *http.Request, target string)
 	// Space refuses writes that there is no room for; nil if the room is not ours to watch.
 	Space *space.Guard
 	// ShutdownDelay is how long a server that shuts down serves on.
@@ -239,6 +241,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		server.Handler.NonGoRestfulMux.Handle(path, tokens.Discovery(c.URL))
 	}
 	server.Handler.NonGoRestfulMux.Handle(tunnel.Path, acceptTunnels(c.Tunnels))
+	server.Handler.NonGoRestfulMux.HandlePrefix(tunnel.PeerPath, giveStreams(c.GiveStream))
 	inside.Serve(server.Handler)
 	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter}, nil
 }

@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -257,5 +259,79 @@ func TestAServerWithKeysOfItsOwnDoesNotStandBesideOthers(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "goroutine ") {
 		t.Errorf("its end shows stacks: %v", err)
+	}
+}
+
+// TestASyncerBehindABalancerIsReachedThroughEachServer has a syncer that finds one address, and so
+// has a tunnel to one of two servers.
+func TestASyncerBehindABalancerIsReachedThroughEachServer(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	p := startServerPair(t)
+	below, err := p.startPhysical(ctx, "south")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := below.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	giveKubelet(t, below)
+	must(t)(p.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: south}, spec: {connection: {type: Pull}}}"))
+	credential := p.path("south-syncer.kubeconfig")
+	if out, err := exec.Command(process.Binary("atoll"), "kubeconfig", "--data-dir", p.path("server-0"), "--output", credential, "--syncer", "south").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	start(t, process.Spec{
+		Path: process.Binary("atoll-syncer"), Args: []string{"--physical-cluster", "south", "--kubeconfig", credential, "--physical-kubeconfig", below.Kubeconfig},
+		Log: p.path("south-syncer.log"), Ready: "Syncing",
+	})
+	shop := process.Kubectl{Kubeconfig: p.path("server-0", "admin.kubeconfig"), Context: "shop"}
+	must(t)(p.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/south"))
+	must(t)(shop.Apply(ctx, twoContainers))
+	must(t)(shop.Run(ctx, "wait", "--for=condition=Ready", "pod/alone", "--timeout=3m"))
+
+	// through runs kubectl at one server, and not through the balancer.
+	through := func(server int, args ...string) error {
+		url := "https://" + p.balancer.servers[server] + "/clusters/shop"
+		out, err := shop.Run(ctx, append([]string{"--server", url}, args...)...)
+		if err == nil && strings.TrimSpace(out) == "" {
+			err = errors.New("nothing is printed")
+		}
+		if err != nil {
+			return fmt.Errorf("through server %d: %w", server, err)
+		}
+		return nil
+	}
+	for server := range p.servers {
+		eventually(t, func() error { return through(server, "logs", "alone", "-c", "app", "--tail=1") })
+		for range 3 {
+			if err := errors.Join(through(server, "logs", "alone", "-c", "app", "--tail=1"), through(server, "exec", "alone", "-c", "app", "--", "echo", "on")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	servers := must(t)(p.root.Run(ctx, "-n", "kube-system", "get", "leases", "-l", "atoll.dev/server", "-o", "jsonpath={.items[*].spec.holderIdentity}"))
+	if len(strings.Fields(servers)) != 2 {
+		t.Errorf("Leases of servers are those of %q", servers)
+	}
+
+	// Who is no server gets no stream: not the syncer itself, and not an admin.
+	for who, k := range map[string]process.Kubectl{"a syncer": {Kubeconfig: credential}, "an admin": p.root} {
+		cmd := k.Command(ctx, "get", "--raw", "/tunnels/south", "--server", p.url+"/clusters/root")
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "orbidden") {
+			t.Errorf("%s asks for a stream: %v, %s", who, err, out)
+		}
+	}
+
+	// Whichever has the tunnel: without it the syncer makes one to the other.
+	for server := range p.servers {
+		p.servers[server].Kill()
+		p.awaitBalancer(t, server, false)
+		eventually(t, func() error { return through(1-server, "logs", "alone", "-c", "app", "--tail=1") })
+		restart(t, p.servers[server])
+		p.awaitBalancer(t, server, true)
+		eventually(t, func() error { return through(server, "logs", "alone", "-c", "app", "--tail=1") })
 	}
 }

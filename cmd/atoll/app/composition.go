@@ -42,6 +42,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/placedkinds"
 	"github.com/atoll-dev/atoll/pkg/controllers/podadmission"
+	"github.com/atoll-dev/atoll/pkg/controllers/presence"
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/resourcequota"
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
@@ -98,6 +99,10 @@ type composition struct {
 	streams *pods.Streams
 	links   *push.Links
 	tunnels *tunnel.Pool
+	// advertise is where other servers reach this one; empty if it stands alone. presence knows
+	// them.
+	advertise string
+	presence  *presence.Controller
 	// admits is where physical clusters of links ask about pods; nil if they do not.
 	admits *podwebhook.Server
 
@@ -141,6 +146,9 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		controller.Lists(c.kube.CoordinationV1().Leases("")), controller.InformerOptions[*coordinationv1.Lease]{Maps: c.maps})
 	c.serviceAccounts = controller.NewInformer("serviceaccounts", &corev1.ServiceAccount{},
 		controller.Lists(c.kube.CoreV1().ServiceAccounts("")), controller.InformerOptions[*corev1.ServiceAccount]{Transform: withSecrets})
+	if c.advertise != "" {
+		c.presence = presence.New(presence.Config{Kube: c.kube, Address: c.advertise, Leases: c.leases.List})
+	}
 	c.controlPlane.client = c.client
 	c.links = push.NewLinks(c.kube)
 	if c.chain, err = c.newChain(config, admission.Config{
@@ -257,6 +265,9 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	}
 	if err := c.ensureKeys(ctx); err != nil {
 		return err
+	}
+	if c.presence != nil {
+		c.run(ctx, c.presence)
 	}
 	declared := placedkinds.New(placedkinds.Config{Client: c.client, Metadata: c.metadata, Catalog: c.kinds, Definitions: defined{server.Custom.Definitions},
 		Kinds: c.placedKinds, PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Placements: c.placements, Copies: c.copies, Objects: all})

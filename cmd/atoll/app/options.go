@@ -24,6 +24,9 @@ type Options struct {
 	Listen string
 	// MaxConnections bounds how many connections are open at a time; 0 chooses.
 	MaxConnections int
+	// AdvertiseAddress is where other servers over the same etcd reach this one, if not at
+	// Listen.
+	AdvertiseAddress string
 	// ExternalURL is how clients reach the server, if not by Listen.
 	ExternalURL string
 	// PodsServer is the URL by which pods on physical clusters reach the server, if they do.
@@ -60,6 +63,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Listen, "listen", o.Listen, "Address to serve at, as host:port; port 0 takes a free one.")
 	fs.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "How many connections of clients are open at a time; 0 means half of the file descriptors that the process may have, and more than three quarters of them it never are. Connections on which nobody has authenticated give way first, then those of whoever has the most; admins' never.")
 	fs.StringVar(&o.ExternalURL, "external-url", o.ExternalURL, "URL by which clients reach the server, if it is not https:// and the address of --listen.")
+	fs.StringVar(&o.AdvertiseAddress, "advertise-address", o.AdvertiseAddress, "Address where other servers over the same --etcd-servers reach this one, as host:port, if it is not that of --listen: they pipe through its tunnels to physical clusters.")
 	fs.StringVar(&o.PodsServer, "pods-server", o.PodsServer, "URL by which pods on physical clusters reach the server, https://HOST[:PORT]: they get tokens for it, and find it as pods find their API server. spec.pods.server of a PhysicalCluster says another one for it. Without any, pods get neither.")
 	fs.StringVar(&o.AdmissionAddress, "admission-address", o.AdmissionAddress, "Address where the API servers of physical clusters that this server connects to ask about pods, as host:port; see spec.pods.admission of PhysicalClusters. None if empty.")
 	fs.StringVar(&o.AdmissionURL, "admission-url", o.AdmissionURL, "URL by which they reach this very server at --admission-address, https://HOST[:PORT]; spec.pods.admission.url of a PhysicalCluster says another one for it.")
@@ -85,6 +89,9 @@ func (o *Options) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		errs = append(errs, fmt.Errorf("--listen %q: %w; give host:port, such as 127.0.0.1:6443", o.Listen, err))
+	}
+	if _, _, err := net.SplitHostPort(o.AdvertiseAddress); err != nil && o.AdvertiseAddress != "" {
+		errs = append(errs, fmt.Errorf("--advertise-address %q: %w; give host:port, such as 10.0.0.11:6443", o.AdvertiseAddress, err))
 	}
 	if _, _, err := net.SplitHostPort(o.AdmissionAddress); err != nil && o.AdmissionAddress != "" {
 		errs = append(errs, fmt.Errorf("--admission-address %q: %w; give host:port, such as 0.0.0.0:9443", o.AdmissionAddress, err))

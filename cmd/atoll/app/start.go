@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
 
@@ -95,7 +97,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	cleanup.add(served)
 	var room *space.Guard
 	var client func() *clientv3.Client
-	if len(o.EtcdServers) == 0 {
+	alone := len(o.EtcdServers) == 0
+	if alone {
 		db, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(o.DataDir, "etcd"), UnsafeNoSync: o.UnsafeNoSync})
 		if err != nil {
 			return nil, explain(err)
@@ -121,7 +124,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	kinds := placedkinds.NewCatalog(workload.Builtin())
-	c := &composition{url: s.URL, podsServer: o.PodsServer, kinds: kinds, keys: keys, keysDir: pkiDir(o.DataDir), replaceKeys: o.ReplaceKeys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
+	advertise, err := advertised(o, listener, alone)
+	if err != nil {
+		return nil, err
+	}
+	c := &composition{url: s.URL, advertise: advertise, podsServer: o.PodsServer, kinds: kinds, keys: keys, keysDir: pkiDir(o.DataDir), replaceKeys: o.ReplaceKeys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
 	if o.AdmissionAddress != "" {
 		c.admits = podadmission.NewServer(o.AdmissionAddress, o.AdmissionURL)
 	}
@@ -129,7 +136,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		Listener: connections.Bound(listener, func() int { return connections.Most(o.MaxConnections) }), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
 		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room, ShutdownDelay: o.ShutdownDelay,
-		Reach: c.reach, Streams: c.streams, Tunnels: c.acceptTunnel,
+		Reach: c.reach, Streams: c.streams, Tunnels: c.acceptTunnel, GiveStream: c.giveStream,
 		Bind: func(ctx context.Context, namespace string, b *placementv1alpha1.PlacementBinding, dryRun bool) error {
 			return c.chain.Bind(ctx, namespace, b, dryRun)
 		},
@@ -227,6 +234,23 @@ func servingHosts(o Options, l net.Listener) []string {
 		}
 	}
 	return hosts
+}
+
+// advertised is where other servers reach this one; empty if there are none: an embedded etcd is
+// nobody else's.
+func advertised(o Options, l net.Listener, alone bool) (string, error) {
+	if alone || o.AdvertiseAddress != "" {
+		return o.AdvertiseAddress, nil
+	}
+	at := l.Addr().(*net.TCPAddr)
+	if !at.IP.IsUnspecified() {
+		return at.String(), nil
+	}
+	ip, err := utilnet.ResolveBindAddress(at.IP)
+	if err != nil {
+		return "", fmt.Errorf("--advertise-address is needed: this machine has no address where other servers would find it: %w", err)
+	}
+	return net.JoinHostPort(ip.String(), strconv.Itoa(at.Port)), nil
 }
 
 // explain turns what a user can mend into a sentence.

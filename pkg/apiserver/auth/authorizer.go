@@ -59,6 +59,11 @@ func (v views) scopes(ctx context.Context, a authorizer.Attributes) (authorizer.
 	target, isSyncer := SyncerOf(a.GetUser())
 	request, registers := registration.NameOf(a.GetUser().GetName(), a.GetUser().GetGroups())
 	switch {
+	case a.GetUser().GetName() == ServerUser:
+		if _, ok := tunnel.TargetOf(a.GetPath()); ok && !a.IsResourceRequest() && a.GetVerb() == "get" && s == (scope.Scope{Cluster: scope.Root}) {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionDeny, "a server may ask another one for streams through its tunnels, and for nothing else", nil
 	case registers && s == scope.Scope{Cluster: scope.Root}:
 		if asksFor(request, a) {
 			return authorizer.DecisionAllow, "", nil

@@ -14,6 +14,9 @@ const (
 	SyncersGroup = registration.Group
 	// systemPrefix is reserved: nobody may impersonate such a name.
 	systemPrefix = "system:atoll:"
+	// ServerUser is what a server calls itself when it asks another one for a stream through a
+	// tunnel: it may do that, and nothing else.
+	ServerUser = systemPrefix + "server"
 )
 
 // SyncerUser is the user name of the syncer of a physical cluster.
