@@ -11,7 +11,7 @@ import (
 
 // tunnels lead to whoever opened them.
 var tunnels = Attack{
-	Name: "a syncer opens no tunnel but its own, and reaches into no pod through the server",
+	Name: "a syncer opens no tunnel but its own, gets no stream through that of another one, and reaches into no pod through the server",
 	Fence: func(ctx context.Context, w *World) error {
 		ctx, err := w.placed(ctx)
 		if err != nil {
@@ -22,6 +22,7 @@ var tunnels = Attack{
 		const pod = "/api/v1/namespaces/default/pods/a"
 		for method, paths := range map[string][]string{
 			http.MethodGet: {
+				"/clusters/root" + tunnel.PeerPath + "east", "/clusters/root" + tunnel.PeerPath + Mallory, east + tunnel.PeerPath + "east", "/clusters/" + shop.String() + tunnel.PeerPath + "east",
 				east + tunnel.Path, mine + tunnel.Path, "/clusters/root" + tunnel.Path, "/targets/" + Mallory + "/clusters/*" + tunnel.Path,
 				mine + pod + "/log", mine + pod + "/exec?command=id", mine + pod + "/proxy/", mine + "/api/v1/namespaces/default/services/a/proxy/", "/clusters/" + shop.String() + pod + "/log",
 			},
