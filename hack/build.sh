@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 need_go
 mkdir -p bin
 log=$(mktemp); trap 'rm -f "$log"' EXIT
-binaries=("$@"); [ $# -gt 0 ] || binaries=(atoll atoll-syncer atoll-dns kubectl-atoll localcluster kubectl)
+binaries=("$@"); [ $# -gt 0 ] || binaries=(atoll atoll-syncer atoll-dns atoll-copy kubectl-atoll localcluster kubectl)
 
 # What a binary says of its version is that of the Kubernetes it is made of.
 version=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod)
@@ -56,6 +56,7 @@ build() {
 say "Building (the first build compiles Kubernetes, which takes minutes):"
 for binary in "${binaries[@]}"; do
   case $binary in
+    atoll-copy) GOOS=linux build "$binary" . ./cmd/atoll-copy ;; # it runs in pods only
     atoll | atoll-syncer | atoll-dns) build "$binary" . "./cmd/$binary" ;;
     kubectl-atoll)
       build "$binary" . "./cmd/$binary"

@@ -69,7 +69,7 @@ for level in "$@"; do
       run_twice "end-to-end tests" $(existing test/e2e)
       ;;
     real)
-      hack/build.sh atoll atoll-syncer atoll-dns localcluster localnode kubectl
+      hack/build.sh atoll atoll-syncer atoll-dns atoll-copy localcluster localnode kubectl
       began=$SECONDS
       say "== tests with real pods and traffic"
       go test -vet=off -count=1 -timeout 30m -v ./test/real | { grep -v '^=== ' || true; }

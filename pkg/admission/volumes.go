@@ -60,6 +60,6 @@ func handed(read snapshot, next []string, divided bool) func(claim transition.Ob
 		case divided:
 			return "the namespace has several units"
 		}
-		return volume.Refusal(workload.ClassOfClaim(claim.Logical.Object), from, next[0], fleet)
+		return volume.Refusal(volume.ClaimOf(claim.Logical.Object), from, next[0], fleet)
 	}
 }

@@ -29,9 +29,12 @@ func copied(current placementv1alpha1.Targets, unit Unit) placementv1alpha1.Targ
 }
 
 // claimed is what a unit wants of a claim: it is in one place at a time with its volume, and
-// goes where the volume was handed over.
+// goes where the volume was handed over, or its data were copied.
 //
 //	part             has a copy here   else                        then
+//	any              yes, into which   its part there is neither   Removing: it is half of what is there, or less
+//	                 data are copied   HandsOver nor Clears, and
+//	                 from elsewhere    it has its copy
 //	Stays, Arrives   yes               any                         copy, with the volume that it got as long as there
 //	                                                               is another copy
 //	Stays, Arrives   no                a copy where the unit       Waiting; in HandsOver, if there is a volume: copy
@@ -41,8 +44,13 @@ func copied(current placementv1alpha1.Targets, unit Unit) placementv1alpha1.Targ
 //	Empties
 //	Removes,         yes               any                         Draining: the volume is given up, see the
 //	HandsOver                                                      syncer's claims
-//	Clears           yes               any                         Removing
+//	Clears           yes               a copy elsewhere            Removing
+//	Clears           yes               none                        Draining: it is the only one
 //	any that leaves  no                any                         Removing: none is made
+//
+// What data are copied into is a volume of its own from Clears on: what uses it begins then. So of two
+// copies that differ one is marked in each stamp as that which does not count, and neither is removed without
+// the other.
 func claimed(current placementv1alpha1.Targets, from Source) placementv1alpha1.Targets {
 	held, hands := false, false
 	for name, target := range current {
@@ -55,6 +63,10 @@ func claimed(current placementv1alpha1.Targets, from Source) placementv1alpha1.T
 		has := ok && is.Keeps()
 		target := placementv1alpha1.Target{}
 		switch {
+		case has && abandoned(is, current, from.Unit):
+			target.State, target.Volume = placementv1alpha1.TargetStateRemoving, is.Volume
+		case has && p == PartClears && !keptElsewhere(name, current):
+			target.State = placementv1alpha1.TargetStateDraining
 		case p.Left() && !has, p == PartClears:
 			target.State = placementv1alpha1.TargetStateRemoving
 		case p.Removes():
@@ -67,7 +79,7 @@ func claimed(current placementv1alpha1.Targets, from Source) placementv1alpha1.T
 		}
 		if has && target.Keeps() {
 			target.UID = is.UID
-			if is.Volume != nil && hasEntry(current, is.Volume.From) {
+			if keepsVolume(is, current, from.Unit) {
 				target.Volume = is.Volume
 			}
 		}
@@ -79,6 +91,42 @@ func claimed(current placementv1alpha1.Targets, from Source) placementv1alpha1.T
 		}
 	}
 	return out
+}
+
+// abandoned says that data are copied into a claim, and that this is not wanted any more: what they
+// are copied from is there.
+func abandoned(is placementv1alpha1.Target, current placementv1alpha1.Targets, unit Unit) bool {
+	if is.Volume == nil || !is.Volume.Copied {
+		return false
+	}
+	source, ok := current[is.Volume.From]
+	p := unit[is.Volume.From]
+	return ok && source.Keeps() && p != PartHandsOver && p != PartClears
+}
+
+// keepsVolume says that the volume of a claim came from elsewhere, and that this counts.
+//
+//	the volume     where it came from                 counts
+//	handed over    has an entry                       yes
+//	copied         its part is Clears                 no: the copy is what counts from now on
+//	copied         else, also if it is given up       yes: it may not have all
+func keepsVolume(is placementv1alpha1.Target, current placementv1alpha1.Targets, unit Unit) bool {
+	switch {
+	case is.Volume == nil:
+		return false
+	case is.Volume.Copied:
+		return unit[is.Volume.From] != PartClears
+	}
+	return hasEntry(current, is.Volume.From)
+}
+
+func keptElsewhere(name string, current placementv1alpha1.Targets) bool {
+	for other, target := range current {
+		if other != name && target.Keeps() {
+			return true
+		}
+	}
+	return false
 }
 
 // Written is the content of an object without what a syncer wrote: the volume of a claim that was

@@ -45,6 +45,37 @@ func TestAClaimIsInOnePlaceUntilItsVolumeIsHandedOver(t *testing.T) {
 	}
 }
 
+// The data of a claim are copied from west to east: of two copies that differ one counts, in each stamp.
+func TestAClaimWhoseDataAreCopiedIsNeverWithoutTheCopyThatCounts(t *testing.T) {
+	kind, _ := workload.Builtin().ByKind(schema.GroupKind{Kind: "PersistentVolumeClaim"})
+	v := &placementv1alpha1.TargetVolume{From: "west", Copied: true}
+	const filling = `{"east":{"volume":{"from":"west","copied":true}},"west":{"state":"Draining"}}`
+	const abandoned = `{"east":{"volume":{"from":"west","copied":true},"state":"Removing"},"west":{}}`
+	for _, c := range []struct {
+		name, has  string
+		west, east Part
+		want       string
+	}{
+		{"it is filled", `{"east":{"state":"Waiting"},"west":{"state":"Draining"}}`, PartHandsOver, PartStays, filling},
+		{"and goes on being filled", filling, PartHandsOver, PartStays, filling},
+		{"then it counts, and the other one goes", filling, PartClears, PartStays, `{"east":{},"west":{"state":"Removing"}}`},
+		{"abandoned, what was begun goes", filling, PartStays, PartLeaves, abandoned},
+		{"also by who is behind", filling, PartLeaves, PartArrives, abandoned},
+		{"also if it goes on to the same place", filling, PartRemoves, PartStays, `{"east":{"volume":{"from":"west","copied":true},"state":"Removing"},"west":{"state":"Draining"}}`},
+		{"and is finished first", abandoned, PartLeaves, PartArrives, abandoned},
+		{"it goes back after it counts", `{"east":{},"west":{"state":"Removing"}}`, PartArrives, PartLeaves, `{"east":{},"west":{"state":"Removing"}}`},
+		{"the only copy is not removed", `{"east":{"state":"Removing"},"west":{"state":"Draining"}}`, PartClears, PartStays, `{"east":{"state":"Removing"},"west":{"state":"Draining"}}`},
+		{"where it came from was given up", `{"east":{"volume":{"from":"west","copied":true}}}`, PartHandsOver, PartStays, `{"east":{"volume":{"from":"west","copied":true}}}`},
+	} {
+		obj := &metav1.ObjectMeta{Namespace: "shop", Name: "data"}
+		annotate(obj, placementv1alpha1.TargetsAnnotation, c.has)
+		out := Targets(kind, "demo", obj, Source{Unit: Unit{"west": c.west, "east": c.east}, Volume: v})
+		if diff := cmp.Diff(c.want, out.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
 // What mounts claims begins where its unit goes once these have their volumes, and not before.
 func TestWhatMountsClaimsWaitsForTheirVolumes(t *testing.T) {
 	kind, _ := workload.Builtin().ByKind(schema.GroupKind{Group: "apps", Kind: "Deployment"})

@@ -47,6 +47,10 @@ const (
 	MakeVolume   Verb = "MakeVolume"
 	UpdateVolume Verb = "UpdateVolume"
 	DeleteVolume Verb = "DeleteVolume"
+	// MakeHelper makes the pod Object, which reads or fills a volume, and DeleteHelper removes the
+	// one with UID, of the name of Object.
+	MakeHelper   Verb = "MakeHelper"
+	DeleteHelper Verb = "DeleteHelper"
 	// Apply writes Object to the physical cluster.
 	Apply Verb = "Apply"
 	// AskServer finds out whether the object with UID still exists in the control

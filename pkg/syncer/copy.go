@@ -169,6 +169,7 @@ func equalStatus(a, b placementv1alpha1.CopyStatus) bool {
 	controllerA, controllerB := a.Controller, b.Controller
 	volumeA, volumeB := a.Volume, b.Volume
 	a.Observed, b.Observed, a.Controller, b.Controller, a.Volume, b.Volume = nil, nil, nil, nil, nil, nil
+	a.Transfer, b.Transfer = nil, nil // is the server's
 	return a == b && equality.Semantic.DeepEqual(volumeA, volumeB) && equality.Semantic.DeepEqual(controllerA, controllerB) && equality.Semantic.DeepEqual(observedA, observedB)
 }
 

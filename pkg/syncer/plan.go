@@ -233,6 +233,9 @@ func (p planner) apply() []Action {
 	if actions := p.podsLeft(); len(actions) > 0 {
 		return actions
 	}
+	if actions := p.helper(); len(actions) > 0 {
+		return actions
+	}
 	return p.volumeInUse()
 }
 

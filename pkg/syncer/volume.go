@@ -36,6 +36,10 @@ type Volume struct {
 	Object *corev1.PersistentVolume
 	// Users are who uses it, as far as that counts: pods, and nodes that it is attached to.
 	Users []string
+	// Helper is the pod that reads or fills it; see HelperOf.
+	Helper *corev1.Pod
+	// Untaken is why the physical cluster would not take the pod that reads it.
+	Untaken string
 }
 
 // VolumeName is the name of the volume that is made for a claim.
@@ -69,6 +73,10 @@ func VolumeOf(in Input) string {
 //	with a volume        bound       another one               WriteCopy Failed
 //	with a volume, or    bound       would go with its claim   UpdateVolume: it is kept
 //	on its way
+//	any                  any         a pod of somebody else    WriteCopy Failed, see noHelper
+//	                                 has the name of our own
+//	data were copied     none        any                       WriteCopy Failed: a new claim would have an empty
+//	into it                                                    one
 //	without a volume     none        was kept                  WriteCopy Failed: a new claim would have an empty
 //	                                                           one
 //	else                 bound       was kept                  UpdateVolume: as it was
@@ -79,6 +87,12 @@ func (p planner) volume() (_ []Action, done bool) {
 		return nil, true
 	}
 	entry, recorded := p.entry(), p.recordedVolume()
+	if entry.Volume != nil && entry.Volume.Copied {
+		if p.physical == physicalNone && recorded != nil && recorded.Filled != nil {
+			return p.fail(Failure{Reason: "ClaimGone", Message: "somebody deleted the claim on the physical cluster after its data were copied from " + entry.Volume.From}), false
+		}
+		entry.Volume = nil // it has one of its own
+	}
 	made := VolumeName(p.ControlPlane, p.Logical.GetUID())
 	if entry.Volume != nil && p.physical == physicalNone && (recorded == nil || recorded.Name != made) {
 		if class := p.class(entry.Volume.Source.StorageClass); class.Strategy != fleetv1alpha1.VolumesShared || class.Driver != entry.Volume.Source.Driver {
@@ -90,6 +104,9 @@ func (p planner) volume() (_ []Action, done bool) {
 	}
 	if !p.Volume.Looked {
 		return []Action{{Verb: LookAtVolume, Why: string(entry.State)}}, false
+	}
+	if failure := p.noHelper(); failure != nil {
+		return p.fail(*failure), false
 	}
 	pv := p.Volume.Object
 	if p.physical == physicalNone {
@@ -113,14 +130,34 @@ func (p planner) volume() (_ []Action, done bool) {
 	case entry.Volume != nil || p.onItsWay():
 		actions := p.keepVolume(pv)
 		return actions, len(actions) == 0
-	case pv.Annotations[ReclaimPolicyAnnotation] != "":
-		policy := pv.Annotations[ReclaimPolicyAnnotation]
-		if policy != string(corev1.PersistentVolumeReclaimDelete) {
-			policy = string(corev1.PersistentVolumeReclaimRetain)
-		}
-		return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, policy, nil), Why: "Settled"}}, false
 	}
-	return nil, true
+	actions := p.settleVolume(pv)
+	return actions, len(actions) == 0
+}
+
+// settleVolume gives a volume that was kept the reclaim policy that it had.
+func (p planner) settleVolume(pv *corev1.PersistentVolume) []Action {
+	policy := pv.Annotations[ReclaimPolicyAnnotation]
+	switch policy {
+	case "":
+		return nil
+	case string(corev1.PersistentVolumeReclaimDelete):
+	default:
+		policy = string(corev1.PersistentVolumeReclaimRetain)
+	}
+	return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, policy, nil), Why: "Settled"}}
+}
+
+// former is what becomes of the volume of the claim once its data were copied elsewhere; empty if they were not.
+func (p planner) former() fleetv1alpha1.FormerVolume {
+	recorded := p.recordedVolume()
+	if recorded == nil || recorded.Content == nil {
+		return ""
+	}
+	if c := p.class(recorded.Content.StorageClass).Copy; c != nil && c.FormerVolume != "" {
+		return c.FormerVolume
+	}
+	return fleetv1alpha1.FormerVolumeRetain
 }
 
 // volumeBeforeRemoval is what has to be done about a volume when its claim goes: a claim that is
@@ -129,6 +166,12 @@ func (p planner) volume() (_ []Action, done bool) {
 //	the claim   removed by            the volume             then
 //	is there    Removing              would go with it       UpdateVolume: it is kept
 //	is gone     Removing              was kept               DeleteVolume: the data stay in the backend
+//	is there    Removing, its data    any                    UpdateVolume: kept, or as it was, as an admin declared
+//	            were copied
+//	is gone     Removing, its data    any                    nothing: its policy says
+//	            were copied
+//	any         Removing, it is half  any                    nothing: it goes with its claim
+//	            of a copy
 //	is gone     its user              was never bound        DeleteVolume
 //	any         its user              else                   as its reclaim policy says
 //
@@ -143,6 +186,9 @@ func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 	if !p.Volume.Looked {
 		return []Action{{Verb: LookAtVolume, Why: "Removing"}}, false
 	}
+	if actions, done := p.helperBeforeRemoval(); !done {
+		return actions, false
+	}
 	actions := p.volumeOfRemoved(below)
 	return actions, len(actions) == 0
 }
@@ -150,14 +196,22 @@ func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 func (p planner) volumeOfRemoved(below bool) []Action {
 	pv := p.Volume.Object
 	moved := p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() == nil
+	if moved && p.entry().Volume != nil && p.entry().Volume.Copied {
+		moved = false // what it is a copy of is what counts
+	}
+	former := p.former()
 	switch {
 	case pv == nil:
 		return nil
+	case below && moved && former == fleetv1alpha1.FormerVolumeReclaim && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
+		return p.settleVolume(pv)
 	case below && moved && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
 		return p.keepVolume(pv)
 	case below || pv.Annotations[ReclaimPolicyAnnotation] == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
 		pv.DeletionTimestamp != nil || !p.ofClaim(pv):
 		return nil
+	case former != "":
+		return nil // it stays for the admin
 	case moved, p.madeVolume(pv) && pv.Spec.ClaimRef.UID == "":
 		return []Action{{Verb: DeleteVolume, UID: pv.UID, Object: named(pv), Why: "HandedOver"}}
 	}
@@ -200,7 +254,7 @@ func named(pv *corev1.PersistentVolume) *unstructured.Unstructured {
 // recorded as it should be.
 func (p planner) seesVolume() bool {
 	entry, recorded := p.entry(), p.recordedVolume()
-	if entry.Volume != nil || p.onItsWay() || recorded != nil && (recorded.Retained || recorded.Released) {
+	if entry.Volume != nil || p.onItsWay() || recorded != nil && (recorded.Retained || recorded.Released || recorded.Helper != nil || recorded.Filled != nil) {
 		return true
 	}
 	if p.physical != physicalOurs {
@@ -208,8 +262,15 @@ func (p planner) seesVolume() bool {
 	}
 	spec := field(p.Physical.Object, "spec")
 	bound := text(spec, "volumeName")
-	shared := p.class(text(spec, "storageClassName")).Strategy == fleetv1alpha1.VolumesShared
-	return bound != "" && shared && (recorded == nil || recorded.Name != bound || recorded.Source == nil) || recorded != nil && !shared
+	switch strategy := p.class(text(spec, "storageClassName")).Strategy; {
+	case recorded == nil || recorded.Name != bound:
+		return bound != "" && strategy.Moves() || recorded != nil && !strategy.Moves()
+	case strategy == fleetv1alpha1.VolumesShared:
+		return bound != "" && (recorded.Source == nil || recorded.Content != nil)
+	case strategy == fleetv1alpha1.VolumesCopy:
+		return bound != "" && (recorded.Content == nil || recorded.Source != nil)
+	}
+	return true
 }
 
 // onItsWay says that the volume of the claim is to be handed over, or was, and the claim is still
@@ -236,8 +297,14 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID() {
 		out.Name = pv.Name
 		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != ""
-		if p.class(pv.Spec.StorageClassName).Strategy == fleetv1alpha1.VolumesShared {
+		switch p.class(pv.Spec.StorageClassName).Strategy {
+		case fleetv1alpha1.VolumesShared:
 			out.Source, out.Reason = SourceOf(pv)
+		case fleetv1alpha1.VolumesCopy:
+			out.Content, out.Reason = ContentOf(pv)
+			if p.Volume.Untaken != "" {
+				out.Content, out.Reason = nil, bounded("the pod that reads it would be refused: "+p.Volume.Untaken)
+			}
 		}
 	} else if recorded != nil && recorded.Retained {
 		out.Name, out.Retained = recorded.Name, true // it is being bound
@@ -248,6 +315,7 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 			out.Reason = bounded("it is used by " + join(p.Volume.Users))
 		}
 	}
+	p.helperReport(out, recorded)
 	if *out == (placementv1alpha1.CopyVolume{}) {
 		return nil
 	}
@@ -356,6 +424,14 @@ func SourceOf(pv *corev1.PersistentVolume) (_ *placementv1alpha1.VolumeSource, w
 	return source, ""
 }
 
+// ContentOf says that the data of a volume can be copied; nil if they cannot, with the reason.
+func ContentOf(pv *corev1.PersistentVolume) (_ *placementv1alpha1.VolumeContent, why string) {
+	if ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock {
+		return nil, "it is a block volume, and files are copied"
+	}
+	return &placementv1alpha1.VolumeContent{StorageClass: pv.Spec.StorageClassName, Capacity: pv.Spec.Capacity[corev1.ResourceStorage]}, ""
+}
+
 // GivesVolumeUp says that a claim is to give up its volume, which is why it counts who uses it.
 func GivesVolumeUp(in Input) bool {
 	return in.Logical != nil && stamp.TargetsOf(in.Logical.GetAnnotations())[in.Target].State == placementv1alpha1.TargetStateDraining
@@ -363,6 +439,9 @@ func GivesVolumeUp(in Input) bool {
 
 // UsesClaim says that a pod below mounts a claim and has not ended.
 func UsesClaim(pod *unstructured.Unstructured, claim string) bool {
+	if pod.GetLabels()[HelperLabel] != "" {
+		return false // it reads only, and goes when the claim is not given up any more
+	}
 	if phase := text(field(pod.Object, "status"), "phase"); phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed) {
 		return false
 	}

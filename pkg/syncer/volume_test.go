@@ -32,6 +32,9 @@ type place struct {
 	pv      *corev1.PersistentVolume
 	users   []string
 	did     []string
+	// copies: data of its class are copied, and helper is the pod that does it.
+	copies *fleetv1alpha1.VolumeCopy
+	helper *corev1.Pod
 }
 
 const sharedHandle = "h"
@@ -53,6 +56,9 @@ func (w *place) input() Input {
 		Kinds: workload.Builtin(), Ref: Ref{Kind: kind, Cluster: "shop", Namespace: "web", Name: "data"}, Target: target, ControlPlane: controlPlane, Ruled: true,
 		Namespace: Namespace{Name: "shop-web-1", State: NamespaceReady}, Copy: w.copy, Physical: w.claim,
 		Classes: func(class string) fleetv1alpha1.ClassVolumes {
+			if w.copies != nil {
+				return fleetv1alpha1.ClassVolumes{StorageClass: class, Strategy: fleetv1alpha1.VolumesCopy, Copy: w.copies}
+			}
 			return fleetv1alpha1.ClassVolumes{StorageClass: class, Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "disks.example.com"}
 		},
 	}
@@ -88,6 +94,9 @@ func (w *place) run() {
 			in.Volume = Volume{Looked: true}
 			if w.pv != nil && w.pv.Name == VolumeOf(in) {
 				in.Volume.Object = w.pv.DeepCopy()
+			}
+			if w.helper != nil && w.helper.Name == HelperOf(in) {
+				in.Volume.Helper = w.helper.DeepCopy()
 			}
 			if GivesVolumeUp(in) {
 				in.Volume.Users = w.users
@@ -163,10 +172,31 @@ func (w *place) act(a Action) {
 		w.claim.Object["spec"] = spec
 		w.claim.Object["status"] = map[string]any{"phase": "Bound"}
 	case Delete:
+		if w.helper != nil {
+			w.t.Error("a claim is removed before the pod that mounts it")
+		}
+		if w.copies != nil {
+			w.claim = nil
+			return
+		}
 		if w.pv != nil && w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain && !w.deleted {
 			w.t.Error("a claim takes its data along")
 		}
 		w.claim = nil
+	case MakeHelper:
+		w.helper = &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(a.Object.Object, w.helper); err != nil {
+			w.t.Fatal(err)
+		}
+		if w.claim == nil || w.copy.Status.Volume == nil || w.copy.Status.Volume.Helper == nil || w.copy.Status.Volume.Helper.Name != w.helper.Name {
+			w.t.Error("a pod is made that nobody wrote down")
+		}
+		w.helper.UID = "helper"
+	case DeleteHelper:
+		if a.UID != w.helper.UID {
+			w.t.Errorf("a pod is removed without its UID")
+		}
+		w.helper = nil
 	case Look:
 	default:
 		w.t.Fatalf("unexpected %s", a.Verb)
@@ -175,6 +205,11 @@ func (w *place) act(a Action) {
 
 // bind is what the controller of volumes does.
 func (w *place) bind() {
+	if w.pv == nil && w.copies != nil {
+		w.pv = diskVolume("fresh", corev1.PersistentVolumeReclaimDelete)
+		w.pv.Spec.CSI, w.pv.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/disk"}
+		w.pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop-web-1", Name: "data"}
+	}
 	if w.pv == nil {
 		w.t.Fatal("a claim is made before its volume: it would get an empty one")
 	}

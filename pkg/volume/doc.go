@@ -1,4 +1,5 @@
-// Package volume decides which volumes one physical cluster hands over to another one.
+// Package volume decides which volumes one physical cluster hands over to another one, and of which
+// the data are copied. How they are copied is in content and tree, below.
 //
 // Invariant: what a physical cluster says of a volume is believed only within a backend that an
 // admin has declared for both ends, and of a volume that no other claim has. It does no I/O:

@@ -3,37 +3,82 @@ package volume
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Fleet finds a physical cluster; nil if there is none.
 type Fleet func(name string) *fleetv1alpha1.PhysicalCluster
 
-// Refusal is why volumes of a class are not handed over from one physical cluster to another
-// one; empty if they are.
+// Claim is what is asked of a claim before it moves.
+type Claim struct {
+	// Class is the storage class that it names.
+	Class string
+	// Block says that its volume has no files.
+	Block bool
+	// Size is what it asks for.
+	Size resource.Quantity
+}
+
+// ClaimOf is what is asked of a claim. A size that cannot be read is none: the API server has
+// refused it.
+func ClaimOf(claim map[string]any) Claim {
+	mode, _, _ := unstructured.NestedString(claim, "spec", "volumeMode")
+	asked, _, _ := unstructured.NestedString(claim, "spec", "resources", "requests", "storage")
+	size, _ := resource.ParseQuantity(asked)
+	return Claim{Class: workload.ClassOfClaim(claim), Block: mode == string(corev1.PersistentVolumeBlock), Size: size}
+}
+
+// Refusal is why the volume of a claim, or what is in it, does not go from one physical cluster to
+// another one; empty if it does.
 //
 //	class on from  on to                       then
 //	no name        any                         refused: it is not known which one it is
 //	Refuse         any                         refused
-//	Shared         Refuse                      refused
+//	Shared, Copy   Refuse, or the other one    refused
 //	Shared         Shared, another backend or  refused
 //	               driver
 //	Shared         Shared, the same            handed over
-func Refusal(class, from, to string, fleet Fleet) string {
+//	Copy           Copy                        copied, if it has files, and asks for no more than
+//	                                           maxBytes of both
+func Refusal(claim Claim, from, to string, fleet Fleet) string {
+	class := claim.Class
 	if class == "" {
 		return "the claim names no storage class"
 	}
 	there, here := entry(fleet, from, class), entry(fleet, to, class)
 	switch {
-	case there.Strategy != fleetv1alpha1.VolumesShared:
+	case !there.Strategy.Moves():
 		return fmt.Sprintf("volumes of class %s do not move from %s", class, from)
-	case here.Strategy != fleetv1alpha1.VolumesShared:
+	case !here.Strategy.Moves():
 		return fmt.Sprintf("volumes of class %s do not move to %s", class, to)
+	case here.Strategy != there.Strategy:
+		return fmt.Sprintf("volumes of class %s are %s on %s and %s on %s", class, there.Strategy, from, here.Strategy, to)
+	case here.Strategy == fleetv1alpha1.VolumesCopy:
+		return uncopied(claim, from, there.Copy, to, here.Copy)
 	case here.Backend != there.Backend || here.Driver != there.Driver:
 		return fmt.Sprintf("%s and %s have volumes of class %s in different backends", from, to, class)
+	}
+	return ""
+}
+
+func uncopied(claim Claim, from string, there *fleetv1alpha1.VolumeCopy, to string, here *fleetv1alpha1.VolumeCopy) string {
+	if claim.Block {
+		return "it is a block volume, and files are copied"
+	}
+	for _, end := range []struct {
+		name string
+		copy *fleetv1alpha1.VolumeCopy
+	}{{from, there}, {to, here}} {
+		if end.copy == nil || claim.Size.Cmp(end.copy.MaxBytes) > 0 {
+			return fmt.Sprintf("it asks for more than the maxBytes of %s", end.name)
+		}
 	}
 	return ""
 }
@@ -56,10 +101,13 @@ func Sourced(c *placementv1alpha1.Copy, to string, holders []*placementv1alpha1.
 		return "its volume is not known yet"
 	}
 	source, from := c.Status.Volume.Source, c.Spec.PhysicalCluster
+	if content := c.Status.Volume.Content; content != nil {
+		return copied(c, to, fleet)
+	}
 	if source == nil {
 		return "its volume cannot be handed over: " + c.Status.Volume.Reason
 	}
-	if why := Refusal(source.StorageClass, from, to, fleet); why != "" {
+	if why := Refusal(Claim{Class: source.StorageClass}, from, to, fleet); why != "" {
 		return why
 	}
 	declared := entry(fleet, from, source.StorageClass)
@@ -77,6 +125,22 @@ func Sourced(c *placementv1alpha1.Copy, to string, holders []*placementv1alpha1.
 		if entry(fleet, holder.Spec.PhysicalCluster, v.Source.StorageClass).Backend == declared.Backend {
 			return "another claim has the same volume in the backend " + declared.Backend + ": an admin has to find out whose it is"
 		}
+	}
+	return ""
+}
+
+// copied is Sourced for a volume whose data are copied. They belong to nobody else, whatever is said of it: the
+// pod that reads it is in the namespace of the claim.
+func copied(c *placementv1alpha1.Copy, to string, fleet Fleet) string {
+	content, from := c.Status.Volume.Content, c.Spec.PhysicalCluster
+	if why := Refusal(Claim{Class: content.StorageClass}, from, to, fleet); why != "" {
+		return why
+	}
+	switch {
+	case entry(fleet, from, content.StorageClass).Strategy != fleetv1alpha1.VolumesCopy:
+		return "it was to be copied, and is not any more: its syncer has not said yet how it is handed over"
+	case !c.Status.Volume.Retained:
+		return "its volume is not kept yet"
 	}
 	return ""
 }
@@ -100,6 +164,9 @@ func Hand(from []string, to string, copies map[string]*placementv1alpha1.Copy, h
 			same = holders(v.Source)
 		}
 		if why = Sourced(c, to, same, fleet); why == "" {
+			if c.Status.Volume.Content != nil {
+				return &placementv1alpha1.TargetVolume{From: name, Copied: true}, ""
+			}
 			return &placementv1alpha1.TargetVolume{From: name, Source: *c.Status.Volume.Source.DeepCopy()}, ""
 		}
 	}

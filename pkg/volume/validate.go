@@ -2,6 +2,7 @@ package volume
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,10 +21,13 @@ const (
 	maxAttributeBytes = 2048
 	maxReason         = 512
 	maxModes          = 4
+	maxImage          = 512
+	digestLength      = 64
 )
 
 var (
-	strategies = []fleetv1alpha1.VolumeStrategy{fleetv1alpha1.VolumesRefuse, fleetv1alpha1.VolumesShared}
+	strategies = []fleetv1alpha1.VolumeStrategy{fleetv1alpha1.VolumesRefuse, fleetv1alpha1.VolumesShared, fleetv1alpha1.VolumesCopy}
+	formers    = []fleetv1alpha1.FormerVolume{"", fleetv1alpha1.FormerVolumeRetain, fleetv1alpha1.FormerVolumeReclaim}
 	modes      = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod}
 	policies   = []corev1.PersistentVolumeReclaimPolicy{corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain}
 	kinds      = []corev1.PersistentVolumeMode{"", corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem}
@@ -47,7 +51,7 @@ func ValidateClasses(classes []fleetv1alpha1.ClassVolumes, path *field.Path) fie
 		case fleetv1alpha1.VolumesShared:
 			errs = append(errs, name(c.Backend, "what holds the volumes: the same name on each physical cluster that reaches it", at.Child("backend"))...)
 			errs = append(errs, name(c.Driver, "the CSI driver of the volumes", at.Child("driver"))...)
-		case fleetv1alpha1.VolumesRefuse:
+		case fleetv1alpha1.VolumesRefuse, fleetv1alpha1.VolumesCopy:
 			if c.Backend != "" {
 				errs = append(errs, field.Forbidden(at.Child("backend"), "only the strategy Shared has one"))
 			}
@@ -57,6 +61,30 @@ func ValidateClasses(classes []fleetv1alpha1.ClassVolumes, path *field.Path) fie
 		default:
 			errs = append(errs, field.NotSupported(at.Child("strategy"), c.Strategy, strategies))
 		}
+		errs = append(errs, validateCopy(c, at.Child("copy"))...)
+	}
+	return errs
+}
+
+func validateCopy(c fleetv1alpha1.ClassVolumes, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case c.Strategy != fleetv1alpha1.VolumesCopy && c.Copy == nil:
+		return nil
+	case c.Strategy != fleetv1alpha1.VolumesCopy:
+		return field.ErrorList{field.Forbidden(path, "only the strategy Copy has one")}
+	case c.Copy == nil:
+		return field.ErrorList{field.Required(path, "the image of atoll-copy, and how much it copies at most")}
+	case c.Copy.Image == "":
+		errs = append(errs, field.Required(path.Child("image"), "the image of atoll-copy"))
+	case len(c.Copy.Image) > maxImage || strings.ContainsFunc(c.Copy.Image, func(r rune) bool { return r <= ' ' || r > '~' }):
+		errs = append(errs, field.Invalid(path.Child("image"), bounded(c.Copy.Image), "must be a reference to an image"))
+	}
+	if bytes, whole := c.Copy.MaxBytes.AsInt64(); !whole || bytes <= 0 {
+		errs = append(errs, field.Invalid(path.Child("maxBytes"), c.Copy.MaxBytes.String(), "must be a whole number of bytes, and more than none"))
+	}
+	if !slices.Contains(formers, c.Copy.FormerVolume) {
+		errs = append(errs, field.NotSupported(path.Child("formerVolume"), c.Copy.FormerVolume, formers[1:]))
 	}
 	return errs
 }
@@ -86,6 +114,36 @@ func Validate(v *placementv1alpha1.CopyVolume, path *field.Path) field.ErrorList
 	}
 	if v.Source != nil {
 		errs = append(errs, ValidateSource(v.Source, path.Child("source"))...)
+	}
+	if c := v.Content; c != nil {
+		errs = append(errs, name(c.StorageClass, "the class of the claim", path.Child("content", "storageClass"))...)
+		if c.Capacity.Sign() < 0 {
+			errs = append(errs, field.Invalid(path.Child("content", "capacity"), c.Capacity.String(), "must not be less than nothing"))
+		}
+	}
+	if h := v.Helper; h != nil {
+		errs = append(errs, name(h.Name, "the name of the pod", path.Child("helper", "name"))...)
+		if len(h.UID) > validation.DNS1123LabelMaxLength {
+			errs = append(errs, field.TooLong(path.Child("helper", "uid"), "", validation.DNS1123LabelMaxLength))
+		}
+		if len(h.Message) > maxReason {
+			errs = append(errs, field.TooLong(path.Child("helper", "message"), "", maxReason))
+		}
+	}
+	if f := v.Filled; f != nil {
+		errs = append(errs, ValidateFilled(f, path.Child("filled"))...)
+	}
+	return errs
+}
+
+// ValidateFilled checks what a syncer says of a copy that has ended.
+func ValidateFilled(f *placementv1alpha1.VolumeFilled, path *field.Path) field.ErrorList {
+	errs := name(f.From, "the physical cluster that the data come from", path.Child("from"))
+	if len(f.Digest) != digestLength || strings.Trim(f.Digest, "0123456789abcdef") != "" {
+		errs = append(errs, field.Invalid(path.Child("digest"), bounded(f.Digest), "must be a SHA-256 in hexadecimal digits"))
+	}
+	if f.Bytes < 0 || f.Entries < 1 || f.Omitted < 0 {
+		errs = append(errs, field.Invalid(path, "", "must have one entry or more, and nothing less than nothing"))
 	}
 	return errs
 }

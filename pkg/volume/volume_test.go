@@ -44,9 +44,49 @@ func TestVolumesGoWhereAnAdminSaysThatTheyAreReached(t *testing.T) {
 		{"disks", "gone", "east", "volumes of class disks do not move from gone"},
 		{"disks", "west", "gone", "volumes of class disks do not move to gone"},
 	} {
-		if got := Refusal(c.class, c.from, c.to, two); got != c.want {
+		if got := Refusal(Claim{Class: c.class}, c.from, c.to, two); got != c.want {
 			t.Errorf("%s from %s to %s: %q, want %q", c.class, c.from, c.to, got, c.want)
 		}
+	}
+}
+
+func copies(maxBytes string) []fleetv1alpha1.ClassVolumes {
+	return []fleetv1alpha1.ClassVolumes{{StorageClass: "files", Strategy: fleetv1alpha1.VolumesCopy, Copy: &fleetv1alpha1.VolumeCopy{Image: "atoll-copy:1", MaxBytes: resource.MustParse(maxBytes)}}}
+}
+
+func TestDataAreCopiedWhereBothEndsDeclareIt(t *testing.T) {
+	fleet := fleetOf(map[string][]fleetv1alpha1.ClassVolumes{
+		"west": copies("2Gi"), "east": copies("1Gi"),
+		"odd": {{StorageClass: "files", Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "d"}},
+	})
+	claim := func(size, mode string) map[string]any {
+		return map[string]any{"spec": map[string]any{"storageClassName": "files", "volumeMode": mode, "resources": map[string]any{"requests": map[string]any{"storage": size}}}}
+	}
+	for _, c := range []struct {
+		claim    map[string]any
+		from, to string
+		want     string
+	}{
+		{claim("1Gi", "Filesystem"), "west", "east", ""},
+		{claim("1Gi", ""), "east", "west", ""},
+		{claim("1025Mi", ""), "west", "east", "it asks for more than the maxBytes of east"},
+		{claim("1Gi", "Block"), "west", "east", "it is a block volume, and files are copied"},
+		{claim("1Gi", ""), "west", "odd", "volumes of class files are Copy on west and Shared on odd"},
+		{claim("1Gi", ""), "west", "plain", "volumes of class files do not move to plain"},
+	} {
+		if got := Refusal(ClaimOf(c.claim), c.from, c.to, fleet); got != c.want {
+			t.Errorf("%v from %s to %s: %q, want %q", c.claim, c.from, c.to, got, c.want)
+		}
+	}
+	kept := copyOf("1", "west", nil)
+	kept.Status.Volume.Content = &placementv1alpha1.VolumeContent{StorageClass: "files"}
+	v, why := Hand([]string{"west"}, "east", map[string]*placementv1alpha1.Copy{"west": kept}, nil, fleet)
+	if why != "" || v == nil || v.From != "west" || !v.Copied {
+		t.Errorf("%+v, %q", v, why)
+	}
+	kept.Status.Volume.Retained = false
+	if v, why := Hand([]string{"west"}, "east", map[string]*placementv1alpha1.Copy{"west": kept}, nil, fleet); v != nil || why != "its volume is not kept yet" {
+		t.Errorf("%+v, %q", v, why)
 	}
 }
 
@@ -114,6 +154,14 @@ func TestWhatIsDeclaredAndReportedHasABound(t *testing.T) {
 		{"without a driver", shared("san", ""), "spec.volumes[0].driver: Required"},
 		{"with a driver of bad form", shared("san", "A B"), "spec.volumes[0].driver: Invalid"},
 		{"refused with a backend", []fleetv1alpha1.ClassVolumes{{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesRefuse, Backend: "san"}}, "spec.volumes[0].backend: Forbidden"},
+		{"copied", copies("1Gi"), ""},
+		{"copied without saying how", []fleetv1alpha1.ClassVolumes{{StorageClass: "files", Strategy: fleetv1alpha1.VolumesCopy}}, "spec.volumes[0].copy: Required"},
+		{"copied without a bound", copies("0"), "spec.volumes[0].copy.maxBytes: Invalid"},
+		{"copied up to half a byte", copies("500m"), "spec.volumes[0].copy.maxBytes: Invalid"},
+		{"copied by no image", []fleetv1alpha1.ClassVolumes{{StorageClass: "files", Strategy: fleetv1alpha1.VolumesCopy, Copy: &fleetv1alpha1.VolumeCopy{MaxBytes: resource.MustParse("1Gi")}}}, "spec.volumes[0].copy.image: Required"},
+		{"copied by two words", []fleetv1alpha1.ClassVolumes{{StorageClass: "files", Strategy: fleetv1alpha1.VolumesCopy, Copy: &fleetv1alpha1.VolumeCopy{Image: "a b", MaxBytes: resource.MustParse("1Gi")}}}, "spec.volumes[0].copy.image: Invalid"},
+		{"copied, and then burnt", []fleetv1alpha1.ClassVolumes{{StorageClass: "files", Strategy: fleetv1alpha1.VolumesCopy, Copy: &fleetv1alpha1.VolumeCopy{Image: "a", MaxBytes: resource.MustParse("1Gi"), FormerVolume: "Burn"}}}, "spec.volumes[0].copy.formerVolume: Unsupported"},
+		{"shared, with a copy", []fleetv1alpha1.ClassVolumes{{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "d", Copy: copies("1Gi")[0].Copy}}, "spec.volumes[0].copy: Forbidden"},
 		{"twice", append(shared("san", "d"), shared("san", "d")...), "spec.volumes[1].storageClass: Duplicate"},
 		{"too many", make([]fleetv1alpha1.ClassVolumes, maxClasses+1), "spec.volumes: Too many"},
 	} {

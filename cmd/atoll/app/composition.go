@@ -49,6 +49,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/sharedkeys"
 	"github.com/atoll-dev/atoll/pkg/controllers/status"
 	"github.com/atoll-dev/atoll/pkg/controllers/tokens"
+	"github.com/atoll-dev/atoll/pkg/controllers/volumecopies"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	placement "github.com/atoll-dev/atoll/pkg/placement/controller"
@@ -298,6 +299,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
 		status.New(status.Config{Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
+		volumecopies.New(volumecopies.Config{Client: c.client, Metadata: c.metadata, Copies: c.copies, PhysicalClusters: c.physicalClusters, Reach: c.reachVolumes}),
 		push.New(push.Config{Client: c.client, Kube: c.kube, Kinds: c.kinds.Current().Undeclared(), PhysicalClusters: c.physicalClusters,
 			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig, Admission: c.admits}),
 	} {

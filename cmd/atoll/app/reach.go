@@ -12,6 +12,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/controllers/volumecopies"
 	"github.com/atoll-dev/atoll/pkg/reach"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
@@ -32,6 +33,12 @@ func (c *composition) reach(ctx context.Context, name string) (pods.Target, erro
 	}
 	link, err := c.link(ctx, pc)
 	return pods.Target{Link: link, UID: meant, ControlPlane: pc.Status.ControlPlane}, err
+}
+
+// reachVolumes finds the way to what copies volumes.
+func (c *composition) reachVolumes(ctx context.Context, name string) (volumecopies.Target, error) {
+	target, err := c.reach(ctx, name)
+	return volumecopies.Target{Link: target.Link, UID: target.UID, ControlPlane: target.ControlPlane}, err
 }
 
 func (c *composition) link(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (reach.Link, error) {

@@ -84,6 +84,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Tenancy"):
 		return &fleetv1alpha1.TenancyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VolumeCopy"):
+		return &fleetv1alpha1.VolumeCopyApplyConfiguration{}
 
 		// Group=placement.atoll.dev, Version=v1alpha1
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Awaited"):
@@ -100,6 +102,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.CopySpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyStatus"):
 		return &applyconfigurationplacementv1alpha1.CopyStatusApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyTransfer"):
+		return &applyconfigurationplacementv1alpha1.CopyTransferApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("CopyVolume"):
 		return &applyconfigurationplacementv1alpha1.CopyVolumeApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("DecidedDivision"):
@@ -170,6 +174,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.TransitionApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("UnitAffinity"):
 		return &applyconfigurationplacementv1alpha1.UnitAffinityApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("VolumeContent"):
+		return &applyconfigurationplacementv1alpha1.VolumeContentApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("VolumeFilled"):
+		return &applyconfigurationplacementv1alpha1.VolumeFilledApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("VolumeHelper"):
+		return &applyconfigurationplacementv1alpha1.VolumeHelperApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("VolumeSource"):
 		return &applyconfigurationplacementv1alpha1.VolumeSourceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Weight"):

@@ -55,6 +55,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ResourceCount{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
 		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
+		v1alpha1.VolumeCopy{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_VolumeCopy(ref),
 		placementv1alpha1.Awaited{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Awaited(ref),
 		placementv1alpha1.Bound{}.OpenAPIModelName():                      schema_pkg_apis_placement_v1alpha1_Bound(ref),
 		placementv1alpha1.ClusterPlacementPolicy{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref),
@@ -64,6 +65,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.CopyOrdinals{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_CopyOrdinals(ref),
 		placementv1alpha1.CopySpec{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_CopySpec(ref),
 		placementv1alpha1.CopyStatus{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyStatus(ref),
+		placementv1alpha1.CopyTransfer{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_CopyTransfer(ref),
 		placementv1alpha1.CopyVolume{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_CopyVolume(ref),
 		placementv1alpha1.DecidedDivision{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedDivision(ref),
 		placementv1alpha1.DecidedOverride{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_DecidedOverride(ref),
@@ -117,6 +119,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.TopologyTier{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TopologyTier(ref),
 		placementv1alpha1.Transition{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_Transition(ref),
 		placementv1alpha1.UnitAffinity{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref),
+		placementv1alpha1.VolumeContent{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_VolumeContent(ref),
+		placementv1alpha1.VolumeFilled{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeFilled(ref),
+		placementv1alpha1.VolumeHelper{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeHelper(ref),
 		placementv1alpha1.VolumeSource{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeSource(ref),
 		placementv1alpha1.Weight{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Weight(ref),
 		tenancyv1alpha1.LogicalCluster{}.OpenAPIModelName():               schema_pkg_apis_tenancy_v1alpha1_LogicalCluster(ref),
@@ -188,7 +193,7 @@ func schema_pkg_apis_fleet_v1alpha1_ClassVolumes(ref common.ReferenceCallback) c
 					},
 					"strategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "strategy is Refuse or Shared.",
+							Description: "strategy is Refuse, Shared or Copy.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -208,10 +213,18 @@ func schema_pkg_apis_fleet_v1alpha1_ClassVolumes(ref common.ReferenceCallback) c
 							Format:      "",
 						},
 					},
+					"copy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "copy says how the data of a Copy class are copied.",
+							Ref:         ref(v1alpha1.VolumeCopy{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"storageClass", "strategy"},
 			},
 		},
+		Dependencies: []string{
+			v1alpha1.VolumeCopy{}.OpenAPIModelName()},
 	}
 }
 
@@ -2216,6 +2229,43 @@ func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common
 	}
 }
 
+func schema_pkg_apis_fleet_v1alpha1_VolumeCopy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeCopy is how the data of volumes of a class are copied.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "image has atoll-copy. Pods of it read and fill volumes, in the namespaces of tenants.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"maxBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxBytes bounds what is copied of one volume. Claims that ask for more do not move.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"formerVolume": {
+						SchemaProps: spec.SchemaProps{
+							Description: "formerVolume is Retain or Reclaim; empty means Retain.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"image", "maxBytes"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_Awaited(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2638,8 +2688,14 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 					},
 					"volume": {
 						SchemaProps: spec.SchemaProps{
-							Description: "volume is that of a claim whose storage class is Shared there, or that is handed over.",
+							Description: "volume is that of a claim whose storage class is Shared or Copy there, or that is handed over.",
 							Ref:         ref(placementv1alpha1.CopyVolume{}.OpenAPIModelName()),
+						},
+					},
+					"transfer": {
+						SchemaProps: spec.SchemaProps{
+							Description: "transfer is, of a claim into whose volume data are copied, how far that is. The server writes it.",
+							Ref:         ref(placementv1alpha1.CopyTransfer{}.OpenAPIModelName()),
 						},
 					},
 					"controller": {
@@ -2652,7 +2708,51 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.CopyOrdinals{}.OpenAPIModelName(), placementv1alpha1.CopyVolume{}.OpenAPIModelName(), placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+			placementv1alpha1.CopyOrdinals{}.OpenAPIModelName(), placementv1alpha1.CopyTransfer{}.OpenAPIModelName(), placementv1alpha1.CopyVolume{}.OpenAPIModelName(), placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_CopyTransfer(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CopyTransfer is what the server says of the data that it is passing on to a volume.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"from": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"bytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bytes is how much of the attempt was passed on.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"attempts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "attempts is how often it was begun: each begins at the beginning.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message is why the last one ended before its end.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"from", "bytes", "attempts"},
+			},
+		},
 	}
 }
 
@@ -2691,6 +2791,24 @@ func schema_pkg_apis_placement_v1alpha1_CopyVolume(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"content": {
+						SchemaProps: spec.SchemaProps{
+							Description: "content says that its data can be copied; absent if they cannot, with the reason.",
+							Ref:         ref(placementv1alpha1.VolumeContent{}.OpenAPIModelName()),
+						},
+					},
+					"helper": {
+						SchemaProps: spec.SchemaProps{
+							Description: "helper is the pod that reads or fills it.",
+							Ref:         ref(placementv1alpha1.VolumeHelper{}.OpenAPIModelName()),
+						},
+					},
+					"filled": {
+						SchemaProps: spec.SchemaProps{
+							Description: "filled says that it has the data of another volume.",
+							Ref:         ref(placementv1alpha1.VolumeFilled{}.OpenAPIModelName()),
+						},
+					},
 					"released": {
 						SchemaProps: spec.SchemaProps{
 							Description: "released says that the volume is kept when its claim goes, and that no pod there uses it any more.",
@@ -2703,7 +2821,7 @@ func schema_pkg_apis_placement_v1alpha1_CopyVolume(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.VolumeSource{}.OpenAPIModelName()},
+			placementv1alpha1.VolumeContent{}.OpenAPIModelName(), placementv1alpha1.VolumeFilled{}.OpenAPIModelName(), placementv1alpha1.VolumeHelper{}.OpenAPIModelName(), placementv1alpha1.VolumeSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -5569,9 +5687,16 @@ func schema_pkg_apis_placement_v1alpha1_TargetVolume(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"from": {
 						SchemaProps: spec.SchemaProps{
-							Description: "From is the physical cluster that it comes from.",
+							Description: "From is the physical cluster that it, or what is in it, comes from.",
 							Default:     "",
 							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"copied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Copied says that it is a volume of its own, into which the data are copied; else it is Source.",
+							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
@@ -5796,6 +5921,129 @@ func schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			metav1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_VolumeContent(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeContent is a volume whose data can be copied to another physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"storageClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClass is the class of the claim.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"capacity": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"storageClass", "capacity"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_VolumeFilled(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeFilled is the end of a copy: the volume has the data that another one has, and what was written was read again.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"from": {
+						SchemaProps: spec.SchemaProps{
+							Description: "from is the physical cluster that has the other one.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"digest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "digest is that of all files with their content, owners, modes and times, as both ends have them: sha256 in hexadecimal digits.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bytes": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int64",
+						},
+					},
+					"entries": {
+						SchemaProps: spec.SchemaProps{
+							Description: "entries are files, directories and links.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"omitted": {
+						SchemaProps: spec.SchemaProps{
+							Description: "omitted are sockets and pipes: they hold nothing.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"from", "digest", "bytes", "entries"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_VolumeHelper(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeHelper is the pod on a physical cluster that reads a volume, or fills it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid is empty as long as the pod is about to be made.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"ready": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ready says that it can be connected to.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message is why it is not ready, or what it said when it ended.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
 	}
 }
 

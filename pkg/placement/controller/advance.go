@@ -43,7 +43,15 @@ const (
 // what was true before.
 func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, error) {
 	v := c.verify(u)
-	if !v.Satisfied {
+	changes := !v.Satisfied
+	if changes {
+		opening, err := c.opening(ctx, u)
+		if err != nil {
+			return controller.Result{}, err
+		}
+		changes = !opening
+	}
+	if changes {
 		// Another decision, also to go back, replaces this transition in each phase. What
 		// keeps it from going elsewhere does not keep it from going on.
 		if _, result, err := c.reconsider(ctx, u, v); err != nil || result.RequeueAfter < 0 {
@@ -112,6 +120,17 @@ func covers(read, needed string, s transition.State, t *placementv1alpha1.Transi
 		return !slices.ContainsFunc(t.From, func(name string) bool { return s.Unknown[name] })
 	}
 	return true
+}
+
+// opening says that data were copied for a unit, and that not all claims are stamped to say that
+// the copies count from now on. What uses them may have begun: a decision to go back would take what
+// was copied for what is newer. It comes a moment later.
+func (c *Controller) opening(ctx context.Context, u *unit) (bool, error) {
+	if u.placement.Spec.Transition.Phase != placementv1alpha1.TransitionClearing {
+		return false, nil
+	}
+	s, _, err := c.state(ctx, u, live)
+	return s.Filling(), err
 }
 
 // enter writes the next phase, or that the transition is over.

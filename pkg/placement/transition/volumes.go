@@ -32,6 +32,11 @@ func (s State) unknown(from []string) []string {
 			out = append(out, fmt.Sprintf("%s on %s: %s", o, on[0], o.NoVolume))
 		}
 		for _, name := range on {
+			if v := o.targets()[name].Volume; v != nil && v.Copied && o.uncopied(name, *v) != "" {
+				out = append(out, fmt.Sprintf("%s on %s: not all of its data were copied from %s", o, name, v.From))
+			}
+		}
+		for _, name := range on {
 			if c := o.Copies[name]; c != nil && c.Status.Volume != nil && c.Status.Volume.Released {
 				out = append(out, fmt.Sprintf("%s on %s: what was said of its volume in an earlier move has to be taken back first", o, name))
 			}
@@ -47,9 +52,11 @@ func (s State) unknown(from []string) []string {
 //	Removing      claims                     a volume is not released          Removing
 //	Removing      claims                     all are                           HandingOver
 //	Removing      nothing                    any                               done
-//	HandingOver   claims                     one has no volume where it goes   HandingOver
+//	HandingOver   claims                     one has no volume, or not all     HandingOver
+//	                                         data, where it goes
 //	HandingOver   claims                     all have                          Clearing
-//	HandingOver   nothing                    any                               Clearing
+//	HandingOver   nothing                    data are missing where it goes    HandingOver
+//	HandingOver   nothing                    else                              Clearing
 //	Clearing      something                  any                               Clearing
 //	Clearing      nothing                    any                               done
 func (s State) removed(t *placementv1alpha1.Transition) Step {
@@ -60,7 +67,10 @@ func (s State) removed(t *placementv1alpha1.Transition) Step {
 		step.Done = true
 	case !s.claims(t.From):
 		step.Done = t.Phase == placementv1alpha1.TransitionRemoving
-		if !step.Done {
+		if step.Done {
+			return step
+		}
+		if step.Waits = s.unfilled(); len(step.Waits) == 0 {
 			step.Phase = placementv1alpha1.TransitionClearing
 		}
 	case t.Phase == placementv1alpha1.TransitionRemoving:
@@ -68,7 +78,7 @@ func (s State) removed(t *placementv1alpha1.Transition) Step {
 			step.Phase = placementv1alpha1.TransitionHandingOver
 		}
 	default:
-		if step.Waits = s.unbound(t.From); len(step.Waits) == 0 {
+		if step.Waits = append(s.unbound(t.From), s.unfilled()...); len(step.Waits) == 0 {
 			step.Phase = placementv1alpha1.TransitionClearing
 		}
 	}
@@ -116,6 +126,84 @@ func (s State) unbound(from []string) []string {
 	return out
 }
 
+// unfilled are the claims into which data were copied from where nothing is any more, and not all.
+func (s State) unfilled() []string {
+	var out []string
+	for _, o := range s.Objects {
+		for _, name := range s.Decided {
+			entry, ok := o.targets()[name]
+			if !ok || !entry.Keeps() || entry.Volume == nil || !entry.Volume.Copied || o.Logical.GetDeletionTimestamp() != nil || o.gives(entry.Volume.From) {
+				continue
+			}
+			if why := o.uncopied(name, *entry.Volume); why != "" {
+				out = append(out, fmt.Sprintf("%s on %s: not all of its data were copied from %s, where nothing is left of it; delete the claim to go on without them", o, name, entry.Volume.From))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Filling says that data are copied into a claim of the unit, or were, and that a stamp has to come
+// which says that they count.
+func (s State) Filling() bool {
+	return slices.ContainsFunc(s.Objects, func(o Object) bool {
+		for _, entry := range o.targets() {
+			if o.Kind.IsClaim() && entry.Keeps() && entry.Volume != nil && entry.Volume.Copied {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// uncopied is why a claim on a physical cluster is not known to have the data that it has
+// elsewhere; empty if it has.
+func (o Object) uncopied(name string, v placementv1alpha1.TargetVolume) string {
+	c := o.Copies[name]
+	status := placementv1alpha1.CopyStatus{}
+	if c != nil {
+		status = c.Status
+	}
+	if status.Volume == nil {
+		return "its data are not copied yet: " + why(c)
+	}
+	switch h := status.Volume.Helper; {
+	case status.Volume.Filled != nil && status.Volume.Filled.From == v.From && h == nil:
+		return ""
+	case status.Volume.Filled != nil && h != nil:
+		return "the pod that filled its volume has not ended"
+	case h == nil || !h.Ready:
+		return "its data are not copied yet: " + waitsFor(h, c)
+	}
+	if source := o.Copies[v.From]; source == nil || source.Status.Volume == nil || source.Status.Volume.Helper == nil || !source.Status.Volume.Helper.Ready {
+		var h *placementv1alpha1.VolumeHelper
+		if source != nil && source.Status.Volume != nil {
+			h = source.Status.Volume.Helper
+		}
+		return "its data are not copied yet: on " + v.From + ", " + waitsFor(h, source)
+	}
+	progress := "its data are not copied yet"
+	if t := status.Transfer; t != nil && t.From == v.From {
+		progress = fmt.Sprintf("its data are being copied: %d bytes in attempt %d", t.Bytes, t.Attempts)
+		if t.Message != "" {
+			progress += "; before it, " + t.Message
+		}
+	}
+	return progress
+}
+
+// waitsFor is what a helper on a physical cluster waits for.
+func waitsFor(h *placementv1alpha1.VolumeHelper, c *placementv1alpha1.Copy) string {
+	if h != nil && h.Message != "" {
+		return "the pod " + h.Name + ": " + h.Message
+	}
+	if c == nil || c.Status.Message != "" || h == nil {
+		return why(c)
+	}
+	return "the pod " + h.Name + " is not ready yet"
+}
+
 // unbound is why a claim on a physical cluster is not known to have the volume that it had on
 // others; empty if it has.
 func (o Object) unbound(name string, gives []string) string {
@@ -124,7 +212,10 @@ func (o Object) unbound(name string, gives []string) string {
 		return o.NoVolume
 	}
 	if phase, _ := observed(c)["phase"].(string); !synced(c, o.Logical.GetGeneration()) || phase != "Bound" {
-		return "its volume is not bound yet: " + why(c)
+		return o.unboundYet(name)
+	}
+	if v := o.targets()[name].Volume; v != nil && v.Copied {
+		return o.uncopied(name, *v)
 	}
 	got := source(c)
 	if got == nil {
@@ -136,6 +227,15 @@ func (o Object) unbound(name string, gives []string) string {
 		}
 	}
 	return ""
+}
+
+// unboundYet: a volume may be made only when something mounts it, and then the pod that fills it says why not.
+func (o Object) unboundYet(name string) string {
+	c := o.Copies[name]
+	if c != nil && c.Status.Volume != nil && c.Status.Volume.Helper != nil && c.Status.Message == "" {
+		return "its volume is not bound yet: " + waitsFor(c.Status.Volume.Helper, c)
+	}
+	return "its volume is not bound yet: " + why(c)
 }
 
 func source(c *placementv1alpha1.Copy) *placementv1alpha1.VolumeSource {

@@ -91,6 +91,58 @@ func TestAVolumeIsHandedOverWhenNothingUsesItAndClearedWhenItIsThere(t *testing.
 	}
 }
 
+// The data of a claim are copied from east to west.
+func TestWhatUsesACopyBeginsWhenAllOfItIsThere(t *testing.T) {
+	const bound = `Synced {"phase":"Bound"}`
+	const filling = `{"east":{"state":"Draining"},"west":{"volume":{"from":"east","copied":true}}}`
+	ready := &placementv1alpha1.VolumeHelper{Name: "copier", Ready: true}
+	filled := &placementv1alpha1.VolumeFilled{From: "east"}
+	with := func(targets string, east, west *placementv1alpha1.CopyVolume, transfer *placementv1alpha1.CopyTransfer) Object {
+		o := claim(targets, map[string]string{"east": bound, "west": bound}, nil)
+		o.Copies["east"].Status.Volume, o.Copies["west"].Status.Volume, o.Copies["west"].Status.Transfer = east, west, transfer
+		return o
+	}
+	reads := &placementv1alpha1.CopyVolume{Released: true, Helper: ready}
+	for _, c := range []struct {
+		name   string
+		phase  placementv1alpha1.TransitionPhase
+		object Object
+		want   placementv1alpha1.TransitionPhase
+		waits  string
+	}{
+		{"nothing is known", handingOver, with(filling, reads, nil, nil), handingOver, "PersistentVolumeClaim data on west: its data are not copied yet: it is not in place yet"},
+		{"its pod cannot begin", handingOver, with(filling, reads, &placementv1alpha1.CopyVolume{Helper: &placementv1alpha1.VolumeHelper{Name: "copier", Message: "ImagePullBackOff"}}, nil), handingOver,
+			"PersistentVolumeClaim data on west: its data are not copied yet: the pod copier: ImagePullBackOff"},
+		{"nor that where they are", handingOver, with(filling, &placementv1alpha1.CopyVolume{Released: true, Helper: &placementv1alpha1.VolumeHelper{Name: "copier"}}, &placementv1alpha1.CopyVolume{Helper: ready}, nil), handingOver,
+			"PersistentVolumeClaim data on west: its data are not copied yet: on east, the pod copier is not ready yet"},
+		{"they come", handingOver, with(filling, reads, &placementv1alpha1.CopyVolume{Helper: ready}, &placementv1alpha1.CopyTransfer{From: "east", Bytes: 7, Attempts: 2, Message: "no space"}), handingOver,
+			"PersistentVolumeClaim data on west: its data are being copied: 7 bytes in attempt 2; before it, no space"},
+		{"the pod is still there", handingOver, with(filling, reads, &placementv1alpha1.CopyVolume{Helper: ready, Filled: filled}, nil), handingOver, "PersistentVolumeClaim data on west: the pod that filled its volume has not ended"},
+		{"from elsewhere", handingOver, with(filling, reads, &placementv1alpha1.CopyVolume{Filled: &placementv1alpha1.VolumeFilled{From: "north"}}, nil), handingOver,
+			"PersistentVolumeClaim data on west: its data are not copied yet: it is not in place yet"},
+		{"all came", handingOver, with(filling, reads, &placementv1alpha1.CopyVolume{Filled: filled}, nil), clearing, ""},
+		{"where they were was given up before", handingOver, with(`{"west":{"volume":{"from":"east","copied":true}}}`, nil, &placementv1alpha1.CopyVolume{Helper: ready}, nil), handingOver,
+			"PersistentVolumeClaim data on west: not all of its data were copied from east, where nothing is left of it; delete the claim to go on without them"},
+		{"where they were was given up after it", handingOver, with(`{"west":{"volume":{"from":"east","copied":true}}}`, nil, &placementv1alpha1.CopyVolume{Filled: filled}, nil), clearing, ""},
+		{"half a copy does not move on", starting, with(`{"east":{"volume":{"from":"north","copied":true}},"west":{"state":"Waiting"}}`, &placementv1alpha1.CopyVolume{}, nil, nil), starting,
+			"PersistentVolumeClaim data on east: not all of its data were copied from north"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
+			step := Next(transition, State{Decided: []string{"west"}, Objects: []Object{c.object}, Now: noon})
+			if step.Phase != c.want || step.Done {
+				t.Errorf("%s, done %v; want %s", step.Phase, step.Done, c.want)
+			}
+			if diff := cmp.Diff(c.waits, strings.Join(step.Waits, "; ")); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if filling := with(filling, reads, nil, nil); !(State{Objects: []Object{filling}}).Filling() || (State{Objects: []Object{with(`{"west":{}}`, nil, nil, nil)}}).Filling() {
+		t.Error("it is not known what is being filled")
+	}
+}
+
 func TestAClaimIsHandedOverToOnePlace(t *testing.T) {
 	pc := &fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Volumes: []fleetv1alpha1.ClassVolumes{
 		{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "d"}}}}

@@ -25,6 +25,8 @@ const (
 	ToolsImage = "atoll.test/tools:1"
 	// NamesImage has atoll-dns.
 	NamesImage = "atoll.test/atoll-dns:1"
+	// CopyImage has atoll-copy.
+	CopyImage  = "atoll.test/atoll-copy:1"
 	pauseImage = "atoll.test/pause:1"
 )
 
@@ -48,14 +50,17 @@ func buildImages(dir string) ([]string, error) {
 			return nil, fmt.Errorf("building the program of the pods: %w: %s", err, out)
 		}
 	}
-	if err := os.Symlink(process.Binary("atoll-dns"), filepath.Join(dir, "atoll-dns")); err != nil {
-		return nil, err
+	for _, program := range []string{"atoll-dns", "atoll-copy"} {
+		if err := os.Symlink(process.Binary(program), filepath.Join(dir, program)); err != nil {
+			return nil, err
+		}
 	}
 	var files []string
 	for i, image := range []image{
 		{name: Image, program: "pod", command: []string{"web"}},
 		{name: ToolsImage, program: "tools", command: []string{"hold"}, links: []string{"bin/tar"}},
 		{name: NamesImage, program: "atoll-dns"},
+		{name: CopyImage, program: "atoll-copy"},
 		{name: pauseImage, program: "pod", command: []string{"pause"}},
 	} {
 		file := filepath.Join(dir, fmt.Sprintf("image-%d.tar", i))

@@ -101,7 +101,7 @@ func Missing() error {
 			return fmt.Errorf("there is no network plugin %s (package containernetworking-plugins); install all that they need with: %s", plugin, install)
 		}
 	}
-	return process.Missing("atoll", "atoll-syncer", "atoll-dns", "localcluster", "localnode", "kubectl")
+	return process.Missing("atoll", "atoll-syncer", "atoll-dns", "atoll-copy", "localcluster", "localnode", "kubectl")
 }
 
 const install = "apt-get install --no-install-recommends containerd runc containernetworking-plugins nftables iproute2"

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "k8s.io/apimachinery/pkg/api/resource"
+
 // VolumeStrategy says what becomes of a volume when what uses it moves.
 type VolumeStrategy string
 
@@ -9,13 +11,41 @@ const (
 	// VolumesShared: the volume is in a backend that several physical clusters reach. It
 	// stays where it is, and is handed over to the claim on the other one.
 	VolumesShared VolumeStrategy = "Shared"
+	// VolumesCopy: the data are copied to a new volume, while nothing uses either of them.
+	VolumesCopy VolumeStrategy = "Copy"
 )
+
+// Moves says that volumes go elsewhere, or what is in them.
+func (s VolumeStrategy) Moves() bool { return s == VolumesShared || s == VolumesCopy }
+
+// FormerVolume says what becomes of the volume from which the data were copied, once they are in
+// use elsewhere.
+type FormerVolume string
+
+const (
+	// FormerVolumeRetain: it stays, released and with the reclaim policy Retain, until an admin
+	// removes it. The default.
+	FormerVolumeRetain FormerVolume = "Retain"
+	// FormerVolumeReclaim: its claim is removed, and the reclaim policy that it had says the rest.
+	FormerVolumeReclaim FormerVolume = "Reclaim"
+)
+
+// VolumeCopy is how the data of volumes of a class are copied.
+type VolumeCopy struct {
+	// image has atoll-copy. Pods of it read and fill volumes, in the namespaces of tenants.
+	Image string `json:"image"`
+	// maxBytes bounds what is copied of one volume. Claims that ask for more do not move.
+	MaxBytes resource.Quantity `json:"maxBytes"`
+	// formerVolume is Retain or Reclaim; empty means Retain.
+	// +optional
+	FormerVolume FormerVolume `json:"formerVolume,omitempty"`
+}
 
 // ClassVolumes says what becomes of the volumes of one storage class.
 type ClassVolumes struct {
 	// storageClass is the name of the class on the physical cluster.
 	StorageClass string `json:"storageClass"`
-	// strategy is Refuse or Shared.
+	// strategy is Refuse, Shared or Copy.
 	Strategy VolumeStrategy `json:"strategy"`
 	// backend names what holds the volumes of a Shared class. Two physical clusters of which
 	// both entries for a class name the same backend and the same driver can take volumes of
@@ -26,6 +56,9 @@ type ClassVolumes struct {
 	// (spec.csi.driver). Volumes of another one are not handed over.
 	// +optional
 	Driver string `json:"driver,omitempty"`
+	// copy says how the data of a Copy class are copied.
+	// +optional
+	Copy *VolumeCopy `json:"copy,omitempty"`
 }
 
 // VolumesOf is what becomes of the volumes of a class on a physical cluster.

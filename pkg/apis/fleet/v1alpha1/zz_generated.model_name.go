@@ -179,3 +179,8 @@ func (in SecretReference) OpenAPIModelName() string {
 func (in Tenancy) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Tenancy"
 }
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeCopy) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.VolumeCopy"
+}

@@ -413,9 +413,13 @@ type CopyStatus struct {
 	// observed is the raw status of the copy.
 	// +optional
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
-	// volume is that of a claim whose storage class is Shared there, or that is handed over.
+	// volume is that of a claim whose storage class is Shared or Copy there, or that is handed over.
 	// +optional
 	Volume *CopyVolume `json:"volume,omitempty"`
+	// transfer is, of a claim into whose volume data are copied, how far that is. The server
+	// writes it.
+	// +optional
+	Transfer *CopyTransfer `json:"transfer,omitempty"`
 	// controller is the logical object whose controller on the target has adopted
 	// the copy. The object is about to become one that was mirrored.
 	// +optional

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // VolumeSource is a volume as one physical cluster hands it over to another one. It names
@@ -32,6 +33,55 @@ type VolumeSource struct {
 	Provisioned bool `json:"provisioned,omitempty"`
 }
 
+// VolumeContent is a volume whose data can be copied to another physical cluster.
+type VolumeContent struct {
+	// storageClass is the class of the claim.
+	StorageClass string            `json:"storageClass"`
+	Capacity     resource.Quantity `json:"capacity"`
+}
+
+// VolumeHelper is the pod on a physical cluster that reads a volume, or fills it.
+type VolumeHelper struct {
+	Name string `json:"name"`
+	// uid is empty as long as the pod is about to be made.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// ready says that it can be connected to.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+	// message is why it is not ready, or what it said when it ended.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// VolumeFilled is the end of a copy: the volume has the data that another one has, and what was
+// written was read again.
+type VolumeFilled struct {
+	// from is the physical cluster that has the other one.
+	From string `json:"from"`
+	// digest is that of all files with their content, owners, modes and times, as both ends have
+	// them: sha256 in hexadecimal digits.
+	Digest string `json:"digest"`
+	Bytes  int64  `json:"bytes"`
+	// entries are files, directories and links.
+	Entries int64 `json:"entries"`
+	// omitted are sockets and pipes: they hold nothing.
+	// +optional
+	Omitted int64 `json:"omitted,omitempty"`
+}
+
+// CopyTransfer is what the server says of the data that it is passing on to a volume.
+type CopyTransfer struct {
+	From string `json:"from"`
+	// bytes is how much of the attempt was passed on.
+	Bytes int64 `json:"bytes"`
+	// attempts is how often it was begun: each begins at the beginning.
+	Attempts int64 `json:"attempts"`
+	// message is why the last one ended before its end.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
 // CopyVolume is what a syncer says of the volume of a claim.
 type CopyVolume struct {
 	// name of the PersistentVolume on the physical cluster.
@@ -45,6 +95,15 @@ type CopyVolume struct {
 	// retained says that the syncer has the volume kept when its claim goes.
 	// +optional
 	Retained bool `json:"retained,omitempty"`
+	// content says that its data can be copied; absent if they cannot, with the reason.
+	// +optional
+	Content *VolumeContent `json:"content,omitempty"`
+	// helper is the pod that reads or fills it.
+	// +optional
+	Helper *VolumeHelper `json:"helper,omitempty"`
+	// filled says that it has the data of another volume.
+	// +optional
+	Filled *VolumeFilled `json:"filled,omitempty"`
 	// released says that the volume is kept when its claim goes, and that no pod there uses it
 	// any more.
 	// +optional
@@ -53,7 +112,9 @@ type CopyVolume struct {
 
 // TargetVolume is the volume that a claim gets on a target.
 type TargetVolume struct {
-	// From is the physical cluster that it comes from.
-	From   string       `json:"from"`
-	Source VolumeSource `json:"source"`
+	// From is the physical cluster that it, or what is in it, comes from.
+	From string `json:"from"`
+	// Copied says that it is a volume of its own, into which the data are copied; else it is Source.
+	Copied bool         `json:"copied,omitempty"`
+	Source VolumeSource `json:"source,omitzero"`
 }

@@ -51,6 +51,11 @@ func (in CopyStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CopyTransfer) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.CopyTransfer"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in CopyVolume) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.CopyVolume"
 }
@@ -313,6 +318,21 @@ func (in Transition) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in UnitAffinity) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.UnitAffinity"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeContent) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.VolumeContent"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeFilled) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.VolumeFilled"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeHelper) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.VolumeHelper"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

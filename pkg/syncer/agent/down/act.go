@@ -48,6 +48,10 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return p.updateVolume(ctx, a)
 	case syncer.DeleteVolume:
 		return p.deleteVolume(ctx, a)
+	case syncer.MakeHelper:
+		return p.makeHelper(ctx, a)
+	case syncer.DeleteHelper:
+		return p.deleteHelper(ctx, a)
 	case syncer.Apply:
 		return p.apply(ctx, a)
 	case syncer.Resize:

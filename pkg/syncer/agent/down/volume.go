@@ -44,10 +44,78 @@ func (p *pass) lookAtVolume(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.lookAtHelper(ctx); err != nil {
+		return err
+	}
 	if !syncer.GivesVolumeUp(p.in) {
 		return nil
 	}
 	return p.lookForUsers(ctx)
+}
+
+// lookAtHelper asks for the pod that reads or fills the volume of a claim; and, before anything is stopped for
+// that, whether the physical cluster would take it.
+func (p *pass) lookAtHelper(ctx context.Context) error {
+	client := p.Down.Dynamic.Resource(pods).Namespace(p.in.Namespace.Name)
+	if tried := syncer.HelperTried(p.in); tried != nil {
+		_, err := client.Create(ctx, tried, metav1.CreateOptions{FieldManager: syncer.FieldManager, DryRun: []string{metav1.DryRunAll}})
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err):
+		case syncer.IsSilence(err):
+			return fmt.Errorf("trying the pod that reads the volume: %w", err)
+		default:
+			p.in.Volume.Untaken = syncer.VolumeFailure("trying it", err).Message
+		}
+	}
+	name := syncer.HelperOf(p.in)
+	if name == "" {
+		return nil
+	}
+	obj, err := client.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return p.volumeRefused("reading the pod at the volume", err)
+	}
+	return p.tookHelper(obj)
+}
+
+func (p *pass) tookHelper(obj *unstructured.Unstructured) error {
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, pod); err != nil {
+		return fmt.Errorf("reading a pod: %w", err)
+	}
+	p.in.Volume.Helper = pod
+	return nil
+}
+
+// makeHelper makes a pod that reads or fills a volume; one that is there is looked at.
+func (p *pass) makeHelper(ctx context.Context, a syncer.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	obj, err := p.Down.Dynamic.Resource(pods).Namespace(p.in.Namespace.Name).Create(ctx, a.Object, metav1.CreateOptions{FieldManager: syncer.FieldManager})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		p.in.Volume = syncer.Volume{}
+		return nil
+	case err != nil:
+		return p.volumeRefused("making the pod at the volume", err)
+	}
+	klog.FromContext(ctx).Info("Made a pod that copies the data of a volume", "pod", obj.GetName(), "why", a.Why)
+	return p.tookHelper(obj)
+}
+
+// deleteHelper removes a pod that reads or fills a volume; it is looked at again until it is gone.
+func (p *pass) deleteHelper(ctx context.Context, a syncer.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	err := p.Down.Dynamic.Resource(pods).Namespace(a.Object.GetNamespace()).Delete(ctx, a.Object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return p.volumeRefused("removing the pod at the volume", err)
+	}
+	p.in.Volume = syncer.Volume{}
+	return nil
 }
 
 // lookForUsers finds pods of the claim that have not ended, and nodes that the volume is attached

@@ -13,7 +13,7 @@ import (
 type ClassVolumesApplyConfiguration struct {
 	// storageClass is the name of the class on the physical cluster.
 	StorageClass *string `json:"storageClass,omitempty"`
-	// strategy is Refuse or Shared.
+	// strategy is Refuse, Shared or Copy.
 	Strategy *fleetv1alpha1.VolumeStrategy `json:"strategy,omitempty"`
 	// backend names what holds the volumes of a Shared class. Two physical clusters of which
 	// both entries for a class name the same backend and the same driver can take volumes of
@@ -22,6 +22,8 @@ type ClassVolumesApplyConfiguration struct {
 	// driver is the name of the CSI driver of a Shared class, as its volumes have it
 	// (spec.csi.driver). Volumes of another one are not handed over.
 	Driver *string `json:"driver,omitempty"`
+	// copy says how the data of a Copy class are copied.
+	Copy *VolumeCopyApplyConfiguration `json:"copy,omitempty"`
 }
 
 // ClassVolumesApplyConfiguration constructs a declarative configuration of the ClassVolumes type for use with
@@ -59,5 +61,13 @@ func (b *ClassVolumesApplyConfiguration) WithBackend(value string) *ClassVolumes
 // If called multiple times, the Driver field is set to the value of the last call.
 func (b *ClassVolumesApplyConfiguration) WithDriver(value string) *ClassVolumesApplyConfiguration {
 	b.Driver = &value
+	return b
+}
+
+// WithCopy sets the Copy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Copy field is set to the value of the last call.
+func (b *ClassVolumesApplyConfiguration) WithCopy(value *VolumeCopyApplyConfiguration) *ClassVolumesApplyConfiguration {
+	b.Copy = value
 	return b
 }

@@ -39,8 +39,11 @@ type CopyStatusApplyConfiguration struct {
 	Ordinals *CopyOrdinalsApplyConfiguration `json:"ordinals,omitempty"`
 	// observed is the raw status of the copy.
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
-	// volume is that of a claim whose storage class is Shared there, or that is handed over.
+	// volume is that of a claim whose storage class is Shared or Copy there, or that is handed over.
 	Volume *CopyVolumeApplyConfiguration `json:"volume,omitempty"`
+	// transfer is, of a claim into whose volume data are copied, how far that is. The server
+	// writes it.
+	Transfer *CopyTransferApplyConfiguration `json:"transfer,omitempty"`
 	// controller is the logical object whose controller on the target has adopted
 	// the copy. The object is about to become one that was mirrored.
 	Controller *ObjectReferenceApplyConfiguration `json:"controller,omitempty"`
@@ -153,6 +156,14 @@ func (b *CopyStatusApplyConfiguration) WithObserved(value runtime.RawExtension) 
 // If called multiple times, the Volume field is set to the value of the last call.
 func (b *CopyStatusApplyConfiguration) WithVolume(value *CopyVolumeApplyConfiguration) *CopyStatusApplyConfiguration {
 	b.Volume = value
+	return b
+}
+
+// WithTransfer sets the Transfer field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Transfer field is set to the value of the last call.
+func (b *CopyStatusApplyConfiguration) WithTransfer(value *CopyTransferApplyConfiguration) *CopyStatusApplyConfiguration {
+	b.Transfer = value
 	return b
 }
 

@@ -15,6 +15,12 @@ type CopyVolumeApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// retained says that the syncer has the volume kept when its claim goes.
 	Retained *bool `json:"retained,omitempty"`
+	// content says that its data can be copied; absent if they cannot, with the reason.
+	Content *VolumeContentApplyConfiguration `json:"content,omitempty"`
+	// helper is the pod that reads or fills it.
+	Helper *VolumeHelperApplyConfiguration `json:"helper,omitempty"`
+	// filled says that it has the data of another volume.
+	Filled *VolumeFilledApplyConfiguration `json:"filled,omitempty"`
 	// released says that the volume is kept when its claim goes, and that no pod there uses it
 	// any more.
 	Released *bool `json:"released,omitempty"`
@@ -55,6 +61,30 @@ func (b *CopyVolumeApplyConfiguration) WithReason(value string) *CopyVolumeApply
 // If called multiple times, the Retained field is set to the value of the last call.
 func (b *CopyVolumeApplyConfiguration) WithRetained(value bool) *CopyVolumeApplyConfiguration {
 	b.Retained = &value
+	return b
+}
+
+// WithContent sets the Content field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Content field is set to the value of the last call.
+func (b *CopyVolumeApplyConfiguration) WithContent(value *VolumeContentApplyConfiguration) *CopyVolumeApplyConfiguration {
+	b.Content = value
+	return b
+}
+
+// WithHelper sets the Helper field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Helper field is set to the value of the last call.
+func (b *CopyVolumeApplyConfiguration) WithHelper(value *VolumeHelperApplyConfiguration) *CopyVolumeApplyConfiguration {
+	b.Helper = value
+	return b
+}
+
+// WithFilled sets the Filled field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Filled field is set to the value of the last call.
+func (b *CopyVolumeApplyConfiguration) WithFilled(value *VolumeFilledApplyConfiguration) *CopyVolumeApplyConfiguration {
+	b.Filled = value
 	return b
 }
 

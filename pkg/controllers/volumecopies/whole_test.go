@@ -1,0 +1,81 @@
+//go:build linux
+
+package volumecopies
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/atoll-dev/atoll/pkg/volume/content"
+	"github.com/atoll-dev/atoll/pkg/volume/tree"
+)
+
+// end is a listener with one end of a copy behind it, and how to connect to it.
+func end(t *testing.T, dir string, f func(context.Context, tree.Volume, net.Listener)) func(context.Context) (net.Conn, error) {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx, tree.Volume{Root: root, Claim: "uid", MaxBytes: 64 << 20}, listener)
+	}()
+	t.Cleanup(func() { cancel(); <-done; root.Close() })
+	return func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
+	}
+}
+
+// Both ends are the real ones: a server stops in the middle, another one waits for its turn, and then all is there.
+func TestDataAreCopiedByWhoeverTriesNext(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	data := bytes.Repeat([]byte("0123456789abcdef"), 2<<20)
+	if err := os.WriteFile(filepath.Join(from, "table"), data, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	source := end(t, from, func(ctx context.Context, v tree.Volume, l net.Listener) { _ = v.Send(ctx, l, func(error) {}) })
+	sums := make(chan content.Sum, 1)
+	filler := end(t, to, func(ctx context.Context, v tree.Volume, l net.Listener) {
+		if sum, err := v.Receive(ctx, l, func(error) {}); err == nil {
+			sums <- sum
+		}
+	})
+	attempt := func(ctx context.Context, limit int64) error {
+		conn, err := filler(ctx)
+		if err != nil {
+			return err
+		}
+		return (&passing{filler: conn, limit: limit, source: source, report: func(progress) {}}).run(ctx)
+	}
+	if err := attempt(t.Context(), 1<<20); err == nil {
+		t.Fatal("VOID: an attempt that is cut says that all is there")
+	}
+	select {
+	case sum := <-sums:
+		t.Fatalf("half of the data is taken for all: %+v", sum)
+	default:
+	}
+	if err := attempt(t.Context(), 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	sum := <-sums
+	if diff := cmp.Diff(content.Sum{Digest: sum.Digest, Entries: 2, Bytes: int64(len(data))}, sum); diff != "" {
+		t.Errorf("the sum (-want +got):\n%s", diff)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "table")); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes are there, error %v", len(got), err)
+	}
+}
