@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,6 +33,8 @@ const (
 	helperControlPlane = "atoll.dev/copies-for"
 	helperContainer    = "copy"
 	helperVolume       = "volume"
+	// sendingInterval is how often it is looked who uses a volume that is read.
+	sendingInterval = 5 * time.Second
 )
 
 // Role is what a helper does with the volume of its claim.
@@ -100,9 +103,12 @@ func (p planner) copiedElsewhere() bool {
 //	role           recorded  the pod                     then
 //	send or fill   another   any                         WriteCopy: the record comes first
 //	send or fill   it        none                        MakeHelper
-//	send or fill   it        ended badly, or not as      DeleteHelper: another one is made
-//	                         it is wanted
-//	send or fill   it        there                       Wait: WriteCopy says what it does, see helperReport
+//	send or fill   it        ended and has not said      DeleteHelper: another one is made
+//	                         what it wrote, of another
+//	                         claim below, or not as it
+//	                         is wanted
+//	send or fill   it        there                       Wait, see copyingDelay: WriteCopy says what it does,
+//	                                                     see helperReport
 //	none           it        there                       DeleteHelper
 //	none           it        being deleted               Wait
 //	none           it        none                        WriteCopy without it, see helperReport
@@ -121,10 +127,10 @@ func (p planner) helper() []Action {
 	switch {
 	case pod != nil && pod.DeletionTimestamp != nil:
 		return wait(volumeInterval, "HelperEnds")
-	case pod != nil && (role == RoleNone || pod.Name != name || pod.Status.Phase == corev1.PodFailed || helperDiffers(pod, p.makeHelper(role))):
+	case pod != nil && (role == RoleNone || pod.Name != name || !p.ofThisClaim(pod) || p.endedForNothing(pod, role) || helperDiffers(pod, p.makeHelper(role))):
 		return []Action{{Verb: DeleteHelper, UID: pod.UID, Object: helperNamed(pod), Why: "HelperDone"}}
 	case pod != nil:
-		return wait(volumeInterval, "Copying")
+		return wait(copyingDelay(pod, role), "Copying")
 	case recorded == nil || recorded.Helper == nil || recorded.Helper.Name != name:
 		said := p.Copy.Status
 		status := p.status(said.State, said.Reason, said.Message)
@@ -136,6 +142,31 @@ func (p planner) helper() []Action {
 	}
 	return []Action{{Verb: MakeHelper, Object: p.helperObject(role), Why: string(role)}}
 }
+
+// copyingDelay is when to look at a helper again. One that sends says nothing of its own, and who else uses the
+// volume is a question about all pods of the namespace and all attachments.
+func copyingDelay(pod *corev1.Pod, role Role) time.Duration {
+	if ready, _ := helperState(pod); ready && role == RoleSend {
+		return sendingInterval
+	}
+	return volumeInterval
+}
+
+// endedForNothing says that a helper ended, and that nothing follows from it. One that sends ends by itself if its
+// node is shut down.
+func (p planner) endedForNothing(pod *corev1.Pod, role Role) bool {
+	switch pod.Status.Phase {
+	case corev1.PodFailed:
+		return true
+	case corev1.PodSucceeded:
+		return role != RoleFill || filledBy(pod, p.entry().Volume.From) == nil
+	}
+	return false
+}
+
+// ofThisClaim says that a helper was made for the claim that is on the physical cluster now. What one has
+// written that was made for another one of its name went with that.
+func (p planner) ofThisClaim(pod *corev1.Pod) bool { return metav1.IsControlledBy(pod, p.Physical) }
 
 // noHelper is why there can be no helper although there is to be one; nil if there can.
 func (p planner) noHelper() *Failure {
@@ -163,13 +194,14 @@ func (p planner) helperBeforeRemoval() (_ []Action, done bool) {
 // helperReport is what the Copy is to say of the helper, and of what it did.
 //
 //	the pod                    says                                     then
-//	ended well, fills          the sum of what it read again            Filled
+//	ended well, fills the      the sum of what it read again            Filled, as long as this claim is there
+//	claim that is there
 //	is there                   any                                      Helper
 //	none                       any, and there is to be one              Helper as recorded
 //	none                       any                                      no Helper
 func (p planner) helperReport(out, recorded *placementv1alpha1.CopyVolume) {
 	entry, pod, role := p.entry(), p.Volume.Helper, p.role()
-	if entry.Volume != nil && entry.Volume.Copied && recorded != nil && (out.Name == "" || recorded.Name == "" || out.Name == recorded.Name) {
+	if entry.Volume != nil && entry.Volume.Copied && recorded != nil && p.Copy.Status.PhysicalUID == p.Physical.GetUID() && (out.Name == "" || recorded.Name == "" || out.Name == recorded.Name) {
 		out.Filled = recorded.Filled
 	}
 	switch {
@@ -179,7 +211,7 @@ func (p planner) helperReport(out, recorded *placementv1alpha1.CopyVolume) {
 	default:
 		out.Helper = &placementv1alpha1.VolumeHelper{Name: pod.Name, UID: pod.UID}
 		out.Helper.Ready, out.Helper.Message = helperState(pod)
-		if role == RoleFill && out.Filled == nil && pod.Name == HelperName(p.ControlPlane, p.claimUID(), RoleFill) && pod.Status.Phase == corev1.PodSucceeded {
+		if role == RoleFill && out.Filled == nil && pod.Name == HelperName(p.ControlPlane, p.claimUID(), RoleFill) && p.ofThisClaim(pod) && pod.Status.Phase == corev1.PodSucceeded {
 			if out.Filled = filledBy(pod, entry.Volume.From); out.Filled == nil {
 				out.Helper.Message = "it ended, and did not say what it copied"
 			}
@@ -263,6 +295,8 @@ func (p planner) makeHelper(role Role) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace.Name, Name: HelperName(p.ControlPlane, p.claimUID(), role),
 			Labels: map[string]string{HelperLabel: string(p.claimUID()), helperControlPlane: p.ControlPlane},
+			// It is of this claim only, and no ReplicaSet of a tenant takes it for one of its pods.
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "PersistentVolumeClaim", Name: p.Ref.Name, UID: p.Physical.GetUID(), Controller: ptr.To(true)}},
 		},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyOnFailure, AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false), TerminationGracePeriodSeconds: ptr.To[int64](5),

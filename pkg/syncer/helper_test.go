@@ -3,12 +3,16 @@ package syncer
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -50,9 +54,10 @@ func TestAClaimIsFilledByAPodThatGoesWhenItHasSaidWhatItWrote(t *testing.T) {
 	lying := *w
 	lying.helper, lying.copy = w.helper.DeepCopy(), w.copy.DeepCopy()
 	lying.says(corev1.PodSucceeded, `{"digest":"yes"}`)
+	lying.did = nil
 	lying.run()
-	if v := lying.copy.Status.Volume; v.Filled != nil || v.Helper.Message != "it ended, and did not say what it copied" {
-		t.Errorf("it says nothing that can be: %+v", v)
+	if v := lying.copy.Status.Volume; v.Filled != nil || lying.helper == nil || lying.helper.Status.Phase != "" {
+		t.Errorf("it says nothing that can be: %+v, and there is %+v: %v", v, lying.helper, lying.did)
 	}
 	failed := *w
 	failed.helper, failed.copy = w.helper.DeepCopy(), w.copy.DeepCopy()
@@ -84,6 +89,98 @@ func TestAClaimIsFilledByAPodThatGoesWhenItHasSaidWhatItWrote(t *testing.T) {
 	w.run()
 	if v := w.copy.Status.Volume; v == nil || v.Filled != nil || v.Retained || v.Content == nil || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		t.Errorf("in the end: %+v with the reclaim policy %s", v, w.pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+}
+
+// Somebody deletes the claim between the end of the pod and the moment in which that is seen: the claim that is
+// made in its place is empty.
+func TestWhatAPodWroteSaysNothingOfAnotherClaimOfTheSameName(t *testing.T) {
+	w := &place{t: t, entry: filledHere, other: `{"state":"Draining"}`, copies: declaredCopy()}
+	w.run()
+	w.says(corev1.PodSucceeded, sumOfData)
+	w.claim, w.pv = nil, nil
+	w.run()
+	if v := w.copy.Status.Volume; w.claims != 2 || v.Filled != nil || w.helper == nil || !metav1.IsControlledBy(w.helper, w.claim) || w.helper.Status.Phase != "" {
+		t.Errorf("claim %d is filled by %+v, and it says %+v: %v", w.claims, w.helper, v, w.did)
+	}
+	// The control: of its own claim the same counts.
+	w.says(corev1.PodSucceeded, sumOfData)
+	if w.run(); w.copy.Status.Volume.Filled == nil {
+		t.Errorf("VOID: it says %+v", w.copy.Status.Volume)
+	}
+	// Somebody replaces the claim with another one that looks the same, marks and all.
+	w.claim.SetUID("replaced")
+	w.pv.Spec.ClaimRef.UID = "replaced"
+	if w.run(); w.copy.Status.Volume.Filled != nil || w.helper == nil || !metav1.IsControlledBy(w.helper, w.claim) {
+		t.Errorf("replaced: filled by %+v, it says %+v", w.helper, w.copy.Status.Volume)
+	}
+}
+
+// A node that is shut down ends its pods in the way that they choose.
+func TestAPodThatReadsAndEndedIsMadeAgain(t *testing.T) {
+	w := sending(t, "")
+	w.says(corev1.PodSucceeded, "")
+	w.run()
+	if w.helper == nil || w.helper.Status.Phase != "" {
+		t.Errorf("there is %+v: %v", w.helper, w.did)
+	}
+}
+
+// Who uses a volume that is read costs a list of all attachments: it is not asked each second, for hours.
+func TestAPodThatReadsIsLookedAtLessOftenOnceItIsReady(t *testing.T) {
+	w := sending(t, "")
+	for phase, want := range map[corev1.PodPhase]time.Duration{corev1.PodPending: volumeInterval, corev1.PodRunning: sendingInterval} {
+		w.says(phase, "")
+		w.run()
+		in := w.input()
+		in.Volume = Volume{Looked: true, Object: w.pv, Helper: w.helper}
+		if actions := Plan(in); len(actions) != 1 || actions[0].Verb != Wait || actions[0].After != want {
+			t.Errorf("%s: %+v, want %s", phase, actions, want)
+		}
+	}
+}
+
+func TestWhoMountsAClaimAndCallsItselfAHelperUsesIt(t *testing.T) {
+	pod := func(labels map[string]string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"volumes": []any{map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "data"}}}}}}
+		u.SetLabels(labels)
+		return u
+	}
+	for _, c := range []struct {
+		labels map[string]string
+		want   bool
+	}{
+		{nil, true},
+		{map[string]string{HelperLabel: "uid"}, false},
+		{map[string]string{HelperLabel: "uid", placementv1alpha1.ManagedByLabel: controlPlane}, true},
+	} {
+		if got := UsesClaim(pod(c.labels), "data"); got != c.want {
+			t.Errorf("labels %v: uses it %v", c.labels, got)
+		}
+	}
+}
+
+// The pod that reads a volume has it attached to its node: it would end itself.
+func TestAVolumeThatIsAttachedForThePodThatReadsItIsNotUsed(t *testing.T) {
+	w := sending(t, "")
+	w.helper.Spec.NodeName = "a"
+	in := w.input()
+	in.Volume = Volume{Looked: true, Object: w.pv, Helper: w.helper}
+	attached := func(volume, node string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeName": node, "source": map[string]any{"persistentVolumeName": volume}}}}
+	}
+	uses := func(volume, node string) bool { _, ok := AttachedTo(attached(volume, node), in); return ok }
+	if uses(w.pv.Name, "a") || !uses(w.pv.Name, "b") || uses("other", "b") {
+		t.Errorf("attached to its node %v, to another one %v, another one %v", uses(w.pv.Name, "a"), uses(w.pv.Name, "b"), uses("other", "b"))
+	}
+	w.helper.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
+	if !uses(w.pv.Name, "a") {
+		t.Error("what is attached for a pod that ends is not used")
+	}
+	w.helper.DeletionTimestamp = nil
+	w.helper.Labels = nil
+	if !uses(w.pv.Name, "a") {
+		t.Error("what is attached for somebody else's pod is not used")
 	}
 }
 

@@ -439,7 +439,7 @@ func GivesVolumeUp(in Input) bool {
 
 // UsesClaim says that a pod below mounts a claim and has not ended.
 func UsesClaim(pod *unstructured.Unstructured, claim string) bool {
-	if pod.GetLabels()[HelperLabel] != "" {
+	if labels := pod.GetLabels(); labels[HelperLabel] != "" && labels[placementv1alpha1.ManagedByLabel] == "" {
 		return false // it reads only, and goes when the claim is not given up any more
 	}
 	if phase := text(field(pod.Object, "status"), "phase"); phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed) {
@@ -453,10 +453,19 @@ func UsesClaim(pod *unstructured.Unstructured, claim string) bool {
 	return false
 }
 
-// AttachedTo is the node that a VolumeAttachment attaches a volume to.
-func AttachedTo(attachment *unstructured.Unstructured, volume string) (node string, ok bool) {
+// AttachedTo is the node that a VolumeAttachment attaches the volume of a claim to, for somebody else than the
+// pod that reads it.
+func AttachedTo(attachment *unstructured.Unstructured, in Input) (node string, ok bool) {
 	spec := field(attachment.Object, "spec")
-	return text(spec, "nodeName"), text(field(spec, "source"), "persistentVolumeName") == volume
+	node = text(spec, "nodeName")
+	if in.Volume.Object == nil || text(field(spec, "source"), "persistentVolumeName") != in.Volume.Object.Name {
+		return "", false
+	}
+	p, pod := planner{Input: in}, in.Volume.Helper
+	if pod != nil && p.ownHelper(pod) && pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
+		return "", false // who else mounts it there is a pod
+	}
+	return node, true
 }
 
 // VolumeFailure is that the physical cluster refused something about a volume.

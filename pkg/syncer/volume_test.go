@@ -3,6 +3,7 @@ package syncer
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,6 +30,7 @@ type place struct {
 	deleted bool   // the logical claim is
 	copy    *placementv1alpha1.Copy
 	claim   *unstructured.Unstructured
+	claims  int // were made
 	pv      *corev1.PersistentVolume
 	users   []string
 	did     []string
@@ -161,7 +163,8 @@ func (w *place) act(a Action) {
 	case Apply:
 		if w.claim == nil {
 			w.claim = a.Object.DeepCopy()
-			w.claim.SetUID("claim")
+			w.claims++
+			w.claim.SetUID(types.UID("claim-" + strconv.Itoa(w.claims)))
 			w.bind()
 			return
 		}

@@ -44,11 +44,8 @@ func (p *pass) lookAtVolume(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.lookAtHelper(ctx); err != nil {
-		return err
-	}
 	if !syncer.GivesVolumeUp(p.in) {
-		return nil
+		return p.lookAtHelper(ctx)
 	}
 	return p.lookForUsers(ctx)
 }
@@ -118,8 +115,8 @@ func (p *pass) deleteHelper(ctx context.Context, a syncer.Action) error {
 	return nil
 }
 
-// lookForUsers finds pods of the claim that have not ended, and nodes that the volume is attached
-// to.
+// lookForUsers finds the pod that reads the volume, others of the claim that have not ended, and nodes that
+// the volume is attached to.
 func (p *pass) lookForUsers(ctx context.Context) error {
 	list, err := p.Down.Dynamic.Resource(pods).Namespace(p.in.Namespace.Name).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -130,15 +127,19 @@ func (p *pass) lookForUsers(ctx context.Context) error {
 			p.in.Volume.Users = append(p.in.Volume.Users, "pod "+list.Items[i].GetName())
 		}
 	}
-	if pv := p.in.Volume.Object; pv != nil {
-		attached, err := p.Down.Dynamic.Resource(attachments).List(ctx, metav1.ListOptions{})
-		if err != nil {
+	attached := &unstructured.UnstructuredList{}
+	if p.in.Volume.Object != nil {
+		if attached, err = p.Down.Dynamic.Resource(attachments).List(ctx, metav1.ListOptions{}); err != nil {
 			return p.volumeRefused("listing where the volume is attached", err)
 		}
-		for i := range attached.Items {
-			if node, ok := syncer.AttachedTo(&attached.Items[i], pv.Name); ok {
-				p.in.Volume.Users = append(p.in.Volume.Users, "node "+node)
-			}
+	}
+	// After that: where it is attached for the pod that reads it, the pod is known by its node.
+	if err := p.lookAtHelper(ctx); err != nil {
+		return err
+	}
+	for i := range attached.Items {
+		if node, ok := syncer.AttachedTo(&attached.Items[i], p.in); ok {
+			p.in.Volume.Users = append(p.in.Volume.Users, "node "+node)
 		}
 	}
 	slices.Sort(p.in.Volume.Users)
