@@ -215,6 +215,9 @@ func (o Object) unbound(name string, gives []string) string {
 		return o.unboundYet(name)
 	}
 	if v := o.targets()[name].Volume; v != nil && v.Copied {
+		if c := o.Copies[v.From]; slices.Contains(gives, v.From) && (c == nil || c.Status.Volume == nil || !c.Status.Volume.Released) {
+			return "its volume on " + v.From + " is used again, or not known not to be"
+		}
 		return o.uncopied(name, *v)
 	}
 	got := source(c)

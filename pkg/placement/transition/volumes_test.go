@@ -120,6 +120,8 @@ func TestWhatUsesACopyBeginsWhenAllOfItIsThere(t *testing.T) {
 		{"the pod is still there", handingOver, with(filling, reads, &placementv1alpha1.CopyVolume{Helper: ready, Filled: filled}, nil), handingOver, "PersistentVolumeClaim data on west: the pod that filled its volume has not ended"},
 		{"from elsewhere", handingOver, with(filling, reads, &placementv1alpha1.CopyVolume{Filled: &placementv1alpha1.VolumeFilled{From: "north"}}, nil), handingOver,
 			"PersistentVolumeClaim data on west: its data are not copied yet: it is not in place yet"},
+		{"it is used where it is read", handingOver, with(filling, &placementv1alpha1.CopyVolume{Reason: "it is used by pod x"}, &placementv1alpha1.CopyVolume{Filled: filled}, nil), handingOver,
+			"PersistentVolumeClaim data on west: its volume on east is used again, or not known not to be"},
 		{"all came", handingOver, with(filling, reads, &placementv1alpha1.CopyVolume{Filled: filled}, nil), clearing, ""},
 		{"where they were was given up before", handingOver, with(`{"west":{"volume":{"from":"east","copied":true}}}`, nil, &placementv1alpha1.CopyVolume{Helper: ready}, nil), handingOver,
 			"PersistentVolumeClaim data on west: not all of its data were copied from east, where nothing is left of it; delete the claim to go on without them"},
