@@ -116,7 +116,7 @@ func (w *Writer) End(omitted int64) (Sum, error) {
 
 // Fail says why there is no more.
 func (w *Writer) Fail(why string) error {
-	w.left += maxFrame
+	w.left = headerSize + maxFrame // there is room for that
 	return w.write(frameFailed, false, []byte(Sentence(why)))
 }
 

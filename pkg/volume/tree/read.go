@@ -78,6 +78,28 @@ func (r *reader) directory(ctx context.Context, name string, info fs.FileInfo) e
 			return err
 		}
 	}
+	if f, err = r.open(name, info); err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unchanged(f, info); err != nil {
+		return fmt.Errorf("directory %q: %w", name, err)
+	}
+	return nil
+}
+
+var errUsed = errors.New("it changed while it was read: something uses the volume")
+
+// unchanged is an error if a file was written, or a directory got or lost something, since it was looked at.
+func unchanged(f *os.File, was fs.FileInfo) error {
+	is, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	a, b := was.Sys().(*syscall.Stat_t), is.Sys().(*syscall.Stat_t)
+	if !os.SameFile(was, is) || a.Size != b.Size || a.Mtim != b.Mtim || a.Ctim != b.Ctim {
+		return errUsed
+	}
 	return nil
 }
 
@@ -147,6 +169,9 @@ func (r *reader) file(ctx context.Context, name string, info fs.FileInfo) error 
 	if err == nil {
 		err = r.blocks(ctx, f, info.Size())
 	}
+	if err == nil {
+		err = unchanged(f, info)
+	}
 	if err != nil {
 		return fmt.Errorf("file %q: %w", name, err)
 	}
@@ -188,7 +213,7 @@ func (r *reader) open(name string, info fs.FileInfo) (*os.File, error) {
 	}
 	is, err := f.Stat()
 	if err == nil && !os.SameFile(is, info) {
-		err = errors.New("it changed while it was read: something uses the volume")
+		err = errUsed
 	}
 	if err != nil {
 		f.Close()

@@ -232,6 +232,64 @@ func TestWhatCannotBeCopiedIsNamed(t *testing.T) {
 	}
 }
 
+// written is a stream that does something when the first bytes of it are written after some.
+type written struct {
+	after int
+	do    func()
+}
+
+// Write implements io.Writer.
+func (w *written) Write(b []byte) (int, error) {
+	if w.after -= len(b); w.after < 0 && w.do != nil {
+		w.do()
+		w.do = nil
+	}
+	return len(b), nil
+}
+
+func TestAVolumeThatIsUsedWhileItIsReadIsNotCopied(t *testing.T) {
+	for name, do := range map[string]func(dir string) error{
+		"nothing":           nil,
+		"a file is written": func(dir string) error { return os.WriteFile(filepath.Join(dir, "a/big"), []byte("short"), 0o600) },
+		"one comes":         func(dir string) error { return os.WriteFile(filepath.Join(dir, "a/new"), nil, 0o600) },
+		"one goes":          func(dir string) error { return os.Remove(filepath.Join(dir, "a/big")) },
+		"one is replaced":   func(dir string) error { return os.Rename(filepath.Join(dir, "z"), filepath.Join(dir, "a/big")) },
+	} {
+		dir := t.TempDir()
+		ok(t, os.Mkdir(filepath.Join(dir, "a"), 0o700), os.WriteFile(filepath.Join(dir, "a/big"), bytes.Repeat([]byte{1}, 1<<20), 0o600), os.WriteFile(filepath.Join(dir, "z"), nil, 0o600))
+		w := &written{after: 200_000}
+		if do != nil {
+			w.do = func() { ok(t, do(dir)) }
+		}
+		_, err := Read(t.Context(), open(t, dir), content.NewWriter(w, limit))
+		if do == nil && err != nil || do != nil && err == nil {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// What a check of the file system found is data, also where the new one has such a directory.
+func TestWhatWasFoundIsCopied(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	for _, dir := range []string{from, to} {
+		ok(t, os.Mkdir(filepath.Join(dir, lostAndFound), 0o700))
+	}
+	ok(t, os.WriteFile(filepath.Join(from, lostAndFound, "#1"), []byte("found"), 0o600))
+	var sent bytes.Buffer
+	w := content.NewWriter(&sent, limit)
+	ok(t, w.Begin("uid"))
+	_, err := Read(t.Context(), open(t, from), w)
+	ok(t, err)
+	r := content.NewReader(&sent, limit)
+	ok(t, r.Begin("uid"), Clear(open(t, to)))
+	if _, err := Write(t.Context(), open(t, to), r); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, lostAndFound, "#1")); err != nil || string(got) != "found" {
+		t.Errorf("%q, error %v", got, err)
+	}
+}
+
 // Whoever sends has links of its own lead out of the volume: what comes after is not written there.
 func TestNothingIsWrittenOutsideOfAVolume(t *testing.T) {
 	outside, to := t.TempDir(), t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -95,7 +96,10 @@ func (w *writer) entry(e content.Entry) error {
 	switch e.Kind {
 	case content.Directory:
 		w.within = append(w.within, e)
-		return w.root.Mkdir(name, 0o700)
+		if err := w.root.Mkdir(name, 0o700); err != nil && !(name == lostAndFound && errors.Is(err, fs.ErrExist)) {
+			return err
+		}
+		return nil
 	case content.File:
 		f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 		if err != nil {
