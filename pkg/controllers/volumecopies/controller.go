@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,12 +28,18 @@ import (
 )
 
 const (
-	// maxCopies is how many volumes are copied at a time by a server, and maxOfCluster how many of one
-	// logical cluster.
-	maxCopies    = 8
-	maxOfCluster = 3
-	// retryInterval is when to begin again after an attempt that ended, or when there is no room.
-	retryInterval = 5 * time.Second
+	// maxCopies is how many volumes are copied at a time by a server, maxOfCluster how many of one
+	// logical cluster, and maxOfPhysicalCluster how many from one physical cluster, and to one: each may be
+	// as slow as it likes.
+	maxCopies            = 8
+	maxOfCluster         = 3
+	maxOfPhysicalCluster = 4
+	// retryInterval is when to begin again after an attempt that ended, twice as late after each that
+	// follows up to maxRetryInterval: each reads all that there is. It is also when to look again if there is no room.
+	retryInterval    = 5 * time.Second
+	maxRetryInterval = 5 * time.Minute
+	// saidInterval is when to look again after an attempt that came to its end: the pod says the rest.
+	saidInterval = time.Minute
 	// reportInterval is how often it is reported how far a copy is.
 	reportInterval = 5 * time.Second
 	// dialTimeout bounds connecting to a pod.
@@ -65,16 +72,24 @@ type Controller struct {
 	queue *controller.Controller[controller.Request]
 
 	mu sync.Mutex
-	// copying counts copies by logical cluster.
-	copying map[logicalcluster.Name]int
+	// copying counts copies by what they use.
+	copying map[use]int
+	// failed counts the attempts that ended one after the other before their end.
+	failed map[controller.Request]int
+}
+
+// use is something that a copy uses, of which one copy after the other would leave nothing for others.
+type use struct {
+	logical      logicalcluster.Name
+	physical, as string
 }
 
 // New makes the controller.
 func New(config Config) *Controller {
-	c := &Controller{Config: config, copying: map[logicalcluster.Name]int{}}
+	c := &Controller{Config: config, copying: map[use]int{}, failed: map[controller.Request]int{}}
 	c.queue = controller.New("volumecopies", maxCopies, c.reconcile)
-	config.Copies.Handle(func(_, next *placementv1alpha1.Copy) {
-		if next != nil && (fills(next) || next.Status.Volume != nil && next.Status.Volume.Helper != nil) {
+	config.Copies.Handle(func(last, next *placementv1alpha1.Copy) {
+		if begins(last, next) {
 			for _, other := range copyindex.Of(config.Copies, copyindex.ObjectOf(next)) {
 				c.queue.Enqueue(controller.RequestFor(other))
 			}
@@ -86,6 +101,15 @@ func New(config Config) *Controller {
 
 // Run works until ctx is done.
 func (c *Controller) Run(ctx context.Context) { c.queue.Run(ctx) }
+
+// begins says that a pod may be there that was not before. What is said here of how far a copy is tells
+// nothing new.
+func begins(last, next *placementv1alpha1.Copy) bool {
+	if next == nil || next.Status.Volume == nil || next.Status.Volume.Helper == nil {
+		return false
+	}
+	return last == nil || !equality.Semantic.DeepEqual(last.Status.Volume, next.Status.Volume)
+}
 
 // fills says that a pod may take data for a copy.
 func fills(c *placementv1alpha1.Copy) bool {
@@ -106,6 +130,7 @@ func fills(c *placementv1alpha1.Copy) bool {
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
 	to, ok := c.Copies.Get(key)
 	if !ok || to.Spec.Object.Resource != claims.Resource || to.Spec.Object.Group != "" || !fills(to) {
+		c.ended(key, nil)
 		return controller.Result{}, nil
 	}
 	claim, err := c.Metadata.Resource(claims).Namespace(key.Namespace).Get(ctx, to.Spec.Object.Name, metav1.GetOptions{})
@@ -119,12 +144,28 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if from == nil {
 		return controller.Result{}, nil
 	}
-	if !c.begin(key.Cluster) {
+	uses := map[use]int{
+		{logical: key.Cluster}: maxOfCluster,
+		{physical: from.Spec.PhysicalCluster, as: "where data are"}: maxOfPhysicalCluster,
+		{physical: to.Spec.PhysicalCluster, as: "where data go"}:    maxOfPhysicalCluster,
+	}
+	if !c.begin(uses) {
 		return controller.Result{RequeueAfter: retryInterval}, nil
 	}
-	defer c.end(key.Cluster)
-	c.attempt(ctx, key, claim, from, to)
-	return controller.Result{RequeueAfter: retryInterval}, nil
+	defer c.end(uses)
+	return controller.Result{RequeueAfter: c.ended(key, c.attempt(ctx, key, claim, from, to))}, nil
+}
+
+// ended notes how an attempt ended, and says when to look again.
+func (c *Controller) ended(key controller.Request, err error) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		delete(c.failed, key)
+		return saidInterval
+	}
+	c.failed[key]++
+	return min(retryInterval<<min(c.failed[key]-1, 10), maxRetryInterval)
 }
 
 // source is the Copy whose data are copied into to; nil if none are now.
@@ -146,32 +187,39 @@ func (c *Controller) source(claim *metav1.PartialObjectMetadata, to *placementv1
 	return nil
 }
 
-func (c *Controller) begin(cluster logicalcluster.Name) bool {
+// begin takes one of each of what a copy uses, if none of them is used up.
+func (c *Controller) begin(uses map[use]int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.copying[cluster] >= maxOfCluster {
-		return false
+	for u, most := range uses {
+		if c.copying[u] >= most {
+			return false
+		}
 	}
-	c.copying[cluster]++
+	for u := range uses {
+		c.copying[u]++
+	}
 	return true
 }
 
-func (c *Controller) end(cluster logicalcluster.Name) {
+func (c *Controller) end(uses map[use]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.copying[cluster]--; c.copying[cluster] == 0 {
-		delete(c.copying, cluster)
+	for u := range uses {
+		if c.copying[u]--; c.copying[u] == 0 {
+			delete(c.copying, u)
+		}
 	}
 }
 
 // attempt passes all data on once. How it ends is said on the Copy, and tells nobody else anything.
-func (c *Controller) attempt(ctx context.Context, key controller.Request, claim *metav1.PartialObjectMetadata, from, to *placementv1alpha1.Copy) {
+func (c *Controller) attempt(ctx context.Context, key controller.Request, claim *metav1.PartialObjectMetadata, from, to *placementv1alpha1.Copy) error {
 	logger := klog.FromContext(ctx).WithValues("from", from.Spec.PhysicalCluster, "to", to.Spec.PhysicalCluster)
 	filler, err := c.dial(ctx, key, to)
 	if err != nil {
 		logger.V(2).Info("Cannot connect to the pod that fills a volume", "err", err)
-		c.report(ctx, key, progress{from: from.Spec.PhysicalCluster, ended: "on " + to.Spec.PhysicalCluster + ": " + err.Error()})
-		return
+		c.report(ctx, key, progress{from: from.Spec.PhysicalCluster, ended: bounded("on " + to.Spec.PhysicalCluster + ": " + err.Error())})
+		return err
 	}
 	defer filler.Close()
 	logger.Info("Copying the data of a volume", "claim", claim.Name)
@@ -182,9 +230,10 @@ func (c *Controller) attempt(ctx context.Context, key controller.Request, claim 
 	}
 	if err := p.run(ctx); err != nil {
 		logger.Info("The data of a volume were not copied to their end", "claim", claim.Name, "err", err)
-		return
+		return err
 	}
 	logger.Info("Copied the data of a volume", "claim", claim.Name)
+	return nil
 }
 
 // dial connects to the pod of a Copy, which proves there that it is this one.
@@ -234,7 +283,10 @@ func (c *Controller) report(ctx context.Context, key controller.Request, p progr
 	if to.Status.Transfer != nil && to.Status.Transfer.From == p.from {
 		t = *to.Status.Transfer
 	}
-	t.From, t.Bytes = p.from, p.bytes
+	t.From = p.from
+	if p.begins || p.bytes > 0 { // one that was not taken has said nothing of how far another one is
+		t.Bytes = p.bytes
+	}
 	if p.begins {
 		t.Attempts++
 	}

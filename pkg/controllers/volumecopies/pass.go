@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,8 @@ type passing struct {
 
 	passed  atomic.Int64
 	changed atomic.Bool // since it was looked at last
+	// verifies: all came, and the pod that fills the volume reads it again.
+	verifies atomic.Bool
 }
 
 // run passes the stream on, and returns when the pod that fills the volume says that it has all, or when
@@ -92,18 +95,20 @@ func (p *passing) run(ctx context.Context) error {
 	return nil
 }
 
-// pass passes on what comes, as far as there is room for it.
+// pass passes on what comes, as far as there is room for it. Who has sent all may go.
 func (p *passing) pass(source io.Reader) error {
 	n, err := io.Copy(writerFunc(func(b []byte) (int, error) {
 		n, err := p.filler.Write(b)
 		p.passed.Add(int64(n))
 		p.changed.Store(true)
 		return n, err
-	}), io.LimitReader(source, p.limit))
+	}), io.LimitReader(source, min(p.limit, math.MaxInt64-1)+1))
 	switch {
+	case p.verifies.Load():
+		return nil
 	case err != nil:
 		return fmt.Errorf("passing on what is read: %w", err)
-	case n == p.limit:
+	case n > p.limit:
 		return content.ErrTooLong
 	}
 	return errors.New("the pod that reads the volume has gone")
@@ -121,6 +126,8 @@ func (p *passing) listen(lines *content.Listener) error {
 			return nil
 		case said.State == content.Failed:
 			return errors.New(said.Message)
+		case said.State == content.Verifying:
+			p.verifies.Store(true)
 		}
 	}
 }

@@ -115,6 +115,96 @@ func TestAnAttemptEndsWithEitherEndAndSaysWhy(t *testing.T) {
 	}
 }
 
+// Reading all of a large volume again takes longer than an idle connection is kept.
+func TestWhoHasSentAllMayGoWhileThatIsReadAgain(t *testing.T) {
+	p := passing{limit: 10}
+	if err := p.pass(strings.NewReader("")); err == nil || !strings.Contains(err.Error(), "has gone") {
+		t.Fatalf("VOID: who goes before that ends with %v", err)
+	}
+	var said bytes.Buffer
+	say(t, &said, content.Said{State: content.Verifying})
+	say(t, &said, content.Said{State: content.Done})
+	if err := p.listen(content.NewListener(&said)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.pass(strings.NewReader("")); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+func TestAsMuchAsIsPermittedIsPassedOnAndNoMore(t *testing.T) {
+	for size, tooLong := range map[int]bool{999: false, 1000: false, 1001: true, 5000: true} {
+		filler, there := net.Pipe()
+		drained := make(chan int64, 1)
+		go func() { n, _ := io.Copy(io.Discard, there); drained <- n }()
+		p := passing{limit: 1000, filler: filler}
+		err := p.pass(bytes.NewReader(make([]byte, size)))
+		filler.Close()
+		if got := <-drained; errors.Is(err, content.ErrTooLong) != tooLong || got > 1001 {
+			t.Errorf("of %d bytes %d are passed on, and it ends with %v", size, got, err)
+		}
+	}
+}
+
+func TestAttemptsThatEndComeLaterAndLater(t *testing.T) {
+	c := &Controller{failed: map[controller.Request]int{}}
+	key := controller.Request{Cluster: "shop", Name: "data"}
+	var waits []string
+	for range 9 {
+		waits = append(waits, c.ended(key, errors.New("a device")).String())
+	}
+	want := []string{"5s", "10s", "20s", "40s", "1m20s", "2m40s", "5m0s", "5m0s", "5m0s"}
+	if diff := cmp.Diff(want, waits); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if again := c.ended(key, nil); again != saidInterval || c.ended(key, errors.New("a device")) != retryInterval {
+		t.Errorf("after one that came to its end: %s", again)
+	}
+}
+
+// What the server itself says on a Copy is no reason to begin again.
+func TestOnlyWhatIsSaidOfAPodBeginsAnAttempt(t *testing.T) {
+	copy := func(bytes int64, ready bool) *placementv1alpha1.Copy {
+		return &placementv1alpha1.Copy{Status: placementv1alpha1.CopyStatus{
+			Volume:   &placementv1alpha1.CopyVolume{Helper: &placementv1alpha1.VolumeHelper{Name: "copier", Ready: ready}},
+			Transfer: &placementv1alpha1.CopyTransfer{From: "east", Bytes: bytes},
+		}}
+	}
+	for _, c := range []struct {
+		name       string
+		last, next *placementv1alpha1.Copy
+		want       bool
+	}{
+		{"it is new", nil, copy(0, true), true},
+		{"it is ready", copy(0, false), copy(0, true), true},
+		{"it goes on", copy(0, true), copy(5, true), false},
+		{"it is gone", copy(0, true), nil, false},
+		{"no pod", nil, &placementv1alpha1.Copy{}, false},
+	} {
+		if got := begins(c.last, c.next); got != c.want {
+			t.Errorf("%s: begins %v", c.name, got)
+		}
+	}
+}
+
+func TestOnePhysicalClusterLeavesRoomForOthers(t *testing.T) {
+	c := &Controller{copying: map[use]int{}}
+	slow := map[use]int{{physical: "slow", as: "where data go"}: maxOfPhysicalCluster}
+	for i := range maxOfPhysicalCluster {
+		if !c.begin(slow) {
+			t.Fatalf("copy %d has no room", i)
+		}
+	}
+	both := map[use]int{{logical: "shop"}: maxOfCluster, {physical: "slow", as: "where data go"}: maxOfPhysicalCluster}
+	if c.begin(both) || len(c.copying) != 1 {
+		t.Errorf("one more: %v", c.copying)
+	}
+	c.end(slow)
+	if !c.begin(both) {
+		t.Error("there is no room after one has ended")
+	}
+}
+
 func TestNoSourceMeansNoAttempt(t *testing.T) {
 	there, filler := net.Pipe()
 	var last progress

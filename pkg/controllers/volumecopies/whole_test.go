@@ -79,3 +79,43 @@ func TestDataAreCopiedByWhoeverTriesNext(t *testing.T) {
 		t.Errorf("%d bytes are there, error %v", len(got), err)
 	}
 }
+
+// Two servers do not know of each other: the volume is filled by one, and the other one is not taken before.
+func TestTwoServersFillAVolumeOnce(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	data := bytes.Repeat([]byte("fedcba9876543210"), 1<<20)
+	if err := os.WriteFile(filepath.Join(from, "table"), data, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	source := end(t, from, func(ctx context.Context, v tree.Volume, l net.Listener) { _ = v.Send(ctx, l, func(error) {}) })
+	sums := make(chan content.Sum, 2)
+	filler := end(t, to, func(ctx context.Context, v tree.Volume, l net.Listener) {
+		defer l.Close() // its process ends
+		if sum, err := v.Receive(ctx, l, func(error) {}); err == nil {
+			sums <- sum
+		}
+	})
+	began, results := make(chan struct{}, 2), make(chan error, 2)
+	hold := make(chan struct{})
+	for range 2 {
+		go func() {
+			conn, err := filler(t.Context())
+			if err == nil {
+				err = (&passing{filler: conn, limit: 64 << 20, report: func(progress) {}, source: func(ctx context.Context) (net.Conn, error) {
+					began <- struct{}{}
+					<-hold
+					return source(ctx)
+				}}).run(t.Context())
+			}
+			results <- err
+		}()
+	}
+	<-began
+	close(hold)
+	if first, second := <-results, <-results; (first == nil) == (second == nil) {
+		t.Errorf("one ends with %v, the other one with %v", first, second)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "table")); err != nil || !bytes.Equal(got, data) || len(sums) != 1 || len(began) != 0 {
+		t.Errorf("%d bytes are there and %d sums, %d began after, error %v", len(got), len(sums), len(began), err)
+	}
+}
