@@ -74,7 +74,7 @@ func (w *World) saysReady(ctx context.Context, name string, status metav1.Condit
 	}
 	c := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	if c == nil || c.Status != status || c.Reason != reason {
-		return fmt.Errorf("Ready is %+v", c)
+		return fmt.Errorf("its condition Ready is %+v", c)
 	}
 	return nil
 }
