@@ -400,7 +400,7 @@ func dumbFree(c PhysicalCluster, name corev1.ResourceName) int {
 	return max(0, min(100, int(100*left/total)))
 }
 
-// dumbLess: decided first, then preference, score, more free, fewer taints to avoid,
+// dumbLess: decided first, then preference, score, fewer taints to avoid, more free,
 // fewer placements, name.
 func dumbLess(s Snapshot, u Unit, fit []PhysicalCluster, a, b PhysicalCluster) bool {
 	rank := func(c PhysicalCluster) []int {
@@ -414,7 +414,7 @@ func dumbLess(s Snapshot, u Unit, fit []PhysicalCluster, a, b PhysicalCluster) b
 			}
 		}
 		preference, score := dumbScore(s, u, fit, c)
-		return []int{undecided, preference, -score, -min(dumbFree(c, "cpu"), dumbFree(c, "memory")), avoid, c.Placements}
+		return []int{undecided, preference, -score, avoid, -min(dumbFree(c, "cpu"), dumbFree(c, "memory")), c.Placements}
 	}
 	x, y := rank(a), rank(b)
 	for i := range x {

@@ -92,7 +92,8 @@ func (r *rules) candidate(c PhysicalCluster, decided bool) candidate {
 }
 
 // better orders candidates, the best first; the name makes it total. What the unit
-// has comes before all else: it moves as little as possible.
+// has comes before all else: it moves as little as possible. What an admin wants to be avoided
+// is taken after what fits else, however empty it is: being avoided makes it so.
 func better(a, b candidate) int {
 	if a.decided != b.decided {
 		if a.decided {
@@ -104,8 +105,8 @@ func better(a, b candidate) int {
 		cmp.Compare(a.preference, b.preference),
 		-cmp.Compare(a.stays, b.stays),
 		-cmp.Compare(a.score, b.score),
-		-cmp.Compare(a.free, b.free),
 		cmp.Compare(a.avoid, b.avoid),
+		-cmp.Compare(a.free, b.free),
 		cmp.Compare(a.placements, b.placements),
 		cmp.Compare(a.name, b.name),
 	)
