@@ -31,7 +31,7 @@ const (
 	// late: what decides tells an event, see subscribe, and this is for what does not.
 	moveInterval, maxMoveInterval = time.Second, 15 * time.Second
 	// cached reads from the watch cache, live from the database. reported is cached, but for the
-	// Copies, and known is live, but for kinds of which no object is known.
+	// Copies, and known is live, but for kinds of which no object is known, and that bear no traffic.
 	cached, live    = "0", ""
 	reported, known = "reported", "known"
 	// maxWaits is how many things that a transition waits for are named.
@@ -294,7 +294,7 @@ func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit,
 	if from == reported {
 		from = cached
 	}
-	if from != live && kind.Role != workload.Container {
+	if from != live && kind.Role != workload.Container && !(from == known && bearsTraffic(kind)) {
 		// Of most kinds there is nothing. Who looks again and again need not ask for that: what
 		// comes is an event, and before anything is taken away all kinds are read.
 		if informer := placed.Of(c.Objects, kind); informer != nil && !informer.HasNamespace(u.key.Cluster, u.key.Namespace) {
@@ -312,6 +312,11 @@ func (c *Controller) objectsOf(ctx context.Context, kind workload.Kind, u *unit,
 	}
 	return c.remembered(ctx, kind, u)
 }
+
+// bearsTraffic says that objects of a kind make pods, or lead to them. All of these are read before
+// traffic is withdrawn: an informer that was behind with Deployments, and not with Services, would
+// have a Service that looks as if it had no pods to wait for.
+func bearsTraffic(kind workload.Kind) bool { return kind.PodTemplate != nil || kind.Addressed() }
 
 // listOf asks for the objects of one kind in the namespace of a unit.
 func (c *Controller) listOf(ctx context.Context, kind workload.Kind, u *unit, from string) ([]*unstructured.Unstructured, error) {

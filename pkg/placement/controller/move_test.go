@@ -185,7 +185,7 @@ func TestALookAtAMoveAsksOnlyForWhatThereIs(t *testing.T) {
 	if err := client.Tracker().Update(deployments, changed, "web"); err != nil {
 		t.Fatal(err)
 	}
-	if some := asked(known); !some["deployments"] || some["services"] {
+	if some := asked(known); !some["deployments"] || !some["services"] || !some["statefulsets"] || some["limitranges"] {
 		t.Errorf("of what is known it asks for %v", some)
 	}
 	if all := asked(live); !all["services"] || !all["limitranges"] || !all["deployments"] {
