@@ -28,7 +28,7 @@ const timeout = 90 * time.Second
 func All() []Attack {
 	return []Attack{
 		documents, names, endpoints, backends, metadata, tunnels, tokens, certificates,
-		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects,
+		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster,
 		elsewhere, longSelector, privileged, hoard, history, schemas, expressions,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes,
