@@ -91,6 +91,18 @@ func TestWhatALogicalClusterKeepsIsLimitedWhicheverServerIsAsked(t *testing.T) {
 	defer func() { west.Stop(t) }()
 	ctx, neighbour := owned(t, east, "shop"), owned(t, east, "neighbour")
 
+	eventually(t, "all that a logical cluster begins with", func() error {
+		for _, namespace := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
+			if _, err := east.Kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+				return err
+			}
+			if _, err := east.Kube.CoreV1().ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		_, err := east.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+		return err
+	})
 	limit(t, east, "shop", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Objects = 1 })
 	base := -1
 	eventually(t, "both servers count the same", func() error {
