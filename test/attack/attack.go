@@ -22,13 +22,13 @@ type Attack struct {
 }
 
 // timeout bounds each half of an attack.
-const timeout = 90 * time.Second
+const timeout = 3 * time.Minute
 
 // All are the attacks.
 func All() []Attack {
 	return []Attack{
 		documents, names, endpoints, backends, metadata, tunnels, tokens, certificates,
-		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster,
+		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects,
 		elsewhere, longSelector, privileged, hoard, history, schemas, expressions,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes,

@@ -359,29 +359,11 @@ var redirectingPhysicalCluster = Attack{
 func (w *World) pushed(ctx context.Context, redirects bool) error {
 	h := startHostile(redirects, nil)
 	defer h.close()
-	root := scope.WithCluster(ctx, scope.Root)
-	const name = "hostile"
-	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
-		CurrentContext: name, Contexts: map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		Clusters:  map[string]*clientcmdapi.Cluster{name: {Server: h.URL, CertificateAuthorityData: h.ca()}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {Token: "a"}},
-	})
+	unregister, err := w.connect(ctx, "hostile", h.URL, h.ca(), nil)
 	if err != nil {
 		return err
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{fleetv1alpha1.KubeconfigKey: kubeconfig}}
-	if _, err := w.admin.kube.CoreV1().Secrets(fleetv1alpha1.LeaseNamespace).Create(root, secret, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating a Secret: %w", err)
-	}
-	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: fleetv1alpha1.PhysicalClusterSpec{Connection: fleetv1alpha1.Connection{
-		Type: fleetv1alpha1.ConnectionPush, KubeconfigSecretRef: &fleetv1alpha1.SecretReference{Namespace: fleetv1alpha1.LeaseNamespace, Name: name},
-	}}}
-	if _, err := w.admin.atoll.FleetV1alpha1().PhysicalClusters().Create(root, pc, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("registering %s: %w", name, err)
-	}
-	defer func() {
-		_ = w.admin.atoll.FleetV1alpha1().PhysicalClusters().Delete(root, name, metav1.DeleteOptions{})
-	}()
+	defer unregister()
 	if err := eventually(ctx, "it is asked", func() error {
 		if n := h.asked.Load(); n < 3 {
 			return fmt.Errorf("asked %d times", n)
@@ -391,4 +373,33 @@ func (w *World) pushed(ctx context.Context, redirects bool) error {
 		return err
 	}
 	return h.harmless()
+}
+
+// connect registers a physical cluster that the server connects to.
+func (w *World) connect(ctx context.Context, name, url string, ca []byte, bounds corev1.ResourceList) (unregister func(), err error) {
+	root := scope.WithCluster(ctx, scope.Root)
+	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
+		CurrentContext: name, Contexts: map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		Clusters:  map[string]*clientcmdapi.Cluster{name: {Server: url, CertificateAuthorityData: ca}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {Token: "a"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{fleetv1alpha1.KubeconfigKey: kubeconfig}}
+	if _, err := w.admin.kube.CoreV1().Secrets(fleetv1alpha1.LeaseNamespace).Create(root, secret, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("creating a Secret: %w", err)
+	}
+	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: fleetv1alpha1.PhysicalClusterSpec{
+		Connection: fleetv1alpha1.Connection{
+			Type: fleetv1alpha1.ConnectionPush, KubeconfigSecretRef: &fleetv1alpha1.SecretReference{Namespace: fleetv1alpha1.LeaseNamespace, Name: name},
+		},
+		Bounds: bounds,
+	}}
+	if _, err := w.admin.atoll.FleetV1alpha1().PhysicalClusters().Create(root, pc, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("registering %s: %w", name, err)
+	}
+	return func() {
+		_ = w.admin.atoll.FleetV1alpha1().PhysicalClusters().Delete(context.WithoutCancel(root), name, metav1.DeleteOptions{})
+	}, nil
 }
