@@ -101,21 +101,9 @@ func (p *Pool) Give(w http.ResponseWriter, req *http.Request, target string) {
 		http.Error(w, "no stream: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	hijacker, ok := w.(http.Hijacker)
+	conn, ok := takeOver(w, streamProtocol)
 	if !ok {
 		_ = stream.Close()
-		http.Error(w, "the connection cannot be taken over", http.StatusInternalServerError)
-		return
-	}
-	conn, buffered, err := hijacker.Hijack()
-	if err != nil {
-		_ = stream.Close()
-		return
-	}
-	_ = conn.SetDeadline(time.Time{}) // those of the request
-	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+streamProtocol+"\r\n\r\n")
-	if err != nil || buffered.Reader.Buffered() > 0 { // a server waits for the answer
-		_, _ = conn.Close(), stream.Close()
 		return
 	}
 	go reach.Pipe(context.WithoutCancel(req.Context()), conn, stream) // a request has a deadline, a stream has none

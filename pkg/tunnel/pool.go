@@ -65,19 +65,8 @@ func (p *Pool) Accept(w http.ResponseWriter, req *http.Request, target string) {
 		http.Error(w, fmt.Sprintf("no tunnel: the server ends (%t), or has %d of this physical cluster already (%t)", closed, maxTunnels, full), http.StatusServiceUnavailable)
 		return
 	}
-	hijacker, ok := w.(http.Hijacker)
+	conn, ok := takeOver(w, protocol)
 	if !ok {
-		http.Error(w, "the connection cannot be taken over", http.StatusInternalServerError)
-		return
-	}
-	conn, buffered, err := hijacker.Hijack()
-	if err != nil {
-		return
-	}
-	_ = conn.SetDeadline(time.Time{}) // those of the request
-	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+protocol+"\r\n\r\n")
-	if err != nil || buffered.Reader.Buffered() > 0 { // an agent waits for the answer
-		_ = conn.Close()
 		return
 	}
 	var end time.Time
@@ -85,6 +74,27 @@ func (p *Pool) Accept(w http.ResponseWriter, req *http.Request, target string) {
 		end = req.TLS.PeerCertificates[0].NotAfter
 	}
 	p.add(context.WithoutCancel(req.Context()), target, conn, end)
+}
+
+// takeOver changes the protocol of a request, and returns its connection. Where it cannot, the
+// client has been answered, or its connection has ended.
+func takeOver(w http.ResponseWriter, to string) (net.Conn, bool) {
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		http.Error(w, "the connection cannot be taken over", http.StatusInternalServerError)
+		return nil, false
+	}
+	conn, buffered, err := hijacker.Hijack()
+	if err != nil {
+		return nil, false
+	}
+	_ = conn.SetDeadline(time.Time{}) // those of the request
+	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+to+"\r\n\r\n")
+	if err != nil || buffered.Reader.Buffered() > 0 { // who asks waits for the answer
+		_ = conn.Close()
+		return nil, false
+	}
+	return conn, true
 }
 
 // add waits for the agent to serve.

@@ -39,7 +39,7 @@ func end(t *testing.T, dir string, f func(context.Context, tree.Volume, net.List
 	}
 }
 
-// Both ends are the real ones: a server stops in the middle, another one waits for its turn, and then all is there.
+// Both ends are the real ones: a server stops in the middle, another one waits until the pod is free, and then all is there.
 func TestDataAreCopiedByWhoeverTriesNext(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	data := bytes.Repeat([]byte("0123456789abcdef"), 2<<20)

@@ -18,7 +18,7 @@ import (
 const (
 	// idleTimeout ends a connection over which nothing comes any more; the next one begins anew.
 	idleTimeout = 2 * time.Minute
-	// sayInterval is how often somebody is told that it goes on.
+	// sayInterval is how often the other end hears that it goes on.
 	sayInterval = 5 * time.Second
 )
 
