@@ -119,7 +119,7 @@ func (m *mover) moveOne(ctx context.Context, n int) error {
 			return err
 		}
 		removes, ends, to = append(removes, remove), append(ends, end), m.other(to)
-		if err := m.settle(ctx, gathered); err != nil {
+		if err := m.awaitSettled(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -128,6 +128,25 @@ func (m *mover) moveOne(ctx context.Context, n int) error {
 	t.add("the end of the last one", fmt.Sprint(n), ms(median(ends)), ms(percentile(ends, 99)))
 	t.print()
 	return m.kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}) //nolint:wrapcheck // it names the namespace
+}
+
+// awaitSettled waits until a unit is where it is to be and nowhere else. A physical Namespace ends
+// five seconds after a move; who comes back before waits for that.
+func (m *mover) awaitSettled(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stepTimeout, errors.New("the unit did not settle in time"))
+	defer cancel()
+	for {
+		p, err := m.own.PlacementV1alpha1().Placements(name).Get(ctx, placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("reading where the unit is: %w", err)
+		}
+		if len(p.Status.Targets) == 1 && meta.IsStatusConditionTrue(p.Status.Conditions, placementv1alpha1.ConditionSettled) {
+			return m.settle(ctx, gathered)
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return fmt.Errorf("%w: %+v", err, p.Status.Conditions)
+		}
+	}
 }
 
 // follow notes when a transition begins to remove, and when it is over.
