@@ -53,6 +53,7 @@ for each --logical-cluster, which is made if it does not exist.`,
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "atoll serves at %s\nkubeconfig: %s\n", s.URL, s.Kubeconfig)
 			settle()
+			go collect(ctx)
 			return s.Wait()
 		},
 	}
