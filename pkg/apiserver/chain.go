@@ -48,7 +48,7 @@ func (c Config) authentication(ctx context.Context, g *genericapiserver.Config, 
 	}
 	g.Authentication.APIAudiences = authenticator.Audiences{auth.Audience}
 	known, err := auth.NewAuthenticator(ctx, auth.Config{
-		CA: all, TenantsCA: tenants, Lives: lives, Accounts: tokens, Options: c.Auth, ServerID: g.APIServerID,
+		CA: all, TenantsCA: tenants, Lives: lives, Accounts: tokens, Options: c.Auth, Leaving: fairness.Entered, ServerID: g.APIServerID,
 	})
 	g.Authentication.Authenticator = recognizing{known, c.Listener}
 	return err

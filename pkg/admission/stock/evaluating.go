@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
-	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -27,7 +25,6 @@ const CauseEvaluation metav1.CauseType = "PolicyEvaluationBudget"
 // each request has one budget for all policies.
 type evaluating struct {
 	*lazy
-	room  *weighed.Room
 	clock clock.PassiveClock
 }
 
@@ -35,12 +32,6 @@ var (
 	_ admission.MutationInterface   = &evaluating{}
 	_ admission.ValidationInterface = &evaluating{}
 )
-
-// newEvaluationRoom is that of the plugins of a server, in processors.
-func newEvaluationRoom() *weighed.Room {
-	processors := int64(runtime.GOMAXPROCS(0))
-	return weighed.NewRoom(max(1, processors/2), max(1, processors/4))
-}
 
 // Admit implements admission.MutationInterface.
 func (e *evaluating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
@@ -78,9 +69,9 @@ func (e *evaluating) evaluate(ctx context.Context, a admission.Attributes, f fun
 	if left <= 0 {
 		return spent(a, c)
 	}
-	done, err := e.room.Take(ctx, c, 1)
+	done, err := fairness.Evaluate(ctx)
 	if err != nil {
-		return apierrors.NewTooManyRequests(fmt.Sprintf("evaluating the policies of logical cluster %q: %v: try again in some seconds", c, err), 5)
+		return err //nolint:wrapcheck // an answer
 	}
 	defer done()
 	within, cancel := context.WithTimeoutCause(ctx, left, errSpent)

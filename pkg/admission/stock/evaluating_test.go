@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
-	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -35,7 +34,7 @@ var creation = admission.NewAttributesRecord(&corev1.ConfigMap{}, nil, schema.Gr
 
 func TestPoliciesOfARequestShareOneBudget(t *testing.T) {
 	t.Parallel()
-	e := &evaluating{room: weighed.NewRoom(2, 1), clock: clock.RealClock{}}
+	e := &evaluating{clock: clock.RealClock{}}
 	ctx := requestOf(t, "shop")
 	if err := e.evaluate(ctx, creation, func(context.Context) error { return nil }); err != nil {
 		t.Fatalf("what costs nothing: %v", err)
@@ -54,28 +53,5 @@ func TestPoliciesOfARequestShareOneBudget(t *testing.T) {
 	}
 	if err := e.evaluate(requestOf(t, "shop"), creation, func(context.Context) error { return nil }); err != nil {
 		t.Errorf("the next request: %v", err)
-	}
-}
-
-func TestPoliciesOfOneLogicalClusterLeaveAProcessorToOthers(t *testing.T) {
-	t.Parallel()
-	e := &evaluating{room: weighed.NewRoom(2, 1), clock: clock.RealClock{}}
-	begun, release := make(chan struct{}), make(chan struct{})
-	done := make(chan error, 1)
-	go func() {
-		done <- e.evaluate(requestOf(t, "noisy"), creation, func(context.Context) error { close(begun); <-release; return nil })
-	}()
-	<-begun
-	waiting, cancel := context.WithTimeout(requestOf(t, "noisy"), 20*time.Millisecond)
-	defer cancel()
-	if err := e.evaluate(waiting, creation, func(context.Context) error { return nil }); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("a second one of the same logical cluster: %v", err)
-	}
-	if err := e.evaluate(requestOf(t, "quiet"), creation, func(context.Context) error { return nil }); err != nil {
-		t.Errorf("a neighbour: %v", err)
-	}
-	close(release)
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }

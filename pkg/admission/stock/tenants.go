@@ -64,9 +64,8 @@ func NewTenants(e *Environment, r Rules) (*Tenants, error) {
 		}
 		return p, err
 	})
-	room := newEvaluationRoom()
 	t := &Tenants{
-		ValidatingPolicies: &evaluating{vap, room, clock.RealClock{}}, MutatingPolicies: &evaluating{mutatingPolicies, room, clock.RealClock{}},
+		ValidatingPolicies: &evaluating{vap, clock.RealClock{}}, MutatingPolicies: &evaluating{mutatingPolicies, clock.RealClock{}},
 		ValidatingWebhooks: validatingWebhooks, MutatingWebhooks: mutatingWebhooks,
 		all: []*lazy{vap, mutatingPolicies, validatingWebhooks, mutatingWebhooks},
 	}

@@ -38,6 +38,8 @@ type Config struct {
 	// Accounts verifies the tokens of service accounts.
 	Accounts *Tokens
 	Options  Options
+	// Leaving is called for a request before identity providers are asked about it, who may take their time.
+	Leaving func(context.Context)
 	// ServerID tells servers apart in metrics.
 	ServerID string
 }
@@ -62,7 +64,7 @@ func NewAuthenticator(ctx context.Context, c Config) (authenticator.Request, err
 	}
 	// Identity providers come after service accounts: a token that they do not
 	// know makes them ask for new keys.
-	bearers = append(bearers, accounts, authenticator.WrapAudienceAgnosticToken(accounts.audiences, jwts))
+	bearers = append(bearers, accounts, authenticator.WrapAudienceAgnosticToken(accounts.audiences, leaving{jwts, c.Leaving}))
 	tokens := tokenunion.New(bearers...)
 
 	known := group.NewAuthenticatedGroupAdder(requestunion.New(
@@ -79,6 +81,20 @@ func NewAuthenticator(ctx context.Context, c Config) (authenticator.Request, err
 		return known, nil
 	}
 	return requestunion.NewFailOnError(known, anonymous.NewAuthenticator(anybody.Conditions)), nil
+}
+
+// leaving calls somebody before a token is looked at.
+type leaving struct {
+	authenticator.Token
+	call func(context.Context)
+}
+
+// AuthenticateToken implements authenticator.Token.
+func (l leaving) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	if l.call != nil {
+		l.call(ctx)
+	}
+	return l.Token.AuthenticateToken(ctx, token) //nolint:wrapcheck // an answer
 }
 
 // NewAuthorizers makes what decides requests, and what answers access reviews. Both

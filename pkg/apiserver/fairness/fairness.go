@@ -9,7 +9,8 @@
 //
 // Before that, a request of a tenant takes one of the slots of its logical cluster: a
 // few for each core. Hundreds of requests in flight on a few cores would leave no
-// processor to the next.
+// processor to the next. Until it has one it is at the entrance, which logical clusters pass
+// one after the other; and one that is expensive needs one of the processors for such.
 //
 // The levels are FlowSchemas and PriorityLevelConfigurations in "root", made if
 // they do not exist: an admin may change them. Such objects in other logical
@@ -19,6 +20,7 @@ package fairness
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -78,6 +80,15 @@ func (b byCluster) Handle(ctx context.Context, digest flowcontrol.RequestDigest,
 		return
 	}
 	defer end()
+	if t, given := ctx.Value(slotKey{}).(*slot); given && digest.RequestInfo != nil {
+		t.watches = digest.RequestInfo.Verb == "watch"
+		if serve := execute; t.uri > costlyURI || strings.HasPrefix(digest.RequestInfo.Path, "/openapi/") {
+			execute = func() {
+				_ = Expensive(ctx) // if there is none in time, its slot bounds what it takes
+				serve()
+			}
+		}
+	}
 	b.Interface.Handle(ctx, digest, note, estimate, queued, execute)
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -31,7 +32,10 @@ const (
 type Limiter struct {
 	most, longest int
 	// asked is how many an admin asks for, of a logical cluster; 0 for the default.
-	asked func(context.Context, logicalcluster.Name) int64
+	asked    func(context.Context, logicalcluster.Name) int64
+	entrance *entrance
+	// processors are for requests that are expensive.
+	processors *weighed.Room
 
 	mu     sync.Mutex
 	queues map[string]*queue
@@ -48,7 +52,10 @@ type queue struct {
 // NewLimiter makes slots for this machine; asked says how many an admin asks for in place
 // of the default, which is 0.
 func NewLimiter(asked func(context.Context, logicalcluster.Name) int64) *Limiter {
-	return &Limiter{most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), asked: asked, longest: maxWaitingRequests, queues: map[string]*queue{}, calls: map[calls]int{}}
+	return &Limiter{
+		most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), longest: maxWaitingRequests, asked: asked,
+		entrance: newEntrance(), processors: newProcessors(), queues: map[string]*queue{}, calls: map[calls]int{},
+	}
 }
 
 // mostOf is how many requests of a logical cluster are served at a time.
@@ -131,6 +138,12 @@ type slot struct {
 	slots *Limiter
 	// borrowed says that the user is not who he says.
 	borrowed bool
+	// entered gives back its place at the entrance, once.
+	entered func()
+	// uri is how long that of the request is.
+	uri int
+	// watches says that the request is a watch.
+	watches bool
 
 	budget Budget
 
@@ -138,17 +151,20 @@ type slot struct {
 	who       string // not empty while the request has its slot
 	syncer    string // not empty if the request is of one
 	suspended int
+	processor processor
 	// refused is how many slots there were when the request got none; 0 if it got one.
 	refused int
 }
 
 type slotKey struct{}
 
-// With gives each request to next a slot to take, which Handle does.
+// With lets each request in, and gives it a slot to take, which Handle does.
 func (t *Limiter) With(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mine := &slot{slots: t, borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != ""}
-		next.ServeHTTP(w, req.WithContext(context.WithValue(auth.TrackBound(req.Context()), slotKey{}, mine)))
+		mine := &slot{slots: t, borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != "", uri: len(req.RequestURI), entered: t.entrance.pass(req)}
+		mine.processor.room = t.processors
+		defer mine.entered()
+		next.ServeHTTP(measured(w, req.WithContext(context.WithValue(auth.TrackBound(req.Context()), slotKey{}, mine)), mine))
 	})
 }
 
@@ -185,6 +201,7 @@ func queueOf(bound, borrowed bool, c logicalcluster.Name, u user.Info) (string, 
 func Refusing(next http.Handler, refuse func(w http.ResponseWriter, c logicalcluster.Name, most int)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if t, ok := req.Context().Value(slotKey{}).(*slot); ok {
+			t.entered() // what is open for long takes no slot
 			t.mu.Lock()
 			most := t.refused
 			t.mu.Unlock()
@@ -200,6 +217,7 @@ func Refusing(next http.Handler, refuse func(w http.ResponseWriter, c logicalclu
 
 // begin takes the slot of the request of ctx; false says that it was refused.
 func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
+	Entered(ctx)
 	t, given := ctx.Value(slotKey{}).(*slot)
 	c, scoped := scope.ClusterFrom(ctx)
 	if !given || !scoped || u == nil {
@@ -220,12 +238,13 @@ func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 		return nil, false
 	}
 	t.mu.Lock()
-	t.who = who
+	t.who, t.processor.cluster = who, c
 	t.mu.Unlock()
 	return t.end, true
 }
 
 func (t *slot) end() {
+	t.free()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.suspended == 0 {
@@ -235,13 +254,14 @@ func (t *slot) end() {
 }
 
 // Suspend gives up the slot of the request of ctx while it waits for somebody else,
-// such as a webhook, which may well ask the same logical cluster before it answers.
-// The result takes the slot back.
+// such as a webhook, which may well ask the same logical cluster before it answers, and the
+// processor if it has one. The result takes back what it had.
 func Suspend(ctx context.Context) (back func()) {
 	t, ok := ctx.Value(slotKey{}).(*slot)
 	if !ok {
 		return func() {}
 	}
+	t.wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.suspended++; t.suspended == 1 && t.who != "" {
@@ -249,9 +269,10 @@ func Suspend(ctx context.Context) (back func()) {
 	}
 	return sync.OnceFunc(func() {
 		t.mu.Lock()
-		defer t.mu.Unlock()
 		if t.suspended--; t.suspended == 0 && t.who != "" {
 			t.slots.takeBack(t.who)
 		}
+		t.mu.Unlock()
+		t.resume(ctx)
 	})
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func testLimiter(most, longest int) *Limiter {
-	return &Limiter{most: most, longest: longest, queues: map[string]*queue{}, calls: map[calls]int{}, asked: func(_ context.Context, c logicalcluster.Name) int64 {
+	return &Limiter{most: most, longest: longest, entrance: newEntrance(), processors: newProcessors(), queues: map[string]*queue{}, calls: map[calls]int{}, asked: func(_ context.Context, c logicalcluster.Name) int64 {
 		return map[logicalcluster.Name]int64{"asks-for-two": 2, "unlimited": -1}[c]
 	}}
 }

@@ -14,8 +14,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// remoteAddr is where requests seem to come from, for audit and logs.
+// remoteAddr is where requests seem to come from, for audit and logs. No connection comes from
+// port 0.
 const remoteAddr = "127.0.0.1:0"
+
+// Is says that a request did not come over the network. It says nothing of who asks.
+func Is(req *http.Request) bool { return req.RemoteAddr == remoteAddr }
 
 // Transport is an http.RoundTripper that calls a handler in this process.
 type Transport struct {

@@ -180,7 +180,7 @@ func withStream(client *clientv3.Client, watcher clientv3.Watcher) *kubernetes.C
 	own.Cluster, own.KV, own.Lease, own.Maintenance = client.Cluster, etcd3.NewETCDLatencyTracker(client.KV), client.Lease, client.Maintenance
 	own.Watcher = &progressing{Watcher: watcher, kv: client.KV}
 	k := &kubernetes.Client{Client: own}
-	k.Kubernetes = k
+	k.Kubernetes = waiting{*k}
 	return k
 }
 

@@ -1,0 +1,128 @@
+package fairness
+
+import (
+	"container/list"
+	"context"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+const (
+	// entrancePerCore is how many requests, for each core, are on their way from the connection
+	// to their slot. It is all computing, so more of them only wait for each other.
+	entrancePerCore = 1
+	// entranceTimeout is after how long a request waits no longer, and goes on beside the others.
+	entranceTimeout = time.Second
+)
+
+// entrance is passed by the requests that come over the network, the logical clusters that
+// they ask one after the other: who they are, and whether there is a slot for them, costs about as
+// much as a small answer. Hundreds that come at once would have the processors for as
+// long as that takes for all of them, and what somebody else is in the midst of stands still.
+//
+// Nobody is known yet, and a name of a logical cluster costs nothing. So the entrance refuses
+// nobody and keeps nobody for longer than entranceTimeout: what it gives is an order.
+type entrance struct {
+	timeout time.Duration
+
+	mu   sync.Mutex
+	free int
+	// flows are the logical clusters that have somebody waiting, the next one first, as *flow.
+	flows   list.List
+	waiting map[logicalcluster.Name]*list.Element
+}
+
+// flow is the requests of a logical cluster that wait.
+type flow struct {
+	cluster logicalcluster.Name
+	waiting list.List // of chan struct{}, closed by who hands over his place
+}
+
+func newEntrance() *entrance {
+	return &entrance{timeout: entranceTimeout, free: entrancePerCore * runtime.GOMAXPROCS(0), waiting: map[logicalcluster.Name]*list.Element{}}
+}
+
+// enter waits for a place, and returns what gives it back.
+func (e *entrance) enter(ctx context.Context, c logicalcluster.Name) (leave func()) {
+	e.mu.Lock()
+	if e.free > 0 {
+		e.free--
+		e.mu.Unlock()
+		return e.leave
+	}
+	at := e.waiting[c]
+	if at == nil {
+		at = e.flows.PushBack(&flow{cluster: c})
+		e.waiting[c] = at
+	}
+	mine := make(chan struct{})
+	place := at.Value.(*flow).waiting.PushBack(mine)
+	e.mu.Unlock()
+	timeout := time.NewTimer(e.timeout)
+	defer timeout.Stop()
+	select {
+	case <-mine:
+		// Who was handed a place would be next on this processor, before everybody whom
+		// the network has woken meanwhile, for as long as somebody waits here.
+		runtime.Gosched()
+		return e.leave
+	case <-timeout.C:
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-mine: // it came at the same moment
+		return e.leave
+	default:
+		e.remove(at, place)
+		return func() {}
+	}
+}
+
+// leave hands a place to the next logical cluster that has somebody waiting.
+func (e *entrance) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at := e.flows.Front()
+	if at == nil {
+		e.free++
+		return
+	}
+	e.flows.MoveToBack(at)
+	first := at.Value.(*flow).waiting.Front()
+	e.remove(at, first)
+	close(first.Value.(chan struct{}))
+}
+
+func (e *entrance) remove(at, place *list.Element) {
+	t := at.Value.(*flow)
+	if t.waiting.Remove(place); t.waiting.Len() == 0 {
+		e.flows.Remove(at)
+		delete(e.waiting, t.cluster)
+	}
+}
+
+// pass waits at the entrance for a request that comes over the network.
+func (e *entrance) pass(req *http.Request) (leave func()) {
+	c, scoped := scope.ClusterFrom(req.Context())
+	if !scoped || loopback.Is(req) {
+		return func() {}
+	}
+	return sync.OnceFunc(e.enter(req.Context(), c))
+}
+
+// Entered gives back the place that the request of ctx has at the entrance, before it waits for
+// somebody else.
+func Entered(ctx context.Context) {
+	if t, ok := ctx.Value(slotKey{}).(*slot); ok {
+		t.entered()
+	}
+}

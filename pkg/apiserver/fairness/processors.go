@@ -1,0 +1,219 @@
+package fairness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
+	"github.com/atoll-dev/atoll/pkg/scope"
+)
+
+const (
+	// costlyBody, costlyAnswer and costlyURI are the bytes beyond which a request is expensive: its
+	// body is decoded, validated and written, what is read for it is decoded and encoded, its
+	// selectors are parsed.
+	costlyBody   = 64 << 10
+	costlyAnswer = 256 << 10
+	costlyURI    = 2 << 10
+)
+
+// newProcessors are those that do what is expensive: half of them, of which one logical cluster
+// has a share. Cheap requests have the others for themselves.
+func newProcessors() *weighed.Room {
+	processors := int64(runtime.GOMAXPROCS(0))
+	return weighed.NewRoom(max(1, processors/2), max(1, processors/4))
+}
+
+// processor is that of a request which is expensive.
+type processor struct {
+	room    *weighed.Room
+	cluster logicalcluster.Name
+	// needed says that the request is expensive and not over; release is not nil while it has a
+	// processor, of which it needs none while it waits for somebody else, so many times.
+	needed  bool
+	release func()
+	waits   int
+	read    int // bytes, from the database
+}
+
+// Expensive waits for one of the processors that do what is expensive, for the rest of the
+// request of ctx. Requests that need no slot need none of them either. An error is that of an API
+// server, and says that there was none in time.
+func Expensive(ctx context.Context) error {
+	t, ok := ctx.Value(slotKey{}).(*slot)
+	if !ok {
+		return nil
+	}
+	t.mu.Lock()
+	p := &t.processor
+	if t.who == "" || p.needed || p.waits > 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	p.needed = true
+	t.mu.Unlock()
+	return t.compute(ctx)
+}
+
+// compute takes a processor if the request needs one now.
+func (t *slot) compute(ctx context.Context) error {
+	t.mu.Lock()
+	p := &t.processor
+	needs, c := p.needed && p.waits == 0 && p.release == nil, p.cluster
+	t.mu.Unlock()
+	if !needs {
+		return nil
+	}
+	release, err := p.room.Take(ctx, c, 1)
+	if err != nil {
+		return busy(c, "it is a large one", err)
+	}
+	t.mu.Lock()
+	if !p.needed || p.waits > 0 || p.release != nil {
+		t.mu.Unlock()
+		release()
+		return nil
+	}
+	p.release = release
+	t.mu.Unlock()
+	return nil
+}
+
+func busy(c logicalcluster.Name, why string, err error) error {
+	return apierrors.NewTooManyRequests(fmt.Sprintf("the request to logical cluster %q waited for a processor, as %s: %v: try again in some seconds", c, why, err), 5)
+}
+
+// Read makes the request of ctx expensive if so many bytes are read for it, or were with those
+// before.
+func Read(ctx context.Context, bytes int) {
+	t, ok := ctx.Value(slotKey{}).(*slot)
+	if !ok {
+		return
+	}
+	t.mu.Lock()
+	t.processor.read += bytes
+	costly := t.processor.read > costlyAnswer
+	t.mu.Unlock()
+	if costly {
+		_ = Expensive(ctx) // late is better than not at all
+	}
+}
+
+// Evaluate waits for one of the same processors to evaluate expressions of tenants, whoever asks,
+// if the request of ctx has none yet. The result gives it back.
+func Evaluate(ctx context.Context) (done func(), err error) {
+	t, ok := ctx.Value(slotKey{}).(*slot)
+	c, scoped := scope.ClusterFrom(ctx)
+	if !ok || !scoped {
+		return func() {}, nil
+	}
+	t.mu.Lock()
+	has := t.processor.release != nil
+	t.mu.Unlock()
+	if has {
+		return func() {}, nil
+	}
+	release, err := t.processor.room.Take(ctx, c, 1)
+	if err != nil {
+		return nil, busy(c, "policies evaluate expressions for it", err)
+	}
+	return release, nil
+}
+
+// Wait gives up the processor of an expensive request while it waits for something that is not
+// computed for it: the disk, the reader of the answer. The result waits for one again; if there is none in
+// time, the request goes on without.
+func Wait(ctx context.Context) (back func()) {
+	t, ok := ctx.Value(slotKey{}).(*slot)
+	if !ok {
+		return func() {}
+	}
+	t.wait()
+	return func() { t.resume(ctx) }
+}
+
+func (t *slot) wait() {
+	t.mu.Lock()
+	t.processor.waits++
+	release := t.processor.release
+	t.processor.release = nil
+	t.mu.Unlock()
+	if release != nil {
+		release()
+	}
+}
+
+func (t *slot) resume(ctx context.Context) {
+	t.mu.Lock()
+	t.processor.waits--
+	t.mu.Unlock()
+	_ = t.compute(ctx)
+}
+
+// free ends the need for a processor.
+func (t *slot) free() {
+	t.mu.Lock()
+	t.processor.needed = false
+	release := t.processor.release
+	t.processor.release = nil
+	t.mu.Unlock()
+	if release != nil {
+		release()
+	}
+}
+
+// body is that of a request. A long one makes the request expensive when all of it is there.
+type body struct {
+	io.ReadCloser
+	ctx  context.Context //nolint:containedctx // that of the request
+	read int64
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.read += int64(n); err == io.EOF && b.read > costlyBody {
+		if busy := Expensive(b.ctx); busy != nil {
+			return n, busy
+		}
+	}
+	return n, err //nolint:wrapcheck // io.EOF is compared
+}
+
+// answer is that of a request, which becomes expensive when it is a long one. Nobody computes
+// while its reader takes his time. A watch is as long as it lasts.
+type answer struct {
+	http.ResponseWriter
+	ctx     context.Context //nolint:containedctx // that of the request
+	slot    *slot
+	written int64
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Write implements io.Writer.
+func (a *answer) Write(p []byte) (int, error) {
+	a.slot.wait()
+	n, err := a.ResponseWriter.Write(p)
+	a.slot.resume(a.ctx)
+	if a.written += int64(n); a.written > costlyAnswer && !a.slot.watches {
+		_ = Expensive(a.ctx) // it has begun: late is better than not at all
+	}
+	return n, err //nolint:wrapcheck // of the connection
+}
+
+// measured is a request, and where it is answered, of which the length is looked at.
+func measured(w http.ResponseWriter, req *http.Request, t *slot) (http.ResponseWriter, *http.Request) {
+	if req.Body != nil && req.Body != http.NoBody {
+		req.Body = &body{ReadCloser: req.Body, ctx: req.Context()}
+	}
+	return responsewriter.WrapForHTTP1Or2(&answer{ResponseWriter: w, ctx: req.Context(), slot: t}), req
+}
