@@ -12,8 +12,8 @@ import (
 	"github.com/atoll-dev/atoll/pkg/skew"
 )
 
-// sayInterval is how often a log has the same sentence about a version, where servers of several
-// versions answer.
+// sayInterval is how often a log has a sentence about a version: each answer of a server would be
+// a reason.
 const sayInterval = time.Minute
 
 // IncompatibleError says that the server and this syncer are of versions that do not work together.
@@ -49,7 +49,6 @@ type Handshake struct {
 
 	mu      sync.Mutex
 	problem error
-	said    string
 	saidAt  time.Time
 }
 
@@ -105,8 +104,8 @@ func (h *Handshake) hear(req *http.Request, resp *http.Response) error {
 		return nil
 	}
 	h.problem = &IncompatibleError{message}
-	if h.said != message || time.Since(h.saidAt) > sayInterval {
-		h.said, h.saidAt = message, time.Now()
+	if time.Since(h.saidAt) > sayInterval {
+		h.saidAt = time.Now()
 		klog.FromContext(req.Context()).Info("Not syncing: "+message, "server", server.Build)
 	}
 	return h.problem
