@@ -5,6 +5,11 @@ import "fmt"
 // Unsaid is the revision of a build that says none: those from before there was a handshake.
 const Unsaid = 1
 
+// The revisions of the contract:
+//
+//	1  all builds from before there was a handshake
+//	2  the handshake
+//
 // They are strings so that a build can be given others: go build -ldflags "-X ...". A release sets
 // the version; tests make a syncer of another revision.
 var (

@@ -45,7 +45,7 @@ func TestASyncerThatIsTooOldChangesNothingUntilItIsUpgraded(t *testing.T) {
 	}
 	old := start(t, process.Spec{
 		Path: process.Binary("atoll-syncer-old"), Args: append(syncer.Args(), "--health-address", health),
-		Log: theLab.path("reef-syncer-old.log"), Ready: "Not syncing: the syncer is too old",
+		Log: theLab.path("reef-syncer-old.log"), Ready: "Not syncing",
 	})
 	consistently(t, 8*time.Second, func() error { return ready(t, "reef", fleetv1alpha1.ReasonHeartbeat) }) // the other one works
 

@@ -18,6 +18,7 @@ import (
 	"github.com/atoll-dev/atoll/cmd/atoll/app"
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/registration"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/skew"
 	"github.com/atoll-dev/atoll/test/framework/server"
@@ -103,6 +104,14 @@ func TestASyncerOfAnotherVersionIsRefusedWithBothVersionsAndIsSeen(t *testing.T)
 	old, _ := withVersion(config, skew.Side{Build: "v0.0.1"}.Header())
 	if _, err := old.FleetV1alpha1().PhysicalClusters().Patch(view, "ancient", "application/merge-patch+json", []byte(`{"status":{"version":"forged"}}`), metav1.PatchOptions{}, "status"); err == nil {
 		t.Error("a refused syncer reports")
+	}
+	renewal := old.FleetV1alpha1().RESTClient().Get().AbsPath("/apis/certificates.k8s.io/v1/certificatesigningrequests", registration.Name("ancient", true))
+	if _, err := renewal.DoRaw(server.InRoot(t)); !apierrors.IsNotFound(err) {
+		t.Errorf("a refused syncer looks for its renewed certificate: %v, want NotFound", err)
+	}
+	huge, said := withVersion(config, strings.Repeat("revision=2,", 200_000))
+	if _, err := huge.FleetV1alpha1().PhysicalClusters().Get(view, "ancient", metav1.GetOptions{}); err == nil || len(said.answered) > 0 && said.answered.Get(skew.ServerHeader) != "" {
+		t.Errorf("a header of two megabytes reaches the server: %v, %v", err, said.answered)
 	}
 	eventually(t, "the PhysicalCluster says so", func() error {
 		_, _ = old.FleetV1alpha1().PhysicalClusters().Get(view, "ancient", metav1.GetOptions{})

@@ -45,7 +45,8 @@ var errUnmet = errors.New("no server has answered yet")
 // What a server answers that does not work with us is thrown away: nobody acts on it. An error
 // without the header is no answer of a server: a proxy may have made it.
 type Handshake struct {
-	mine skew.Side
+	mine   skew.Side
+	header string
 
 	mu      sync.Mutex
 	problem error
@@ -53,7 +54,9 @@ type Handshake struct {
 }
 
 // NewHandshake makes one for a syncer that is mine.
-func NewHandshake(mine skew.Side) *Handshake { return &Handshake{mine: mine, problem: errUnmet} }
+func NewHandshake(mine skew.Side) *Handshake {
+	return &Handshake{mine: mine, header: mine.Header(), problem: errUnmet}
+}
 
 // Mine is what it says of this syncer.
 func (h *Handshake) Mine() skew.Side { return h.mine }
@@ -87,7 +90,7 @@ func (h *Handshake) refuses(req *http.Request) error {
 // hear reads the version of who answered.
 func (h *Handshake) hear(req *http.Request, resp *http.Response) error {
 	values := resp.Header.Values(skew.ServerHeader)
-	if len(values) == 0 && resp.StatusCode >= http.StatusBadRequest {
+	if done := resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusSwitchingProtocols; len(values) == 0 && !done {
 		return nil
 	}
 	server, err := skew.Read(values)
@@ -106,7 +109,7 @@ func (h *Handshake) hear(req *http.Request, resp *http.Response) error {
 	h.problem = &IncompatibleError{message}
 	if time.Since(h.saidAt) > sayInterval {
 		h.saidAt = time.Now()
-		klog.FromContext(req.Context()).Info("Not syncing: "+message, "server", server.Build)
+		klog.FromContext(req.Context()).Info("Not syncing: the server and this syncer are of versions that do not work together", "err", message)
 	}
 	return h.problem
 }
@@ -124,7 +127,7 @@ func (t greeting) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	req = req.Clone(req.Context())
-	req.Header.Set(skew.SyncerHeader, t.handshake.mine.Header())
+	req.Header.Set(skew.SyncerHeader, t.handshake.header)
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
