@@ -203,14 +203,20 @@ func (c *Controller) conclude(ctx context.Context, pc *fleetv1alpha1.PhysicalClu
 	pc.Status.ControlPlane = id
 	now := c.Clock.Now()
 	lease, _ := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: pc.Name})
+	holds := c.concludeHealth(pc, lease, now)
+	c.publishPodsAccess(pc, now)
+	return controller.Result{RequeueAfter: holds}, nil
+}
+
+// concludeHealth sets the conditions that follow from the last sign of life of a syncer, and
+// returns how long they hold.
+func (c *Controller) concludeHealth(pc *fleetv1alpha1.PhysicalCluster, lease *coordinationv1.Lease, now time.Time) (holds time.Duration) {
 	heard := c.heartbeats.of(pc.Name, lease, now)
 	if r, ok := c.Refusals.of(pc.Name, now); ok {
 		refuse(pc, r, lease, heard, now)
 	}
-	conditions, holds := health(pc, c.heartbeats.withRefusals(pc, heard, now), now)
-	pc.Status.Conditions = conditions
-	c.publishPodsAccess(pc, now)
-	return controller.Result{RequeueAfter: holds}, nil
+	pc.Status.Conditions, holds = health(pc, later(heard, c.heartbeats.ofRefusals(pc, now)), now)
+	return holds
 }
 
 func (c *Controller) makeLeaseNamespace(ctx context.Context) error {

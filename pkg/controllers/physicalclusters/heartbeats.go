@@ -37,20 +37,23 @@ func (h *heartbeats) of(name string, lease *coordinationv1.Lease, now time.Time)
 	return heartbeat{ever: true, seen: seen(h.last, name, lease.Spec.RenewTime.Time, now)}
 }
 
-// withRefusals takes note of a refusal that a server has written: a syncer that is refused lives,
-// so the later of the two is its last sign of life.
-func (h *heartbeats) withRefusals(pc *fleetv1alpha1.PhysicalCluster, renewed heartbeat, now time.Time) heartbeat {
+// ofRefusals takes note of a refusal that any server has written: a syncer that is refused lives.
+func (h *heartbeats) ofRefusals(pc *fleetv1alpha1.PhysicalCluster, now time.Time) heartbeat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if pc.Status.Syncer == nil || pc.Status.Syncer.RefusedAt == nil {
 		delete(h.refusals, pc.Name)
-		return renewed
+		return heartbeat{}
 	}
-	refused := heartbeat{ever: true, seen: seen(h.refusals, pc.Name, pc.Status.Syncer.RefusedAt.Time, now)}
-	if renewed.ever && renewed.seen.After(refused.seen) {
-		return renewed
+	return heartbeat{ever: true, seen: seen(h.refusals, pc.Name, pc.Status.Syncer.RefusedAt.Time, now)}
+}
+
+// later is the last sign of life of two.
+func later(a, b heartbeat) heartbeat {
+	if !a.ever || b.ever && b.seen.After(a.seen) {
+		return b
 	}
-	return refused
+	return a
 }
 
 // seen is when this process saw the last sign of life, which was given at.

@@ -64,12 +64,13 @@ func (r *Refusals) follow(notify func(target string)) {
 	r.notify = notify
 }
 
-// of is the last refusal of a syncer that still asks.
+// of is the last refusal of a syncer that still asks. It counts for no longer than what other
+// servers have seen of it, which is as much older: two would contradict each other else.
 func (r *Refusals) of(target string, now time.Time) (refusal, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, ok := r.last[target]
-	return last, ok && now.Sub(last.at) < placement.Silence
+	return last, ok && now.Sub(last.at) < refusedInterval
 }
 
 // forget: the physical cluster is gone.
@@ -100,10 +101,10 @@ func refuse(pc *fleetv1alpha1.PhysicalCluster, r refusal, lease *coordinationv1.
 		})
 	}
 	said := fleetv1alpha1.SyncerVersion{Version: r.said.Build, Revision: r.said.Revision}
-	if before := pc.Status.Syncer; before != nil && before.RefusedAt != nil && now.Sub(before.RefusedAt.Time).Abs() < refusedInterval {
+	if before := pc.Status.Syncer; before != nil && before.RefusedAt != nil && r.at.Sub(before.RefusedAt.Time).Abs() < refusedInterval {
 		said.RefusedAt = before.RefusedAt
 	} else {
-		at := metav1.NewTime(now).Rfc3339Copy()
+		at := metav1.NewTime(r.at).Rfc3339Copy()
 		said.RefusedAt = &at
 	}
 	pc.Status.Syncer = &said
