@@ -57,6 +57,10 @@ say "Building (the first build compiles Kubernetes, which takes minutes):"
 for binary in "${binaries[@]}"; do
   case $binary in
     atoll-copy) GOOS=linux build "$binary" . ./cmd/atoll-copy ;; # it runs in pods only
+    atoll-syncer-old) # of a revision from before the first: tests have servers refuse it
+      flags="$flags -X github.com/atoll-dev/atoll/pkg/skew.revision=0 -X github.com/atoll-dev/atoll/pkg/skew.oldest=0 -X github.com/atoll-dev/atoll/pkg/skew.version=v0.0.1" \
+        build atoll-syncer-old . ./cmd/atoll-syncer
+      ;;
     atoll | atoll-syncer | atoll-dns) build "$binary" . "./cmd/$binary" ;;
     kubectl-atoll)
       build "$binary" . "./cmd/$binary"

@@ -65,6 +65,7 @@ for level in "$@"; do
       ;;
     e2e)
       hack/build.sh
+      hack/build.sh atoll-syncer-old
       # shellcheck disable=SC2046 # one argument for each package
       run_twice "end-to-end tests" $(existing test/e2e)
       ;;

@@ -23,7 +23,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/reach"
 	"github.com/atoll-dev/atoll/pkg/registration/join"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/skew"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -33,10 +35,12 @@ func main() { os.Exit(cli.Run(newCommand())) }
 
 type options struct {
 	physicalCluster, kubeconfig, bootstrapKubeconfig, physicalKubeconfig, healthAddress, admissionAddress string
+
+	handshake *connection.Handshake
 }
 
 func newCommand() *cobra.Command {
-	o := options{}
+	o := options{handshake: connection.NewHandshake(skew.Current())}
 	c := &cobra.Command{
 		Use:   "atoll-syncer",
 		Short: "Keep the copies of one physical cluster",
@@ -44,6 +48,7 @@ func newCommand() *cobra.Command {
 			"removes what is to go, and reports how it is.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
+		Version:      skew.Current().String(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -55,7 +60,7 @@ func newCommand() *cobra.Command {
 	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the Atoll server")
 	c.Flags().StringVar(&o.bootstrapKubeconfig, "bootstrap-kubeconfig", "", "instead of --kubeconfig: one that kubectl atoll register --agent makes, with which the syncer asks for a certificate; it keeps that in the Secret atoll-system/"+join.SecretName+" of the physical cluster, and renews it")
 	c.Flags().StringVar(&o.physicalKubeconfig, "physical-kubeconfig", "", "kubeconfig of the physical cluster; inside it, empty means the service account of the pod")
-	c.Flags().StringVar(&o.healthAddress, "health-address", "", "address that serves /healthz, such as :8080; none if empty")
+	c.Flags().StringVar(&o.healthAddress, "health-address", "", "address that serves /healthz, and /readyz: whether a server answers that works with this syncer; such as :8080; none if empty")
 	c.Flags().StringVar(&o.admissionAddress, "admission-address", "", "address where the API server of the physical cluster asks about pods, such as :9443, see spec.pods.admission of the PhysicalCluster; none if empty")
 	if err := c.MarkFlagRequired("physical-cluster"); err != nil {
 		panic(err) // the flag is defined above
@@ -85,7 +90,7 @@ func (o options) run(ctx context.Context) error {
 		return fmt.Errorf("reading the kubeconfig of the physical cluster: %w", err)
 	}
 	if o.healthAddress != "" {
-		stop := serveHealth(ctx, o.healthAddress)
+		stop := serveHealth(ctx, o.healthAddress, o.handshake)
 		defer stop()
 	}
 	if o.bootstrapKubeconfig == "" {
@@ -135,7 +140,7 @@ func (o options) sync(ctx context.Context, upstream, physical *rest.Config) erro
 	if o.admissionAddress != "" {
 		admission = podadmission.NewServer(o.admissionAddress, "")
 	}
-	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical, Kinds: workload.Builtin(), Admission: admission})
+	a, err := agent.New(agent.Config{PhysicalCluster: o.physicalCluster, Upstream: upstream, Physical: physical, Kinds: workload.Builtin(), Admission: admission, Handshake: o.handshake})
 	if err != nil {
 		return err
 	}
@@ -143,7 +148,7 @@ func (o options) sync(ctx context.Context, upstream, physical *rest.Config) erro
 	if err != nil {
 		return err
 	}
-	tunnels := &tunnel.Agent{PhysicalCluster: o.physicalCluster, Server: upstream, Handle: func(ctx context.Context, stream io.ReadWriteCloser) {
+	tunnels := &tunnel.Agent{PhysicalCluster: o.physicalCluster, Server: o.handshake.Wrap(upstream), Handle: func(ctx context.Context, stream io.ReadWriteCloser) {
 		reach.Serve(ctx, stream, link)
 	}}
 	running, ctx := errgroup.WithContext(ctx)
@@ -170,9 +175,17 @@ func unscoped(c *rest.Config) (*rest.Config, error) {
 	return c, nil
 }
 
-func serveHealth(ctx context.Context, address string) (stop func()) {
+// serveHealth answers that the process lives, and whether it can do anything.
+func serveHealth(ctx context.Context, address string, handshake *connection.Handshake) (stop func()) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := handshake.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { // ends with Close
 		if err := server.ListenAndServe(); err != nil && err != http.ErrServerClosed {

@@ -23,11 +23,12 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
 	"github.com/atoll-dev/atoll/pkg/apiserver/usage"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/skew"
 )
 
 // handlerChain is upstream's, with bounds and the scope in front and, behind authorization,
 // what depends on the logical cluster: documents, if not nil, answers discovery.
-func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counter, documents func(http.Handler) http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
+func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counter, documents func(http.Handler) http.Handler, refused SyncerRefused) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, g *genericapiserver.Config) http.Handler {
 		if documents != nil {
 			api = documents(api)
@@ -36,6 +37,7 @@ func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counte
 		api = fairness.Refusing(api, func(w http.ResponseWriter, c logicalcluster.Name, most int) {
 			limits.Refuse(w, c, "requestsInFlight", fmt.Sprintf("has %d requests in flight at this server, and too many that wait", most), int64(most))
 		})
+		api = withVersions(api, skew.Current(), refused)
 		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(counter.Watches(withNamedNamespace(api))), api, exists), g)
 		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight).With(served), tokens.ClusterOf), g.ShutdownInitiatedNotify()))
 	}

@@ -80,6 +80,8 @@ type Config struct {
 	Tunnels func(w http.ResponseWriter, req *http.Request, target string)
 	// GiveStream gives another server a stream through a tunnel to target.
 	GiveStream func(w http.ResponseWriter, req *http.Request, target string)
+	// SyncerRefused takes note of syncers of versions that do not work with this server.
+	SyncerRefused SyncerRefused
 	// Space refuses writes that there is no room for; nil if the room is not ours to watch.
 	Space *space.Guard
 	// ShutdownDelay is how long a server that shuts down serves on.
@@ -205,7 +207,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			custom.Documents.With(waiter.With(api)).ServeHTTP(w, req)
 		})
-	})
+	}, c.SyncerRefused)
 	server, err := g.Complete(nil).New("atoll", genericapiserver.NewEmptyDelegateWithCustomHandler(custom.delegate()))
 	if err != nil {
 		return nil, fmt.Errorf("making the generic server: %w", err)

@@ -264,6 +264,8 @@ func wayOut(pc *fleetv1alpha1.PhysicalCluster) string {
 		return "It is another PhysicalCluster already: kubectl atoll unregister " + pc.Name
 	case fleetv1alpha1.ReasonOtherCluster, fleetv1alpha1.ReasonEmptied:
 		return "The message names the field of the PhysicalCluster that confirms it"
+	case fleetv1alpha1.ReasonIncompatibleSyncer:
+		return "The message says which of the two is to be upgraded: servers come first, then syncers"
 	}
 	return "Look at it with: kubectl atoll clusters " + pc.Name + " -o wide"
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/atoll-dev/atoll/pkg/skew"
 )
 
 const (
@@ -89,7 +91,11 @@ func takeOver(w http.ResponseWriter, to string) (net.Conn, bool) {
 		return nil, false
 	}
 	_ = conn.SetDeadline(time.Time{}) // those of the request
-	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+to+"\r\n\r\n")
+	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + to + "\r\n"
+	if version := w.Header().Get(skew.ServerHeader); version != "" {
+		answer += skew.ServerHeader + ": " + version + "\r\n"
+	}
+	_, err = io.WriteString(conn, answer+"\r\n")
 	if err != nil || buffered.Reader.Buffered() > 0 { // who asks waits for the answer
 		_ = conn.Close()
 		return nil, false

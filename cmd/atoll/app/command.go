@@ -12,6 +12,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/component-base/version"
+
+	"github.com/atoll-dev/atoll/pkg/skew"
 )
 
 // NewCommand returns the command line of the server.
@@ -101,13 +103,10 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintf(cmd.OutOrStdout(), "atoll %s (Kubernetes %s)\n", Version, version.Get().GitVersion)
+			fmt.Fprintf(cmd.OutOrStdout(), "atoll %s (Kubernetes %s, revision %d with syncers)\n", skew.Version(), version.Get().GitVersion, skew.Current().Revision)
 		},
 	}
 }
-
-// Version of Atoll.
-const Version = "v0.1.0-dev"
 
 const defaultDataDir = "atoll-data"
 

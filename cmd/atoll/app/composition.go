@@ -106,6 +106,8 @@ type composition struct {
 	presence  *presence.Controller
 	// admits is where physical clusters of links ask about pods; nil if they do not.
 	admits *podwebhook.Server
+	// refusals are the syncers that this server does not work with.
+	refusals *physicalclusters.Refusals
 
 	chain        *admission.Chain
 	late         late
@@ -295,7 +297,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 			PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies, Placements: c.placements, Copies: c.copies, Objects: all}),
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: c.kinds, Objects: all, ServiceAccounts: c.serviceAccounts}),
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
-			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id, PodsServer: c.podsServer, CA: c.keys.CAPEM}),
+			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id, PodsServer: c.podsServer, CA: c.keys.CAPEM, Refusals: c.refusals}),
 		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
 		status.New(status.Config{Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),

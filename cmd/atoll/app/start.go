@@ -19,6 +19,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver"
@@ -28,6 +29,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/apiserver/space"
+	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/placedkinds"
 	"github.com/atoll-dev/atoll/pkg/sharing"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
@@ -128,7 +130,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &composition{url: s.URL, advertise: advertise, podsServer: o.PodsServer, kinds: kinds, keys: keys, keysDir: pkiDir(o.DataDir), replaceKeys: o.ReplaceKeys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool()}
+	c := &composition{url: s.URL, advertise: advertise, podsServer: o.PodsServer, kinds: kinds, keys: keys, keysDir: pkiDir(o.DataDir), replaceKeys: o.ReplaceKeys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool(), refusals: physicalclusters.NewRefusals(clock.RealClock{})}
 	if o.AdmissionAddress != "" {
 		c.admits = podadmission.NewServer(o.AdmissionAddress, o.AdmissionURL)
 	}
@@ -136,7 +138,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		Listener: connections.Bound(listener, func() int { return connections.Most(o.MaxConnections) }), CertFile: certFile, KeyFile: keyFile, PKI: keys,
 		EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile, EtcdKeyFile: o.EtcdKeyFile, Etcd: client,
 		Admission: c.admission, Kinds: kinds, URL: s.URL, Egress: guard, Maps: s.maps, Auth: o.Auth, Audit: o.Audit, Space: room, ShutdownDelay: o.ShutdownDelay,
-		Reach: c.reach, Streams: c.streams, Tunnels: c.acceptTunnel, GiveStream: c.giveStream,
+		Reach: c.reach, Streams: c.streams, Tunnels: c.acceptTunnel, GiveStream: c.giveStream, SyncerRefused: c.refusals.Note,
 		Bind: func(ctx context.Context, namespace string, b *placementv1alpha1.PlacementBinding, dryRun bool) error {
 			return c.chain.Bind(ctx, namespace, b, dryRun)
 		},

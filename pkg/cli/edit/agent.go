@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -94,6 +95,8 @@ func (a Agent) deployment(meta metav1.ObjectMeta) *appsv1.Deployment {
 						Name: "atoll-syncer", Image: a.Image,
 						Command: []string{"atoll-syncer"},
 						Args:    []string{"--physical-cluster=" + a.PhysicalCluster, "--bootstrap-kubeconfig=" + bootstrapDir + "/" + fleetv1alpha1.KubeconfigKey, "--health-address=:8080"},
+						// One that does not work with the server does not take the place of one that does.
+						ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 5},
 						SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
 							Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 						VolumeMounts: []corev1.VolumeMount{{Name: "bootstrap", MountPath: bootstrapDir, ReadOnly: true}},

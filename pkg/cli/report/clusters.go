@@ -28,14 +28,14 @@ func (u Usages) cells(name string) (placements, copies string) {
 
 // PhysicalClusters is a row for each physical cluster.
 func PhysicalClusters(list []fleetv1alpha1.PhysicalCluster, usages Usages, now time.Time) *metav1.Table {
-	t := newTable("Name", "Status", "Taints", "Placements", "Copies", "CPU", "Memory", "Age", "+Version", "+Nodes", "+Connection", "+Labels", "+Message")
+	t := newTable("Name", "Status", "Taints", "Placements", "Copies", "CPU", "Memory", "Age", "+Version", "+Syncer", "+Nodes", "+Connection", "+Labels", "+Message")
 	for i := range list {
 		c := &list[i]
 		placements, copies := usages.cells(c.Name)
 		_, message, _ := notTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady)
 		add(t, c.Name, status(c), taints(c.Spec.Taints), placements, copies,
 			share(c.Status, corev1.ResourceCPU), share(c.Status, corev1.ResourceMemory), age(c.CreationTimestamp, now),
-			orUnknown(c.Status.Version), strconv.Itoa(int(c.Status.Nodes)), string(c.Spec.Connection.Type), labels(c.Labels), orNone(message))
+			orUnknown(c.Status.Version), syncer(c.Status.Syncer), strconv.Itoa(int(c.Status.Nodes)), string(c.Spec.Connection.Type), labels(c.Labels), orNone(message))
 	}
 	return t
 }
@@ -60,6 +60,14 @@ func status(c *fleetv1alpha1.PhysicalCluster) string {
 		words = append(words, "Terminating")
 	}
 	return strings.Join(words, ",")
+}
+
+// syncer is the version that a syncer says to have.
+func syncer(v *fleetv1alpha1.SyncerVersion) string {
+	if v == nil {
+		return unknown
+	}
+	return orUnknown(v.Version)
 }
 
 func taints(list []corev1.Taint) string {

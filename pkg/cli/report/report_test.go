@@ -62,6 +62,7 @@ func TestAPhysicalClusterIsShownWithWhatIsKnownOfIt(t *testing.T) {
 			ready(c, metav1.ConditionTrue, "Heartbeat", "well")
 			c.Labels = map[string]string{"region": "eu"}
 			c.Status.Version, c.Status.Nodes = "v1.37.1", 5
+			c.Status.Syncer = &fleetv1alpha1.SyncerVersion{Version: "v0.1.0", Revision: 2}
 			c.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20"), corev1.ResourceMemory: resource.MustParse("8Gi")}
 			c.Status.Requested = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}
 		}),
@@ -77,10 +78,10 @@ func TestAPhysicalClusterIsShownWithWhatIsKnownOfIt(t *testing.T) {
 		}),
 	}
 	wantRows(t, PhysicalClusters(list, Usages{"east": {Placements: 2, Copies: 9}}, noon),
-		"east|Ready|<none>|2|9|1500m/20|0/8Gi|60m|v1.37.1|5|Push|region=eu|<none>",
-		"new|Unknown|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|<none>",
-		"silent|Unknown,HeartbeatLost,SchedulingDisabled|gpu=a:NoSchedule,old:NoExecute|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|silent since 11:59",
-		"wrong|NotReady,Unreachable,Terminating|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|0|Push|<none>|no route")
+		"east|Ready|<none>|2|9|1500m/20|0/8Gi|60m|v1.37.1|v0.1.0|5|Push|region=eu|<none>",
+		"new|Unknown|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|<unknown>|0|Push|<none>|<none>",
+		"silent|Unknown,HeartbeatLost,SchedulingDisabled|gpu=a:NoSchedule,old:NoExecute|0|0|<unknown>|<unknown>|60m|<unknown>|<unknown>|0|Push|<none>|silent since 11:59",
+		"wrong|NotReady,Unreachable,Terminating|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|<unknown>|0|Push|<none>|no route")
 	if got := rows(t, PhysicalClusters(list[:1], nil, noon))[0]; !strings.HasPrefix(got, "east|Ready|<none>|<unknown>|<unknown>|") {
 		t.Errorf("what could not be counted is shown as %s", got)
 	}

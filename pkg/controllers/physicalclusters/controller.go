@@ -58,6 +58,8 @@ type Config struct {
 	// nothing else; empty: there is none. CA is what its certificate is signed by.
 	PodsServer string
 	CA         []byte
+	// Refusals has the syncers that this server does not work with; nil if it serves none.
+	Refusals *Refusals
 	// ControlPlane returns the id of the control plane.
 	ControlPlane func(context.Context) (string, error)
 	// Clock is the real one by default.
@@ -79,9 +81,13 @@ func New(config Config) *Controller {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
+	if config.Refusals == nil {
+		config.Refusals = NewRefusals(config.Clock)
+	}
 	c := &Controller{Config: config, heartbeats: newHeartbeats()}
 	c.queue = controller.New(name, workers, c.reconcile)
 	c.queue.Enqueue(leaseNamespace)
+	c.Refusals.follow(func(target string) { c.queue.Enqueue(keyOf(target)) })
 	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
 		if new == nil {
 			new = old
@@ -123,6 +129,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	pc, ok := c.PhysicalClusters.Get(key)
 	if !ok {
 		c.heartbeats.forget(key.Name)
+		c.Refusals.forget(key.Name)
 		return controller.Result{}, c.removeLease(ctx, key.Name)
 	}
 	if pc.DeletionTimestamp == nil && !slices.Contains(pc.Finalizers, fleetv1alpha1.CopiesFinalizer) {
@@ -196,10 +203,20 @@ func (c *Controller) conclude(ctx context.Context, pc *fleetv1alpha1.PhysicalClu
 	pc.Status.ControlPlane = id
 	now := c.Clock.Now()
 	lease, _ := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: pc.Name})
-	conditions, holds := health(pc, c.heartbeats.of(pc.Name, lease, now), now)
-	pc.Status.Conditions = conditions
+	holds := c.concludeHealth(pc, lease, now)
 	c.publishPodsAccess(pc, now)
 	return controller.Result{RequeueAfter: holds}, nil
+}
+
+// concludeHealth sets the conditions that follow from the last sign of life of a syncer, and
+// returns how long they hold.
+func (c *Controller) concludeHealth(pc *fleetv1alpha1.PhysicalCluster, lease *coordinationv1.Lease, now time.Time) (holds time.Duration) {
+	heard := c.heartbeats.of(pc.Name, lease, now)
+	if r, ok := c.Refusals.of(pc.Name, now); ok {
+		refuse(pc, r, lease, heard, now)
+	}
+	pc.Status.Conditions, holds = health(pc, later(heard, c.heartbeats.ofRefusals(pc, now)), now)
+	return holds
 }
 
 func (c *Controller) makeLeaseNamespace(ctx context.Context) error {

@@ -5,12 +5,15 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
-// heartbeats remembers when this process saw which renewal of each Lease.
+// heartbeats remembers when this process saw which renewal of each Lease, and which refusal of
+// each syncer.
 type heartbeats struct {
-	mu   sync.Mutex
-	last map[string]renewal
+	mu             sync.Mutex
+	last, refusals map[string]renewal
 }
 
 type renewal struct {
@@ -18,7 +21,9 @@ type renewal struct {
 	seen time.Time
 }
 
-func newHeartbeats() *heartbeats { return &heartbeats{last: map[string]renewal{}} }
+func newHeartbeats() *heartbeats {
+	return &heartbeats{last: map[string]renewal{}, refusals: map[string]renewal{}}
+}
 
 // of takes note of a Lease, nil if there is none, and returns the last sign of
 // life of the physical cluster.
@@ -29,12 +34,36 @@ func (h *heartbeats) of(name string, lease *coordinationv1.Lease, now time.Time)
 		delete(h.last, name)
 		return heartbeat{}
 	}
-	r, ok := h.last[name]
-	if !ok || !r.time.Equal(lease.Spec.RenewTime.Time) {
-		r = renewal{time: lease.Spec.RenewTime.Time, seen: now}
-		h.last[name] = r
+	return heartbeat{ever: true, seen: seen(h.last, name, lease.Spec.RenewTime.Time, now)}
+}
+
+// ofRefusals takes note of a refusal that any server has written: a syncer that is refused lives.
+func (h *heartbeats) ofRefusals(pc *fleetv1alpha1.PhysicalCluster, now time.Time) heartbeat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if pc.Status.Syncer == nil || pc.Status.Syncer.RefusedAt == nil {
+		delete(h.refusals, pc.Name)
+		return heartbeat{}
 	}
-	return heartbeat{ever: true, seen: r.seen}
+	return heartbeat{ever: true, seen: seen(h.refusals, pc.Name, pc.Status.Syncer.RefusedAt.Time, now)}
+}
+
+// later is the last sign of life of two.
+func later(a, b heartbeat) heartbeat {
+	if !a.ever || b.ever && b.seen.After(a.seen) {
+		return b
+	}
+	return a
+}
+
+// seen is when this process saw the last sign of life, which was given at.
+func seen(last map[string]renewal, name string, at, now time.Time) time.Time {
+	r, ok := last[name]
+	if !ok || !r.time.Equal(at) {
+		r = renewal{time: at, seen: now}
+		last[name] = r
+	}
+	return r.seen
 }
 
 // forget: the physical cluster is gone.
@@ -42,4 +71,5 @@ func (h *heartbeats) forget(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.last, name)
+	delete(h.refusals, name)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
@@ -68,7 +69,7 @@ func TestOfSeveralPhysicalClustersThatAreOneExactlyOneIsAccepted(t *testing.T) {
 	var all sync.WaitGroup
 	for i, name := range names {
 		all.Go(func() {
-			c := &Controller{Config: Config{Kube: kube, Client: client}}
+			c := &Controller{Config: Config{Refusals: NewRefusals(clock.RealClock{}), Kube: kube, Client: client}}
 			for {
 				pc := identified(name, types.UID(name), "same")
 				if err := c.accept(t.Context(), &pc); err == nil {

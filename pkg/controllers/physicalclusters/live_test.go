@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -43,7 +44,7 @@ func TestAHeartbeatGoesOnlyWhenTheServerSaysThatItsPhysicalClusterIsGone(t *test
 				t.Fatal(err)
 			}
 			none := controller.NewInformer("none", &fleetv1alpha1.PhysicalCluster{}, controller.ListWatch{}, controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{})
-			c := &Controller{Config: Config{Kinds: workload.Builtin(), Kube: kube, Client: fake.NewSimpleClientset(live...), Leases: leases, PhysicalClusters: none}, heartbeats: newHeartbeats()}
+			c := &Controller{Config: Config{Refusals: NewRefusals(clock.RealClock{}), Kinds: workload.Builtin(), Kube: kube, Client: fake.NewSimpleClientset(live...), Leases: leases, PhysicalClusters: none}, heartbeats: newHeartbeats()}
 			c.heartbeats.last["east"] = renewal{}
 			if _, err := c.reconcile(t.Context(), keyOf("east")); err != nil {
 				t.Fatal(err)
@@ -70,7 +71,7 @@ func TestAnOrderToForgetIsConfirmedByTheServer(t *testing.T) {
 		"the physical cluster is gone": {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := (&Controller{Config: Config{Kinds: workload.Builtin(), Client: fake.NewSimpleClientset(c.live...)}}).confirmForget(t.Context(), east("u", true))
+			err := (&Controller{Config: Config{Refusals: NewRefusals(clock.RealClock{}), Kinds: workload.Builtin(), Client: fake.NewSimpleClientset(c.live...)}}).confirmForget(t.Context(), east("u", true))
 			if (err == nil) != c.stands || err != nil && !apierrors.IsConflict(err) {
 				t.Errorf("answered %v", err)
 			}

@@ -82,6 +82,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.ResourceCountApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &fleetv1alpha1.SecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SyncerVersion"):
+		return &fleetv1alpha1.SyncerVersionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Tenancy"):
 		return &fleetv1alpha1.TenancyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VolumeCopy"):

@@ -54,6 +54,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PortRange{}.OpenAPIModelName():                           schema_pkg_apis_fleet_v1alpha1_PortRange(ref),
 		v1alpha1.ResourceCount{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
+		v1alpha1.SyncerVersion{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_SyncerVersion(ref),
 		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
 		v1alpha1.VolumeCopy{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_VolumeCopy(ref),
 		placementv1alpha1.Awaited{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Awaited(ref),
@@ -1194,6 +1195,12 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							},
 						},
 					},
+					"syncer": {
+						SchemaProps: spec.SchemaProps{
+							Description: "syncer is the version of the syncer that reported last, or was refused last; absent for one that says none.",
+							Ref:         ref(v1alpha1.SyncerVersion{}.OpenAPIModelName()),
+						},
+					},
 					"nodes": {
 						SchemaProps: spec.SchemaProps{
 							Description: "nodes is the number of nodes that are ready and schedulable.",
@@ -1354,7 +1361,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), v1alpha1.SyncerVersion{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1949,6 +1956,43 @@ func schema_pkg_apis_fleet_v1alpha1_SecretReference(ref common.ReferenceCallback
 				Required: []string{"namespace", "name"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_SyncerVersion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SyncerVersion is what a syncer says of itself; nobody has verified it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "version is that of its build, such as v0.1.0; empty if it says none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "revision is that of the contract with the server which it speaks.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"refusedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "refusedAt is when a server last refused to work with it, which is written every 20 s while it asks; absent if it works.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"revision"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/skew"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/election"
@@ -49,6 +51,9 @@ type Config struct {
 	// when the name is not used any more. A name may begin with a place, up to an "@",
 	// that one living agent has: a holder whose name began with it is dead.
 	Identify func(controlPlane, physicalCluster string) (me string, free func())
+	// Handshake tells the server the version of this syncer, and knows whether they work
+	// together; default: that of this build.
+	Handshake *connection.Handshake
 	// Watching says how it is noticed that one of the two servers went back in time.
 	Watching controller.ServerOptions
 	// Plan, Place and Observe decide; default: those of pkg/syncer. The simulation plants
@@ -65,6 +70,9 @@ func (c *Config) complete() {
 	if c.Identify == nil {
 		c.Identify = election.Identify
 	}
+	if c.Handshake == nil {
+		c.Handshake = connection.NewHandshake(skew.Current())
+	}
 }
 
 const (
@@ -75,6 +83,9 @@ const (
 	// registrationDelay is when a control plane is asked again that does not know the
 	// physical cluster yet.
 	registrationDelay = 500 * time.Millisecond
+	// incompatibleDelay is added while the server and this syncer do not work together: one of
+	// them has to be upgraded.
+	incompatibleDelay = 5 * time.Second
 )
 
 // Agent keeps the copies of one physical cluster.
@@ -105,15 +116,16 @@ func New(c Config) (*Agent, error) {
 	c.complete()
 	kinds := controller.NewVariable(c.Kinds.Current())
 	fence := &election.Fence{}
-	leases, err := connection.NewLeases(c.Upstream)
+	upstream := c.Handshake.Wrap(c.Upstream)
+	leases, err := connection.NewLeases(upstream)
 	if err != nil {
 		return nil, err
 	}
 	a := &Agent{Config: c, kinds: kinds, election: election.Election{PhysicalCluster: c.PhysicalCluster, Leases: leases, Fence: fence, Terms: election.DefaultTerms()}}
-	if a.up, err = connection.NewControlPlane(c.Upstream, fence.Guard, c.Watching); err != nil {
+	if a.up, err = connection.NewControlPlane(upstream, fence.Guard, c.Watching); err != nil {
 		return nil, err
 	}
-	if a.down, a.gate, err = connection.NewPhysical(c.Physical, fence.Guard, c.Watching); err != nil {
+	if a.down, a.gate, err = connection.NewPhysical(c.Physical, func(next http.RoundTripper) http.RoundTripper { return fence.Guard(c.Handshake.Guard(next)) }, c.Watching); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -150,6 +162,8 @@ func (a *Agent) registered(ctx context.Context) (controlPlane string, ok bool) {
 		switch {
 		case err == nil && pc.Status.ControlPlane != "":
 			return pc.Status.ControlPlane, true
+		case connection.IsIncompatible(err):
+			connection.Sleep(ctx, incompatibleDelay) // the handshake has said so
 		case err != nil && err.Error() != said && ctx.Err() == nil:
 			said = err.Error()
 			klog.FromContext(ctx).Info("The control plane does not show the PhysicalCluster, will ask until it does", "err", err)
@@ -171,7 +185,7 @@ func (a *Agent) work(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.gate.Admit("", "", false) // who it was when we last held the Lease says nothing
 	a.report = report.New(report.Config{
-		PhysicalCluster: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate, Kinds: a.kinds, Name: a.me,
+		PhysicalCluster: a.PhysicalCluster, Interval: a.Resync, Up: a.up, Down: a.down, Gate: a.gate, Kinds: a.kinds, Name: a.me, Version: a.Handshake.Mine(),
 	})
 	var reports sync.WaitGroup
 	defer reports.Wait()

@@ -55,6 +55,9 @@ const (
 	ReasonForbidden         = "Forbidden"
 	// ReasonTooLarge: the physical cluster shows more objects of ours than a syncer keeps.
 	ReasonTooLarge = "TooLarge"
+	// ReasonIncompatibleSyncer: the server and the syncer are of versions that do not work
+	// together. It is the reason of the refused requests, too.
+	ReasonIncompatibleSyncer = "IncompatibleSyncer"
 )
 
 // +genclient
@@ -285,6 +288,10 @@ type PhysicalClusterStatus struct {
 	// +optional
 	// +listType=set
 	Features []string `json:"features,omitempty"`
+	// syncer is the version of the syncer that reported last, or was refused last; absent for one
+	// that says none.
+	// +optional
+	Syncer *SyncerVersion `json:"syncer,omitempty"`
 	// nodes is the number of nodes that are ready and schedulable.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
@@ -333,6 +340,19 @@ type PhysicalClusterStatus struct {
 	// forgotten reports what spec.forget gave up.
 	// +optional
 	Forgotten *ForgetReport `json:"forgotten,omitempty"`
+}
+
+// SyncerVersion is what a syncer says of itself; nobody has verified it.
+type SyncerVersion struct {
+	// version is that of its build, such as v0.1.0; empty if it says none.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// revision is that of the contract with the server which it speaks.
+	Revision int32 `json:"revision"`
+	// refusedAt is when a server last refused to work with it, which is written every 20 s while
+	// it asks; absent if it works.
+	// +optional
+	RefusedAt *metav1.Time `json:"refusedAt,omitempty"`
 }
 
 // DrainStatus is how far a drain is.

@@ -176,6 +176,11 @@ func (in SecretReference) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SyncerVersion) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.SyncerVersion"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Tenancy) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Tenancy"
 }

@@ -70,7 +70,7 @@ func PhysicalCluster() Kind {
 		Columns: []metav1.TableColumnDefinition{
 			column("Ready", "Whether it answers and its syncer reports."), column("Schedulable", "Whether it may receive new placements."),
 			column("Version", "Kubernetes version."), column("Nodes", "Ready, schedulable nodes."),
-			wideColumn("Connection", "Who connects to whom."), wideColumn("Reason", "Why it is ready or not."),
+			wideColumn("Connection", "Who connects to whom."), wideColumn("Syncer", "Version that the syncer says to have."), wideColumn("Reason", "Why it is ready or not."),
 		},
 		Row: func(o runtime.Object) []any {
 			c := o.(*fleet.PhysicalCluster)
@@ -78,7 +78,11 @@ func PhysicalCluster() Kind {
 			if drained := apimeta.FindStatusCondition(c.Status.Conditions, fleet.ConditionDrained); drained != nil {
 				reason += "; drain: " + drained.Reason
 			}
-			return []any{ready, fmt.Sprint(!c.Spec.Unschedulable && !c.Spec.Drain.Requested), c.Status.Version, fmt.Sprint(c.Status.Nodes), string(c.Spec.Connection.Type), reason}
+			syncer := ""
+			if c.Status.Syncer != nil {
+				syncer = c.Status.Syncer.Version
+			}
+			return []any{ready, fmt.Sprint(!c.Spec.Unschedulable && !c.Spec.Drain.Requested), c.Status.Version, fmt.Sprint(c.Status.Nodes), string(c.Spec.Connection.Type), syncer, reason}
 		},
 	}
 }

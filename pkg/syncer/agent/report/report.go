@@ -19,6 +19,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/skew"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -78,6 +79,7 @@ type Reporter struct {
 	gate            *connection.Gate
 	kinds           workload.Source
 	name            string
+	version         skew.Side
 
 	wake chan struct{}
 	// reporting is held for one report.
@@ -117,12 +119,14 @@ type Config struct {
 	Kinds workload.Source
 	// Name is who looks, as the evidence of a drain says.
 	Name string
+	// Version is that of the syncer.
+	Version skew.Side
 }
 
 // New makes a Reporter, which is called by the gate from now on.
 func New(c Config) *Reporter {
 	r := &Reporter{
-		physicalCluster: c.PhysicalCluster, resync: c.Interval, up: c.Up, down: c.Down, gate: c.Gate, kinds: c.Kinds, name: c.Name,
+		physicalCluster: c.PhysicalCluster, resync: c.Interval, up: c.Up, down: c.Down, gate: c.Gate, kinds: c.Kinds, name: c.Name, version: c.Version,
 		wake: make(chan struct{}, 1), known: make(chan struct{}), notAdmitted: syncer.ErrAdmissionNotOffered,
 	}
 	c.Gate.OnAlarm(r.Notify)
@@ -393,6 +397,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 
 	wanted := pc.DeepCopy()
 	wanted.Status.Identity = who.Record
+	wanted.Status.Syncer = &fleetv1alpha1.SyncerVersion{Version: r.version.Build, Revision: r.version.Revision}
 	if failure == nil {
 		seen.fill(&wanted.Status)
 	}

@@ -24,6 +24,9 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// features are what the syncer can do there that not every version of it, or of
 	// Kubernetes, can: Ordinals, of which StatefulSets can have a range.
 	Features []string `json:"features,omitempty"`
+	// syncer is the version of the syncer that reported last, or was refused last; absent for one
+	// that says none.
+	Syncer *SyncerVersionApplyConfiguration `json:"syncer,omitempty"`
 	// nodes is the number of nodes that are ready and schedulable.
 	Nodes *int32 `json:"nodes,omitempty"`
 	// capacity is the sum over the nodes.
@@ -107,6 +110,14 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithFeatures(values ...string)
 	for i := range values {
 		b.Features = append(b.Features, values[i])
 	}
+	return b
+}
+
+// WithSyncer sets the Syncer field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Syncer field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithSyncer(value *SyncerVersionApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.Syncer = value
 	return b
 }
 
