@@ -39,7 +39,7 @@ func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counte
 		})
 		api = withVersions(api, skew.Current(), refused)
 		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(counter.Watches(withNamedNamespace(api))), api, exists), g)
-		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight).With(served), tokens.ClusterOf), g.ShutdownInitiatedNotify()))
+		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight, loopback.Is).With(served), tokens.ClusterOf), g.ShutdownInitiatedNotify()))
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 // requestOf is the context of a request, which has a budget.
 func requestOf(t *testing.T, c logicalcluster.Name) (ctx context.Context) {
 	t.Helper()
-	limiter := fairness.NewLimiter(func(context.Context, logicalcluster.Name) int64 { return 0 })
+	limiter := fairness.NewLimiter(func(context.Context, logicalcluster.Name) int64 { return 0 }, func(*http.Request) bool { return false })
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api", nil)
 	limiter.With(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() })).ServeHTTP(httptest.NewRecorder(), req)
 	return scope.WithCluster(ctx, c)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 
-	"github.com/atoll-dev/atoll/pkg/apiserver/loopback"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -31,6 +30,8 @@ const (
 // nobody and keeps nobody for longer than entranceTimeout: what it gives is an order.
 type entrance struct {
 	timeout time.Duration
+	// own says that the server sent a request itself.
+	own func(*http.Request) bool
 
 	mu   sync.Mutex
 	free int
@@ -45,8 +46,8 @@ type flow struct {
 	waiting list.List // of chan struct{}, closed by who hands over his place
 }
 
-func newEntrance() *entrance {
-	return &entrance{timeout: entranceTimeout, free: entrancePerCore * runtime.GOMAXPROCS(0), waiting: map[logicalcluster.Name]*list.Element{}}
+func newEntrance(own func(*http.Request) bool) *entrance {
+	return &entrance{timeout: entranceTimeout, own: own, free: entrancePerCore * runtime.GOMAXPROCS(0), waiting: map[logicalcluster.Name]*list.Element{}}
 }
 
 // enter waits for a place, and returns what gives it back.
@@ -110,10 +111,10 @@ func (e *entrance) remove(at, place *list.Element) {
 	}
 }
 
-// pass waits at the entrance for a request that comes over the network.
+// pass waits at the entrance for a request, unless it is the server's own.
 func (e *entrance) pass(req *http.Request) (leave func()) {
 	c, scoped := scope.ClusterFrom(req.Context())
-	if !scoped || loopback.Is(req) {
+	if !scoped || e.own(req) {
 		return func() {}
 	}
 	return sync.OnceFunc(e.enter(req.Context(), c))

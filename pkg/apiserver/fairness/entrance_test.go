@@ -17,7 +17,7 @@ import (
 )
 
 func testEntrance(free int, timeout time.Duration) *entrance {
-	e := newEntrance()
+	e := newEntrance(ownRequest)
 	e.free, e.timeout = free, timeout
 	return e
 }
@@ -124,7 +124,7 @@ func TestUntilWhenARequestIsAtTheEntrance(t *testing.T) {
 		"it is refused":      {"shop", "192.0.2.1:4000", func(context.Context) {}, 0, 0},
 		"it waits":           {"shop", "192.0.2.1:4000", Entered, 0, 1},
 		"it is open long":    {"shop", "192.0.2.1:4000", refusing, 0, 1},
-		"the server's own":   {"shop", "127.0.0.1:0", func(context.Context) {}, 1, 1},
+		"the server's own":   {"shop", "the server", func(context.Context) {}, 1, 1},
 		"no logical cluster": {"", "192.0.2.1:4000", func(context.Context) {}, 1, 1},
 	} {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil)

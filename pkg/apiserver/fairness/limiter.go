@@ -50,11 +50,11 @@ type queue struct {
 }
 
 // NewLimiter makes slots for this machine; asked says how many an admin asks for in place
-// of the default, which is 0.
-func NewLimiter(asked func(context.Context, logicalcluster.Name) int64) *Limiter {
+// of the default, which is 0, and own which requests the server sends itself.
+func NewLimiter(asked func(context.Context, logicalcluster.Name) int64, own func(*http.Request) bool) *Limiter {
 	return &Limiter{
 		most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), longest: maxWaitingRequests, asked: asked,
-		entrance: newEntrance(), processors: newProcessors(), queues: map[string]*queue{}, calls: map[calls]int{},
+		entrance: newEntrance(own), processors: newProcessors(), queues: map[string]*queue{}, calls: map[calls]int{},
 	}
 }
 

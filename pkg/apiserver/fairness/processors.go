@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,9 @@ const (
 	costlyBody   = 64 << 10
 	costlyAnswer = 256 << 10
 	costlyURI    = 2 << 10
+	// resumeTimeout is how long a request waits to compute again after it waited for something
+	// else. It may have begun what others wait for, who have the processors: then it goes on.
+	resumeTimeout = time.Second
 )
 
 // newProcessors are those that do what is expensive: half of them, of which one logical cluster
@@ -128,8 +132,8 @@ func Evaluate(ctx context.Context) (done func(), err error) {
 }
 
 // Wait gives up the processor of an expensive request while it waits for something that is not
-// computed for it: the disk, the reader of the answer. The result waits for one again; if there is none in
-// time, the request goes on without.
+// computed for it: the disk, the reader of the answer, another request that it makes to this server. The
+// result waits for one again; if there is none in resumeTimeout, the request goes on without.
 func Wait(ctx context.Context) (back func()) {
 	t, ok := ctx.Value(slotKey{}).(*slot)
 	if !ok {
@@ -154,6 +158,8 @@ func (t *slot) resume(ctx context.Context) {
 	t.mu.Lock()
 	t.processor.waits--
 	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
+	defer cancel()
 	_ = t.compute(ctx)
 }
 

@@ -211,3 +211,28 @@ func TestTheErrorOfABodyIsThatOfItsReader(t *testing.T) {
 type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+func TestWhoGetsNoProcessorAgainGoesOnWithout(t *testing.T) {
+	t.Parallel()
+	l := computing()
+	l.serve(t, httptest.NewRecorder(), "noisy", ann, "", func(_ http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if err := Expensive(ctx); err != nil {
+			t.Fatal(err)
+		}
+		back := Wait(ctx)
+		release, err := l.processors.Take(ctx, "noisy", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back() // what has the processor waits for this request, maybe
+		release()
+		if l.busy("noisy") {
+			t.Error("it has a processor that it did not wait for")
+		}
+		Wait(ctx)()
+		if !l.busy("noisy") {
+			t.Error("it does not try again")
+		}
+	})
+}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
 )
 
 // remoteAddr is where requests seem to come from, for audit and logs. No connection comes from
@@ -62,6 +64,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = body.Close()
 		return nil, fmt.Errorf("the server is not there yet: %w", syscall.ECONNREFUSED)
 	}
+	// Whoever is served while he asks computes nothing meanwhile: what he asks for may need what he has.
+	defer fairness.Wait(req.Context())()
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // like a connection, which carries no values
 	r := newResponse(cancel)
 	unlink := context.AfterFunc(req.Context(), func() { r.abandon(context.Cause(req.Context())) })

@@ -80,7 +80,7 @@ func TestWhoReadsALotNeedsAProcessorForIt(t *testing.T) {
 			_, _ = k.OptimisticDelete(ctx, "", 0, kubernetes.DeleteOptions{})
 		}, true},
 	} {
-		limiter := fairness.NewLimiter(func(context.Context, logicalcluster.Name) int64 { return 0 })
+		limiter := fairness.NewLimiter(func(context.Context, logicalcluster.Name) int64 { return 0 }, func(*http.Request) bool { return false })
 		flows := fairness.New(serving{})
 		request := func(f func(context.Context)) {
 			req := httptest.NewRequestWithContext(scope.WithCluster(t.Context(), "noisy"), http.MethodGet, "/api", nil)
