@@ -53,7 +53,7 @@ func (c *collections) idle(now time.Time) bool {
 }
 
 // collect lets a busy server have more garbage, in place of collecting it several times a
-// second, until ctx ends. An operator who asks for less or more of it (GOGC) gets that, and a limit of
+// second, until ctx ends: no more than busyGarbage, however often that has it collect. An operator who asks for less or more of it (GOGC) gets that, and a limit of
 // all memory (GOMEMLIMIT) holds in any case.
 func collect(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {

@@ -15,7 +15,7 @@ import (
 
 const (
 	// entrancePerCore is how many requests, for each core, are on their way from the connection
-	// to their slot. It is all computing, so more of them only wait for each other.
+	// to their slot. It is nearly all computing, so more of them would wait for each other.
 	entrancePerCore = 1
 	// entranceTimeout is after how long a request waits no longer, and goes on beside the others.
 	entranceTimeout = time.Second
