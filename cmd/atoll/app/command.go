@@ -13,6 +13,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/component-base/version"
 
+	"github.com/atoll-dev/atoll/pkg/processors"
 	"github.com/atoll-dev/atoll/pkg/skew"
 )
 
@@ -48,6 +49,7 @@ for each --logical-cluster, which is made if it does not exist.`,
 			defer logs.FlushLogs()
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			processors.Spread()
 			settle := compact()
 			s, err := Start(ctx, *o)
 			if err != nil {

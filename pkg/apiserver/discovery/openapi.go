@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
+	"github.com/atoll-dev/atoll/pkg/processors"
 )
 
 const (
@@ -67,7 +67,7 @@ type openAPI struct {
 func newOpenAPI(builtin *BuiltinOpenAPI) *openAPI {
 	return &openAPI{
 		builtin: builtin, parts: weighed.New[partKey](maxParts, (*packed).weight),
-		making: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
+		making: semaphore.NewWeighted(int64(max(1, processors.Count()/2))),
 		room:   weighed.NewRoom(maxMerging, maxMergingOfOne),
 	}
 }

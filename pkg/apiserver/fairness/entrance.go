@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 
+	"github.com/atoll-dev/atoll/pkg/processors"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -47,7 +48,7 @@ type flow struct {
 }
 
 func newEntrance(own func(*http.Request) bool) *entrance {
-	return &entrance{timeout: entranceTimeout, own: own, free: entrancePerCore * runtime.GOMAXPROCS(0), waiting: map[logicalcluster.Name]*list.Element{}}
+	return &entrance{timeout: entranceTimeout, own: own, free: entrancePerCore * processors.Count(), waiting: map[logicalcluster.Name]*list.Element{}}
 }
 
 // enter waits for a place, and returns what gives it back.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"runtime"
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
+	"github.com/atoll-dev/atoll/pkg/processors"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -53,7 +53,7 @@ type queue struct {
 // of the default, which is 0, and own which requests the server sends itself.
 func NewLimiter(asked func(context.Context, logicalcluster.Name) int64, own func(*http.Request) bool) *Limiter {
 	return &Limiter{
-		most: max(minInFlight, inFlightPerCore*runtime.GOMAXPROCS(0)), longest: maxWaitingRequests, asked: asked,
+		most: max(minInFlight, inFlightPerCore*processors.Count()), longest: maxWaitingRequests, asked: asked,
 		entrance: newEntrance(own), processors: newProcessors(), queues: map[string]*queue{}, calls: map[calls]int{},
 	}
 }

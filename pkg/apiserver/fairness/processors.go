@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
+	"github.com/atoll-dev/atoll/pkg/processors"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -31,8 +31,8 @@ const (
 // newProcessors are those that do what is expensive: half of them, of which one logical cluster
 // has a share. Cheap requests have the others for themselves.
 func newProcessors() *weighed.Room {
-	processors := int64(runtime.GOMAXPROCS(0))
-	return weighed.NewRoom(max(1, processors/2), max(1, processors/4))
+	all := int64(processors.Count())
+	return weighed.NewRoom(max(1, all/2), max(1, all/4))
 }
 
 // processor is that of a request which is expensive.
