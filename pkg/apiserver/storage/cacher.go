@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -40,7 +42,7 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 // etcd still has it, else with that of now.
 func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, seen *recentObjects, revision uint64) (*watchCache, error) {
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage:             &beginning{Interface: raw, revision: revision},
+		Storage:             &beginning{Interface: raw, revision: revision, resource: r, window: historyOf(config)},
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       config.GroupResource,
 		EventsHistoryWindow: config.EventsHistoryWindow,
@@ -63,12 +65,19 @@ func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexe
 	}}, nil
 }
 
+// historyOf is for how long a watch cache keeps events at least.
+func historyOf(config *storagebackend.ConfigForResource) time.Duration {
+	return max(config.EventsHistoryWindow, cacher.DefaultEventFreshDuration)
+}
+
 // beginning is the storage below a watch cache. The first list is answered with the
-// state of a revision: the watch that follows has all events since.
+// state of a revision: the watch that follows has all events since, and has the watch cache forget old ones.
 type beginning struct {
 	storage.Interface
 	revision uint64
 	begun    atomic.Bool
+	resource *resource
+	window   time.Duration // for how long events are kept at least
 }
 
 // IsWatchListSemanticsUnSupported makes the reflector of the watch cache list, then
@@ -88,4 +97,13 @@ func (b *beginning) GetList(ctx context.Context, key string, o storage.ListOptio
 		// Compacted, most likely. Who waits from before is told that it is too late.
 	}
 	return b.Interface.GetList(ctx, key, o, list)
+}
+
+// Watch implements storage.Interface.
+func (b *beginning) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
+	w, err := b.Interface.Watch(ctx, key, o)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the reflector of the watch cache looks at it
+	}
+	return newForgetting(ctx, w, b.window, &b.resource.large, b.resource.newFunc), nil
 }

@@ -175,7 +175,7 @@ func (g *Custom) newCache(config *storagebackend.ConfigForResource, prefix strin
 		newFunc:     func() runtime.Object { return &unstructured.Unstructured{} },
 		newListFunc: func() runtime.Object { return &unstructured.UnstructuredList{} },
 	}
-	raw, destroy, err := g.options.Raw(config, r.newFunc, r.newListFunc, prefix)
+	raw, destroy, err := g.options.Raw(r.weighed(config), r.newFunc, r.newListFunc, prefix)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the storage of %s: %w", config.GroupResource, err)
 	}

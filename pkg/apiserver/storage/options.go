@@ -99,7 +99,7 @@ func (g *restOptionsGetter) decorate(
 		newFunc:     newFunc,
 		newListFunc: newListFunc,
 	}
-	raw, destroy, err := g.options.Raw(config, newFunc, newListFunc, prefix)
+	raw, destroy, err := g.options.Raw(r.weighed(config), newFunc, newListFunc, prefix)
 	if err != nil {
 		return nil, destroy, err
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,10 +26,15 @@ type resource struct {
 	sharer      *sharer
 	newFunc     func() runtime.Object
 	newListFunc func() runtime.Object
+	// large is how many bytes of large values were read, since old events were forgotten.
+	large atomic.Int64
 }
 
 // key is the key of obj in storage, derived from the object alone.
 func (r *resource) key(obj runtime.Object) (string, error) {
+	if isNowhere(obj) {
+		return nowhere, nil
+	}
 	key, err := r.keyFunc(obj)
 	if err != nil {
 		return "", fmt.Errorf("computing the key of an object of %s: %w", r.gr, err)

@@ -55,6 +55,9 @@ func newSharer(all *sharing.Maps) *sharer {
 // etcd, or as a deep copy.
 func (s *sharer) attrs(inner storage.AttrFunc) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		if isNowhere(obj) {
+			return inner(obj) // it is in many events at a time
+		}
 		_, made := obj.(*unstructured.Unstructured) // makes its maps for each call
 		if m, err := meta.Accessor(obj); err == nil && !made {
 			m.SetLabels(s.maps.Intern(m.GetLabels()))

@@ -1,0 +1,171 @@
+package storage
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+)
+
+const (
+	// pastKept is how many events a watch cache keeps however old they are, upstream's
+	// defaultLowerBoundCapacity: each holds an object as it was before and as it was then.
+	pastKept = 100
+	// pastBytes is how much must have been read from the database for a resource, in values
+	// of at least largeValue, until its old events are worth to be forgotten.
+	pastBytes  = 4 << 20
+	largeValue = 16 << 10
+	// mostNothing is how many events that say nothing come at a time.
+	mostNothing = 20_000
+)
+
+// past is what the watch cache of a resource keeps of events, which it forgets by their number alone: who
+// deletes a hundred objects of a megabyte leaves twice as much behind, until somebody changes a
+// hundred others.
+type past struct {
+	window time.Duration
+	large  *atomic.Int64
+	// events are those since all were forgotten, the last one at so much time.
+	events int
+	last   time.Time
+}
+
+func (p *past) add(at time.Time) {
+	p.events++
+	p.last = at
+}
+
+// forget is how many events must come for all to be forgotten: as many as a watch cache keeps, which
+// doubles what it keeps in a storm. Zero while the last one is younger than the window, and where it is not worth it.
+func (p *past) forget(now time.Time) int {
+	if p.events == 0 || p.large.Load() < pastBytes || now.Sub(p.last) < p.window {
+		return 0
+	}
+	n := min(pastKept+2*p.events, mostNothing)
+	p.events = 0
+	p.large.Store(0)
+	return n
+}
+
+// forgetting is a watch below a watch cache. With the bookmark of a quiet minute come events that say nothing, by
+// which the watch cache forgets its old ones: deletions of an object that is
+// nowhere, of which no watch learns, at the version of the bookmark. That is later than the last
+// event, so whoever asks for what was before is told that it is too late, and misses nothing.
+type forgetting struct {
+	stream
+	from    watch.Interface
+	past    past
+	newFunc func() runtime.Object
+	last    string // version of the last real event
+}
+
+func newForgetting(ctx context.Context, from watch.Interface, window time.Duration, large *atomic.Int64, newFunc func() runtime.Object) *forgetting {
+	f := &forgetting{stream: newStream(0), from: from, past: past{window: window, large: large}, newFunc: newFunc}
+	go f.run(ctx)
+	return f
+}
+
+// Stop implements watch.Interface.
+func (f *forgetting) Stop() {
+	f.stop()
+	f.from.Stop()
+}
+
+func (f *forgetting) run(ctx context.Context) {
+	defer close(f.events)
+	for e := range f.from.ResultChan() {
+		if !f.send(ctx, e) || e.Type == watch.Bookmark && !f.forget(ctx, e.Object) {
+			return
+		}
+		if e.Type == watch.Added || e.Type == watch.Modified || e.Type == watch.Deleted {
+			f.past.add(recorded(e.Object))
+			f.last = ofObject(e.Object)
+		}
+	}
+}
+
+// forget reports whether there is still a reader.
+func (f *forgetting) forget(ctx context.Context, bookmark runtime.Object) bool {
+	at := ofObject(bookmark)
+	if at == "" || at == f.last {
+		return true
+	}
+	n := f.past.forget(time.Now())
+	if n == 0 {
+		return true
+	}
+	nothing := f.newFunc()
+	m, err := meta.Accessor(nothing)
+	if err != nil {
+		return true
+	}
+	m.SetName(nowhere)
+	m.SetNamespace(nowhere)
+	m.SetAnnotations(map[string]string{logicalcluster.AnnotationKey: nowhere})
+	m.SetResourceVersion(at)
+	for range n / 2 {
+		if !f.send(ctx, watch.Event{Type: watch.Added, Object: nothing}) || !f.send(ctx, watch.Event{Type: watch.Deleted, Object: nothing}) {
+			return false
+		}
+	}
+	return true
+}
+
+// nowhere is the name of an object that is in no logical cluster, and its key. No namespace and no logical
+// cluster has such a name.
+const nowhere = "_nowhere"
+
+// isNowhere says that no database has obj.
+func isNowhere(obj runtime.Object) bool {
+	m, err := meta.Accessor(obj)
+	return err == nil && m.GetUID() == "" && m.GetName() == nowhere && logicalcluster.From(m) == nowhere
+}
+
+// recorded is when the watch cache says that an event of an object was.
+func recorded(obj runtime.Object) time.Time {
+	if timed, ok := obj.(storage.WatchEventWithRecordTime); ok {
+		return timed.RecordTime()
+	}
+	return time.Now()
+}
+
+// ofObject is the resource version of an object.
+func ofObject(obj runtime.Object) string {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return m.GetResourceVersion()
+}
+
+// weighing counts the bytes of large values that are read.
+type weighing struct {
+	value.Transformer
+	large *atomic.Int64
+}
+
+// weighed is config with a count of what is read for r.
+func (r *resource) weighed(config *storagebackend.ConfigForResource) *storagebackend.ConfigForResource {
+	c := *config
+	if c.Transformer == nil {
+		c.Transformer = identity.NewEncryptCheckTransformer()
+	}
+	c.Transformer = weighing{c.Transformer, &r.large}
+	return &c
+}
+
+// TransformFromStorage implements value.Read.
+func (w weighing) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+	if len(data) >= largeValue {
+		w.large.Add(int64(len(data)))
+	}
+	return w.Transformer.TransformFromStorage(ctx, data, dataCtx) //nolint:wrapcheck // it is that of upstream
+}

@@ -1,0 +1,237 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/apis/example"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/atoll-dev/atoll/pkg/sharing"
+)
+
+func TestWhatIsForgottenOfThePast(t *testing.T) {
+	t.Parallel()
+	const window = time.Minute
+	now := time.Unix(10_000, 0)
+	for _, c := range []struct {
+		name   string
+		large  int64
+		events int
+		age    time.Duration // of the last one
+		want   int           // events that say nothing
+	}{
+		{"small values", pastBytes - 1, 100, window, 0},
+		{"nothing happened", pastBytes, 0, window, 0},
+		{"the last one is young", pastBytes, 60, window - 1, 0},
+		{"all are old", pastBytes, 60, window, 220},
+		{"a storm", pastBytes, 5000, window, 10_100},
+		{"a storm without end", pastBytes, 1_000_000, window, mostNothing},
+	} {
+		large := &atomic.Int64{}
+		large.Store(c.large)
+		p := past{window: window, large: large}
+		for i := range c.events {
+			p.add(now.Add(-c.age - time.Duration(c.events-1-i)))
+		}
+		if n := p.forget(now); n != c.want {
+			t.Errorf("%s: %d events say nothing, want %d", c.name, n, c.want)
+		}
+		if n := p.forget(now); n != 0 {
+			t.Errorf("%s: %d more say nothing at once, want none", c.name, n)
+		}
+		if c.want > 0 && large.Load() != 0 {
+			t.Errorf("%s: %d bytes are still counted", c.name, large.Load())
+		}
+	}
+}
+
+func TestLargeValuesThatAreReadAreCounted(t *testing.T) {
+	t.Parallel()
+	r := &resource{}
+	c := r.weighed(&storagebackend.ConfigForResource{})
+	for _, size := range []int{largeValue - 1, largeValue, 3 * largeValue} {
+		data := []byte(strings.Repeat("x", size))
+		if out, _, err := c.Transformer.TransformFromStorage(t.Context(), data, value.DefaultContext("key")); err != nil || len(out) != size {
+			t.Errorf("%d bytes became %d: %v", size, len(out), err)
+		}
+	}
+	if n := r.large.Load(); n != 4*largeValue {
+		t.Errorf("%d bytes are counted, want %d", n, 4*largeValue)
+	}
+}
+
+// quiet is a storage without objects, of which a test sends the events.
+type quiet struct {
+	storage.Interface
+	events *watch.FakeWatcher
+}
+
+func (q *quiet) GetList(_ context.Context, _ string, _ storage.ListOptions, list apiruntime.Object) error {
+	list.(*example.PodList).ResourceVersion = "100"
+	return nil
+}
+
+func (q *quiet) Watch(context.Context, string, storage.ListOptions) (watch.Interface, error) {
+	return q.events, nil
+}
+
+func (q *quiet) EnableResourceSizeEstimation(storage.KeysFunc) error       { return nil }
+func (q *quiet) CompactRevision() int64                                    { return 0 }
+func (q *quiet) GetCurrentResourceVersion(context.Context) (uint64, error) { return 100, nil }
+func (q *quiet) RequestWatchProgress(context.Context) error                { return nil }
+
+// timed is an event of a time.
+type timed struct {
+	*example.Pod
+	at time.Time
+}
+
+func (o *timed) RecordTime() time.Time     { return o.at }
+func (o *timed) Unwrap() apiruntime.Object { return o.Pod }
+
+func nameOf(e watch.Event) string {
+	m, err := meta.Accessor(e.Object)
+	if err != nil {
+		return err.Error()
+	}
+	return m.GetName()
+}
+
+// Upstream's watch cache keeps a hundred events with the objects before and after them: when the
+// bookmark of a quiet minute comes, they go, and nobody who watches misses anything.
+func TestAWatchCacheForgetsWhatWasLargeAndLongAgo(t *testing.T) {
+	t.Parallel()
+	const objects = 60
+	for _, large := range []int64{0, pastBytes} {
+		t.Run(fmt.Sprint(large, " bytes were read"), func(t *testing.T) {
+			t.Parallel()
+			r := &resource{
+				gr: schema.GroupResource{Resource: "pods"}, keys: keys{prefix: "/pods"},
+				keyFunc:   func(obj apiruntime.Object) (string, error) { return storage.NamespaceKeyFunc("/pods/", obj) },
+				baseAttrs: storage.DefaultNamespaceScopedAttr, targets: TargetsOf, sharer: newSharer(&sharing.Maps{}),
+				newFunc: func() apiruntime.Object { return &example.Pod{} }, newListFunc: func() apiruntime.Object { return &example.PodList{} },
+			}
+			r.large.Store(large)
+			q := &quiet{events: watch.NewFake()}
+			known := apiruntime.NewScheme()
+			utilruntime.Must(errors.Join(example.AddToScheme(known), examplev1.AddToScheme(known)))
+			config := storagebackend.NewDefaultConfig("/registry", serializer.NewCodecFactory(known).LegacyCodec(examplev1.SchemeGroupVersion)).ForResource(r.gr)
+			c, err := newWatchCache(config, r, nil, q, &recentObjects{}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.stop()
+			if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+				return c.ReadinessCheck() == nil, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			everything := func(version string) (watch.Interface, error) {
+				p := storage.Everything
+				p.AllowWatchBookmarks = true
+				return c.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: version, Recursive: true, Predicate: p})
+			}
+			running, err := everything("100")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer running.Stop()
+			var gone atomic.Int64
+			long := time.Now().Add(-2 * cacher.DefaultEventFreshDuration)
+			version := 100
+			pod := func(i int) *timed {
+				version++
+				p := &example.Pod{ObjectMeta: metav1.ObjectMeta{
+					Name: fmt.Sprint("pod-", i), Namespace: "default", ResourceVersion: fmt.Sprint(version),
+					Annotations: map[string]string{"kcp.io/cluster": "a"},
+				}}
+				runtime.AddCleanup(p, func(struct{}) { gone.Add(1) }, struct{}{})
+				return &timed{p, long}
+			}
+			saw := func(want watch.EventType, name string) {
+				t.Helper()
+				select {
+				case e := <-running.ResultChan():
+					if e.Type != want || name != "" && nameOf(e) != name {
+						t.Fatalf("the watch saw %v, want %s of %s", e, want, name)
+					}
+				case <-time.After(30 * time.Second):
+					t.Fatalf("the watch saw no %s of %s", want, name)
+				}
+			}
+			for i := range objects {
+				q.events.Add(pod(i))
+				saw(watch.Added, fmt.Sprint("pod-", i))
+			}
+			for i := range objects {
+				q.events.Delete(pod(i))
+				saw(watch.Deleted, fmt.Sprint("pod-", i))
+			}
+			q.events.Action(watch.Bookmark, &example.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1000"}})
+			last := &timed{&example.Pod{ObjectMeta: metav1.ObjectMeta{Name: "last", Namespace: "default", ResourceVersion: "1001"}}, time.Now()}
+			q.events.Add(last)
+			// Bookmarks come once a second at most.
+			for e := range running.ResultChan() {
+				if e.Type != watch.Bookmark {
+					if e.Type != watch.Added || nameOf(e) != "last" {
+						t.Fatalf("the watch saw %v, want the last pod", e)
+					}
+					break
+				}
+			}
+			forgotten := func(context.Context) (bool, error) {
+				runtime.GC()
+				return gone.Load() >= 2*objects-4, nil // a watch and its queue hold the last ones that they sent
+			}
+			late, err := everything(fmt.Sprint(version - 1))
+			if err == nil {
+				e := <-late.ResultChan()
+				late.Stop()
+				err = apierrors.FromObject(e.Object)
+			}
+			if large == 0 {
+				if apierrors.IsResourceExpired(err) {
+					t.Errorf("a watch of before the last event: %v", err)
+				}
+				if wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 500*time.Millisecond, true, forgotten) == nil {
+					t.Error("events went that were not worth it, so this test finds nothing")
+				}
+				return
+			}
+			if !apierrors.IsResourceExpired(err) {
+				t.Errorf("a watch of before what is forgotten misses an event: %v", err)
+			}
+			if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, forgotten); err != nil {
+				t.Errorf("%d of %d objects went: %v", gone.Load(), 2*objects, err)
+			}
+			since, err := everything("1000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer since.Stop()
+			if e := <-since.ResultChan(); e.Type != watch.Added || nameOf(e) != "last" {
+				t.Errorf("a watch since the bookmark sees %v, want the last pod", e)
+			}
+		})
+	}
+}
