@@ -46,6 +46,15 @@ type noise struct {
 	open []net.Conn
 }
 
+func newNoise(config *rest.Config) (n *noise, err error) {
+	n = &noise{config: config}
+	if n.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	n.client, err = ownConnections(config)
+	return n, err
+}
+
 const largeBytes = 900_000
 
 // noises start, and go on until ctx ends.
@@ -186,11 +195,8 @@ func runNoise(file string) error {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("reading the noise: %w", err)
 	}
-	n := &noise{config: &rest.Config{Host: c.Host, BearerToken: c.Token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.CA, CAFile: c.CAFile}}}
-	if n.kube, err = kubernetes.NewForConfig(n.config); err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	if n.client, err = ownConnections(n.config); err != nil {
+	n, err := newNoise(&rest.Config{Host: c.Host, BearerToken: c.Token, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.CA, CAFile: c.CAFile}})
+	if err != nil {
 		return err
 	}
 	if err := noises[c.Noise](ctx, n); err != nil {
