@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -34,7 +33,7 @@ var creation = admission.NewAttributesRecord(&corev1.ConfigMap{}, nil, schema.Gr
 
 func TestPoliciesOfARequestShareOneBudget(t *testing.T) {
 	t.Parallel()
-	e := &evaluating{clock: clock.RealClock{}}
+	e := &evaluating{}
 	ctx := requestOf(t, "shop")
 	if err := e.evaluate(ctx, creation, func(context.Context) error { return nil }); err != nil {
 		t.Fatalf("what costs nothing: %v", err)
@@ -47,11 +46,27 @@ func TestPoliciesOfARequestShareOneBudget(t *testing.T) {
 	ignored := func(ctx context.Context) error { <-ctx.Done(); return nil } // as a failure policy may
 	for _, when := range []string{"while it evaluates", "before it does"} {
 		err := e.evaluate(ctx, creation, ignored)
-		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, CauseEvaluation) || !strings.Contains(err.Error(), "make their expressions cheaper") {
+		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, fairness.CauseEvaluation) || !strings.Contains(err.Error(), "make their expressions cheaper") {
 			t.Errorf("the budget ends %s: %v", when, err)
 		}
 	}
 	if err := e.evaluate(requestOf(t, "shop"), creation, func(context.Context) error { return nil }); err != nil {
 		t.Errorf("the next request: %v", err)
+	}
+}
+
+func TestMatchConditionsHaveTheSameBudget(t *testing.T) {
+	t.Parallel()
+	ctx := requestOf(t, "shop")
+	fairness.BudgetOf(ctx).Spend(fairness.EvaluationBudget)
+	has := true
+	m := &matching{conditions: func(logicalcluster.Name) bool { return has }}
+	ignored := func(ctx context.Context) error { <-ctx.Done(); return nil } // as a failure policy may
+	if err := m.match(ctx, creation, ignored); !apierrors.HasStatusCause(err, fairness.CauseEvaluation) {
+		t.Errorf("webhooks with match conditions: %v", err)
+	}
+	has = false
+	if err := m.match(ctx, creation, func(ctx context.Context) error { return ctx.Err() }); err != nil {
+		t.Errorf("webhooks without: %v", err)
 	}
 }

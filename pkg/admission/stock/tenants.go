@@ -3,6 +3,7 @@ package stock
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -12,7 +13,6 @@ import (
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
-	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -65,8 +65,13 @@ func NewTenants(e *Environment, r Rules) (*Tenants, error) {
 		return p, err
 	})
 	t := &Tenants{
-		ValidatingPolicies: &evaluating{vap, clock.RealClock{}}, MutatingPolicies: &evaluating{mutatingPolicies, clock.RealClock{}},
-		ValidatingWebhooks: validatingWebhooks, MutatingWebhooks: mutatingWebhooks,
+		ValidatingPolicies: &evaluating{vap}, MutatingPolicies: &evaluating{mutatingPolicies},
+		ValidatingWebhooks: &matching{validatingWebhooks, conditions(r.ValidatingWebhooks, func(w *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
+			return slices.ContainsFunc(w.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool { return len(w.MatchConditions) > 0 })
+		})},
+		MutatingWebhooks: &matching{mutatingWebhooks, conditions(r.MutatingWebhooks, func(w *admissionregistrationv1.MutatingWebhookConfiguration) bool {
+			return slices.ContainsFunc(w.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.MatchConditions) > 0 })
+		})},
 		all: []*lazy{vap, mutatingPolicies, validatingWebhooks, mutatingWebhooks},
 	}
 	t.queue = controller.New("admission-rules", 1, t.reconcile)
@@ -75,6 +80,11 @@ func NewTenants(e *Environment, r Rules) (*Tenants, error) {
 	subscribe(t.queue, r.ValidatingWebhooks)
 	subscribe(t.queue, r.MutatingWebhooks)
 	return t, nil
+}
+
+// conditions says which logical clusters have an object of which has is true.
+func conditions[T controller.Object](i *controller.Informer[T], has func(T) bool) func(logicalcluster.Name) bool {
+	return func(c logicalcluster.Name) bool { return slices.ContainsFunc(i.ListCluster(c), has) }
 }
 
 // subscribe looks at a logical cluster when its rules come and go.

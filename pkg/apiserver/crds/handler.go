@@ -60,6 +60,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	e, err := h.handlers.get(ctx, d)
+	if apierrors.IsTooManyRequests(err) {
+		responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, req)
+		return
+	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Serving a custom resource failed", "cluster", c, "resource", gr)
 		responsewriters.ErrorNegotiated(apierrors.NewInternalError(fmt.Errorf("serving %s failed: see the conditions of its CustomResourceDefinition", gr)),

@@ -2,6 +2,7 @@ package crds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
 	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
 )
 
@@ -77,7 +79,21 @@ func newHandlers(config ServingConfig) *handlers {
 	return &handlers{config: config, ready: weighed.New[Shape](maxHandlers, func(e *entry) int64 { return e.weight })}
 }
 
+// errCold says that there is no handler, nor somebody who makes it.
+var errCold = errors.New("there is no handler")
+
+// get waits for a processor before it makes a handler, and not while it does: who waits for that is
+// of another logical cluster, maybe, and the rules of a schema take up to seconds to be compiled.
 func (h *handlers) get(ctx context.Context, d *Definition) (*entry, error) {
+	e, err := h.ready.Get(ctx, d.Shape, func() (*entry, error) { return nil, errCold })
+	if !errors.Is(err, errCold) {
+		return e, err
+	}
+	done, err := fairness.Compute(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	return h.ready.Get(ctx, d.Shape, func() (*entry, error) {
 		full, err := d.Full()
 		if err != nil {
@@ -85,15 +101,23 @@ func (h *handlers) get(ctx context.Context, d *Definition) (*entry, error) {
 		}
 		e := &entry{canonical: canonical(d, full.Spec), weight: weightAlways + weightEach*d.size}
 		// The webhook of a definition may be a Service of its logical cluster: then no other shares it.
-		e.handler, err = h.make(e.canonical, logicalcluster.From(d))
-		return e, err
+		if e.handler, err = h.make(e.canonical, logicalcluster.From(d), d.versions != nil && d.versions.rules); err != nil {
+			return nil, err
+		}
+		if _, err := e.handler.GetCustomResourceListerCollectionDeleter(e.canonical); err != nil { // compiles all
+			return nil, fmt.Errorf("compiling %s: %w", d.Name, err)
+		}
+		return e, nil
 	})
 }
 
 func (h *handlers) forget(s Shape) { h.ready.Remove(s) }
 
-func (h *handlers) make(crd *apiextensionsv1.CustomResourceDefinition, cluster logicalcluster.Name) (stockHandler, error) {
+func (h *handlers) make(crd *apiextensionsv1.CustomResourceDefinition, cluster logicalcluster.Name, rules bool) (stockHandler, error) {
 	c := h.config
+	if rules {
+		c.Admission = beforeRules{c.Admission}
+	}
 	only, err := newOnly(crd)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,7 @@ func APIGroup(getter generic.RESTOptionsGetter, definitions *Definitions) (*gene
 	if err != nil {
 		return nil, fmt.Errorf("storage of CustomResourceDefinitions: %w", err)
 	}
+	store.CreateStrategy, store.UpdateStrategy = validatedCreation{store.CreateStrategy}, validatedUpdate{store.UpdateStrategy}
 	info := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, apiextensionsapiserver.Scheme, metav1.ParameterCodec, apiextensionsapiserver.Codecs)
 	info.PrioritizedVersions = []schema.GroupVersion{apiextensionsv1.SchemeGroupVersion}
 	info.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
@@ -54,6 +55,11 @@ type publishing struct {
 
 // Create implements rest.Creater.
 func (p *publishing) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	done, err := fairness.Compute(ctx)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // an answer
+	}
+	defer done()
 	created, err := p.REST.Create(ctx, obj, validate, options)
 	if err == nil && !dryrun.IsDryRun(options.DryRun) {
 		p.wait(ctx, created, decided)
@@ -63,6 +69,11 @@ func (p *publishing) Create(ctx context.Context, obj runtime.Object, validate re
 
 // Update implements rest.Updater.
 func (p *publishing) Update(ctx context.Context, name string, update rest.UpdatedObjectInfo, validate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	done, err := fairness.Compute(ctx)
+	if err != nil {
+		return nil, false, err //nolint:wrapcheck // an answer
+	}
+	defer done()
 	obj, created, err := p.REST.Update(ctx, name, update, validate, validateUpdate, forceAllowCreate, options)
 	if err == nil && !dryrun.IsDryRun(options.DryRun) {
 		p.wait(ctx, obj, decided)

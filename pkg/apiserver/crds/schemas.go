@@ -32,6 +32,8 @@ type sharedVersions struct {
 	packed []byte
 	// structure is what is wrong with the schemas.
 	structure structure
+	// rules says that the schemas may have expressions.
+	rules bool
 }
 
 // share takes the schemas out of crd, which becomes the definition.
@@ -75,7 +77,9 @@ func newShared(versions []apiextensionsv1.CustomResourceDefinitionVersion, text 
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	s := &sharedVersions{packed: bytes.Clone(packed.Bytes()), structure: structureOf(versions), light: slices.Clone(versions)}
+	s := &sharedVersions{
+		packed: bytes.Clone(packed.Bytes()), structure: structureOf(versions), light: slices.Clone(versions), rules: bytes.Contains(text, []byte(`"x-kubernetes-validations":`)),
+	}
 	for i := range s.light {
 		s.light[i].Schema = nil
 		s.light[i] = *s.light[i].DeepCopy() // nothing of it points into what was decoded

@@ -228,7 +228,7 @@ func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 		t.mu.Lock()
 		t.syncer, _ = auth.SyncerOf(u)
 		t.mu.Unlock()
-		return func() {}, true
+		return t.free, true
 	}
 	most := t.slots.mostOf(ctx, c)
 	if !t.slots.take(ctx, who, most) {

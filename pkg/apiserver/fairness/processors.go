@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -39,12 +40,19 @@ func newProcessors() *weighed.Room {
 type processor struct {
 	room    *weighed.Room
 	cluster logicalcluster.Name
-	// needed says that the request is expensive and not over; release is not nil while it has a
-	// processor, of which it needs none while it waits for somebody else, so many times.
-	needed  bool
-	release func()
-	waits   int
-	read    int // bytes, from the database
+	// The request needs a processor if it is expensive, and while expressions are evaluated for
+	// it, so many times; release is not nil while it has one, of which it needs none while it waits
+	// for somebody else, so many times, and when it is over.
+	expensive bool
+	evaluates int
+	over      bool
+	release   func()
+	waits     int
+	read      int // bytes, from the database
+}
+
+func (p *processor) needed() bool {
+	return (p.expensive || p.evaluates > 0) && p.waits == 0 && !p.over
 }
 
 // Expensive waits for one of the processors that do what is expensive, for the rest of the
@@ -57,30 +65,74 @@ func Expensive(ctx context.Context) error {
 	}
 	t.mu.Lock()
 	p := &t.processor
-	if t.who == "" || p.needed || p.waits > 0 {
+	if t.who == "" || p.expensive || p.waits > 0 {
 		t.mu.Unlock()
 		return nil
 	}
-	p.needed = true
+	p.expensive = true
 	t.mu.Unlock()
 	return t.compute(ctx)
+}
+
+// Compute waits for one of the same processors to evaluate expressions of tenants, whoever's
+// request meets them; the result ends that, and so does the end of the request. While the request
+// waits for somebody else it has none. Who needs no slot waits for it no longer than resumeTimeout
+// and goes on without: who serves all logical clusters is held up by none of them.
+func Compute(ctx context.Context) (done func(), err error) {
+	t, ok := ctx.Value(slotKey{}).(*slot)
+	c, scoped := scope.ClusterFrom(ctx)
+	if !ok || !scoped {
+		return func() {}, nil
+	}
+	t.mu.Lock()
+	exempt := t.who == ""
+	if exempt {
+		t.processor.cluster = c
+	}
+	t.processor.evaluates++
+	t.mu.Unlock()
+	done = sync.OnceFunc(t.evaluated)
+	if exempt {
+		within, cancel := context.WithTimeout(ctx, resumeTimeout)
+		defer cancel()
+		_ = t.compute(within)
+		return done, nil
+	}
+	if err := t.compute(ctx); err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+func (t *slot) evaluated() {
+	t.mu.Lock()
+	p := &t.processor
+	var release func()
+	if p.evaluates--; p.evaluates <= 0 && !p.expensive {
+		release, p.release = p.release, nil
+	}
+	t.mu.Unlock()
+	if release != nil {
+		release()
+	}
 }
 
 // compute takes a processor if the request needs one now.
 func (t *slot) compute(ctx context.Context) error {
 	t.mu.Lock()
 	p := &t.processor
-	needs, c := p.needed && p.waits == 0 && p.release == nil, p.cluster
+	needs, c := p.needed() && p.release == nil, p.cluster
 	t.mu.Unlock()
 	if !needs {
 		return nil
 	}
 	release, err := p.room.Take(ctx, c, 1)
 	if err != nil {
-		return busy(c, "it is a large one", err)
+		return busy(c, "it is a large one, or expressions are evaluated for it", err)
 	}
 	t.mu.Lock()
-	if !p.needed || p.waits > 0 || p.release != nil {
+	if !p.needed() || p.release != nil {
 		t.mu.Unlock()
 		release()
 		return nil
@@ -144,6 +196,7 @@ func Wait(ctx context.Context) (back func()) {
 }
 
 func (t *slot) wait() {
+	t.budget.pause()
 	t.mu.Lock()
 	t.processor.waits++
 	release := t.processor.release
@@ -161,12 +214,13 @@ func (t *slot) resume(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, resumeTimeout)
 	defer cancel()
 	_ = t.compute(ctx)
+	t.budget.resume()
 }
 
-// free ends the need for a processor.
+// free ends the need for a processor, with the request.
 func (t *slot) free() {
 	t.mu.Lock()
-	t.processor.needed = false
+	t.processor.over = true
 	release := t.processor.release
 	t.processor.release = nil
 	t.mu.Unlock()

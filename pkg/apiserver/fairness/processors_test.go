@@ -236,3 +236,100 @@ func TestWhoGetsNoProcessorAgainGoesOnWithout(t *testing.T) {
 		}
 	})
 }
+
+// Expressions of tenants cost the same whoever's request meets them.
+func TestWhoeverEvaluatesHasAProcessorUntilItIsDone(t *testing.T) {
+	t.Parallel()
+	root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
+	for name, who := range map[string]user.Info{"a user": ann, "the system": root} {
+		l := computing()
+		var over context.Context
+		l.serve(t, httptest.NewRecorder(), "noisy", who, "", func(_ http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			outer, err := Compute(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inner, err := Compute(ctx) // needs no second one, or it would wait for itself
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inner(); !l.busy("noisy") {
+				t.Errorf("%s: it has no processor", name)
+			}
+			back := Wait(ctx)
+			if l.busy("noisy") {
+				t.Errorf("%s: it keeps the processor while it waits", name)
+			}
+			back()
+			if !l.busy("noisy") || l.busy("quiet") {
+				t.Errorf("%s: it has another processor than before it waited", name)
+			}
+			if outer(); l.busy("noisy") {
+				t.Errorf("%s: it keeps the processor when it is done", name)
+			}
+			if _, err := Compute(ctx); err != nil || !l.busy("noisy") { // never done
+				t.Errorf("%s: it has no processor the next time: %v", name, err)
+			}
+			over = ctx
+		})
+		if l.busy("noisy") {
+			t.Errorf("%s: it keeps the processor when the request is over", name)
+		}
+		if _, err := Compute(over); err != nil || l.busy("noisy") {
+			t.Errorf("%s: what goes on after the request takes one: %v", name, err)
+		}
+	}
+}
+
+func TestTheSystemGoesOnWithoutAProcessor(t *testing.T) {
+	t.Parallel()
+	l := computing()
+	release, err := l.processors.Take(t.Context(), "noisy", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
+	l.serve(t, httptest.NewRecorder(), "noisy", root, "", func(_ http.ResponseWriter, r *http.Request) {
+		done, err := Compute(r.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done()
+	})
+	l.serve(t, httptest.NewRecorder(), "noisy", ann, "", func(_ http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := Compute(ctx); !apierrors.IsTooManyRequests(err) {
+			t.Errorf("a user: %v", err)
+		}
+	})
+}
+
+func TestTheBudgetIsSpentByWhatIsComputedOnly(t *testing.T) {
+	t.Parallel()
+	l := computing()
+	l.serve(t, httptest.NewRecorder(), "noisy", ann, "", func(_ http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		budget := BudgetOf(ctx)
+		budget.Spend(EvaluationBudget - 10*time.Millisecond)
+		waits := Wait(ctx)
+		within, spent := budget.Within(ctx)
+		select {
+		case <-within.Done():
+			t.Error("it ends while the request waits for somebody else")
+		case <-time.After(50 * time.Millisecond):
+		}
+		waits()
+		<-within.Done()
+		if !spent() || budget.Left() > 0 || ctx.Err() != nil {
+			t.Errorf("spent, with %s left; the request: %v", budget.Left(), ctx.Err())
+		}
+		within, spent = budget.Within(ctx)
+		<-within.Done()
+		if !spent() {
+			t.Error("a spent budget lets more be evaluated")
+		}
+	})
+}
