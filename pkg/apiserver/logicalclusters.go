@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
 
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/native"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -22,6 +24,8 @@ import (
 type logicalClusters struct {
 	*native.REST
 	bootstrap func(context.Context, logicalcluster.Name) error
+	// physical are the PhysicalClusters.
+	physical *native.REST
 }
 
 // Create stores the object, then makes the first objects inside. If that fails
@@ -62,6 +66,15 @@ func (l *logicalClusters) find(ctx context.Context, name logicalcluster.Name, me
 func (l *logicalClusters) exists(ctx context.Context, name logicalcluster.Name) (bool, error) {
 	cluster, err := l.find(ctx, name, func(*tenancy.LogicalCluster) bool { return true })
 	return cluster != nil, err
+}
+
+// bounds are those of a physical cluster, as the watch cache knows it; nil means that there are none.
+func (l *logicalClusters) bounds(ctx context.Context, name string) corev1.ResourceList {
+	obj, err := l.physical.Get(scope.With(ctx, scope.Scope{Cluster: scope.Root}), name, &metav1.GetOptions{ResourceVersion: "0"})
+	if pc, ok := obj.(*fleet.PhysicalCluster); ok && err == nil {
+		return pc.Spec.Bounds
+	}
+	return nil
 }
 
 type livesFunc func(context.Context, logicalcluster.Name, types.UID) (bool, error)

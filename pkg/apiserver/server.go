@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
@@ -176,7 +177,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 
 	counter := limits.New(limits.Config{Etcd: etcd.All(), Find: func(ctx context.Context, name logicalcluster.Name) (*tenancy.LogicalCluster, error) {
 		return clusters.find(ctx, name, func(*tenancy.LogicalCluster) bool { return true })
-	}})
+	}, Bounds: func(ctx context.Context, name string) corev1.ResourceList { return clusters.bounds(ctx, name) }})
 	etcd.Guard(counter)
 	g.AdmissionControl = counter.DryRuns(g.AdmissionControl)
 
@@ -306,5 +307,6 @@ func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *generi
 	for _, info := range append(groups, core) {
 		info.StaticOpenAPISpec = nil
 	}
+	clusters.physical = physical
 	return clusters, nil
 }

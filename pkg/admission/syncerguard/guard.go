@@ -93,10 +93,12 @@ func Check(w Write) error {
 		if w.Verb != Update || w.Subresource != "status" || w.Name != w.Target {
 			return fmt.Errorf("the syncer of %s may only write the status of its own PhysicalCluster", w.Target)
 		}
-		if err := checkVersion(w); err != nil {
-			return err
+		for _, check := range []func(Write) error{checkSizes, checkVersion, checkIdentity} {
+			if err := check(w); err != nil {
+				return err
+			}
 		}
-		return checkIdentity(w)
+		return nil
 	case w.Cluster == scope.Root && w.Resource == leases:
 		if w.Verb == Delete || w.Namespace != fleetv1alpha1.LeaseNamespace || w.Name != w.Target {
 			return fmt.Errorf("the syncer of %s may only renew its own Lease", w.Target)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/utils/clock"
@@ -21,6 +22,9 @@ type Config struct {
 	Etcd *clientv3.Client
 	// Find returns the object of a logical cluster, or nil, as this server knows it.
 	Find func(context.Context, logicalcluster.Name) (*tenancy.LogicalCluster, error)
+	// Bounds returns those of a physical cluster, as this server knows it; nil means that there are
+	// none.
+	Bounds func(ctx context.Context, physicalCluster string) corev1.ResourceList
 	// Clock is the real one by default.
 	Clock clock.WithTicker
 }
@@ -61,6 +65,10 @@ func (c *Counter) Admit(ctx context.Context, key string, value []byte, exists bo
 		w.before = max(c.tally.size(key), 1)
 	}
 	c.mu.Unlock()
+	// One that runs in this server acts as the system, with the view of its physical cluster.
+	if _, viewed := scope.TargetFrom(ctx); cluster == scope.Root.String() && (viewed || w.by == bySyncer) {
+		return c.admitReport(ctx, key, w)
+	}
 	return c.decide(ctx, cluster, w)
 }
 

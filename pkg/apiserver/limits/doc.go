@@ -9,6 +9,9 @@
 // A write is decided (decide.go) when its bytes are known and before they are sent to
 // etcd (storage.Gate): it costs no request to etcd. Watches are those of this server.
 //
+// What a syncer writes in root is counted in the same way, by its physical cluster
+// (reports.go).
+//
 // Invariant: deletions are never refused, and updates that make nothing larger at most for
 // some minutes.
 //

@@ -66,7 +66,7 @@ func (c *Counter) take(events []*clientv3.Event) {
 		}
 		bytes := stored(key, len(e.Kv.Value))
 		c.tally.set(key, bytes)
-		c.recent.add(now, key, bytes)
+		c.recent.take(now, key, bytes)
 	}
 }
 

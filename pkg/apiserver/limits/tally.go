@@ -27,7 +27,7 @@ func (t *tally) size(key string) int64 { return int64(t.sizes[maphash.String(t.s
 
 // set says how large what is stored under a key is now; zero takes it away.
 func (t *tally) set(key string, bytes int64) {
-	cluster, c, ok := parse(key)
+	cluster, c, ok := account(key)
 	if !ok {
 		return
 	}
@@ -81,12 +81,15 @@ func (r *recent) rotate(now time.Time) {
 	}
 }
 
-// add counts what was written under a key.
-func (r *recent) add(now time.Time, key string, bytes int64) {
-	cluster, c, ok := parse(key)
-	if !ok {
-		return
+// take counts what was written under a key.
+func (r *recent) take(now time.Time, key string, bytes int64) {
+	if name, c, ok := account(key); ok {
+		r.add(now, name, c, bytes)
 	}
+}
+
+// add counts what was written by an account.
+func (r *recent) add(now time.Time, cluster string, c class, bytes int64) {
 	r.rotate(now)
 	written := r.lately[cluster]
 	if written == nil {

@@ -78,14 +78,14 @@ func TestWhatWasWrittenCountsForFiveToTenMinutes(t *testing.T) {
 	t.Parallel()
 	now, r := time.Unix(1_000_000, 0), recent{}
 	key := "/registry/configmaps/shop/default/a"
-	r.add(now, key, 100)
-	r.add(now.Add(4*time.Minute), key, 10)
+	r.take(now, key, 100)
+	r.take(now.Add(4*time.Minute), key, 10)
 	for _, after := range []time.Duration{4 * time.Minute, 9 * time.Minute} {
 		if got := r.of(now.Add(after), "shop")[objects]; got != 110 {
 			t.Errorf("after %v: %d, want 110", after, got)
 		}
 	}
-	r.add(now.Add(9*time.Minute), key, 1)
+	r.take(now.Add(9*time.Minute), key, 1)
 	if got := r.of(now.Add(10*time.Minute), "shop")[objects]; got != 1 {
 		t.Errorf("after ten minutes: %d, want 1", got)
 	}

@@ -1039,7 +1039,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 					},
 					"bounds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "bounds is the most that placements may request here in sum, and the most of what the physical cluster says to have that counts when others are weighed against it; for a resource that is not named it is trusted with what it says. \"count/namespaces\" is the most namespaces that are placed here, which the server counts itself. \"count/objects\" and \"memory/objects\" are the most objects of ours, and bytes of memory for them, that the syncer keeps of what the physical cluster shows; by default as many as what is placed here is likely to make.",
+							Description: "bounds is the most that placements may request here in sum, and the most of what the physical cluster says to have that counts when others are weighed against it; for a resource that is not named it is trusted with what it says. \"count/namespaces\" is the most namespaces that are placed here, which the server counts itself. \"count/objects\" and \"memory/objects\" are the most objects of ours, and bytes of memory for them, that the syncer keeps of what the physical cluster shows; by default as many as what is placed here is likely to make. \"count/orphans\" is the most Orphans, by default 2,000, and \"bytes/written\" the most bytes that the syncer writes in root within ten minutes, by default 256Mi.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,

@@ -100,6 +100,8 @@ type PhysicalClusterSpec struct {
 	// server counts itself. "count/objects" and "memory/objects" are the most objects of
 	// ours, and bytes of memory for them, that the syncer keeps of what the physical
 	// cluster shows; by default as many as what is placed here is likely to make.
+	// "count/orphans" is the most Orphans, by default 2,000, and "bytes/written" the most
+	// bytes that the syncer writes in root within ten minutes, by default 256Mi.
 	// +optional
 	Bounds corev1.ResourceList `json:"bounds,omitempty"`
 	// tenancy is what objects of logical clusters may do on the physical cluster beyond
@@ -215,6 +217,12 @@ const BoundNamespaces corev1.ResourceName = "count/namespaces"
 const (
 	BoundObjects       corev1.ResourceName = "count/objects"
 	BoundObjectsMemory corev1.ResourceName = "memory/objects"
+)
+
+// BoundOrphans and BoundWritten are the keys of bounds for what a syncer writes in root.
+const (
+	BoundOrphans corev1.ResourceName = "count/orphans"
+	BoundWritten corev1.ResourceName = "bytes/written"
 )
 
 // Drain asks that everything moves off a physical cluster.

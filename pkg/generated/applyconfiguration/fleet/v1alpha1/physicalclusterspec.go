@@ -29,6 +29,8 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// server counts itself. "count/objects" and "memory/objects" are the most objects of
 	// ours, and bytes of memory for them, that the syncer keeps of what the physical
 	// cluster shows; by default as many as what is placed here is likely to make.
+	// "count/orphans" is the most Orphans, by default 2,000, and "bytes/written" the most
+	// bytes that the syncer writes in root within ten minutes, by default 256Mi.
 	Bounds *v1.ResourceList `json:"bounds,omitempty"`
 	// tenancy is what objects of logical clusters may do on the physical cluster beyond
 	// the default, which keeps tenants apart.
