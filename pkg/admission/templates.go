@@ -2,29 +2,35 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
-	conversions "k8s.io/kubernetes/pkg/apis/core/v1"
+	corev1conversions "k8s.io/kubernetes/pkg/apis/core/v1"
 
 	"github.com/atoll-dev/atoll/pkg/admission/history"
 	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // templates keeps what a syncer plants out of the history of what users have:
 //
 //	who writes       what                                  is
-//	not a syncer     Deployment, StatefulSet, DaemonSet    noted: it has had this template
+//	not a syncer     Deployment, StatefulSet, DaemonSet,   noted: it has had these templates
+//	                 a declared kind with templates
 //	a syncer         ReplicaSet, ControllerRevision of     kept, if the owner has had the template, or it
 //	                 one of those                          is the one that was there
 //	                 the same, with another template       given the template that its owner has now
+//	                 of nobody, or of anything else        kept, if it is the one that was there; else
+//	                                                       nothing is left of the template but labels
 //
 // It is not refused, as the pods below it would then be nobody's: a controller in the
 // physical cluster that changes templates is no attack.
@@ -35,33 +41,29 @@ func (p *plugin) templates(ctx context.Context, r *request) error {
 	if r.syncer != "" {
 		return p.mirroredTemplate(ctx, r)
 	}
-	template := ownTemplate(r.GetObject())
-	if template == nil {
-		return nil
+	now, err := digestsOf(r, r.GetObject())
+	if err != nil || len(now) == 0 {
+		return err
 	}
-	digest, err := digestOf(template)
+	before, err := digestsOf(r, r.GetOldObject()) // it may be of before templates were noted
 	if err != nil {
-		return apierrors.NewInternalError(err)
+		return err
+	}
+	if len(before) > 0 && slices.Equal(before, now) {
+		return nil // who only touches it changes nothing
 	}
 	known := history.Parse(stamp.TemplatesOf(r.obj))
-	if before := ownTemplate(r.GetOldObject()); before != nil { // it may be of before templates were noted
-		was, err := digestOf(before)
-		if err != nil {
-			return apierrors.NewInternalError(err)
-		}
-		if was == digest {
-			return nil // who only touches it changes nothing
-		}
-		known = known.With(was)
+	for _, digest := range append(before, now...) {
+		known = known.With(digest)
 	}
-	stamp.Templates(r.obj, known.With(digest).String())
+	stamp.Templates(r.obj, known.String())
 	return nil
 }
 
 func (p *plugin) mirroredTemplate(ctx context.Context, r *request) error {
 	mirrored := r.GetObject()
 	digest, ok := mirroredDigest(mirrored)
-	if !ok || len(r.obj.GetOwnerReferences()) == 0 {
+	if !ok {
 		return nil
 	}
 	if err := plain(mirrored); err != nil {
@@ -82,8 +84,8 @@ func (p *plugin) mirroredTemplate(ctx context.Context, r *request) error {
 			return nil
 		}
 	}
-	if of == nil {
-		return nil // nobody's history
+	if of == nil || len(of.templates) == 0 {
+		return strip(mirrored)
 	}
 	return of.give(mirrored)
 }
@@ -101,9 +103,49 @@ func ownTemplate(obj runtime.Object) *core.PodTemplateSpec {
 	return nil
 }
 
+// digestsOf are those of the templates of an object which has a history.
+func digestsOf(r *request, obj runtime.Object) ([]string, error) {
+	if template := ownTemplate(obj); template != nil {
+		digest, err := digestOf(template)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		return []string{digest}, nil
+	}
+	custom, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, nil
+	}
+	kind, ok := r.kinds.ByResource(r.groupResource())
+	if !ok || !kind.Declared {
+		return nil, nil
+	}
+	var digests []string
+	for _, template := range declaredTemplates(kind, custom.Object) {
+		digest, err := history.Digest(template)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		digests = append(digests, digest)
+	}
+	return digests, nil
+}
+
+// declaredTemplates are the templates of a custom resource, without what is none: its schema says what
+// else may be there.
+func declaredTemplates(kind workload.Kind, obj map[string]any) (templates []corev1.PodTemplateSpec) {
+	for _, content := range workload.PodTemplates(kind, obj) {
+		var template corev1.PodTemplateSpec
+		if data, err := json.Marshal(content); err == nil && json.Unmarshal(data, &template) == nil {
+			templates = append(templates, template)
+		}
+	}
+	return templates
+}
+
 func digestOf(template *core.PodTemplateSpec) (string, error) {
 	var v1 corev1.PodTemplateSpec
-	if err := conversions.Convert_core_PodTemplateSpec_To_v1_PodTemplateSpec(template, &v1, nil); err != nil {
+	if err := corev1conversions.Convert_core_PodTemplateSpec_To_v1_PodTemplateSpec(template, &v1, nil); err != nil {
 		return "", fmt.Errorf("converting a pod template: %w", err)
 	}
 	return history.Digest(v1)
@@ -159,12 +201,12 @@ func sameUIDs(a, b []metav1.OwnerReference) bool {
 
 // historyOwner is what has a history.
 type historyOwner struct {
-	template corev1.PodTemplateSpec
-	known    history.Templates
+	templates []corev1.PodTemplateSpec
+	known     history.Templates
 }
 
-func historyOwnerOf(m metav1.Object, template corev1.PodTemplateSpec) *historyOwner {
-	return &historyOwner{template, history.Parse(stamp.TemplatesOf(m))}
+func historyOwnerOf(m metav1.Object, templates ...corev1.PodTemplateSpec) *historyOwner {
+	return &historyOwner{templates, history.Parse(stamp.TemplatesOf(m))}
 }
 
 // had reports whether it has, or had, a template.
@@ -172,24 +214,26 @@ func (o *historyOwner) had(digest string) bool {
 	if digest == "" {
 		return false
 	}
-	now, err := history.Digest(o.template)
-	return o.known.Has(digest) || err == nil && now == digest
+	return o.known.Has(digest) || slices.ContainsFunc(o.templates, func(template corev1.PodTemplateSpec) bool {
+		now, err := history.Digest(template)
+		return err == nil && now == digest
+	})
 }
 
 // give puts its template in place of one that it never had.
 func (o *historyOwner) give(mirrored runtime.Object) error {
-	template := *o.template.DeepCopy()
+	template := *o.templates[0].DeepCopy()
 	switch m := mirrored.(type) {
 	case *apps.ReplicaSet:
-		hash, hashed := m.Spec.Template.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-		if hashed {
-			labels := map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash}
-			for key, value := range template.Labels {
-				labels[key] = value
+		for key, value := range m.Spec.Template.Labels {
+			if _, has := template.Labels[key]; history.IsHash(key) && !has {
+				if template.Labels == nil {
+					template.Labels = map[string]string{}
+				}
+				template.Labels[key] = value
 			}
-			template.Labels = labels
 		}
-		if err := conversions.Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec(&template, &m.Spec.Template, nil); err != nil {
+		if err := corev1conversions.Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec(&template, &m.Spec.Template, nil); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("converting a pod template: %w", err))
 		}
 	case *apps.ControllerRevision:
@@ -200,12 +244,38 @@ func (o *historyOwner) give(mirrored runtime.Object) error {
 	return nil
 }
 
+// stripped is the container and the image of a template of which nothing is left.
+const stripped = "stripped"
+
+// strip leaves of a template what its selector needs.
+func strip(mirrored runtime.Object) error {
+	switch m := mirrored.(type) {
+	case *apps.ReplicaSet:
+		template := corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: m.Spec.Template.Labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: stripped, Image: stripped}}},
+		}
+		object := &corev1.PodTemplate{Template: template}
+		corev1conversions.SetObjectDefaults_PodTemplate(object)
+		m.Spec.Template = core.PodTemplateSpec{}
+		if err := corev1conversions.Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec(&object.Template, &m.Spec.Template, nil); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("converting a pod template: %w", err))
+		}
+	case *apps.ControllerRevision:
+		m.Data = runtime.RawExtension{Raw: []byte(`{}`)}
+	}
+	return nil
+}
+
 // historyOwner finds whose history something mirrored is, or would be taken for: kubectl goes by
 // the UIDs of owners, whatever kind and name is beside them.
 func (l *lookup) historyOwner(ctx context.Context, r *request, mirrored runtime.Object, version string) (*historyOwner, error) {
 	uids := map[types.UID]bool{}
 	for _, ref := range r.obj.GetOwnerReferences() {
 		uids[ref.UID] = true
+	}
+	if len(uids) == 0 {
+		return nil, nil
 	}
 	ctx, client, options := at(ctx, r.cluster), l.kube.AppsV1(), metav1.ListOptions{ResourceVersion: version}
 	if _, ok := mirrored.(*apps.ReplicaSet); ok {
@@ -218,7 +288,7 @@ func (l *lookup) historyOwner(ctx context.Context, r *request, mirrored runtime.
 				return historyOwnerOf(o, o.Spec.Template), nil
 			}
 		}
-		return nil, nil
+		return l.declaredOwner(ctx, r, uids, options)
 	}
 	sets, err := client.StatefulSets(r.GetNamespace()).List(ctx, options)
 	if err != nil {
@@ -236,6 +306,28 @@ func (l *lookup) historyOwner(ctx context.Context, r *request, mirrored runtime.
 	for i := range daemons.Items {
 		if o := &daemons.Items[i]; uids[o.UID] {
 			return historyOwnerOf(o, o.Spec.Template), nil
+		}
+	}
+	return l.declaredOwner(ctx, r, uids, options)
+}
+
+// declaredOwner is the same among objects of declared kinds.
+func (l *lookup) declaredOwner(ctx context.Context, r *request, uids map[types.UID]bool, options metav1.ListOptions) (*historyOwner, error) {
+	for _, kind := range r.kinds.Declared() {
+		if kind.PodTemplate == nil || l.dynamic == nil {
+			continue
+		}
+		list, err := l.dynamic.Resource(kind.GroupVersionKind.GroupVersion().WithResource(kind.Resource)).Namespace(r.GetNamespace()).List(ctx, options)
+		if apierrors.IsNotFound(err) {
+			continue // the logical cluster does not define it
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			if o := &list.Items[i]; uids[o.GetUID()] {
+				return historyOwnerOf(o, declaredTemplates(kind, o.Object)...), nil
+			}
 		}
 	}
 	return nil, nil

@@ -37,6 +37,66 @@ var history = Attack{
 	},
 }
 
+var nobodysHistory = Attack{
+	Name: "a template that a syncer planted as the history of nobody is not there to be adopted",
+	Fence: func(ctx context.Context, w *World) error {
+		kept, err := w.plantNobodys(ctx, w.mallory)
+		if err == nil && len(kept) > 0 {
+			err = fmt.Errorf("the planted template is in %v", kept)
+		}
+		return err
+	},
+	Control: func(ctx context.Context, w *World) error { // what a user writes is the user's own
+		kept, err := w.plantNobodys(ctx, w.admin)
+		if err == nil && len(kept) != 4 {
+			err = fmt.Errorf("a template that a user wrote is in %v only", kept)
+		}
+		return err
+	},
+}
+
+// plantNobodys writes ReplicaSets and ControllerRevisions that nobody owns, and that somebody owns who
+// does not exist, with a template that opens a Secret, and returns where it stays.
+func (w *World) plantNobodys(ctx context.Context, who clients) (kept []string, err error) {
+	if ctx, err = w.placed(ctx); err != nil {
+		return nil, err
+	}
+	view := ctx
+	if who == w.mallory {
+		view = withTarget(ctx)
+	}
+	labels := map[string]string{"app": "nobodys"}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "c", Image: "nginx"}},
+		Volumes:    []corev1.Volume{{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: plantedSecret}}}},
+	}}
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
+	if err != nil {
+		return nil, err
+	}
+	for name, owners := range map[string][]metav1.OwnerReference{
+		"unowned": nil, "forged": {{APIVersion: "example.com/v1", Kind: "Rollout", Name: "app", UID: "forged", Controller: ptr.To(true)}},
+	} {
+		meta := metav1.ObjectMeta{Name: "nobodys-" + name, OwnerReferences: owners, Annotations: map[string]string{placementv1alpha1.UIDAnnotation: "nobodys-" + name}}
+		set := &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](0), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}}
+		stored, err := who.kube.AppsV1().ReplicaSets("web").Create(view, set, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("planting a ReplicaSet: %w", err)
+		}
+		if len(stored.Spec.Template.Spec.Volumes) > 0 {
+			kept = append(kept, "ReplicaSet "+name)
+		}
+		revision, err := who.kube.AppsV1().ControllerRevisions("web").Create(view, &appsv1.ControllerRevision{ObjectMeta: meta, Revision: 1, Data: runtime.RawExtension{Raw: data}}, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("planting a ControllerRevision: %w", err)
+		}
+		if strings.Contains(string(revision.Data.Raw), plantedSecret) {
+			kept = append(kept, "ControllerRevision "+name)
+		}
+	}
+	return kept, nil
+}
+
 // plantHistory mirrors a ReplicaSet and a ControllerRevision with a template that opens a
 // Secret, and returns where it stays. had says that the user has written it once.
 func (w *World) plantHistory(ctx context.Context, had bool) (kept []string, err error) {

@@ -62,11 +62,17 @@ func Digest(template corev1.PodTemplateSpec) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum[:16]), nil
 }
 
+// IsHash says that a label of a template is the hash of it, which controllers add: that of Deployments,
+// and of custom kinds, whose label has another word in front.
+func IsHash(key string) bool {
+	return strings.HasSuffix(key, appsv1.DefaultDeploymentUniqueLabelKey)
+}
+
 // written are the keys that a user may have written.
 func written(keys map[string]string) map[string]string {
 	out := maps.Clone(keys)
 	maps.DeleteFunc(out, func(key, _ string) bool {
-		return key == appsv1.DefaultDeploymentUniqueLabelKey || placementv1alpha1.IsSystemKey(key)
+		return IsHash(key) || placementv1alpha1.IsSystemKey(key)
 	})
 	if len(out) == 0 {
 		return nil

@@ -30,6 +30,7 @@ func TestATemplateIsTheSameAfterDefaultsAndMarks(t *testing.T) {
 			t.Spec.RestartPolicy, t.Spec.DNSPolicy = corev1.RestartPolicyAlways, corev1.DNSClusterFirst
 		},
 		"the hash":            func(t *corev1.PodTemplateSpec) { t.Labels["pod-template-hash"] = "abc" },
+		"another hash":        func(t *corev1.PodTemplateSpec) { t.Labels["rollouts-pod-template-hash"] = "abc" },
 		"a mark of ours":      func(t *corev1.PodTemplateSpec) { t.Labels["atoll.dev/managed-by"] = "abc" },
 		"an empty annotation": func(t *corev1.PodTemplateSpec) { t.Annotations = map[string]string{} },
 	} {

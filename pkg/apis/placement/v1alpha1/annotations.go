@@ -36,9 +36,9 @@ const (
 	// MirroredAnnotation is on a claim that was mirrored before its volume was handed over: what
 	// its spec names as the volume was written by a syncer, and is that of the first place.
 	MirroredAnnotation = "placement.atoll.dev/mirrored"
-	// TemplatesAnnotation is on a Deployment, StatefulSet or DaemonSet: digests of the
-	// pod templates that it has had, the newest first. What is mirrored as its history
-	// has one of those.
+	// TemplatesAnnotation is on a Deployment, StatefulSet or DaemonSet, and on what is of a
+	// declared kind: digests of the pod templates that it has had, the newest first. What is
+	// mirrored as its history has one of those.
 	TemplatesAnnotation = "placement.atoll.dev/templates"
 	// RolloutAnnotation is on an object of which a change has not reached all waves: which
 	// change that is. It says nothing of the content.
