@@ -61,6 +61,7 @@ func (p *plugin) stamp(ctx context.Context, r *request) error {
 		return nil
 	}
 	p.protect(r)
+	p.withoutSecrets(r)
 	p.freshen(ctx, r)
 	if err := p.runtimeHandler(ctx, r); err != nil {
 		return err

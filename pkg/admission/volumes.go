@@ -63,3 +63,25 @@ func handed(read snapshot, next []string, divided bool) func(claim transition.Ob
 		return volume.Refusal(volume.ClaimOf(claim.Logical.Object), from, next[0], fleet)
 	}
 }
+
+// withoutSecrets takes the volume out of what a syncer says of a claim if it has attributes that its admin
+// has not declared: who may read Copies would read them. A syncer from before attributes were declared
+// says all of them.
+func (p *plugin) withoutSecrets(r *request) {
+	c, ok := r.obj.(*placementv1alpha1.Copy)
+	if !ok || r.syncer == "" || c.Status.Volume == nil || c.Status.Volume.Source == nil {
+		return
+	}
+	if len(volume.ValidateSource(c.Status.Volume.Source, nil)) > 0 {
+		return // is refused
+	}
+	var declared fleetv1alpha1.ClassVolumes
+	if pc, ok := p.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: r.syncer}); ok {
+		declared = pc.VolumesOf(c.Status.Volume.Source.StorageClass)
+	}
+	if keys := volume.Undeclared(c.Status.Volume.Source.Attributes, declared.Attributes); keys != "" {
+		v := c.Status.Volume.DeepCopy()
+		v.Source, v.Reason = nil, volume.ReasonUndeclared(keys)
+		c.Status.Volume = v
+	}
+}

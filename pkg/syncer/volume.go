@@ -262,11 +262,12 @@ func (p planner) seesVolume() bool {
 	}
 	spec := field(p.Physical.Object, "spec")
 	bound := text(spec, "volumeName")
-	switch strategy := p.class(text(spec, "storageClassName")).Strategy; {
+	class := p.class(text(spec, "storageClassName"))
+	switch strategy := class.Strategy; {
 	case recorded == nil || recorded.Name != bound:
 		return bound != "" && strategy.Moves() || recorded != nil && !strategy.Moves()
 	case strategy == fleetv1alpha1.VolumesShared:
-		return bound != "" && (recorded.Source == nil || recorded.Content != nil)
+		return bound != "" && (recorded.Source == nil || recorded.Content != nil || volume.Undeclared(recorded.Source.Attributes, class.Attributes) != "")
 	case strategy == fleetv1alpha1.VolumesCopy:
 		return bound != "" && (recorded.Content == nil || recorded.Source != nil)
 	}
@@ -297,9 +298,9 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID() {
 		out.Name = pv.Name
 		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != ""
-		switch p.class(pv.Spec.StorageClassName).Strategy {
+		switch class := p.class(pv.Spec.StorageClassName); class.Strategy {
 		case fleetv1alpha1.VolumesShared:
-			out.Source, out.Reason = SourceOf(pv)
+			out.Source, out.Reason = SourceOf(pv, class.Attributes)
 		case fleetv1alpha1.VolumesCopy:
 			out.Content, out.Reason = ContentOf(pv)
 			if p.Volume.Untaken != "" {
@@ -394,7 +395,8 @@ func (p planner) ofClaim(pv *corev1.PersistentVolume) bool {
 }
 
 // SourceOf is how another physical cluster can take a volume; nil if none can, with the reason.
-func SourceOf(pv *corev1.PersistentVolume) (_ *placementv1alpha1.VolumeSource, why string) {
+// attributes are the keys of those that are no secret: no other is said of it.
+func SourceOf(pv *corev1.PersistentVolume, attributes []string) (_ *placementv1alpha1.VolumeSource, why string) {
 	spec, csi := pv.Spec, pv.Spec.CSI
 	switch {
 	case csi == nil:
@@ -405,6 +407,9 @@ func SourceOf(pv *corev1.PersistentVolume) (_ *placementv1alpha1.VolumeSource, w
 		return nil, "only some nodes reach it"
 	case len(spec.MountOptions) > 0:
 		return nil, "it has mount options"
+	}
+	if keys := volume.Undeclared(csi.VolumeAttributes, attributes); keys != "" {
+		return nil, bounded(volume.ReasonUndeclared(keys))
 	}
 	policy := spec.PersistentVolumeReclaimPolicy
 	if was := pv.Annotations[ReclaimPolicyAnnotation]; was != "" {

@@ -338,11 +338,14 @@ func TestVolumesThatNeedWhatIsOfOnePhysicalClusterAreNotHandedOver(t *testing.T)
 		"only some nodes reach it":                        func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{} },
 		"it has mount options":                            func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"suid"} },
 		"its reclaim policy is neither Delete nor Retain": func(pv *corev1.PersistentVolume) { pv.Spec.PersistentVolumeReclaimPolicy = "Recycle" },
-		"handle: Too long":                                func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = strings.Repeat("x", 300) },
+		"it has attributes that spec.volumes of the PhysicalCluster does not name, and that may be secret: password": func(pv *corev1.PersistentVolume) {
+			pv.Spec.CSI.VolumeAttributes = map[string]string{"pool": "fast", "password": "secret", "storage.kubernetes.io/csiProvisionerIdentity": "1"}
+		},
+		"handle: Too long": func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = strings.Repeat("x", 300) },
 	} {
 		pv := diskVolume("a", corev1.PersistentVolumeReclaimDelete)
 		change(pv)
-		s, why := SourceOf(pv)
+		s, why := SourceOf(pv, []string{"pool"})
 		if (want == "") != (s != nil) || !strings.HasPrefix(why, want) {
 			t.Errorf("%q: %+v, %q", want, s, why)
 		}

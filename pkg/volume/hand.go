@@ -2,6 +2,9 @@ package volume
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -110,7 +113,15 @@ func Sourced(c *placementv1alpha1.Copy, to string, holders []*placementv1alpha1.
 	if why := Refusal(Claim{Class: source.StorageClass}, from, to, fleet); why != "" {
 		return why
 	}
-	declared := entry(fleet, from, source.StorageClass)
+	declared, there := entry(fleet, from, source.StorageClass), entry(fleet, to, source.StorageClass)
+	for _, end := range []struct {
+		name     string
+		declared []string
+	}{{from, declared.Attributes}, {to, there.Attributes}} {
+		if keys := Undeclared(source.Attributes, end.declared); keys != "" {
+			return fmt.Sprintf("its volume has attributes that spec.volumes of %s does not name, and that may be secret: %s", end.name, keys)
+		}
+	}
 	if source.Driver != declared.Driver {
 		return fmt.Sprintf("its volume is one of the driver %s, and %s is declared", source.Driver, declared.Driver)
 	}
@@ -128,6 +139,34 @@ func Sourced(c *placementv1alpha1.Copy, to string, holders []*placementv1alpha1.
 	}
 	return ""
 }
+
+// provisioner is the attribute that provisioners note themselves in: part of the volume for them, and no
+// secret.
+const provisioner = "storage.kubernetes.io/csiProvisionerIdentity"
+
+// Undeclared are the keys of attributes that an admin has not declared, of which the first few are
+// named; empty if there are none. What they mean only a driver knows: some have credentials there.
+func Undeclared(attributes map[string]string, declared []string) string {
+	var keys []string
+	for _, key := range slices.Sorted(maps.Keys(attributes)) {
+		if key != provisioner && !slices.Contains(declared, key) {
+			keys = append(keys, bounded(key))
+		}
+	}
+	if more := len(keys) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(keys[:mostNamed], ", "), more)
+	}
+	return strings.Join(keys, ", ")
+}
+
+// ReasonUndeclared is why a volume with such keys is not handed over.
+func ReasonUndeclared(keys string) string {
+	const reason = "it has attributes that spec.volumes of the PhysicalCluster does not name, and that may be secret: "
+	return reason + keys[:min(len(keys), maxReason-len(reason))]
+}
+
+// mostNamed is how many keys a message names.
+const mostNamed = 3
 
 // copied is Sourced for a volume whose data are copied. They belong to nobody else, whatever is said of it: the
 // pod that reads it is in the namespace of the claim.

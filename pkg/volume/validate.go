@@ -61,7 +61,27 @@ func ValidateClasses(classes []fleetv1alpha1.ClassVolumes, path *field.Path) fie
 		default:
 			errs = append(errs, field.NotSupported(at.Child("strategy"), c.Strategy, strategies))
 		}
+		errs = append(errs, validateAttributes(c, at.Child("attributes"))...)
 		errs = append(errs, validateCopy(c, at.Child("copy"))...)
+	}
+	return errs
+}
+
+func validateAttributes(c fleetv1alpha1.ClassVolumes, path *field.Path) field.ErrorList {
+	if len(c.Attributes) > 0 && c.Strategy != fleetv1alpha1.VolumesShared {
+		return field.ErrorList{field.Forbidden(path, "only the strategy Shared has them")}
+	}
+	if len(c.Attributes) > maxAttributes {
+		return field.ErrorList{field.TooMany(path, len(c.Attributes), maxAttributes)}
+	}
+	var errs field.ErrorList
+	for i, key := range c.Attributes {
+		switch {
+		case key == "" || len(key) > maxAttribute:
+			errs = append(errs, field.Invalid(path.Index(i), bounded(key), "keys have up to 256 bytes"))
+		case slices.Contains(c.Attributes[:i], key):
+			errs = append(errs, field.Duplicate(path.Index(i), key))
+		}
 	}
 	return errs
 }

@@ -200,3 +200,43 @@ func TestWhatIsDeclaredAndReportedHasABound(t *testing.T) {
 		}
 	}
 }
+
+// Some drivers keep credentials in attributes: those go over that admins of both ends have named.
+func TestAttributesGoOverThatBothEndsDeclare(t *testing.T) {
+	declared := func(keys ...string) []fleetv1alpha1.ClassVolumes {
+		all := shared("san", "disks.example.com")
+		all[0].Attributes = keys
+		return all
+	}
+	fleet := fleetOf(map[string][]fleetv1alpha1.ClassVolumes{"west": declared("pool", "share"), "east": declared("pool")})
+	for name, c := range map[string]struct {
+		attributes map[string]string
+		want       string
+	}{
+		"none":              {nil, ""},
+		"the provisioner's": {map[string]string{provisioner: "1"}, ""},
+		"declared":          {map[string]string{"pool": "fast"}, ""},
+		"declared once":     {map[string]string{"pool": "fast", "share": "s"}, "its volume has attributes that spec.volumes of east does not name, and that may be secret: share"},
+		"secret":            {map[string]string{"password": "p"}, "its volume has attributes that spec.volumes of west does not name, and that may be secret: password"},
+		"many":              {map[string]string{"a": "", "b": "", "c": "", "d": "", "e": ""}, "its volume has attributes that spec.volumes of west does not name, and that may be secret: a, b, c and 2 more"},
+	} {
+		s := source("disks.example.com", "h")
+		s.Attributes = c.attributes
+		if got := Sourced(copyOf("1", "west", s), "east", nil, fleet); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	for name, keys := range map[string][]string{"twice": {"a", "a"}, "empty": {""}, "long": {strings.Repeat("a", 257)}, "many": make([]string, 33)} {
+		if errs := ValidateClasses(declared(keys...), nil); len(errs) == 0 {
+			t.Errorf("%s: it is taken", name)
+		}
+	}
+	if errs := ValidateClasses(declared("a", "b"), nil); len(errs) > 0 {
+		t.Error(errs)
+	}
+	files := copies("1Gi")
+	files[0].Attributes = []string{"a"}
+	if errs := ValidateClasses(files, nil); len(errs) == 0 {
+		t.Error("attributes of a class that is copied are taken")
+	}
+}

@@ -31,7 +31,7 @@ func All() []Attack {
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects,
 		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,
-		handles, reportedVolumes, reports,
+		handles, reportedVolumes, secretAttributes, reports,
 		claims, // the last: what it draws takes the room for a minute
 	}
 }

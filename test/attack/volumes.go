@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -217,6 +218,58 @@ var reportedVolumes = Attack{
 		})), metav1.CreateOptions{})
 		return err
 	},
+}
+
+var secretAttributes = Attack{
+	Name: "an attribute of a volume that no admin has declared is read by nobody in the logical cluster",
+	Fence: func(ctx context.Context, w *World) error {
+		read, err := w.attributes(ctx)
+		if err == nil && strings.Contains(read, plantedSecret) {
+			err = fmt.Errorf("a tenant reads %s", read)
+		}
+		return err
+	},
+	Control: func(ctx context.Context, w *World) (err error) {
+		root := scope.WithCluster(ctx, scope.Root)
+		declare := func(volumes string) error {
+			_, err := w.admin.atoll.FleetV1alpha1().PhysicalClusters().Patch(root, Mallory, types.MergePatchType, []byte(volumes), metav1.PatchOptions{})
+			return err
+		}
+		if err := declare(`{"spec":{"volumes":[{"storageClass":"disks","strategy":"Shared","backend":"san","driver":"disks.example.com","attributes":["password"]}]}}`); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, declare(`{"spec":{"volumes":null}}`)) }()
+		return eventually(ctx, "where an admin has declared it", func() error {
+			read, err := w.attributes(ctx)
+			if err == nil && !strings.Contains(read, plantedSecret) {
+				err = fmt.Errorf("a tenant reads %s", read)
+			}
+			return err
+		})
+	},
+}
+
+// attributes is what a tenant reads of a volume that has a password among its attributes.
+func (w *World) attributes(ctx context.Context) (string, error) {
+	ctx, claim, err := w.claimed(ctx)
+	if err != nil {
+		return "", err
+	}
+	who, err := w.tenant(ctx)
+	if err != nil {
+		return "", err
+	}
+	record, err := w.mallory.atoll.PlacementV1alpha1().Copies("web").Create(withTarget(ctx), w.recordOf(claim, volumeWith(func(v *placementv1alpha1.CopyVolume) {
+		v.Source.Attributes = map[string]string{"password": plantedSecret}
+	})), metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("recording a volume: %w", err)
+	}
+	read, err := who.atoll.PlacementV1alpha1().Copies("web").Get(ctx, record.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("reading the record: %w", err)
+	}
+	return fmt.Sprintf("%+v, %v", read.Status.Volume.Source, read.Status.Volume.Reason), nil
 }
 
 // claimed makes a logical cluster as placed does, with a claim.

@@ -66,7 +66,7 @@ func shareDisks(t *testing.T) {
 	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
 		must(t)(p.Apply(ctx, disks))
 		must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p",
-			`{"spec":{"volumes":[{"storageClass":"disks","strategy":"Shared","backend":"san","driver":"disks.example.com"}]}}`))
+			`{"spec":{"volumes":[{"storageClass":"disks","strategy":"Shared","backend":"san","driver":"disks.example.com","attributes":["pool"]}]}}`))
 	}
 	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
 		eventually(t, func() error {

@@ -214,6 +214,25 @@ func schema_pkg_apis_fleet_v1alpha1_ClassVolumes(ref common.ReferenceCallback) c
 							Format:      "",
 						},
 					},
+					"attributes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "attributes are the keys of volumeAttributes that go over with volumes of a Shared class, on both physical clusters: some drivers keep credentials there, and whoever may read the claim or its Copies reads them. A volume that has any other is not handed over. The identity of the provisioner goes over without being named.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"copy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "copy says how the data of a Copy class are copied.",

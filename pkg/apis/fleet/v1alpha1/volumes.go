@@ -56,6 +56,13 @@ type ClassVolumes struct {
 	// (spec.csi.driver). Volumes of another one are not handed over.
 	// +optional
 	Driver string `json:"driver,omitempty"`
+	// attributes are the keys of volumeAttributes that go over with volumes of a Shared class, on
+	// both physical clusters: some drivers keep credentials there, and whoever may read the claim or its
+	// Copies reads them. A volume that has any other is not handed over. The identity of the
+	// provisioner goes over without being named.
+	// +optional
+	// +listType=set
+	Attributes []string `json:"attributes,omitempty"`
 	// copy says how the data of a Copy class are copied.
 	// +optional
 	Copy *VolumeCopy `json:"copy,omitempty"`

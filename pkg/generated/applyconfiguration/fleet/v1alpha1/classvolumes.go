@@ -22,6 +22,11 @@ type ClassVolumesApplyConfiguration struct {
 	// driver is the name of the CSI driver of a Shared class, as its volumes have it
 	// (spec.csi.driver). Volumes of another one are not handed over.
 	Driver *string `json:"driver,omitempty"`
+	// attributes are the keys of volumeAttributes that go over with volumes of a Shared class, on
+	// both physical clusters: some drivers keep credentials there, and whoever may read the claim or its
+	// Copies reads them. A volume that has any other is not handed over. The identity of the
+	// provisioner goes over without being named.
+	Attributes []string `json:"attributes,omitempty"`
 	// copy says how the data of a Copy class are copied.
 	Copy *VolumeCopyApplyConfiguration `json:"copy,omitempty"`
 }
@@ -61,6 +66,16 @@ func (b *ClassVolumesApplyConfiguration) WithBackend(value string) *ClassVolumes
 // If called multiple times, the Driver field is set to the value of the last call.
 func (b *ClassVolumesApplyConfiguration) WithDriver(value string) *ClassVolumesApplyConfiguration {
 	b.Driver = &value
+	return b
+}
+
+// WithAttributes adds the given value to the Attributes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Attributes field.
+func (b *ClassVolumesApplyConfiguration) WithAttributes(values ...string) *ClassVolumesApplyConfiguration {
+	for i := range values {
+		b.Attributes = append(b.Attributes, values[i])
+	}
 	return b
 }
 
