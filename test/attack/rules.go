@@ -87,7 +87,10 @@ func together(n int, do func(int) error) error {
 	var took time.Duration
 	for i := range n {
 		began := time.Now()
-		if err := do(i); err != nil {
+		switch err := do(i); {
+		case err != nil && strings.Contains(err.Error(), evaluatesTooLong): // one alone is too much
+			return nil
+		case err != nil:
 			return err
 		}
 		took += time.Since(began)
