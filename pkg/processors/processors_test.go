@@ -1,7 +1,6 @@
 package processors
 
 import (
-	"os"
 	"runtime"
 	"testing"
 )
@@ -27,7 +26,7 @@ func TestSpread(t *testing.T) {
 	if Spread(); runtime.GOMAXPROCS(0) != before {
 		t.Errorf("%d run at a time, of which the operator said %d", runtime.GOMAXPROCS(0), before)
 	}
-	os.Unsetenv("GOMAXPROCS")
+	t.Setenv("GOMAXPROCS", "") // as if it were not set
 
 	for _, c := range []struct {
 		name       string

@@ -24,6 +24,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -111,6 +112,17 @@ var noises = map[string]func(context.Context, *noise) error{
 			return err
 		}
 		n.creates(ctx, 16, 4000)
+		return nil
+	},
+	"rules of schemas": func(ctx context.Context, n *noise) error {
+		if err := n.ruled(ctx); err != nil {
+			return err
+		}
+		var count atomic.Int64
+		n.repeat(ctx, 16, func(ctx context.Context, _ int) error {
+			body := fmt.Sprintf(`{"apiVersion":"noise.example.com/v1","kind":"Widget","metadata":{"name":"made-%d"},"text":"a"}`, count.Add(1))
+			return n.ask(ctx, http.MethodPost, "/apis/noise.example.com/v1/namespaces/default/widgets?dryRun=All", []byte(body))
+		})
 		return nil
 	},
 	"hanging webhooks": func(ctx context.Context, n *noise) error {
@@ -385,6 +397,32 @@ func (n *noise) slowly(ctx context.Context, body string) error {
 			return err
 		}
 	}
+}
+
+// ruled makes a definition of Widgets, with as many rules as cost nearly what upstream permits.
+func (n *noise) ruled(ctx context.Context) error {
+	ten := "[0,1,2,3,4,5,6,7,8,9]"
+	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	for i := range 9 {
+		text.XValidations = append(text.XValidations, apiextensionsv1.ValidationRule{
+			Rule: fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, %[1]s.all(c, %[1]s.all(d, [0,1,2,3].all(e, a+b+c+d+e >= -%[2]d)))))", ten, i),
+		})
+	}
+	names := apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget", ListKind: "WidgetList"}
+	version := apiextensionsv1.CustomResourceDefinitionVersion{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"text": text}},
+	}}
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets.noise.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: "noise.example.com", Names: names, Scope: apiextensionsv1.NamespaceScoped,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version}},
+	}
+	body, err := json.Marshal(crd)
+	if err != nil {
+		return fmt.Errorf("encoding a definition: %w", err)
+	}
+	return n.ask(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
 }
 
 // define makes definitions that nobody else has.
