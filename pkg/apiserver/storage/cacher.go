@@ -105,5 +105,5 @@ func (b *beginning) Watch(ctx context.Context, key string, o storage.ListOptions
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the reflector of the watch cache looks at it
 	}
-	return newForgetting(ctx, w, b.window, &b.resource.large, b.resource.newFunc), nil
+	return newForgetting(w, b.window, &b.resource.large, b.resource.newFunc), nil
 }

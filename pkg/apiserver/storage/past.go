@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,63 +57,119 @@ func (p *past) forget(now time.Time) int {
 }
 
 // forgetting is a watch below a watch cache. With the bookmark of a quiet minute come events that say nothing, by
-// which the watch cache forgets its old ones: deletions of an object that is
-// nowhere, of which no watch learns, at the version of the bookmark. That is later than the last
+// which the watch cache forgets its old ones: an object comes and goes whose key is below no
+// resource, so that no watch and no list has it, at the version of the bookmark. That is later than the last
 // event, so whoever asks for what was before is told that it is too late, and misses nothing.
+//
+// Events pass through it only while there is something large to be forgotten: until then, and again afterwards, the
+// reader has the channel that they come from, which it asks for anew before each event.
 type forgetting struct {
-	stream
-	from    watch.Interface
-	past    past
-	newFunc func() runtime.Object
-	last    string // version of the last real event
+	watch.Interface // where events come from
+	done            chan struct{}
+	stop            func()
+	past            past
+	newFunc         func() runtime.Object
+	passage         *passage // of the reader; nil while it has the channel that events come from
 }
 
-func newForgetting(ctx context.Context, from watch.Interface, window time.Duration, large *atomic.Int64, newFunc func() runtime.Object) *forgetting {
-	f := &forgetting{stream: newStream(0), from: from, past: past{window: window, large: large}, newFunc: newFunc}
-	go f.run(ctx)
+// passage is where events pass through until what was large is forgotten.
+type passage struct {
+	events chan watch.Event
+	last   string        // version of the last event, or at least that
+	over   atomic.Bool   // nothing more comes, but to wake the reader
+	left   chan struct{} // closed by the reader when it knows
+}
+
+func newForgetting(from watch.Interface, window time.Duration, large *atomic.Int64, newFunc func() runtime.Object) *forgetting {
+	f := &forgetting{Interface: from, done: make(chan struct{}), past: past{window: window, large: large}, newFunc: newFunc}
+	f.stop = sync.OnceFunc(func() { close(f.done) })
 	return f
 }
 
 // Stop implements watch.Interface.
 func (f *forgetting) Stop() {
 	f.stop()
-	f.from.Stop()
+	f.Interface.Stop()
 }
 
-func (f *forgetting) run(ctx context.Context) {
-	defer close(f.events)
-	for e := range f.from.ResultChan() {
-		if !f.send(ctx, e) || e.Type == watch.Bookmark && !f.forget(ctx, e.Object) {
-			return
+// ResultChan implements watch.Interface, for one reader.
+func (f *forgetting) ResultChan() <-chan watch.Event {
+	if p := f.passage; p != nil {
+		if !p.over.Load() {
+			return p.events
 		}
-		if e.Type == watch.Added || e.Type == watch.Modified || e.Type == watch.Deleted {
+		close(p.left)
+		f.passage = nil
+	}
+	if f.past.large.Load() < pastBytes {
+		return f.Interface.ResultChan()
+	}
+	f.past.add(time.Now()) // there was one, nobody knows when
+	f.passage = &passage{events: make(chan watch.Event), left: make(chan struct{})}
+	go f.pass(f.passage)
+	return f.passage.events
+}
+
+func (f *forgetting) send(p *passage, e watch.Event) bool {
+	select {
+	case p.events <- e:
+		return true
+	case <-f.done:
+		return false
+	}
+}
+
+// pass sends events until all that is old is forgotten.
+func (f *forgetting) pass(p *passage) {
+	for e := range f.Interface.ResultChan() {
+		if !f.send(p, e) {
+			break
+		}
+		switch e.Type {
+		case watch.Added, watch.Modified, watch.Deleted:
 			f.past.add(recorded(e.Object))
-			f.last = ofObject(e.Object)
+			p.last = ofObject(e.Object)
+		case watch.Bookmark:
+			at := ofObject(e.Object)
+			if p.last == "" {
+				p.last = at // no event was later
+			}
+			if n := f.due(p, at); n > 0 && f.forget(p, n, at) {
+				p.over.Store(true)
+				select { // it may wait for an event here
+				case p.events <- e:
+				case <-p.left:
+				case <-f.done:
+				}
+				return
+			}
+		case watch.Error:
 		}
 	}
+	close(p.events)
 }
 
-// forget reports whether there is still a reader.
-func (f *forgetting) forget(ctx context.Context, bookmark runtime.Object) bool {
-	at := ofObject(bookmark)
-	if at == "" || at == f.last {
-		return true
+// due is how many events are to come after the bookmark of a version.
+func (f *forgetting) due(p *passage, at string) int {
+	if at == "" || at == p.last {
+		return 0
 	}
-	n := f.past.forget(time.Now())
-	if n == 0 {
-		return true
-	}
+	return f.past.forget(time.Now())
+}
+
+// forget sends n events that say nothing, and reports whether there is still a reader.
+func (f *forgetting) forget(p *passage, n int, at string) bool {
 	nothing := f.newFunc()
 	m, err := meta.Accessor(nothing)
 	if err != nil {
-		return true
+		return false
 	}
 	m.SetName(nowhere)
 	m.SetNamespace(nowhere)
 	m.SetAnnotations(map[string]string{logicalcluster.AnnotationKey: nowhere})
 	m.SetResourceVersion(at)
 	for range n / 2 {
-		if !f.send(ctx, watch.Event{Type: watch.Added, Object: nothing}) || !f.send(ctx, watch.Event{Type: watch.Deleted, Object: nothing}) {
+		if !f.send(p, watch.Event{Type: watch.Added, Object: nothing}) || !f.send(p, watch.Event{Type: watch.Deleted, Object: nothing}) {
 			return false
 		}
 	}
