@@ -96,22 +96,18 @@ func bound(bounds corev1.ResourceList, name corev1.ResourceName, otherwise int64
 }
 
 func (e *exceededReport) refusal(physicalCluster string) *apierrors.StatusError {
-	permits, wayOut := "the most that its syncer may write", "write less"
+	permits, do, wayOut := "the most that its syncer may write is", "delete what is not needed", "write less"
 	if e.bound != "" {
-		permits, wayOut = fmt.Sprintf("spec.bounds[%q] of its PhysicalCluster permits", e.bound), "ask an admin of the control plane for more"
+		permits, wayOut = fmt.Sprintf("and spec.bounds[%q] of its PhysicalCluster permits", e.bound), "ask an admin of the control plane for more"
 	}
 	s := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
-		Message: fmt.Sprintf("physical cluster %q has %d %s, %s is %d: delete what is not needed, or %s", physicalCluster, e.is, e.what, permits, e.limit, wayOut),
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: CauseReport, Field: e.bound, Message: fmt.Sprintf("%d of %d", e.is, e.limit)}}},
 	}
-	if e.bound != "" {
-		s.Message = fmt.Sprintf("physical cluster %q has %d %s, and %s %d: delete what is not needed, or %s", physicalCluster, e.is, e.what, permits, e.limit, wayOut)
-	}
 	if e.passes {
-		s.Code, s.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
-		s.Message = strings.Replace(s.Message, "delete what is not needed", "try again later", 1)
+		s.Code, s.Reason, do = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "try again later"
 	}
+	s.Message = fmt.Sprintf("physical cluster %q has %d %s, %s %d: %s, or %s", physicalCluster, e.is, e.what, permits, e.limit, do, wayOut)
 	return &apierrors.StatusError{ErrStatus: s}
 }
 

@@ -42,7 +42,7 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 // etcd still has it, else with that of now.
 func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, seen *recentObjects, revision uint64) (*watchCache, error) {
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage:             &beginning{Interface: raw, revision: revision, resource: r, window: historyOf(config)},
+		Storage:             &beginning{Interface: raw, revision: revision, resource: r, window: config.EventsHistoryWindow},
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       config.GroupResource,
 		EventsHistoryWindow: config.EventsHistoryWindow,
@@ -63,11 +63,6 @@ func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexe
 		cached.Stop()
 		c.Stop()
 	}}, nil
-}
-
-// historyOf is for how long a watch cache keeps events at least.
-func historyOf(config *storagebackend.ConfigForResource) time.Duration {
-	return max(config.EventsHistoryWindow, cacher.DefaultEventFreshDuration)
 }
 
 // beginning is the storage below a watch cache. The first list is answered with the

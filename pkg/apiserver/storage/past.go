@@ -59,7 +59,7 @@ func (p *past) forget(now time.Time) int {
 // forgetting is a watch below a watch cache. With the bookmark of a quiet minute come events that say nothing, by
 // which the watch cache forgets its old ones: an object comes and goes whose key is below no
 // resource, so that no watch and no list has it, at the version of the bookmark. That is later than the last
-// event, so whoever asks for what was before is told that it is too late, and misses nothing.
+// event, so whoever continues from before gets 410, and misses nothing.
 //
 // Events pass through it only while there is something large to be forgotten: until then, and again afterwards, the
 // reader has the channel that they come from, which it asks for anew before each event.
