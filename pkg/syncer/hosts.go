@@ -13,9 +13,13 @@ import (
 // of another logical cluster has on the physical cluster.
 const ReasonHostTaken = "HostTaken"
 
+// AnyHost is in the place of a host name where an Ingress has none: a rule for whatever
+// host is asked for, or a default backend. No host name is written like this.
+const AnyHost = "*"
+
 // Hosts are the host names of an Ingress, those of its rules and of its certificates, in
-// lower case and in order. An Ingress without any takes what nobody has asked for, and
-// nothing from anybody.
+// lower case and in order. What it has for any host is AnyHost: it takes the requests that
+// nobody has asked for, of which there is one set on a physical cluster, as of each name.
 func Hosts(ingress *unstructured.Unstructured) []string {
 	found := map[string]bool{}
 	add := func(name any) {
@@ -26,6 +30,12 @@ func Hosts(ingress *unstructured.Unstructured) []string {
 	spec := field(ingress.Object, "spec")
 	for _, rule := range list(spec, "rules") {
 		add(rule["host"])
+		if host, _ := rule["host"].(string); host == "" {
+			add(AnyHost)
+		}
+	}
+	if spec["defaultBackend"] != nil {
+		add(AnyHost)
 	}
 	for _, tls := range list(spec, "tls") {
 		hosts, _ := tls["hosts"].([]any)
@@ -107,6 +117,11 @@ func before(a, b *unstructured.Unstructured) bool {
 
 // hostTaken is what the Copy says.
 func (p planner) hostTaken() []Action {
-	return p.fail(Failure{Reason: ReasonHostTaken, Message: "the host name " + p.HostTaken + " belongs to an Ingress of another logical cluster on the physical cluster, " +
-		"which had it first: use another one; nothing is changed before"})
+	message := "the host name " + p.HostTaken + " belongs to an Ingress of another logical cluster on the physical cluster, " +
+		"which had it first: use another one; nothing is changed before"
+	if p.HostTaken == AnyHost {
+		message = "requests for hosts that no rule names belong to an Ingress of another logical cluster on the physical cluster, " +
+			"which had them first: name hosts in all rules, and no defaultBackend; nothing is changed before"
+	}
+	return p.fail(Failure{Reason: ReasonHostTaken, Message: message})
 }

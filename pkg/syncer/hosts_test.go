@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -41,8 +42,13 @@ func TestHostsAreThoseOfRulesAndCertificates(t *testing.T) {
 	t.Parallel()
 	obj := ingressWith("B.example.com", "", "a.example.com")
 	setNested(obj.Object, []any{map[string]any{"hosts": []any{"a.example.com", "c.example.com", 7}}, map[string]any{}, "odd"}, "spec", "tls")
-	if diff := cmp.Diff([]string{"a.example.com", "b.example.com", "c.example.com"}, Hosts(obj)); diff != "" {
+	if diff := cmp.Diff([]string{AnyHost, "a.example.com", "b.example.com", "c.example.com"}, Hosts(obj)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+	byDefault := ingressWith("a.example.com")
+	setNested(byDefault.Object, map[string]any{"service": map[string]any{"name": "web"}}, "spec", "defaultBackend")
+	if diff := cmp.Diff([]string{AnyHost, "a.example.com"}, Hosts(byDefault)); diff != "" {
+		t.Errorf("with a default backend (-want +got)\n%s", diff)
 	}
 	for _, odd := range []any{nil, "odd", []any{}, map[string]any{"rules": "odd", "tls": map[string]any{}}} {
 		if hosts := Hosts(&unstructured.Unstructured{Object: map[string]any{"spec": odd}}); len(hosts) > 0 {
@@ -65,6 +71,10 @@ func TestAWildcardContestsOneLabel(t *testing.T) {
 		{"example.com", "*.example.com", false},
 		{"*.b.example.com", "*.example.com", false},
 		{"com", "example", false},
+		{AnyHost, AnyHost, true},
+		{AnyHost, "a.example.com", false},
+		{AnyHost, "*.example.com", false},
+		{AnyHost, "example", false},
 	} {
 		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
 			if got := ContestedHosts(pair[0], pair[1]); got != c.want {
@@ -112,6 +122,32 @@ func TestAHostBelongsToTheLogicalClusterThatHasItFirst(t *testing.T) {
 		if got := TakenHost(ingresses, "ours", []string{"a.example.com"}, c.own, c.others); got != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// Controllers merge rules for any host into one server: a later one would take paths of
+// the first.
+func TestRequestsThatNobodyNamesBelongToOneLogicalCluster(t *testing.T) {
+	t.Parallel()
+	theirs := ingressBelow("theirs", "t", 1, "")
+	for name, c := range map[string]struct {
+		own  *unstructured.Unstructured
+		asks *unstructured.Unstructured
+		want string
+	}{
+		"another rule for any host":   {nil, ingressWith(""), AnyHost},
+		"a rule for a host":           {nil, ingressWith("a.example.com"), ""},
+		"ours was first":              {ingressBelow("ours", "o", 0, ""), ingressWith(""), ""},
+		"ours had a host until today": {ingressBelow("ours", "o", 0, "a.example.com"), ingressWith("a.example.com", ""), AnyHost},
+	} {
+		if got := TakenHost(ingresses, "ours", Hosts(c.asks), c.own, []*unstructured.Unstructured{theirs}); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	in := situation{logical: "live", copy: "Synced", physical: "old~"}.input()
+	in.HostTaken = AnyHost
+	if actions := Plan(in); len(actions) != 1 || actions[0].Copy == nil || !strings.Contains(actions[0].Copy.Status.Message, "name hosts in all rules") {
+		t.Errorf("%+v", actions)
 	}
 }
 

@@ -91,4 +91,12 @@ func TestAHostNameIsThatOfTheLogicalClusterWhichHadItFirst(t *testing.T) {
 	})
 	must(t)(a.Run(ctx, "delete", "ingress", "web", "--timeout=3m"))
 	eventually(t, func() error { return copied(b, "thief", placementv1alpha1.CopySynced, "") })
+
+	// What no rule names is taken in the same way.
+	must(t)(a.Apply(ctx, ingressFor("any", "")))
+	eventually(t, func() error { return copied(a, "any", placementv1alpha1.CopySynced, "") })
+	must(t)(b.Apply(ctx, ingressFor("any", "")))
+	eventually(t, func() error { return copied(b, "any", placementv1alpha1.CopyFailed, syncer.ReasonHostTaken) })
+	must(t)(a.Run(ctx, "delete", "ingress", "any", "--timeout=3m"))
+	eventually(t, func() error { return copied(b, "any", placementv1alpha1.CopySynced, "") })
 }
