@@ -141,7 +141,7 @@ func (f *filter) member(m member, value any, parent map[string]any, at *field.Pa
 	case m.verdict == Metadata:
 		f.metadata(value, at)
 		return value, true
-	case unset(value):
+	case unset(value) && !meantEmpty[m.name]:
 		return value, m.verdict != Own
 	case h != nil:
 		if out, keep = h(f, m, value, parent, at); keep {

@@ -1,6 +1,7 @@
 package boundary
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,7 +71,10 @@ func TestWhatAnAttackerSendsDoesNotGoDown(t *testing.T) {
 			pod + "volumes[0].ephemeral.volumeClaimTemplate.spec.volumeName", Refused, Permits{StaticVolumes: true}},
 		"a volume of somebody by a claim template": {object("StatefulSet", "apps/v1", "spec: {volumeClaimTemplates: [{metadata: {name: x}, spec: {volumeName: theirs}}]}"),
 			"spec.volumeClaimTemplates[0].spec.volumeName", Refused, Permits{StaticVolumes: true}},
-		"volumes by a selector": {object("PersistentVolumeClaim", "v1", "spec: {selector: {}}"), "spec.selector", Refused, Permits{StaticVolumes: true}},
+		"volumes by a selector":    {object("PersistentVolumeClaim", "v1", "spec: {selector: {}}"), "spec.selector", Refused, Permits{StaticVolumes: true}},
+		"any volume that is there": {object("PersistentVolumeClaim", "v1", `spec: {storageClassName: ""}`), "spec.storageClassName", Refused, Permits{StaticVolumes: true}},
+		"any volume that is there, by a claim template": {object("StatefulSet", "apps/v1", `spec: {volumeClaimTemplates: [{metadata: {name: x}, spec: {storageClassName: ""}}]}`),
+			"spec.volumeClaimTemplates[0].spec.storageClassName", Refused, Permits{StaticVolumes: true}},
 		"an address of somebody": {object("Service", "v1", "spec: {externalIPs: [192.0.2.1]}"), "spec.externalIPs", Refused,
 			Permits{ExternalIPs: []string{"192.0.2.1"}}},
 		"a class of load balancers": {object("Service", "v1", "spec: {type: LoadBalancer, loadBalancerClass: example.com/theirs}"), "spec.loadBalancerClass", Mapped,
@@ -91,6 +95,12 @@ func TestWhatAnAttackerSendsDoesNotGoDown(t *testing.T) {
 			Permits{Annotations: []string{"team"}}},
 		"configuration of the ingress controller": {object("Ingress", "networking.k8s.io/v1", "metadata: {annotations: {nginx.ingress.kubernetes.io/server-snippet: x}}"),
 			"metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]", Stripped, Permits{Annotations: []string{"nginx.ingress.kubernetes.io/"}}},
+		"an account of the cloud by a label": {object("Service", "v1", "metadata: {labels: {aadpodidbinding: admin}}"), "metadata.labels[aadpodidbinding]", Stripped,
+			Permits{Annotations: []string{"aadpodidbinding"}}},
+		"a network of somebody": {podOf("schedulerName: default-scheduler") + "\n    metadata: {annotations: {ovn.kubernetes.io/logical_switch: theirs}}",
+			"spec.template.metadata.annotations[ovn.kubernetes.io/logical_switch]", Stripped, Permits{Annotations: []string{"ovn.kubernetes.io/"}}},
+		"settings of the container runtime": {podOf("schedulerName: default-scheduler") + "\n    metadata: {annotations: {io.kubernetes.cri-o.userns-mode: auto}}",
+			"spec.template.metadata.annotations[io.kubernetes.cri-o.userns-mode]", Stripped, Permits{Annotations: []string{"io.kubernetes.cri-o."}}},
 		"an account of the cloud": {podOf("schedulerName: default-scheduler") + "\n    metadata: {annotations: {iam.amazonaws.com/role: admin}}",
 			"spec.template.metadata.annotations[iam.amazonaws.com/role]", Stripped, Permits{Annotations: []string{"iam.amazonaws.com/"}}},
 	} {
@@ -191,7 +201,8 @@ func TestAServiceWithAClassOfLoadBalancersThatIsNotPermittedGetsNone(t *testing.
 func TestNoExternalNameIsCompletedToThatOfAService(t *testing.T) {
 	for name, want := range map[string]string{
 		"example.com": "example.com.", "kubernetes.default": "kubernetes.default.", "kubernetes": "kubernetes.", "example.com.": "example.com.",
-		"db.example.com": "db.example.com", "example": "example.",
+		"db.example.com": "db.example.com", "example": "example.", "db1.example.com": "db1.example.com", "10.example.com": "10.example.com", "db.example.x1": "db.example.x1",
+		"metadata.example.com": "metadata.example.com",
 	} {
 		obj := parseObject(t, object("Service", "v1", "spec: {type: ExternalName, externalName: "+name+"}"))
 		findings := Filter(kindOf(obj), obj.Object, Passage{})
@@ -199,10 +210,35 @@ func TestNoExternalNameIsCompletedToThatOfAService(t *testing.T) {
 			t.Errorf("%s goes down as %q, not %q: %v", name, got, want, findings)
 		}
 	}
-	for _, name := range []string{"kubernetes.default.svc", "kubernetes.default.svc.example.org", "a.b.pod.", "x.CLUSTER.LOCAL"} {
-		obj := parseObject(t, object("Service", "v1", "spec: {type: ExternalName, externalName: "+name+"}"))
+	for _, name := range []string{
+		"kubernetes.default.svc", "kubernetes.default.svc.example.org", "a.b.pod.", "x.CLUSTER.LOCAL",
+		"10.0.3.7", "169.254.169.254", "127.1", "0x7f.1", "2130706433", "10.0.3.7.", "017700000001", "a.0x1f", "localhost", "db.localhost", "localhost.localdomain",
+		"metadata.google.internal", "instance-data.ec2.internal",
+	} {
+		obj := parseObject(t, object("Service", "v1", "spec: {type: ExternalName, externalName: "+strconv.Quote(name)+"}"))
 		if findings := Filter(kindOf(obj), obj.Object, Passage{}); len(Refusals(findings)) != 1 {
 			t.Errorf("%s: %v", name, findings)
+		}
+	}
+}
+
+func TestStorageClassesAreThosePermitted(t *testing.T) {
+	for _, c := range []struct {
+		spec    string
+		permits Permits
+		want    bool
+	}{
+		{"{storageClassName: fast}", Permits{}, true},
+		{"{storageClassName: fast}", Permits{StorageClasses: []string{"fast"}}, true},
+		{"{storageClassName: local}", Permits{StorageClasses: []string{"fast"}}, false},
+		{"{storageClassName: local}", Permits{StorageClasses: []string{"fast"}, StaticVolumes: true}, false},
+		{"{storageClassName: null}", Permits{StorageClasses: []string{"fast"}}, true}, // that of the physical cluster's admin
+		{"{}", Permits{StorageClasses: []string{"fast"}}, true},
+	} {
+		obj := parseObject(t, object("PersistentVolumeClaim", "v1", "spec: "+c.spec))
+		findings := Filter(kindOf(obj), obj.Object, Passage{Permits: c.permits})
+		if got := len(Refusals(findings)) == 0; got != c.want || !c.want && findings[0].Field != "spec.storageClassName" {
+			t.Errorf("%s with %+v: %v", c.spec, c.permits, findings)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package boundary
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,29 +24,30 @@ func init() {
 		"core/v1 PodSpec.schedulerName": unless(func(f *filter, v any) bool {
 			return v == "default-scheduler" || named(f.Permits.Schedulers, v)
 		}),
-		"core/v1 PodSpec.priorityClassName":                 priorityClass,
-		"core/v1 PodSpec.preemptionPolicy":                  preemptionPolicy,
-		"core/v1 PodSpec.nodeName":                          nodeName,
-		"core/v1 PodSpec.nodeSelector":                      nodeSelector,
-		"core/v1 PodSpec.tolerations":                       tolerations,
-		"core/v1 NodeSelectorRequirement.key":               unless(func(f *filter, v any) bool { return fleetv1alpha1.PermitsKey(str(v), nodeLabels, f.Permits.NodeLabels) }),
-		"core/v1 ContainerPort.hostPort":                    unless(func(f *filter, v any) bool { return fleetv1alpha1.PermitsPort(number(v), f.Permits.HostPorts) }),
-		"core/v1 ContainerPort.hostIP":                      hostIP,
-		"core/v1 ProjectedVolumeSource.sources":             projections,
-		"core/v1 PodAffinityTerm.namespaces":                termNamespaces,
-		"core/v1 PodAffinityTerm.namespaceSelector":         namespaceSelector,
-		"networking/v1 NetworkPolicyPeer.namespaceSelector": namespaceSelector,
-		"core/v1 PersistentVolumeClaimSpec.volumeName":      unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
-		"core/v1 PersistentVolumeClaimSpec.selector":        unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
-		"core/v1 ServiceSpec.clusterIP":                     headless,
-		"core/v1 ServiceSpec.clusterIPs":                    headless,
-		"core/v1 ServicePort.nodePort":                      nodePort,
-		"batch/v1 JobSpec.selector":                         manualSelector,
-		"core/v1 ServiceSpec.externalIPs":                   unless(func(f *filter, v any) bool { return allNamed(f.Permits.ExternalIPs, v) }),
-		"core/v1 ServiceSpec.loadBalancerIP":                unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerIPs, v) }),
-		"core/v1 ServiceSpec.loadBalancerClass":             loadBalancerClass,
-		"core/v1 ServiceSpec.externalName":                  externalName,
-		"networking/v1 IngressSpec.ingressClassName":        unless(func(f *filter, v any) bool { return f.ingressClass(str(v)) }),
+		"core/v1 PodSpec.priorityClassName":                  priorityClass,
+		"core/v1 PodSpec.preemptionPolicy":                   preemptionPolicy,
+		"core/v1 PodSpec.nodeName":                           nodeName,
+		"core/v1 PodSpec.nodeSelector":                       nodeSelector,
+		"core/v1 PodSpec.tolerations":                        tolerations,
+		"core/v1 NodeSelectorRequirement.key":                unless(func(f *filter, v any) bool { return fleetv1alpha1.PermitsKey(str(v), nodeLabels, f.Permits.NodeLabels) }),
+		"core/v1 ContainerPort.hostPort":                     unless(func(f *filter, v any) bool { return fleetv1alpha1.PermitsPort(number(v), f.Permits.HostPorts) }),
+		"core/v1 ContainerPort.hostIP":                       hostIP,
+		"core/v1 ProjectedVolumeSource.sources":              projections,
+		"core/v1 PodAffinityTerm.namespaces":                 termNamespaces,
+		"core/v1 PodAffinityTerm.namespaceSelector":          namespaceSelector,
+		"networking/v1 NetworkPolicyPeer.namespaceSelector":  namespaceSelector,
+		"core/v1 PersistentVolumeClaimSpec.volumeName":       unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
+		"core/v1 PersistentVolumeClaimSpec.storageClassName": storageClass,
+		"core/v1 PersistentVolumeClaimSpec.selector":         unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
+		"core/v1 ServiceSpec.clusterIP":                      headless,
+		"core/v1 ServiceSpec.clusterIPs":                     headless,
+		"core/v1 ServicePort.nodePort":                       nodePort,
+		"batch/v1 JobSpec.selector":                          manualSelector,
+		"core/v1 ServiceSpec.externalIPs":                    unless(func(f *filter, v any) bool { return allNamed(f.Permits.ExternalIPs, v) }),
+		"core/v1 ServiceSpec.loadBalancerIP":                 unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerIPs, v) }),
+		"core/v1 ServiceSpec.loadBalancerClass":              loadBalancerClass,
+		"core/v1 ServiceSpec.externalName":                   externalName,
+		"networking/v1 IngressSpec.ingressClassName":         unless(func(f *filter, v any) bool { return f.ingressClass(str(v)) }),
 	}
 	for _, name := range VolumeTypes() {
 		handlers["core/v1 VolumeSource."+name] = unless(func(f *filter, _ any) bool { return slices.Contains(f.Permits.Volumes, name) })
@@ -62,6 +64,23 @@ func unless(permitted func(f *filter, value any) bool) handler {
 		f.find(at, m.verdict, m.why)
 		return nil, false
 	}
+}
+
+// meantEmpty are fields whose empty value says something else than that they are not there.
+var meantEmpty = map[string]bool{"core/v1 PersistentVolumeClaimSpec.storageClassName": true}
+
+// storageClass: a claim with the empty class binds a volume that exists, whoever made it for
+// whom, as one that names its volume does.
+func storageClass(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	switch name := str(value); {
+	case name == "" && value != nil && !f.Permits.StaticVolumes:
+		f.find(at, m.verdict, "is empty, which binds a volume of the physical cluster that is there already, and which others may use: name a class, or leave the field out")
+		return nil, false
+	case name != "" && len(f.Permits.StorageClasses) > 0 && !named(f.Permits.StorageClasses, value):
+		f.find(at, m.verdict, m.why)
+		return nil, false
+	}
+	return value, true
 }
 
 // headless keeps that a Service has no address of its own.
@@ -143,10 +162,26 @@ func externalName(f *filter, m member, value any, _ map[string]any, at *field.Pa
 	case inCluster(name):
 		f.find(at, m.verdict, m.why)
 		return nil, false
+	case isAddress(name):
+		f.find(at, m.verdict, "is an address, or a name of the machine that asks: who connects to it for the Service reaches what its user may not")
+		return nil, false
 	case strings.Count(name, ".") < 2 && name != "" && !strings.HasSuffix(name, "."):
 		return name + ".", true
 	}
 	return value, true
+}
+
+// isAddress says that an external name is no name: it ends in a number, as addresses do in
+// each form in which libraries read them (10.0.0.1, 0x7f.1, 2130706433), or is one by which a
+// machine, or the cloud that it runs in, calls itself. Ingress controllers connect to
+// external names from inside of the physical cluster.
+func isAddress(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if _, err := strconv.ParseUint(last, 0, 64); err == nil {
+		return true
+	}
+	return last == "localhost" || last == "localdomain" || name == "metadata" || strings.HasPrefix(name, "metadata.google.") || strings.HasPrefix(name, "instance-data.")
 }
 
 // inCluster says that a DNS name is one of a Service or Pod, under whatever domain

@@ -47,7 +47,8 @@ var routing = func() []string {
 var believed = []string{
 	"scheduler.alpha.kubernetes.io/", "openshift.io/", "security.openshift.io/", "k8s.v1.cni.cncf.io/", "v1.multus-cni.io/",
 	"cni.projectcalico.org/", "k8s.ovn.org/", "io.cilium.", "cilium.io/", "kubevirt.io/", "iam.amazonaws.com/",
-	"eks.amazonaws.com/", "iam.gke.io/", "azure.workload.identity/", "vault.hashicorp.com/",
+	"eks.amazonaws.com/", "iam.gke.io/", "azure.workload.identity/", "vault.hashicorp.com/", "vault.security.banzaicloud.io/", "aadpodidbinding",
+	"ipam.cilium.io/", "network.cilium.io/", "policy.cilium.io/", "ovn.kubernetes.io/", "networking.gke.io/", "vpc.amazonaws.com/", "io.kubernetes.cri-o.", "io.katacontainers.",
 }
 
 const (
@@ -69,7 +70,9 @@ func (f *filter) metadata(value any, at *field.Path) {
 		f.keys(metadata, "annotations", at, whyAnnotation, f.describes)
 	case root && (f.kind.Kind == "Service" || f.kind.Kind == "PersistentVolumeClaim"):
 		f.keys(metadata, "annotations", at, whyAnnotation, f.describes)
+		f.keys(metadata, "labels", at, whyAnnotation, f.unbelieved)
 	case root && f.kind.Kind == "Ingress":
+		f.keys(metadata, "labels", at, whyAnnotation, f.unbelieved)
 		f.keys(metadata, "annotations", at, whyAnnotation, func(key string, value any) bool {
 			return f.describes(key, value) || fleetv1alpha1.PermitsKey(key, routing) || f.ingressAnnotation(key, str(value))
 		})

@@ -2158,9 +2158,28 @@ func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common
 					},
 					"staticVolumes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "staticVolumes lets claims name or select volumes of the physical cluster.",
+							Description: "staticVolumes lets claims name or select volumes of the physical cluster, or bind any that is there, by an empty class.",
 							Type:        []string{"boolean"},
 							Format:      "",
+						},
+					},
+					"storageClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClasses are the storage classes that claims may name; none means all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"externalIPs": {

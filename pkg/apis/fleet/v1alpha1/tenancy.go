@@ -78,9 +78,14 @@ type Tenancy struct {
 	// +optional
 	// +listType=set
 	Volumes []string `json:"volumes,omitempty"`
-	// staticVolumes lets claims name or select volumes of the physical cluster.
+	// staticVolumes lets claims name or select volumes of the physical cluster, or bind
+	// any that is there, by an empty class.
 	// +optional
 	StaticVolumes bool `json:"staticVolumes,omitempty"`
+	// storageClasses are the storage classes that claims may name; none means all.
+	// +optional
+	// +listType=set
+	StorageClasses []string `json:"storageClasses,omitempty"`
 	// externalIPs are addresses that Services may take in spec.externalIPs.
 	// +optional
 	// +listType=set

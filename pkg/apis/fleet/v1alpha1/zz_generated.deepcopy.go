@@ -917,6 +917,11 @@ func (in *Tenancy) DeepCopyInto(out *Tenancy) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.StorageClasses != nil {
+		in, out := &in.StorageClasses, &out.StorageClasses
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.ExternalIPs != nil {
 		in, out := &in.ExternalIPs, &out.ExternalIPs
 		*out = make([]string, len(*in))

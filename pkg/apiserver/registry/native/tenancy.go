@@ -39,6 +39,7 @@ func validateTenancy(t fleet.Tenancy, path *field.Path) field.ErrorList {
 		"externalIPs":         {t.ExternalIPs, isAddress},
 		"loadBalancerIPs":     {t.LoadBalancerIPs, isAddress},
 		"loadBalancerClasses": {t.LoadBalancerClasses, validation.IsQualifiedName},
+		"storageClasses":      {t.StorageClasses, validation.IsDNS1123Subdomain},
 		"ingressClasses":      {t.IngressClasses, validation.IsDNS1123Subdomain},
 		"annotations":         {t.Annotations, isKeyOrPrefix},
 		"namespaceLabels":     {t.NamespaceLabels, isKeyOrPrefix},

@@ -40,8 +40,11 @@ type TenancyApplyConfiguration struct {
 	// volumes are types of volumes that name storage outside of the logical cluster and
 	// that pods may use, such as nfs or csi.
 	Volumes []string `json:"volumes,omitempty"`
-	// staticVolumes lets claims name or select volumes of the physical cluster.
+	// staticVolumes lets claims name or select volumes of the physical cluster, or bind
+	// any that is there, by an empty class.
 	StaticVolumes *bool `json:"staticVolumes,omitempty"`
+	// storageClasses are the storage classes that claims may name; none means all.
+	StorageClasses []string `json:"storageClasses,omitempty"`
 	// externalIPs are addresses that Services may take in spec.externalIPs.
 	ExternalIPs []string `json:"externalIPs,omitempty"`
 	// loadBalancerIPs are addresses that Services may ask for in spec.loadBalancerIP.
@@ -158,6 +161,16 @@ func (b *TenancyApplyConfiguration) WithVolumes(values ...string) *TenancyApplyC
 // If called multiple times, the StaticVolumes field is set to the value of the last call.
 func (b *TenancyApplyConfiguration) WithStaticVolumes(value bool) *TenancyApplyConfiguration {
 	b.StaticVolumes = &value
+	return b
+}
+
+// WithStorageClasses adds the given value to the StorageClasses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the StorageClasses field.
+func (b *TenancyApplyConfiguration) WithStorageClasses(values ...string) *TenancyApplyConfiguration {
+	for i := range values {
+		b.StorageClasses = append(b.StorageClasses, values[i])
+	}
 	return b
 }
 
