@@ -217,7 +217,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
 		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client, Dynamic: objects, Kinds: c.Kinds,
 		Reach: c.Reach, Streams: c.Streams, DialPods: c.Egress.DialPods,
-	})
+	}, tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +249,8 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter}, nil
 }
 
-// installAPIs puts all API groups into the server.
-func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.Config, b builtin.Config) (*logicalClusters, error) {
+// installAPIs puts all API groups into the server. Tokens are verified by what is in them.
+func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.Config, b builtin.Config, tokens *auth.Tokens) (*logicalClusters, error) {
 	var physical, copies *native.REST
 	b.PhysicalClusters = func() nodes.Source { return physical }
 	b.Copies = func() rest.Getter { return copies }
@@ -262,6 +262,7 @@ func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *generi
 		return nil, fmt.Errorf("installing the core group: %w", err)
 	}
 	core, groups := groups[0], groups[1:]
+	tokens.ReadFrom(core.VersionedResourcesStorageMap["v1"])
 
 	var clusters *logicalClusters
 	own := map[string]*genericapiserver.APIGroupInfo{}

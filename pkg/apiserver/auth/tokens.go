@@ -14,8 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	genericrequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/kubernetes"
+	apiv1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -30,12 +35,14 @@ type Tokens struct {
 	key       *ecdsa.PrivateKey
 	public    serviceaccount.PublicKeysGetter
 	client    kubernetes.Interface
+	core      map[string]rest.Storage
 	audiences authenticator.Audiences
 	issuers   []string
 }
 
-// NewTokens signs with key, and reads accounts through the scoped client. The
-// first of issuers issues, all are accepted.
+// NewTokens signs with key, and notes through the scoped client that a token of a Secret was
+// used. The first of issuers issues, all are accepted. ReadFrom has to be called before a
+// token is verified.
 func NewTokens(key *ecdsa.PrivateKey, client kubernetes.Interface, issuers []string) (*Tokens, error) {
 	public, err := serviceaccount.StaticPublicKeysGetter([]any{&key.PublicKey})
 	if err != nil {
@@ -46,6 +53,11 @@ func NewTokens(key *ecdsa.PrivateKey, client kubernetes.Interface, issuers []str
 	}
 	return &Tokens{key: key, public: public, client: client, audiences: authenticator.Audiences{Audience}, issuers: issuers}, nil
 }
+
+// ReadFrom has accounts, and what else tokens are bound to, read from these storages of the
+// core group, by resource. Each request with a token reads one or two objects: a request of
+// the server to itself for each would cost as much as a small one of the user.
+func (t *Tokens) ReadFrom(core map[string]rest.Storage) { t.core = core }
 
 // issuer is the one that issues in a logical cluster.
 func (t *Tokens) issuer(c logicalcluster.Name) string {
@@ -117,9 +129,9 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenti
 	for i, issuer := range t.issuers {
 		issuers[i] = issuer + clustersSegment + c.String()
 	}
-	stock := serviceaccount.JWTTokenAuthenticator(issuers, t.public, t.audiences, serviceaccount.NewValidator(accounts{t.client}))
+	stock := serviceaccount.JWTTokenAuthenticator(issuers, t.public, t.audiences, serviceaccount.NewValidator(t.accounts()))
 	if claimsOf(token).Secret != "" {
-		validator, err := serviceaccount.NewLegacyValidator(true, accounts{t.client}, t.client.CoreV1())
+		validator, err := serviceaccount.NewLegacyValidator(true, t.accounts(), t.client.CoreV1())
 		if err != nil {
 			return nil, false, fmt.Errorf("verifying a token of a Secret: %w", err)
 		}
@@ -135,7 +147,12 @@ func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenti
 // accounts reads what tokens are bound to, in the logical cluster of ctx: from the
 // watch cache of the server, and from etcd what is not there (yet), since a token
 // is good as soon as its account exists.
-type accounts struct{ client kubernetes.Interface }
+type accounts struct {
+	core   map[string]rest.Storage
+	client kubernetes.Interface
+}
+
+func (t *Tokens) accounts() accounts { return accounts{core: t.core, client: t.client} }
 
 func read[T any](ctx context.Context, name string, get func(context.Context, string, metav1.GetOptions) (T, error)) (T, error) {
 	obj, err := get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
@@ -145,20 +162,41 @@ func read[T any](ctx context.Context, name string, get func(context.Context, str
 	return obj, err
 }
 
+// stored reads an object of the core group, in the form that storages have, which is
+// shared and must not be changed, and gives it the other one.
+func stored[In runtime.Object, Out any](ctx context.Context, a accounts, resource, namespace, name string, convert func(In, *Out, conversion.Scope) error) (*Out, error) {
+	getter, ok := a.core[resource].(rest.Getter)
+	if !ok {
+		return nil, fmt.Errorf("reading %s: there is no storage", resource)
+	}
+	obj, err := read(genericrequest.WithNamespace(ctx, namespace), name, func(ctx context.Context, name string, options metav1.GetOptions) (runtime.Object, error) {
+		return getter.Get(ctx, name, &options)
+	})
+	if err != nil {
+		return nil, err
+	}
+	in, ok := obj.(In)
+	if !ok {
+		return nil, fmt.Errorf("reading %s: unexpected %T", resource, obj)
+	}
+	out := new(Out)
+	return out, convert(in, out, nil)
+}
+
 func (a accounts) GetServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
-	return read(ctx, name, a.client.CoreV1().ServiceAccounts(namespace).Get)
+	return stored(ctx, a, "serviceaccounts", namespace, name, apiv1.Convert_core_ServiceAccount_To_v1_ServiceAccount)
 }
 
 func (a accounts) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	return read(ctx, name, a.client.CoreV1().Pods(namespace).Get)
+	return stored(ctx, a, "pods", namespace, name, apiv1.Convert_core_Pod_To_v1_Pod)
 }
 
 func (a accounts) GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	return read(ctx, name, a.client.CoreV1().Secrets(namespace).Get)
+	return stored(ctx, a, "secrets", namespace, name, apiv1.Convert_core_Secret_To_v1_Secret)
 }
 
 func (a accounts) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
-	return read(ctx, name, a.client.CoreV1().Nodes().Get)
+	return stored(ctx, a, "nodes", metav1.NamespaceNone, name, apiv1.Convert_core_Node_To_v1_Node)
 }
 
 func (a accounts) GetValidatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
