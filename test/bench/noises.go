@@ -168,6 +168,26 @@ var noises = map[string]func(context.Context, *noise) error{
 		})
 		return nil
 	},
+	"selective watches": func(ctx context.Context, n *noise) error {
+		if err := n.put(ctx, "watched", 100); err != nil {
+			return err
+		}
+		for range 300 { // as many as it gets
+			c, err := n.request(ctx, http.MethodGet, mapsPath+"?watch=true&labelSelector="+strings.Repeat("!a,", 10_000)+"!b", "Accept: application/json\r\n")
+			if err != nil {
+				return err
+			}
+			n.open = append(n.open, c)
+		}
+		var count atomic.Int64
+		n.repeat(ctx, 1, func(ctx context.Context, _ int) error {
+			if err := n.ask(ctx, http.MethodPatch, mapsPath+"/watched", fmt.Appendf(nil, `{"data":{"text":"%d"}}`, count.Add(1))); err != nil {
+				return err
+			}
+			return pause(ctx, 50*time.Millisecond)
+		})
+		return nil
+	},
 	"cancelled requests": func(ctx context.Context, n *noise) error {
 		for i := range 40 {
 			if err := n.put(ctx, fmt.Sprint("large-", i), largeBytes/4); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -26,14 +27,46 @@ func (c *Counter) Watches(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		most := c.limitsOf(ctx, cluster).watches
-		if !c.begin(cluster, most) {
-			Refuse(w, cluster, "watches", fmt.Sprintf("has %d watches at this server", most), most)
+		most, n := c.limitsOf(ctx, cluster).watches, watchesOf(req.URL.Query())
+		if is, ok := c.begin(cluster, n, most); !ok {
+			Refuse(w, cluster, "watches", tooMany(is, n), most)
 			return
 		}
-		defer c.end(cluster)
+		defer c.end(cluster, n)
 		next.ServeHTTP(w, req)
 	})
+}
+
+// selectorBytes is how much of selectors each watch has room for. A label of any length and
+// its value fit in. Parsed, so much takes about what any other watch does, and each write of the
+// resource evaluates all of it.
+const selectorBytes = 512
+
+// watchesOf is how many watches one with such a query counts for.
+//
+//	bytes of all its selectors   counts for
+//	0..512                       1
+//	513..1024                    2
+//	n                            n/512, rounded up
+//
+// Selectors are counted as they are parsed, not as they are escaped in the URI.
+func watchesOf(query url.Values) int64 {
+	n := 0
+	for _, parameter := range []string{"labelSelector", "fieldSelector", "shardSelector"} {
+		for _, value := range query[parameter] {
+			n += len(value)
+		}
+	}
+	return int64(max(1, (n+selectorBytes-1)/selectorBytes))
+}
+
+// tooMany says why a watch that counts for n is one too many beside those there are.
+func tooMany(is, n int64) string {
+	if n == 1 {
+		return fmt.Sprintf("has %d watches at this server", is)
+	}
+	return fmt.Sprintf("has %d watches at this server, and one that counts for %d more is asked for, as each %d bytes of its labelSelector and fieldSelector count for one: shorter selectors count for less",
+		is, n, selectorBytes)
 }
 
 // InFlight is how many requests in flight an admin asks for, 0 for the default.
@@ -48,20 +81,22 @@ func (c *Counter) InFlight(ctx context.Context, cluster logicalcluster.Name) int
 	return found.Spec.Limits.RequestsInFlight
 }
 
-func (c *Counter) begin(cluster logicalcluster.Name, most int64) bool {
+// begin counts n watches more, unless that makes more than most; is what there were.
+func (c *Counter) begin(cluster logicalcluster.Name, n, most int64) (is int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.watches[cluster] >= most {
-		return false
+	is = c.watches[cluster]
+	if is+n > most {
+		return is, false
 	}
-	c.watches[cluster]++
-	return true
+	c.watches[cluster] = is + n
+	return is, true
 }
 
-func (c *Counter) end(cluster logicalcluster.Name) {
+func (c *Counter) end(cluster logicalcluster.Name, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.watches[cluster]--; c.watches[cluster] == 0 {
+	if c.watches[cluster] -= n; c.watches[cluster] == 0 {
 		delete(c.watches, cluster)
 	}
 }

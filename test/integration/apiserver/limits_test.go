@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,6 +43,15 @@ func annOf(s *server.Server) kubernetes.Interface {
 	c := rest.CopyConfig(s.Config)
 	c.Impersonate, c.QPS = rest.ImpersonationConfig{UserName: "ann"}, -1
 	return kubernetes.NewForConfigOrDie(scope.ScopedConfig(c))
+}
+
+// ownerIsKnown returns when ann may do what owners may in the logical cluster of ctx.
+func ownerIsKnown(t *testing.T, ctx context.Context, s *server.Server) {
+	t.Helper()
+	eventually(t, "the owner is known", func() error {
+		_, err := annOf(s).CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+		return err
+	})
 }
 
 // limit changes the limits of a logical cluster, and returns when the server knows them.
@@ -255,6 +265,7 @@ func TestWatchesOfALogicalClusterAreLimited(t *testing.T) {
 	s := shared(t)
 	ctx := owned(t, s, "watching")
 	limit(t, s, "watching", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Watches = 2 })
+	ownerIsKnown(t, ctx, s)
 	configs := annOf(s).CoreV1().ConfigMaps("default")
 	var open []watch.Interface
 	defer func() {
@@ -290,4 +301,59 @@ func TestWatchesOfALogicalClusterAreLimited(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func TestWatchesWithLongSelectorsCountForMore(t *testing.T) {
+	s := shared(t)
+	ctx, neighbour := owned(t, s, "selecting"), owned(t, s, "beside-selecting")
+	c := rest.CopyConfig(s.Config)
+	c.Impersonate.UserName = "ann"
+	client, err := rest.HTTPClientFor(scope.ScopedConfig(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const longest = 32_000 // of a URI of 32 KiB; counts for 63
+	query := "/api/v1/namespaces/default/configmaps?watch=1&labelSelector=" + strings.Repeat("!a,", longest/3) + "!b"
+	watching := func(ctx context.Context) (answered *http.Response) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Config.Host+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answered, err = client.Do(req); err != nil {
+			t.Fatal(err)
+		}
+		return answered
+	}
+	ownerIsKnown(t, ctx, s)
+	ownerIsKnown(t, neighbour, s)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	open := 0
+	for range 200 {
+		answer := watching(ctx)
+		if answer.StatusCode == http.StatusOK {
+			open++
+			defer answer.Body.Close()
+			continue
+		}
+		said, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(said), "spec.limits.watches") || !strings.Contains(string(said), "counts for 63 more") {
+			t.Fatalf("watch %d: %d %s %v", open+1, answer.StatusCode, said, err)
+		}
+	}
+	if open != 2000/63 {
+		t.Errorf("%d watches with the longest selectors are open, want %d", open, 2000/63)
+	}
+	configs := annOf(s).CoreV1().ConfigMaps("default")
+	for _, in := range []context.Context{ctx, neighbour} {
+		for range 20 {
+			w, err := configs.Watch(in, metav1.ListOptions{LabelSelector: "app in (a,b)"})
+			if err != nil {
+				t.Fatalf("an ordinary watch beside them: %v", err)
+			}
+			defer w.Stop()
+		}
+	}
 }
