@@ -38,7 +38,8 @@ func (c *Controller) confirmForget(ctx context.Context, pc *fleetv1alpha1.Physic
 }
 
 // forget declares the copies of a physical cluster removed, and returns those
-// for which that was written.
+// for which that was written: of what has no Copy nothing was ever made there, or its Copy was
+// declared removed before.
 func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) ([]*placementv1alpha1.Copy, error) {
 	var done []*placementv1alpha1.Copy
 	var errs []error
@@ -57,9 +58,8 @@ func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 			errs = append(errs, fmt.Errorf("forgetting Copy %s: %w", copied.Name, err))
 		}
 	}
-	made, err := c.forgetUnmade(ctx, pc.Name, known)
-	errs = append(errs, err, c.forgetObserved(ctx, pc.Name))
-	return append(done, made...), errors.Join(errs...)
+	errs = append(errs, c.forgetUnmade(ctx, pc.Name, known), c.forgetObserved(ctx, pc.Name))
+	return done, errors.Join(errs...)
 }
 
 // forgetObserved removes what was mirrored from the physical cluster: nobody
@@ -86,8 +86,7 @@ func (c *Controller) forgetObserved(ctx context.Context, target string) error {
 
 // forgetUnmade makes the Copies, declared removed, of the objects that wait for
 // the physical cluster without having one.
-func (c *Controller) forgetUnmade(ctx context.Context, target string, known map[types.UID]bool) ([]*placementv1alpha1.Copy, error) {
-	var done []*placementv1alpha1.Copy
+func (c *Controller) forgetUnmade(ctx context.Context, target string, known map[types.UID]bool) error {
 	var errs []error
 	for _, kind := range c.Kinds.Current().Kinds() {
 		informer := placed.Of(c.Objects, kind)
@@ -100,16 +99,13 @@ func (c *Controller) forgetUnmade(ctx context.Context, target string, known map[
 			}
 			at := scope.WithCluster(ctx, logicalcluster.From(obj))
 			made := neverMade(kind, obj, target)
-			created, err := c.Client.PlacementV1alpha1().Copies(made.Namespace).Create(at, made, metav1.CreateOptions{})
-			switch {
-			case err == nil:
-				done = append(done, created)
-			case !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
+			_, err := c.Client.PlacementV1alpha1().Copies(made.Namespace).Create(at, made, metav1.CreateOptions{})
+			if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
 				errs = append(errs, fmt.Errorf("forgetting %s %s: %w", kind.Kind, obj.Name, err))
 			}
 		}
 	}
-	return done, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // checkUse sets the condition Removable; free is true once nothing names the
