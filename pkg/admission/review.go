@@ -149,7 +149,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		if err != nil {
 			return status, fmt.Errorf("looking for what cannot move: %w", err)
 		}
-		status.Obstacles, status.StopsFirst = transition.Obstacles(objects, from, handed(snapshot, status.PhysicalClusters, len(snapshot.selectors) > 0)), transition.StopsFirst(objects, from)
+		status.Obstacles, status.StopsFirst = transition.Obstacles(objects, from, handed(snapshot, status.PhysicalClusters, len(snapshot.selectors) > 0), snapshot.forgotten), transition.StopsFirst(objects, from)
 	}
 	for _, no := range decision.Rejected {
 		status.Rejected = append(status.Rejected, placementv1alpha1.RejectedPhysicalCluster(no))

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +11,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -62,6 +64,11 @@ func handed(read snapshot, next []string, divided bool) func(claim transition.Ob
 		}
 		return volume.Refusal(volume.ClaimOf(claim.Logical.Object), from, next[0], fleet)
 	}
+}
+
+// forgotten says that an admin declared a physical cluster lost for good.
+func (s snapshot) forgotten(name string) bool {
+	return slices.ContainsFunc(s.PhysicalClusters, func(c placement.PhysicalCluster) bool { return c.Name == name && c.Spec.Forget })
 }
 
 // withoutSecrets takes the volume out of what a syncer says of a claim if it has attributes that its admin

@@ -101,7 +101,7 @@ func forgetIt(pc *fleetv1alpha1.PhysicalCluster) string {
 	if apimeta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady) {
 		return ""
 	}
-	return fmt.Sprintf(". If it is lost for good, say so, and its copies count as removed although nobody saw them go: "+
+	return fmt.Sprintf(". If it is lost for good, say so, and its copies count as removed although nobody saw them go, and what is placed there starts elsewhere: "+
 		"kubectl patch physicalcluster %s --type=merge -p '{\"spec\":{\"forget\":true}}'", pc.Name)
 }
 

@@ -62,6 +62,7 @@ type clusterYAML struct {
 	Labels          map[string]string   `json:"labels"`
 	Unschedulable   bool                `json:"unschedulable"`
 	Deleting        bool                `json:"deleting"`
+	Forget          bool                `json:"forget"`
 	Ready           *string             `json:"ready"`
 	Reason          string              `json:"reason"`
 	Since           metav1.Time         `json:"since"`
@@ -82,7 +83,7 @@ func (y clusterYAML) cluster() PhysicalCluster {
 	if y.Deleting {
 		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	}
-	c.Spec = fleetv1alpha1.PhysicalClusterSpec{Unschedulable: y.Unschedulable, Taints: y.Taints, Bounds: y.Bounds}
+	c.Spec = fleetv1alpha1.PhysicalClusterSpec{Unschedulable: y.Unschedulable, Forget: y.Forget, Taints: y.Taints, Bounds: y.Bounds}
 	status := "True"
 	if y.Ready != nil {
 		status = *y.Ready

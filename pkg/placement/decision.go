@@ -15,6 +15,7 @@ const (
 	ReasonNotPinned        = "NotPinned"
 	ReasonPolicyMismatch   = "PolicyMismatch"
 	ReasonDeleting         = "Deleting"
+	ReasonForgotten        = "Forgotten"
 	ReasonCordoned         = "Cordoned"
 	ReasonDraining         = "Draining"
 	ReasonNotReady         = "NotReady"

@@ -26,7 +26,7 @@ func reject(reason, format string, args ...any) *rejection {
 // before those that the physical cluster reports.
 func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 	for _, check := range []func(PhysicalCluster) *rejection{
-		r.pinned, r.selected, r.related, deleting, draining, cordoned, ready, r.tainted,
+		forgotten, r.pinned, r.selected, r.related, deleting, draining, cordoned, ready, r.tainted,
 		r.permits, r.serves, r.stores, counted, r.bounded, r.roomy,
 	} {
 		if why := check(c); why != nil {
@@ -37,10 +37,11 @@ func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 }
 
 // mayKeep reports whether a physical cluster that has the unit may keep it. A
-// cordon, silence for which no policy has a time, a failure, lack of room and NoSchedule
-// taints say nothing about what is there already.
+// cordon, silence for which no policy has a time, a failure, lack of room, NoSchedule
+// taints and a deletion, which waits for what is there, say nothing about that. What an admin
+// gave up keeps nothing, whether it answers or not.
 func (r *rules) mayKeep(c PhysicalCluster) *rejection {
-	for _, check := range []func(PhysicalCluster) *rejection{r.pinned, r.selected, r.related, draining} {
+	for _, check := range []func(PhysicalCluster) *rejection{forgotten, r.pinned, r.selected, r.related, draining} {
 		if why := check(c); why != nil {
 			return why
 		}
@@ -85,8 +86,17 @@ func (r *rules) selected(c PhysicalCluster) *rejection {
 }
 
 func deleting(c PhysicalCluster) *rejection {
-	if c.DeletionTimestamp != nil || c.Spec.Forget {
+	if c.DeletionTimestamp != nil {
 		return reject(ReasonDeleting, "it is being removed")
+	}
+	return nil
+}
+
+// forgotten comes before all else: what an admin declared lost for good is lost whatever
+// a user chose.
+func forgotten(c PhysicalCluster) *rejection {
+	if c.Spec.Forget {
+		return reject(ReasonForgotten, "it was given up (spec.forget is set)")
 	}
 	return nil
 }

@@ -276,6 +276,9 @@ func dumbRelated(s Snapshot, u Unit, c PhysicalCluster, a placementv1alpha1.Unit
 }
 
 func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
+	if c.Spec.Forget {
+		return false
+	}
 	if u.Pin != "" && c.Name != u.Pin {
 		return false
 	}
@@ -303,7 +306,7 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 	if decided {
 		return !dumbAbandoned(s, u, c)
 	}
-	if c.Spec.Unschedulable || c.DeletionTimestamp != nil || c.Spec.Forget {
+	if c.Spec.Unschedulable || c.DeletionTimestamp != nil {
 		return false
 	}
 	isReady := false

@@ -1133,7 +1133,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterSpec(ref common.ReferenceCall
 					},
 					"forget": {
 						SchemaProps: spec.SchemaProps{
-							Description: "forget declares the physical cluster lost for good: its copies count as removed although nobody saw them go. Status keeps the report.",
+							Description: "forget declares the physical cluster lost for good: its copies count as removed although nobody saw them go, and what is placed there starts elsewhere by policy. Claims keep their namespace until they are deleted. Status keeps the report.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

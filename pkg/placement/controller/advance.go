@@ -392,6 +392,9 @@ func (c *Controller) notReady(name string) string {
 	if !ok {
 		return "there is no such physical cluster"
 	}
+	if pc.Spec.Forget {
+		return "the physical cluster was given up"
+	}
 	if ready := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
 		return "the physical cluster is not known to be ready"
 	}

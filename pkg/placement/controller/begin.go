@@ -34,13 +34,14 @@ var begun = controller.Result{RequeueAfter: -1}
 //	the decision                              then
 //	is what is wanted                         nothing
 //	is not, for less than a moment, and       nothing yet: who edits several things writes one
-//	neither pin nor drain say so              after the other
+//	an admin or a pin does not say so         after the other
 //	is not where some objects have copies     what is there leaves, see leave
 //	is not, for where other namespaces are    stays: two that avoid each other would chase each other
 //	is not, and too many move                 later, Moving=False, without asking where to
 //	is not, and there is nowhere else         stays, Moving=False
 //	is not, and another scheduler decides     as it has bound, else stays, Moving=False
-//	is not, and a policy says Never           stays, Moving=False; but a pin and a drain count
+//	is not, and a policy says Never           stays, Moving=False; but a pin, a drain and what an
+//	                                          admin gave up count
 //	is not, and something cannot move         stays, Moving=False with all that
 //	is not, and too many move to there        later, Moving=False
 //	is not                                    the new decision and the transition, in one write
@@ -49,18 +50,19 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		defer c.wake() // if it is not in the queue again, another one may have its turn
 	}
 	cause := c.cause(u, v)
+	byPolicies := asPoliciesSay(cause) && !c.givenUp(u)
 	if u.outside && u.placement.Spec.Transition == nil {
 		if moving, result, err := c.leave(ctx, u); err != nil || moving != nil || result.RequeueAfter < 0 {
 			return moving, result, err
 		}
 	}
 	switch {
-	case v.Satisfied, v.Reason == placement.ReasonAffinity, v.Reason == placement.ReasonAntiAffinity:
+	case v.Satisfied, byPolicies && (v.Reason == placement.ReasonAffinity || v.Reason == placement.ReasonAntiAffinity):
 		return nil, controller.Result{}, nil
-	case v.again > 0 && asPoliciesSay(cause):
+	case v.again > 0 && byPolicies:
 		return nil, controller.Result{}, nil
 	}
-	if ok, moving, result, err := c.hasRoom(u, cause); !ok {
+	if ok, moving, result, err := c.hasRoom(u, cause, byPolicies); !ok {
 		return moving, result, err
 	}
 	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
@@ -74,7 +76,7 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		return stays("NowhereToGo", status.Message, blockedInterval)
 	case slices.Equal(status.Decided, status.PhysicalClusters):
 		return nil, controller.Result{}, nil // the informers were behind
-	case status.Move == placementv1alpha1.MoveNever && (asPoliciesSay(cause) || cause == placementv1alpha1.CauseBound):
+	case status.Move == placementv1alpha1.MoveNever && (byPolicies || cause == placementv1alpha1.CauseBound):
 		return stays("MoveNever", fmt.Sprintf("it would move to %s, but the policies say that it is never moved", strings.Join(status.PhysicalClusters, ", ")), 0)
 	case len(status.Obstacles) > 0:
 		return stays("Blocked", strings.Join(status.Obstacles, "; "), blockedInterval)
@@ -92,13 +94,13 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 // hasRoom asks whether a unit may begin to move before it is asked where it goes, which costs
 // some thirty requests: of a drain of thousands most wait. What kept it before is kept in its
 // status, and it does not take the place of others in the queue.
-func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause) (ok bool, _ *metav1.Condition, _ controller.Result, _ error) {
+func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause, byPolicies bool) (ok bool, _ *metav1.Condition, _ controller.Result, _ error) {
 	t := c.expected(u, cause)
 	full := c.full(u.key, t)
 	if full == "" {
 		return true, nil, controller.Result{}, nil
 	}
-	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil && said.Status == metav1.ConditionFalse && isKept(said.Reason, cause) {
+	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil && said.Status == metav1.ConditionFalse && isKept(said.Reason, byPolicies || cause == placementv1alpha1.CauseBound) {
 		moving, result, err := stays(said.Reason, said.Message, blockedInterval)
 		return false, moving, result, err
 	}
@@ -107,13 +109,13 @@ func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause) (
 }
 
 // isKept says that a unit was found to be kept from moving, and may be still: not by others that
-// move.
-func isKept(reason string, cause placementv1alpha1.TransitionCause) bool {
+// move. held says that policies, or another scheduler, hold it.
+func isKept(reason string, held bool) bool {
 	switch reason {
 	case "Blocked", "NowhereToGo":
 		return true
 	case "MoveNever", placementv1alpha1.ReasonWaitsForScheduler:
-		return asPoliciesSay(cause) || cause == placementv1alpha1.CauseBound
+		return held
 	}
 	return false
 }
@@ -125,6 +127,7 @@ func (c *Controller) expected(u *unit, cause placementv1alpha1.TransitionCause) 
 	for _, name := range stamp.Decided(u.placement).Names() {
 		switch pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); {
 		case cause == placementv1alpha1.CauseDrain && ok && pc.Spec.Drain.Requested,
+			cause == placementv1alpha1.CauseLost && ok && pc.Spec.Forget,
 			cause == placementv1alpha1.CausePinned && name != pin:
 			t.From = append(t.From, name)
 		}
@@ -174,7 +177,7 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	}
 	slices.Sort(left)
 	left = slices.Compact(left)
-	if obstacles := transition.Obstacles(objects, left, keepsVolume); len(obstacles) > 0 {
+	if obstacles := transition.Obstacles(objects, left, keepsVolume, c.forgotten); len(obstacles) > 0 {
 		return stays("Blocked", strings.Join(obstacles, "; "), blockedInterval)
 	}
 	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
@@ -217,8 +220,12 @@ func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha
 		strings.Join(stamp.Decided(u.placement).Names(), ", "), strings.Join(review.PhysicalClusters, ", "), t.Cause), c.Clock.Now()))
 }
 
-// cause is why the decision may not be what is wanted.
+// cause is why the decision may not be what is wanted. What an admin gave up comes first: it
+// does not run there any more, so that it is none of what a drain moves at its own pace.
 func (c *Controller) cause(u *unit, v verdict) placementv1alpha1.TransitionCause {
+	if c.givenUp(u) {
+		return placementv1alpha1.CauseLost
+	}
 	decided := stamp.Decided(u.placement)
 	for _, name := range decided.Names() {
 		if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok && pc.Spec.Drain.Requested {
@@ -235,6 +242,17 @@ func (c *Controller) cause(u *unit, v verdict) placementv1alpha1.TransitionCause
 		return placementv1alpha1.CauseLost
 	}
 	return placementv1alpha1.CausePolicy
+}
+
+// forgotten says that an admin declared a physical cluster lost for good.
+func (c *Controller) forgotten(name string) bool {
+	pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
+	return ok && pc.Spec.Forget
+}
+
+// givenUp says that a unit is decided for what was given up.
+func (c *Controller) givenUp(u *unit) bool {
+	return slices.ContainsFunc(stamp.Decided(u.placement).Names(), c.forgotten)
 }
 
 // asPoliciesSay tells what policies want from what a user or an admin asked for by name.

@@ -41,8 +41,12 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 	policy.Namespace = "web"
 	policy.Spec.Terms = []placementv1alpha1.PhysicalClusterTerm{{MatchLabels: map[string]string{"region": "west"}}}
 	never := func(s *placementv1alpha1.PlacementReviewStatus) { s.Move = placementv1alpha1.MoveNever }
+	forget := func(s *fleetv1alpha1.PhysicalClusterSpec) { s.Forget = true }
+	drains := func(s *fleetv1alpha1.PhysicalClusterSpec) { s.Drain.Requested = true }
 	for name, c := range map[string]struct {
 		byPolicy bool
+		apart    bool                                     // from what it has to be with
+		admin    func(*fleetv1alpha1.PhysicalClusterSpec) // what an admin says of where it is
 		review   placementv1alpha1.PlacementReviewStatus
 		full     bool
 		wait     time.Duration
@@ -55,17 +59,30 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 		"another scheduler has not answered": {review: with(func(s *placementv1alpha1.PlacementReviewStatus) {
 			s.PhysicalClusters, s.SchedulerName, s.Message = nil, "cost", "it has to"
 		}), byPolicy: true, wait: settleDelay, stays: "WaitsForScheduler: it has to"},
-		"the server wants nothing else":              {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.PhysicalClusters = s.Decided })},
-		"something cannot move":                      {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.Obstacles = []string{"a claim", "a pod"} }), stays: "Blocked: a claim; a pod"},
-		"too many move":                              {review: west, full: true, stays: "Queued: as many units move as may move at a time"},
-		"a policy waits for a moment":                {review: west, byPolicy: true},
-		"a policy that stands moves":                 {review: west, byPolicy: true, wait: settleDelay, cause: placementv1alpha1.CausePolicy},
-		"a policy moves nothing that is never moved": {review: with(never), byPolicy: true, wait: settleDelay, stays: "MoveNever: it would move to west, but the policies say that it is never moved"},
+		"the server wants nothing else":                                   {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.PhysicalClusters = s.Decided })},
+		"something cannot move":                                           {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.Obstacles = []string{"a claim", "a pod"} }), stays: "Blocked: a claim; a pod"},
+		"too many move":                                                   {review: west, full: true, stays: "Queued: as many units move as may move at a time"},
+		"a policy waits for a moment":                                     {review: west, byPolicy: true},
+		"a policy that stands moves":                                      {review: west, byPolicy: true, wait: settleDelay, cause: placementv1alpha1.CausePolicy},
+		"a policy moves nothing that is never moved":                      {review: with(never), byPolicy: true, wait: settleDelay, stays: "MoveNever: it would move to west, but the policies say that it is never moved"},
+		"what an admin gave up is left at once, also what is never moved": {review: with(never), admin: forget, cause: placementv1alpha1.CauseLost},
+		"what is drained, too, is lost first":                             {review: west, admin: func(s *fleetv1alpha1.PhysicalClusterSpec) { drains(s); forget(s) }, cause: placementv1alpha1.CauseLost},
+		"but what an admin gave up is not left with a claim":              {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.Obstacles = []string{"a claim"} }), admin: forget, stays: "Blocked: a claim"},
+		"who should be beside others and is not stays":                    {review: west, apart: true, byPolicy: true, wait: settleDelay},
+		"but leaves by a drain":                                           {review: west, apart: true, admin: drains, cause: placementv1alpha1.CauseDrain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := complete()
-			f := newFixture(t, policy.DeepCopy(), namespace, placementOf("east"))
-			if !c.byPolicy {
+			east := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Annotations: map[string]string{logicalcluster.AnnotationKey: "root"}}}
+			policy := policy.DeepCopy()
+			if c.apart {
+				policy.Spec.Terms, policy.Spec.Affinity = nil, []placementv1alpha1.UnitAffinity{{Type: placementv1alpha1.AffinityWith, NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}
+			}
+			if c.admin != nil {
+				c.admin(&east.Spec)
+			}
+			f := newFixture(t, policy, namespace, placementOf("east"), east)
+			if !c.byPolicy && c.admin == nil {
 				f = newFixture(t, pinnedNamespace("west"), placementOf("east"))
 			}
 			f.review = c.review

@@ -367,7 +367,11 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 			case o.terminates(name):
 			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || o.Kind.Role == workload.Container && s.claims(t.From)):
 			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:
-				out = append(out, fmt.Sprintf("%s on %s runs to its end", o, name))
+				runs := fmt.Sprintf("%s on %s runs to its end", o, name)
+				if why := s.NotReady[name]; why != "" {
+					runs += ": " + why
+				}
+				out = append(out, runs)
 			default:
 				count++
 			}

@@ -296,8 +296,18 @@ func TestWhatCannotMoveIsNamed(t *testing.T) {
 		}
 		return "volumes of class slow do not move from " + from
 	}
-	if diff := cmp.Diff(want, Obstacles(objects, []string{"east"}, handed)); diff != "" {
+	if diff := cmp.Diff(want, Obstacles(objects, []string{"east"}, handed, func(string) bool { return false })); diff != "" {
 		t.Errorf("obstacles (-want +got):\n%s", diff)
+	}
+	want = []string{
+		"Job report: it was to run to its end on east, which was given up; delete it, and make it again to have it run elsewhere",
+		"PersistentVolumeClaim data-db-0: its volume is on east, which was given up; delete the claim to go on without its data",
+		"PersistentVolumeClaim handed: its volume is on east, which was given up; delete the claim to go on without its data",
+		"Pod once: it was to run to its end on east, which was given up; delete it, and make it again to have it run elsewhere",
+		"Pod shell on east: no controller makes it again elsewhere; delete it, or make it by a Deployment",
+	}
+	if diff := cmp.Diff(want, Obstacles(objects, []string{"east"}, handed, func(name string) bool { return name == "east" })); diff != "" {
+		t.Errorf("obstacles on what was given up (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"StatefulSet db", "StatefulSet takes"}, StopsFirst(objects, []string{"east"})); diff != "" {
 		t.Errorf("stop first (-want +got):\n%s", diff)

@@ -17,18 +17,21 @@ const maxNamed = 20
 // Obstacles are what keeps a unit from leaving physical clusters, as sentences with the
 // way out; the first ones, sorted.
 //
-//	object                              then
-//	a claim with a volume there         it stays if its volume is not handed over: it would be lost
-//	what runs to its end with a claim   the claim stays until then
-//	a StatefulSet that takes its claims  it stays: they are to outlive it
+//	object                              on a physical cluster that works     on one that was given up
+//	a claim with a volume there         stays if its volume is not handed    stays: it is lost with its data, and
+//	                                    over: it would be lost               who deletes it says so
+//	what runs to its end with a claim   the claim stays until then           stays: it has no end there, and is
+//	what runs to its end                ends there                           not begun twice
+//	a StatefulSet that takes its claims stays: they are to outlive it        goes: nothing deletes there
 //	along
-//	a Pod that nothing makes again and  it stays: it could not go on elsewhere
+//	a Pod that nothing makes again and  stays: it could not go on elsewhere  the same
 //	that does not end by itself
-//	any other                           goes, or ends there: see workload.RunsOf
+//	any other                           goes: see workload.RunsOf            the same
 //
 // handed is why the volume of a claim is not handed over from a physical cluster to where the
-// unit goes; empty: it is.
-func Obstacles(objects []Object, from []string, handed func(claim Object, from string) string) []string {
+// unit goes; empty: it is. lost says that a physical cluster was given up: nobody says there that
+// a volume is released, or that something has ended.
+func Obstacles(objects []Object, from []string, handed func(claim Object, from string) string, lost func(name string) bool) []string {
 	var out []string
 	for _, o := range objects {
 		at := o.at(from)
@@ -36,7 +39,12 @@ func Obstacles(objects []Object, from []string, handed func(claim Object, from s
 			continue
 		}
 		where := strings.Join(at, ", ")
+		gone := slices.DeleteFunc(slices.Clone(at), func(name string) bool { return !lost(name) })
 		switch {
+		case len(gone) > 0 && o.Kind.IsClaim():
+			out = append(out, fmt.Sprintf("%s: its volume is on %s, which was given up; delete the claim to go on without its data", o, strings.Join(gone, ", ")))
+		case len(gone) > 0 && !stamp.Mirrored(o.Logical) && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd && (!o.Kind.IsPod() || ends(o)):
+			out = append(out, fmt.Sprintf("%s: it was to run to its end on %s, which was given up; delete it, and make it again to have it run elsewhere", o, strings.Join(gone, ", ")))
 		case o.Kind.IsClaim():
 			for _, name := range at {
 				if why := handed(o, name); why != "" {
@@ -44,7 +52,7 @@ func Obstacles(objects []Object, from []string, handed func(claim Object, from s
 					break
 				}
 			}
-		case takesClaims(o):
+		case takesClaims(o) && len(gone) < len(at):
 			out = append(out, fmt.Sprintf("%s on %s: it deletes its claims when it is removed there; set spec.persistentVolumeClaimRetentionPolicy.whenDeleted to Retain", o, where))
 		case !stamp.Mirrored(o.Logical) && runsWithClaim(o):
 			out = append(out, fmt.Sprintf("%s on %s: it runs to its end with a claim; wait for that, or delete it", o, where))

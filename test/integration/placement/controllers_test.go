@@ -2,19 +2,27 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
@@ -186,14 +194,25 @@ func testSilence(t *testing.T) {
 	})
 }
 
+// What is on a forgotten physical cluster starts elsewhere, also what policies never move; a claim
+// keeps its namespace until who has it gives it up. Then nothing holds the PhysicalCluster.
 func testForget(t *testing.T) {
 	ctx := newCluster(t, "forget")
 	register(t, "doomed", map[string]string{"region": "doomed"}, ownTaint)
 	beat(t, "doomed")
 	policy(t, "forget", func(s *placementv1alpha1.PolicySpec) {
-		s.Terms = only("region", "doomed")
+		s.Terms, s.Move = only("region", "doomed"), &placementv1alpha1.MoveRules{Mode: placementv1alpha1.MoveNever}
 		s.Tolerations = []corev1.Toleration{{Key: ownTaint.Key, Operator: corev1.TolerationOpExists}}
 	})
+	namespace(t, ctx, "store")
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To("fast"),
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+	if _, err := shared.Kube.CoreV1().PersistentVolumeClaims("store").Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	create(t, ctx, "store", deployment("s"))
 	namespace(t, ctx, "web")
 	d := create(t, ctx, "web", deployment("a"))
 	create(t, ctx, "web", deployment("unmade"))
@@ -213,11 +232,13 @@ func testForget(t *testing.T) {
 			return err
 		}
 		held := meta.FindStatusCondition(pc.Status.Conditions, "Removable")
-		if held == nil || held.Message != "1 copies in 1 placements are still on it" {
+		if held == nil || held.Message != "1 copies in 2 placements are still on it" {
 			return fmt.Errorf("condition %+v", held)
 		}
 		return nil
 	})
+	register(t, "refuge", map[string]string{"region": "doomed"}, ownTaint)
+	beat(t, "refuge")
 	if _, err := client.Patch(root(t), "doomed", types.MergePatchType, []byte(`{"spec":{"forget":true}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -231,25 +252,102 @@ func testForget(t *testing.T) {
 		}
 		return expect("the report", "1 [forget/web/deployments/a]", fmt.Sprint(pc.Status.Forgotten.Copies, " ", pc.Status.Forgotten.Sample))
 	})
-	for _, name := range []string{"a", "unmade"} {
-		if err := shared.Kube.AppsV1().Deployments("web").Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	moved := func(ctx context.Context, namespace string, deployments ...string) {
+		t.Helper()
+		server.Eventually(t, waitTimeout, namespace+" is elsewhere", func() error {
+			p := placementOf(t, ctx, namespace)
+			said := "nothing"
+			if c := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving); c != nil {
+				said = c.Reason + ": " + c.Message
+			}
+			if on := strings.Join(stamp.UnitOf(p).Names(), ","); on != "doomed,refuge" {
+				return expect("where it is ("+said+")", "refuge", on)
+			}
+			if p.Spec.Transition.Cause != placementv1alpha1.CauseLost {
+				t.Errorf("%s moves for the cause %s", namespace, p.Spec.Transition.Cause)
+			}
+			if err := inPlace(t, ctx, namespace, "refuge", deployments...); err != nil {
+				return err
+			}
+			return fmt.Errorf("it is on its way: %s", said)
+		})
 	}
-	server.Eventually(t, waitTimeout, "deletions end", func() error {
-		list, err := shared.Kube.AppsV1().Deployments("web").List(ctx, metav1.ListOptions{})
+	moved(ctx, "web", "a", "unmade")
+	server.Eventually(t, waitTimeout, "the claim keeps its namespace, and says why", func() error {
+		c := meta.FindStatusCondition(placementOf(t, ctx, "store").Status.Conditions, placementv1alpha1.ConditionMoving)
+		if c == nil {
+			return errors.New("it says nothing")
+		}
+		return expect("the condition", "Blocked: PersistentVolumeClaim data: its volume is on doomed, which was given up; delete the claim to go on without its data", c.Reason+": "+c.Message)
+	})
+	if _, err := client.Get(root(t), "doomed", metav1.GetOptions{}); err != nil {
+		t.Errorf("it is gone with the claim: %v", err)
+	}
+	if err := shared.Kube.CoreV1().PersistentVolumeClaims("store").Delete(ctx, "data", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	moved(ctx, "store", "s")
+	server.Eventually(t, waitTimeout, "nothing holds the PhysicalCluster", func() error {
+		pc, err := client.Get(root(t), "doomed", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		for _, d := range list.Items {
-			got, err := shared.Atoll.PlacementV1alpha1().Copies("web").Get(ctx, aCopy("doomed", d.Name).Name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if got.Status.State != placementv1alpha1.CopyRemoved || got.Status.Reason != "Forgotten" {
-				return fmt.Errorf("the Copy of %s is %+v", d.Name, got.Status)
-			}
-		}
-		return nil
+		held := meta.FindStatusCondition(pc.Status.Conditions, "Removable")
+		return fmt.Errorf("still there: %+v", held)
 	})
+}
+
+// inPlace writes what the syncer of a physical cluster says when it has made the copies of
+// Deployments, and of what they need.
+func inPlace(t *testing.T, ctx context.Context, namespace, target string, deployments ...string) error {
+	_, atoll := syncerClients(t, target)
+	made := func(resource string, o metav1.Object) error {
+		kind, _ := workload.Builtin().ByResource(schema.ParseGroupResource(resource))
+		c := &placementv1alpha1.Copy{
+			ObjectMeta: metav1.ObjectMeta{Name: syncer.CopyName(kind.GroupResource(), o.GetName(), target)},
+			Spec: placementv1alpha1.CopySpec{PhysicalCluster: target, Object: placementv1alpha1.ObjectReference{
+				Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind, Name: o.GetName(), UID: o.GetUID(),
+			}},
+			Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, AppliedGeneration: o.GetGeneration()},
+		}
+		_, err := atoll.PlacementV1alpha1().Copies(namespace).Create(scope.WithTarget(ctx, target), c, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}
+	ns, err := shared.Kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	errs := []error{made("namespaces", ns)}
+	for _, name := range deployments {
+		d, err := shared.Kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		errs = append(errs, made("deployments.apps", d))
+	}
+	accounts, err := shared.Kube.CoreV1().ServiceAccounts(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range accounts.Items {
+		if strings.Contains(targetsOf(&accounts.Items[i]), target) {
+			errs = append(errs, made("serviceaccounts", &accounts.Items[i]))
+		}
+	}
+	maps, err := shared.Kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range maps.Items {
+		if strings.Contains(targetsOf(&maps.Items[i]), target) {
+			errs = append(errs, made("configmaps", &maps.Items[i]))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -134,7 +134,8 @@ type PhysicalClusterSpec struct {
 	// +optional
 	Drain Drain `json:"drain,omitzero"`
 	// forget declares the physical cluster lost for good: its copies count as
-	// removed although nobody saw them go. Status keeps the report.
+	// removed although nobody saw them go, and what is placed there starts elsewhere by
+	// policy. Claims keep their namespace until they are deleted. Status keeps the report.
 	// +optional
 	Forget bool `json:"forget,omitempty"`
 }

@@ -81,7 +81,8 @@ const (
 	CauseBound TransitionCause = "Bound"
 	// CauseDrain: a physical cluster is drained.
 	CauseDrain TransitionCause = "Drain"
-	// CauseLost: a physical cluster does not answer for longer than the policies bear.
+	// CauseLost: a physical cluster does not answer for longer than the policies bear, or an
+	// admin gave it up.
 	CauseLost TransitionCause = "Lost"
 	// CauseReturn: preferences want the unit where it is going, and that was ready for it for
 	// as long as they say.

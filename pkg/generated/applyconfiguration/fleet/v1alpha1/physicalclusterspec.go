@@ -53,7 +53,8 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	// drain asks that everything moves off the physical cluster.
 	Drain *DrainApplyConfiguration `json:"drain,omitempty"`
 	// forget declares the physical cluster lost for good: its copies count as
-	// removed although nobody saw them go. Status keeps the report.
+	// removed although nobody saw them go, and what is placed there starts elsewhere by
+	// policy. Claims keep their namespace until they are deleted. Status keeps the report.
 	Forget *bool `json:"forget,omitempty"`
 }
 
