@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +14,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/placement/pace"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
@@ -28,7 +30,7 @@ func (c *Controller) drain(ctx context.Context, pc *fleetv1alpha1.PhysicalCluste
 		meta.RemoveStatusCondition(&pc.Status.Conditions, fleetv1alpha1.ConditionDrained)
 		return nil
 	}
-	status := drainOf(pc.Name, c.Placements.List())
+	status := drainOf(pc.Name, c.Placements.List(), c.Clock.Now())
 	status.Copies = int32(len(copyindex.On(c.Copies, pc.Name)))
 	if pc.Status.Drain != nil {
 		status.Seen = pc.Status.Drain.Seen
@@ -60,7 +62,7 @@ func verifies(reason string) bool {
 }
 
 // drainOf counts what is placed on a physical cluster, or leaves it.
-func drainOf(name string, placements []*placementv1alpha1.Placement) *fleetv1alpha1.DrainStatus {
+func drainOf(name string, placements []*placementv1alpha1.Placement, now time.Time) *fleetv1alpha1.DrainStatus {
 	status := &fleetv1alpha1.DrainStatus{}
 	for _, p := range placements {
 		part, ok := stamp.UnitOf(p)[name]
@@ -72,6 +74,9 @@ func drainOf(name string, placements []*placementv1alpha1.Placement) *fleetv1alp
 		switch {
 		case part != stamp.PartStays && part != stamp.PartArrives:
 			status.Moving++
+			if t := p.Spec.Transition; t.Cause != placementv1alpha1.CauseLost && pace.NotArrived(t, now) {
+				status.Stuck++
+			}
 		case moving != nil && moving.Status == metav1.ConditionFalse && moving.Reason == placementv1alpha1.ReasonQueued:
 			status.Queued++
 		case moving != nil && moving.Status == metav1.ConditionFalse:
@@ -110,6 +115,9 @@ func drained(pc *fleetv1alpha1.PhysicalCluster, asked bool) metav1.Condition {
 			s.Namespaces, s.Blockers[0].Namespace, s.Blockers[0].LogicalCluster, s.Blockers[0].Message)
 	case s.Namespaces > 0:
 		c.Reason, c.Message = "Draining", fmt.Sprintf("%d namespaces are on it, %d of them move, %d wait for their turn, %d cannot", s.Namespaces, s.Moving, s.Queued, s.Blocked)
+		if s.Stuck > 0 {
+			c.Message += fmt.Sprintf("; %d of those that move have not become available where they go for %s, and as many as may move at a time stop the drain", s.Stuck, pace.SlotTime)
+		}
 	case s.Copies > 0 || !asked:
 		c.Reason, c.Message = "Removing", fmt.Sprintf("no namespace is placed on it; %d copies are not known to be gone", s.Copies)
 	case !meta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady):

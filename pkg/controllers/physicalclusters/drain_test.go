@@ -32,6 +32,7 @@ func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
 		want   string
 	}{
 		{"all of it moves", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 3, Copies: 9}, false, false, "", "False Draining: 3 namespaces are on it, 3 of them move, 0 wait for their turn, 0 cannot"},
+		{"some of it does not arrive", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 2, Stuck: 1, Queued: 1}, false, false, "", "False Draining: 3 namespaces are on it, 2 of them move, 1 wait for their turn, 0 cannot; 1 of those that move have not become available where they go for 5m0s, and as many as may move at a time stop the drain"},
 		{"some of it is blocked", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Queued: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Draining: 3 namespaces are on it, 1 of them move, 1 wait for their turn, 1 cannot"},
 		{"all that is left is blocked", fleetv1alpha1.DrainStatus{Namespaces: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 1 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
 		{"more is blocked than is listed", fleetv1alpha1.DrainStatus{Namespaces: 30, Blocked: 30, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 30 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
@@ -75,10 +76,15 @@ func TestADrainCountsWhatIsPlacedThereAndWhatLeaves(t *testing.T) {
 	blocked := metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: "Blocked", Message: "because"}
 	queued := metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: placementv1alpha1.ReasonQueued}
 	leaves := &placementv1alpha1.Transition{Phase: placementv1alpha1.TransitionRemoving, From: []string{"east"}, To: []string{"west"}}
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	starts := func(ago time.Duration, cause placementv1alpha1.TransitionCause) *placementv1alpha1.Transition {
+		return &placementv1alpha1.Transition{Phase: placementv1alpha1.TransitionStarting, Cause: cause, Started: metav1.NewTime(noon.Add(-ago)), From: []string{"east"}, To: []string{"west"}}
+	}
 	got := drainOf("east", []*placementv1alpha1.Placement{
 		placed("here", "east", nil), placed("leaves", "west", leaves), placed("blocked", "east", nil, blocked), placed("elsewhere", "west", nil, blocked), placed("queued", "east", nil, queued), {},
-	})
-	want := &fleetv1alpha1.DrainStatus{Namespaces: 4, Moving: 1, Queued: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{{Namespace: "blocked", Reason: "Blocked", Message: "because"}}}
+		placed("begins", "west", starts(time.Minute, placementv1alpha1.CauseDrain)), placed("stuck", "west", starts(time.Hour, placementv1alpha1.CauseDrain)),
+	}, noon)
+	want := &fleetv1alpha1.DrainStatus{Namespaces: 6, Moving: 3, Stuck: 1, Queued: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{{Namespace: "blocked", Reason: "Blocked", Message: "because"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

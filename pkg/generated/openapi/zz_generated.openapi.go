@@ -430,6 +430,13 @@ func schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref common.ReferenceCallback) co
 							Format:  "int32",
 						},
 					},
+					"stuck": {
+						SchemaProps: spec.SchemaProps{
+							Description: "stuck are those of moving that have not become available where they go for five minutes: as many as may move at a time stop the drain.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"queued": {
 						SchemaProps: spec.SchemaProps{
 							Description: "queued are those that wait until fewer move.",

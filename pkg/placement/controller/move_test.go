@@ -313,6 +313,32 @@ func TestADrainHasTheRateThatItsAdminSets(t *testing.T) {
 	}
 }
 
+// What runs in both places, as it does not become available where it goes, takes the place of
+// another one in its drain, and of what is of its logical cluster; what waits for a removal does not.
+func TestWhatDoesNotArriveHoldsItsOwnUp(t *testing.T) {
+	east := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Annotations: map[string]string{logicalcluster.AnnotationKey: "root"}}}
+	east.Spec.Drain = fleetv1alpha1.Drain{Requested: true, MaxMoving: maxMovesOfTenant}
+	for _, cause := range []placementv1alpha1.TransitionCause{placementv1alpha1.CauseDrain, placementv1alpha1.CausePinned} {
+		for phase, holds := range map[placementv1alpha1.TransitionPhase]bool{placementv1alpha1.TransitionStarting: true, placementv1alpha1.TransitionRemoving: false} {
+			f := newFixture(t, complete(), placementOf("east"), east)
+			long := metav1.NewTime(f.clock.Now().Add(-pace.SlotTime - time.Second))
+			leaves := &placementv1alpha1.Transition{Cause: cause, Phase: phase, Started: long, Since: long, From: []string{"east"}, To: []string{"west"}}
+			for i := range maxMovesOfTenant {
+				if why := f.full(web, leaves); why != "" {
+					t.Errorf("%s, %s: beside %d others it waits: %s", cause, phase, i, why)
+				}
+				f.moves.set(controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)}, leaves)
+			}
+			if why := f.full(web, leaves); (why != "") != holds {
+				t.Errorf("%s, %s: beside all others: %q", cause, phase, why)
+			}
+			if why := f.full(controller.Request{Cluster: "bank", Namespace: "web"}, leaves); why != "" {
+				t.Errorf("%s, %s: another logical cluster waits: %s", cause, phase, why)
+			}
+		}
+	}
+}
+
 // What cannot move says so also while there is no room, and takes no place in the queue.
 func TestWhatIsBlockedStaysSoWhileThereIsNoRoom(t *testing.T) {
 	p := placementOf("east")

@@ -168,7 +168,8 @@ func (c *Controller) load() *pace.Load {
 
 // moveOf is what counts of a transition.
 func (c *Controller) moveOf(key controller.Request, t *placementv1alpha1.Transition) pace.Move {
-	m := pace.Move{Cluster: key.Cluster, Cause: t.Cause, From: t.From, To: t.To, Stuck: pace.Stuck(t, c.Clock.Now())}
+	now := c.Clock.Now()
+	m := pace.Move{Cluster: key.Cluster, Cause: t.Cause, From: t.From, To: t.To, NotArrived: pace.NotArrived(t, now), NotGone: pace.NotGone(t, now)}
 	if t.Cause == placementv1alpha1.CauseDrain {
 		for _, name := range t.From {
 			if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok && pc.Spec.Drain.Requested && pc.Spec.Drain.MaxMoving > 0 && m.Rate == 0 {

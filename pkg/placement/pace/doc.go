@@ -5,9 +5,11 @@
 // beginning, Next which of those that wait may begin, in their order. Who waits is woken when
 // there is room for it, and costs nothing until then.
 //
-// Invariants: tenants hold no drain up, and no tenant another one; what does not come on keeps
-// nobody else from moving, but for those that the same policy moves: a policy that is wrong
-// stops with the first of its moves.
+// Invariants: no tenant holds a drain up, and no tenant another one. What is wrong stops with the
+// first of its moves: what does not arrive, and runs in both places, counts for the policy, the
+// drain and the logical cluster that it is of. From others it takes half of a place at most, so
+// that it keeps nobody else from moving; but a drain by which nothing arrives of several logical
+// clusters stops.
 //
 // Pure. Read next: Full.
 package pace

@@ -372,6 +372,10 @@ type DrainStatus struct {
 	Namespaces int32 `json:"namespaces"`
 	// +optional
 	Moving int32 `json:"moving"`
+	// stuck are those of moving that have not become available where they go for five minutes:
+	// as many as may move at a time stop the drain.
+	// +optional
+	Stuck int32 `json:"stuck,omitempty"`
 	// queued are those that wait until fewer move.
 	// +optional
 	Queued int32 `json:"queued,omitempty"`

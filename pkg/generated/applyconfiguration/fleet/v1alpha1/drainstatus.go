@@ -11,6 +11,9 @@ type DrainStatusApplyConfiguration struct {
 	// those of them that are on their way.
 	Namespaces *int32 `json:"namespaces,omitempty"`
 	Moving     *int32 `json:"moving,omitempty"`
+	// stuck are those of moving that have not become available where they go for five minutes:
+	// as many as may move at a time stop the drain.
+	Stuck *int32 `json:"stuck,omitempty"`
 	// queued are those that wait until fewer move.
 	Queued *int32 `json:"queued,omitempty"`
 	// copies counts the records of copies on it.
@@ -42,6 +45,14 @@ func (b *DrainStatusApplyConfiguration) WithNamespaces(value int32) *DrainStatus
 // If called multiple times, the Moving field is set to the value of the last call.
 func (b *DrainStatusApplyConfiguration) WithMoving(value int32) *DrainStatusApplyConfiguration {
 	b.Moving = &value
+	return b
+}
+
+// WithStuck sets the Stuck field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Stuck field is set to the value of the last call.
+func (b *DrainStatusApplyConfiguration) WithStuck(value int32) *DrainStatusApplyConfiguration {
+	b.Stuck = &value
 	return b
 }
 
