@@ -26,7 +26,7 @@ type drain struct {
 	*options
 	print                 *printFlags
 	dryRun, watch, cancel bool
-	timeout               time.Duration
+	timeout, deadline     time.Duration
 }
 
 func newDrainCommand(o *options) *cobra.Command {
@@ -43,6 +43,9 @@ func newDrainCommand(o *options) *cobra.Command {
 			kubectl atoll drain east --dry-run
 			kubectl atoll drain east --watch
 
+			# What has not begun to leave in two hours stays
+			kubectl atoll drain east --deadline 2h --watch
+
 			# What has not begun to leave stays
 			kubectl atoll drain east --cancel`),
 		Args:              cobra.ExactArgs(1),
@@ -52,6 +55,7 @@ func newDrainCommand(o *options) *cobra.Command {
 	cmd.Flags().BoolVar(&d.dryRun, "dry-run", false, "Show what would go where, and change nothing.")
 	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "Wait until it is drained, and show how far it is.")
 	cmd.Flags().BoolVar(&d.cancel, "cancel", false, "Take the request back.")
+	cmd.Flags().DurationVar(&d.deadline, "deadline", 0, "For how long from now something may begin to leave. What has not begun by then stays. By default as spec.drain.deadline says.")
 	cmd.Flags().DurationVar(&d.timeout, "timeout", time.Hour, "How long to watch.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, c, err := o.inRoot(cmd)
@@ -100,6 +104,11 @@ func (d *drain) suppose(ctx context.Context, c *connection, name string) error {
 func (d *drain) run(ctx context.Context, c *connection, pc *fleetv1alpha1.PhysicalCluster) error {
 	word := "draining"
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"drain":{"requested":true}}}`, pc.UID)
+	if d.deadline > 0 {
+		deadline := time.Now().Add(d.deadline).UTC().Format(time.RFC3339)
+		word = "draining until " + deadline
+		patch = fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"drain":{"requested":true,"deadline":%q}}}`, pc.UID, deadline)
+	}
 	if d.cancel {
 		word, patch = "not drained any more", fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"drain":null}}`, pc.UID)
 	}
@@ -132,7 +141,11 @@ func (d *drain) follow(ctx context.Context, c *connection, name string, timeout 
 		}
 		left := usages[name]
 		began = report.Usage{Placements: max(began.Placements, left.Placements), Copies: max(began.Copies, left.Copies)}
-		if now := report.Progress(began, left); now != line {
+		about := time.Duration(0)
+		if pc.Status.Drain != nil {
+			about = time.Duration(pc.Status.Drain.EstimatedSeconds) * time.Second
+		}
+		if now := report.Progress(began, left, about); now != line {
 			fmt.Fprintln(d.Out, now)
 			line = now
 		}
@@ -140,7 +153,11 @@ func (d *drain) follow(ctx context.Context, c *connection, name string, timeout 
 		if !pc.Spec.Drain.Requested {
 			return false, errors.New("the drain was canceled by somebody")
 		}
-		return apimeta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionDrained), nil
+		drained := apimeta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionDrained)
+		if drained != nil && drained.ObservedGeneration == pc.Generation && drained.Reason == fleetv1alpha1.ReasonDeadlineExceeded {
+			return false, errors.New(drained.Message)
+		}
+		return drained != nil && drained.Status == metav1.ConditionTrue, nil
 	}
 	done, err := look(ctx)
 	if err == nil && !done && timeout > 0 {

@@ -63,6 +63,7 @@ type clusterYAML struct {
 	Unschedulable   bool                `json:"unschedulable"`
 	Deleting        bool                `json:"deleting"`
 	Forget          bool                `json:"forget"`
+	Drain           fleetv1alpha1.Drain `json:"drain"`
 	Ready           *string             `json:"ready"`
 	Reason          string              `json:"reason"`
 	Since           metav1.Time         `json:"since"`
@@ -83,7 +84,7 @@ func (y clusterYAML) cluster() PhysicalCluster {
 	if y.Deleting {
 		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	}
-	c.Spec = fleetv1alpha1.PhysicalClusterSpec{Unschedulable: y.Unschedulable, Forget: y.Forget, Taints: y.Taints, Bounds: y.Bounds}
+	c.Spec = fleetv1alpha1.PhysicalClusterSpec{Unschedulable: y.Unschedulable, Forget: y.Forget, Drain: y.Drain, Taints: y.Taints, Bounds: y.Bounds}
 	status := "True"
 	if y.Ready != nil {
 		status = *y.Ready

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,7 +42,7 @@ func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 // taints and a deletion, which waits for what is there, say nothing about that. What an admin
 // gave up keeps nothing, whether it answers or not.
 func (r *rules) mayKeep(c PhysicalCluster) *rejection {
-	for _, check := range []func(PhysicalCluster) *rejection{forgotten, r.pinned, r.selected, r.related, draining} {
+	for _, check := range []func(PhysicalCluster) *rejection{forgotten, r.pinned, r.selected, r.related, r.drained} {
 		if why := check(c); why != nil {
 			return why
 		}
@@ -106,6 +107,26 @@ func draining(c PhysicalCluster) *rejection {
 		return reject(ReasonDraining, "it is being drained")
 	}
 	return nil
+}
+
+// drained is what draining says to what is there: until the deadline.
+func (r *rules) drained(c PhysicalCluster) *rejection {
+	if !Drains(c.PhysicalCluster, r.now) {
+		return nil
+	}
+	return draining(c)
+}
+
+// Drains reports whether what is on a physical cluster is to leave it by a drain. After its
+// deadline what has not begun to leave stays; nothing new comes as long as it is requested.
+//
+//	requested   deadline                   is there  may come
+//	no          any                        stays     may
+//	yes         none, or it lies ahead     leaves    may not
+//	yes         has come                   stays     may not
+func Drains(c *fleetv1alpha1.PhysicalCluster, now time.Time) bool {
+	d := c.Spec.Drain
+	return d.Requested && (d.Deadline == nil || now.Before(d.Deadline.Time))
 }
 
 func cordoned(c PhysicalCluster) *rejection {

@@ -101,7 +101,7 @@ func TestWhatWasDecidedSatisfiesThePoliciesAndStays(t *testing.T) {
 func TestAPolicyOfATenantPermitsNothingMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, u := drawSnapshot(t), drawUnit(t)
-		admins := Snapshot{PhysicalClusters: s.PhysicalClusters}
+		admins := Snapshot{PhysicalClusters: s.PhysicalClusters, Now: s.Now, Watched: s.Watched, CutOff: s.CutOff}
 		for _, p := range s.Policies {
 			if p.Level == placementv1alpha1.PolicyGlobal {
 				admins.Policies = append(admins.Policies, p)
@@ -177,6 +177,12 @@ func drawCluster(t *rapid.T, name string) PhysicalCluster {
 	c.Spec = fleetv1alpha1.PhysicalClusterSpec{
 		Unschedulable: rapid.IntRange(0, 4).Draw(t, "cordon") == 0, Forget: rapid.IntRange(0, 9).Draw(t, "forget") == 0,
 		Taints: drawTaints(t), Bounds: drawList(t, "bounds", 20),
+	}
+	if rapid.IntRange(0, 4).Draw(t, "drain") == 0 {
+		c.Spec.Drain.Requested = true
+		if rapid.Bool().Draw(t, "for a time") {
+			c.Spec.Drain.Deadline = &metav1.Time{Time: drawMoment(t, "deadline")}
+		}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "counted") == 0 {
 		if c.Spec.Bounds == nil {

@@ -279,6 +279,9 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 	if c.Spec.Forget {
 		return false
 	}
+	if d := c.Spec.Drain; d.Requested && (!has(u.Decided, c.Name) || d.Deadline == nil || s.Now.Before(d.Deadline.Time)) {
+		return false
+	}
 	if u.Pin != "" && c.Name != u.Pin {
 		return false
 	}

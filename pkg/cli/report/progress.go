@@ -3,9 +3,11 @@ package report
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -32,15 +34,20 @@ func Move(p *placementv1alpha1.Placement, to string) (line string, done bool) {
 // barWidth is that of the bar of Progress.
 const barWidth = 20
 
-// Progress says how much of what was on a physical cluster is left.
-func Progress(began, left Usage) string {
+// Progress says how much of what was on a physical cluster is left, and about how long that
+// takes; zero is not known.
+func Progress(began, left Usage, about time.Duration) string {
 	gone := began.Placements - left.Placements
 	filled := barWidth
 	if began.Placements > 0 {
 		filled = barWidth * gone / began.Placements
 	}
-	return fmt.Sprintf("[%s%s] %d of %d namespaces have left, copies left: %d",
+	line := fmt.Sprintf("[%s%s] %d of %d namespaces have left, copies left: %d",
 		strings.Repeat("#", filled), strings.Repeat("-", barWidth-filled), gone, began.Placements, left.Copies)
+	if about > 0 {
+		line += ", about " + duration.HumanDuration(about) + " to go"
+	}
+	return line
 }
 
 // Stays counts the namespaces that could not leave.

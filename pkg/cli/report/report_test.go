@@ -313,14 +313,15 @@ func TestTheProgressOfAMoveIsSaid(t *testing.T) {
 func TestTheProgressOfADrainIsABar(t *testing.T) {
 	for _, c := range []struct {
 		began, left Usage
+		about       time.Duration
 		want        string
 	}{
-		{Usage{}, Usage{}, "[####################] 0 of 0 namespaces have left, copies left: 0"},
-		{Usage{4, 20}, Usage{4, 20}, "[--------------------] 0 of 4 namespaces have left, copies left: 20"},
-		{Usage{4, 20}, Usage{1, 9}, "[###############-----] 3 of 4 namespaces have left, copies left: 9"},
-		{Usage{4, 20}, Usage{0, 2}, "[####################] 4 of 4 namespaces have left, copies left: 2"},
+		{Usage{}, Usage{}, 0, "[####################] 0 of 0 namespaces have left, copies left: 0"},
+		{Usage{4, 20}, Usage{4, 20}, 0, "[--------------------] 0 of 4 namespaces have left, copies left: 20"},
+		{Usage{4, 20}, Usage{1, 9}, 90 * time.Second, "[###############-----] 3 of 4 namespaces have left, copies left: 9, about 90s to go"},
+		{Usage{4, 20}, Usage{0, 2}, 0, "[####################] 4 of 4 namespaces have left, copies left: 2"},
 	} {
-		if got := Progress(c.began, c.left); got != c.want {
+		if got := Progress(c.began, c.left, c.about); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/pace"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -30,11 +31,14 @@ func (c *Controller) drain(ctx context.Context, pc *fleetv1alpha1.PhysicalCluste
 		meta.RemoveStatusCondition(&pc.Status.Conditions, fleetv1alpha1.ConditionDrained)
 		return nil
 	}
-	status := drainOf(pc.Name, c.Placements.List(), c.Clock.Now())
+	now := c.Clock.Now()
+	status := drainOf(pc.Name, c.Placements.List(), now)
 	status.Copies = int32(len(copyindex.On(c.Copies, pc.Name)))
 	if pc.Status.Drain != nil {
 		status.Seen = pc.Status.Drain.Seen
 	}
+	goOn(pc.Status.Drain, status, now)
+	status.EstimatedSeconds = estimate(leavable(status, placement.Drains(pc, now)), status.Ended, now.Sub(status.StartedAt.Time))
 	pc.Status.Drain = status
 	asked := false
 	if status.Namespaces == 0 && status.Copies == 0 {
@@ -44,8 +48,8 @@ func (c *Controller) drain(ctx context.Context, pc *fleetv1alpha1.PhysicalCluste
 		}
 		asked = used == usage{}
 	}
-	condition := drained(pc, asked)
-	condition.LastTransitionTime = metav1.NewTime(c.Clock.Now())
+	condition := drained(pc, asked, now)
+	condition.LastTransitionTime = metav1.NewTime(now)
 	before := meta.FindStatusCondition(pc.Status.Conditions, condition.Type)
 	if before != nil && (before.Reason == condition.Reason || verifies(before.Reason) && verifies(condition.Reason)) {
 		// The time says since when there is nothing: a look from before is no evidence.
@@ -97,18 +101,23 @@ func drainOf(name string, placements []*placementv1alpha1.Placement, now time.Ti
 // the physical cluster.
 //
 //	placed there  Copies  the syncer                                   then
+//	some, and the deadline has passed and not all of them move         False, DeadlineExceeded
 //	some          any     any                                          False, Draining; Blocked if none of them moves
 //	none          some    any                                          False, Removing
 //	none          none    is not known to be ready                     Unknown, Silent
 //	none          none    has not looked since there was nothing       Unknown, Verifying
 //	none          none    has, and found something                     False, Left
 //	none          none    has, and found nothing                       True, Drained
-func drained(pc *fleetv1alpha1.PhysicalCluster, asked bool) metav1.Condition {
+func drained(pc *fleetv1alpha1.PhysicalCluster, asked bool, now time.Time) metav1.Condition {
 	s := pc.Status.Drain
 	c := metav1.Condition{Type: fleetv1alpha1.ConditionDrained, Status: metav1.ConditionFalse, ObservedGeneration: pc.Generation}
 	before := meta.FindStatusCondition(pc.Status.Conditions, c.Type)
 	verified := before != nil && verifies(before.Reason) && s.Seen != nil && before.LastTransitionTime.Before(&s.Seen.At)
 	switch {
+	case s.Namespaces > s.Moving && !placement.Drains(pc, now):
+		c.Reason = fleetv1alpha1.ReasonDeadlineExceeded
+		c.Message = fmt.Sprintf("the deadline %s has passed: %d namespaces have left, %d move, and %d stay; a later spec.drain.deadline moves these, too",
+			pc.Spec.Drain.Deadline.UTC().Format(time.RFC3339), s.Ended, s.Moving, s.Namespaces-s.Moving)
 	case s.Namespaces > 0 && s.Namespaces == s.Blocked && len(s.Blockers) > 0:
 		c.Reason = "Blocked"
 		c.Message = fmt.Sprintf("%d namespaces are on it and cannot move; the first is %s in logical cluster %s: %s",

@@ -25,28 +25,34 @@ func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
 	blocker := fleetv1alpha1.DrainBlocker{LogicalCluster: "shop", Namespace: "web", Message: "because"}
 	for _, c := range []struct {
 		name   string
+		ends   time.Duration // the deadline, after noon
 		drain  fleetv1alpha1.DrainStatus
 		asked  bool
 		silent bool
 		before string
 		want   string
 	}{
-		{"all of it moves", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 3, Copies: 9}, false, false, "", "False Draining: 3 namespaces are on it, 3 of them move, 0 wait for their turn, 0 cannot"},
-		{"some of it does not arrive", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 2, Stuck: 1, Queued: 1}, false, false, "", "False Draining: 3 namespaces are on it, 2 of them move, 1 wait for their turn, 0 cannot; 1 of those that move have not become available where they go for 5m0s, and as many as may move at a time stop the drain"},
-		{"some of it is blocked", fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Queued: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Draining: 3 namespaces are on it, 1 of them move, 1 wait for their turn, 1 cannot"},
-		{"all that is left is blocked", fleetv1alpha1.DrainStatus{Namespaces: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 1 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
-		{"more is blocked than is listed", fleetv1alpha1.DrainStatus{Namespaces: 30, Blocked: 30, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 30 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
-		{"all that is left waits for its turn", fleetv1alpha1.DrainStatus{Namespaces: 2, Queued: 2}, false, false, "", "False Draining: 2 namespaces are on it, 0 of them move, 2 wait for their turn, 0 cannot"},
-		{"copies are left", fleetv1alpha1.DrainStatus{Copies: 2}, false, false, "", "False Removing: no namespace is placed on it; 2 copies are not known to be gone"},
-		{"the informers have nothing, the server has not said so", fleetv1alpha1.DrainStatus{}, false, false, "", "False Removing: no namespace is placed on it; 0 copies are not known to be gone"},
-		{"nobody can look", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, true, reasonVerifying, "Unknown Silent: nothing is placed on it; its syncer cannot say whether something is left"},
-		{"nobody has looked", fleetv1alpha1.DrainStatus{}, true, false, "", "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
-		{"somebody looked before there was nothing", fleetv1alpha1.DrainStatus{Seen: seen(earlier, 0)}, true, false, reasonVerifying, "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
-		{"somebody looked in the same second", fleetv1alpha1.DrainStatus{Seen: seen(noon, 0)}, true, false, reasonVerifying, "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
-		{"a look from while it drained is none", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, "Removing", "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
-		{"something is left", fleetv1alpha1.DrainStatus{Seen: seen(later, 4)}, true, false, reasonVerifying, "False Left: nothing is placed on it, but 4 objects with our mark are left (4 pods); see the Orphans in root"},
-		{"nothing is left", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonVerifying, "True Drained: nothing of this control plane is left on it, as host found"},
-		{"it stays drained", fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonDrained, "True Drained: nothing of this control plane is left on it, as host found"},
+		{"all of it moves", 0, fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 3, Copies: 9}, false, false, "", "False Draining: 3 namespaces are on it, 3 of them move, 0 wait for their turn, 0 cannot"},
+		{"some of it does not arrive", 0, fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 2, Stuck: 1, Queued: 1}, false, false, "", "False Draining: 3 namespaces are on it, 2 of them move, 1 wait for their turn, 0 cannot; 1 of those that move have not become available where they go for 5m0s, and as many as may move at a time stop the drain"},
+		{"some of it is blocked", 0, fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Queued: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Draining: 3 namespaces are on it, 1 of them move, 1 wait for their turn, 1 cannot"},
+		{"all that is left is blocked", 0, fleetv1alpha1.DrainStatus{Namespaces: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 1 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
+		{"more is blocked than is listed", 0, fleetv1alpha1.DrainStatus{Namespaces: 30, Blocked: 30, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False Blocked: 30 namespaces are on it and cannot move; the first is web in logical cluster shop: because"},
+		{"all that is left waits for its turn", 0, fleetv1alpha1.DrainStatus{Namespaces: 2, Queued: 2}, false, false, "", "False Draining: 2 namespaces are on it, 0 of them move, 2 wait for their turn, 0 cannot"},
+		{"copies are left", 0, fleetv1alpha1.DrainStatus{Copies: 2}, false, false, "", "False Removing: no namespace is placed on it; 2 copies are not known to be gone"},
+		{"the informers have nothing, the server has not said so", 0, fleetv1alpha1.DrainStatus{}, false, false, "", "False Removing: no namespace is placed on it; 0 copies are not known to be gone"},
+		{"nobody can look", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, true, reasonVerifying, "Unknown Silent: nothing is placed on it; its syncer cannot say whether something is left"},
+		{"nobody has looked", 0, fleetv1alpha1.DrainStatus{}, true, false, "", "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
+		{"somebody looked before there was nothing", 0, fleetv1alpha1.DrainStatus{Seen: seen(earlier, 0)}, true, false, reasonVerifying, "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
+		{"somebody looked in the same second", 0, fleetv1alpha1.DrainStatus{Seen: seen(noon, 0)}, true, false, reasonVerifying, "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
+		{"a look from while it drained is none", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, "Removing", "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
+		{"something is left", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 4)}, true, false, reasonVerifying, "False Left: nothing is placed on it, but 4 objects with our mark are left (4 pods); see the Orphans in root"},
+		{"nothing is left", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonVerifying, "True Drained: nothing of this control plane is left on it, as host found"},
+		{"it stays drained", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonDrained, "True Drained: nothing of this control plane is left on it, as host found"},
+		{"the deadline lies ahead", time.Second, fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 3}, false, false, "", "False Draining: 3 namespaces are on it, 3 of them move, 0 wait for their turn, 0 cannot"},
+		{"the deadline has passed", -time.Second, fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Ended: 5}, false, false, "", "False DeadlineExceeded: the deadline 2026-11-22T11:59:59Z has passed: 5 namespaces have left, 1 move, and 2 stay; a later spec.drain.deadline moves these, too"},
+		{"the deadline has passed, and what cannot move stays, too", -time.Second, fleetv1alpha1.DrainStatus{Namespaces: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{blocker}}, false, false, "", "False DeadlineExceeded: the deadline 2026-11-22T11:59:59Z has passed: 0 namespaces have left, 0 move, and 1 stay; a later spec.drain.deadline moves these, too"},
+		{"the deadline has passed, and the last one is on its way", -time.Second, fleetv1alpha1.DrainStatus{Namespaces: 1, Moving: 1}, false, false, "", "False Draining: 1 namespaces are on it, 1 of them move, 0 wait for their turn, 0 cannot"},
+		{"the deadline has passed, and nothing is left", -time.Second, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonVerifying, "True Drained: nothing of this control plane is left on it, as host found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pc := &fleetv1alpha1.PhysicalCluster{Status: fleetv1alpha1.PhysicalClusterStatus{Drain: &c.drain}}
@@ -56,7 +62,10 @@ func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
 			if c.before != "" {
 				pc.Status.Conditions = append(pc.Status.Conditions, metav1.Condition{Type: fleetv1alpha1.ConditionDrained, Reason: c.before, LastTransitionTime: noon})
 			}
-			got := drained(pc, c.asked)
+			if pc.Spec.Drain.Requested = true; c.ends != 0 {
+				pc.Spec.Drain.Deadline = &metav1.Time{Time: noon.Add(c.ends)}
+			}
+			got := drained(pc, c.asked, noon.Time)
 			if diff := cmp.Diff(c.want, fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -297,9 +297,17 @@ func schema_pkg_apis_fleet_v1alpha1_Drain(ref common.ReferenceCallback) common.O
 							Format:      "int32",
 						},
 					},
+					"deadline": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deadline is until when something may begin to leave by this drain. What has not begun by then stays, and the condition Drained is False, DeadlineExceeded; what moves goes on, and nothing new comes. It removes nothing. A later one continues. Absent: for ever.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -415,6 +423,25 @@ func schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref common.ReferenceCallback) co
 				Description: "DrainStatus is how far a drain is.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"startedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "startedAt is when the server noticed that the drain was requested, ended how many of namespaces are gone since.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"ended": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"integer"},
+							Format: "int32",
+						},
+					},
+					"estimatedSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "estimatedSeconds is how long it takes until those that can leave have left, if they go on as they did since startedAt; absent if none has left yet.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"namespaces": {
 						SchemaProps: spec.SchemaProps{
 							Description: "namespaces counts those that are on the physical cluster or still leave it, moving those of them that are on their way.",
@@ -486,7 +513,7 @@ func schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DrainBlocker{}.OpenAPIModelName(), v1alpha1.DrainEvidence{}.OpenAPIModelName()},
+			v1alpha1.DrainBlocker{}.OpenAPIModelName(), v1alpha1.DrainEvidence{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

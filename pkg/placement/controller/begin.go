@@ -126,7 +126,7 @@ func (c *Controller) expected(u *unit, cause placementv1alpha1.TransitionCause) 
 	pin := c.pinOf(u)
 	for _, name := range stamp.Decided(u.placement).Names() {
 		switch pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); {
-		case cause == placementv1alpha1.CauseDrain && ok && pc.Spec.Drain.Requested,
+		case cause == placementv1alpha1.CauseDrain && ok && placement.Drains(pc, c.Clock.Now()),
 			cause == placementv1alpha1.CauseLost && ok && pc.Spec.Forget,
 			cause == placementv1alpha1.CausePinned && name != pin:
 			t.From = append(t.From, name)
@@ -228,7 +228,7 @@ func (c *Controller) cause(u *unit, v verdict) placementv1alpha1.TransitionCause
 	}
 	decided := stamp.Decided(u.placement)
 	for _, name := range decided.Names() {
-		if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok && pc.Spec.Drain.Requested {
+		if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok && placement.Drains(pc, c.Clock.Now()) {
 			return placementv1alpha1.CauseDrain
 		}
 	}

@@ -43,6 +43,9 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 	never := func(s *placementv1alpha1.PlacementReviewStatus) { s.Move = placementv1alpha1.MoveNever }
 	forget := func(s *fleetv1alpha1.PhysicalClusterSpec) { s.Forget = true }
 	drains := func(s *fleetv1alpha1.PhysicalClusterSpec) { s.Drain.Requested = true }
+	expired := func(s *fleetv1alpha1.PhysicalClusterSpec) {
+		s.Drain = fleetv1alpha1.Drain{Requested: true, Deadline: &metav1.Time{Time: start}}
+	}
 	for name, c := range map[string]struct {
 		byPolicy bool
 		apart    bool                                     // from what it has to be with
@@ -70,6 +73,7 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 		"but what an admin gave up is not left with a claim":              {review: with(func(s *placementv1alpha1.PlacementReviewStatus) { s.Obstacles = []string{"a claim"} }), admin: forget, stays: "Blocked: a claim"},
 		"who should be beside others and is not stays":                    {review: west, apart: true, byPolicy: true, wait: settleDelay},
 		"but leaves by a drain":                                           {review: west, apart: true, admin: drains, cause: placementv1alpha1.CauseDrain},
+		"after the deadline of a drain policies count again":              {review: west, admin: expired, byPolicy: true, wait: settleDelay, cause: placementv1alpha1.CausePolicy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := complete()

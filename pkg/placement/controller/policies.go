@@ -138,7 +138,7 @@ func (c *Controller) subscribePolicies() {
 		}
 	})
 	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
-		if old != nil && (new == nil || !maps.Equal(old.Labels, new.Labels) || !sameTaints(old.Spec.Taints, new.Spec.Taints) || old.Spec.Drain != new.Spec.Drain || old.Spec.Forget != new.Spec.Forget) {
+		if old != nil && (new == nil || !maps.Equal(old.Labels, new.Labels) || !sameTaints(old.Spec.Taints, new.Spec.Taints) || !apiequality.Semantic.DeepEqual(old.Spec.Drain, new.Spec.Drain) || old.Spec.Forget != new.Spec.Forget) {
 			c.lookAt(old.Name)
 		}
 		if old != nil && new != nil && !placement.SilentSince(old).Equal(placement.SilentSince(new)) {

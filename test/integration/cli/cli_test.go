@@ -305,6 +305,7 @@ func TestNamespacesAreMovedAndPhysicalClustersDrained(t *testing.T) {
 	if !requested() {
 		t.Error("the drain was not asked for")
 	}
+	w.fails("has passed: 0 namespaces have left, 0 move, and 1 stay", "drain", "moves-b", "--watch", "--deadline", "1s")
 	w.ok("drain", "moves-b", "--cancel")
 	if requested() {
 		t.Error("the drain was not canceled")

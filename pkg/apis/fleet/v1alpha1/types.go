@@ -45,6 +45,10 @@ const (
 // does not answer. It is in no spec: policies name it to say for how long they bear that.
 const TaintUnreachable = GroupName + "/unreachable"
 
+// ReasonDeadlineExceeded is that of the condition Drained when the deadline of a drain has passed, and
+// something has not begun to leave.
+const ReasonDeadlineExceeded = "DeadlineExceeded"
+
 // Reasons of the Ready condition.
 const (
 	ReasonHeartbeat         = "Heartbeat"
@@ -238,6 +242,11 @@ type Drain struct {
 	// to any one physical cluster, and twenty for all drains.
 	// +optional
 	MaxMoving int32 `json:"maxMoving,omitempty"`
+	// deadline is until when something may begin to leave by this drain. What has not begun by then
+	// stays, and the condition Drained is False, DeadlineExceeded; what moves goes on, and nothing
+	// new comes. It removes nothing. A later one continues. Absent: for ever.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
 }
 
 // ConnectionType says who opens the connection.
@@ -366,6 +375,16 @@ type SyncerVersion struct {
 
 // DrainStatus is how far a drain is.
 type DrainStatus struct {
+	// startedAt is when the server noticed that the drain was requested, ended how many of
+	// namespaces are gone since.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// +optional
+	Ended int32 `json:"ended,omitempty"`
+	// estimatedSeconds is how long it takes until those that can leave have left, if they go on
+	// as they did since startedAt; absent if none has left yet.
+	// +optional
+	EstimatedSeconds int32 `json:"estimatedSeconds,omitempty"`
 	// namespaces counts those that are on the physical cluster or still leave it, moving
 	// those of them that are on their way.
 	// +optional

@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // DrainApplyConfiguration represents a declarative configuration of the Drain type for use
 // with apply.
 //
@@ -15,6 +19,10 @@ type DrainApplyConfiguration struct {
 	// not counted with what else moves then. Absent: ten, and as long as not more than ten move
 	// to any one physical cluster, and twenty for all drains.
 	MaxMoving *int32 `json:"maxMoving,omitempty"`
+	// deadline is until when something may begin to leave by this drain. What has not begun by then
+	// stays, and the condition Drained is False, DeadlineExceeded; what moves goes on, and nothing
+	// new comes. It removes nothing. A later one continues. Absent: for ever.
+	Deadline *v1.Time `json:"deadline,omitempty"`
 }
 
 // DrainApplyConfiguration constructs a declarative configuration of the Drain type for use with
@@ -36,5 +44,13 @@ func (b *DrainApplyConfiguration) WithRequested(value bool) *DrainApplyConfigura
 // If called multiple times, the MaxMoving field is set to the value of the last call.
 func (b *DrainApplyConfiguration) WithMaxMoving(value int32) *DrainApplyConfiguration {
 	b.MaxMoving = &value
+	return b
+}
+
+// WithDeadline sets the Deadline field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Deadline field is set to the value of the last call.
+func (b *DrainApplyConfiguration) WithDeadline(value v1.Time) *DrainApplyConfiguration {
+	b.Deadline = &value
 	return b
 }

@@ -2,11 +2,22 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // DrainStatusApplyConfiguration represents a declarative configuration of the DrainStatus type for use
 // with apply.
 //
 // DrainStatus is how far a drain is.
 type DrainStatusApplyConfiguration struct {
+	// startedAt is when the server noticed that the drain was requested, ended how many of
+	// namespaces are gone since.
+	StartedAt *v1.Time `json:"startedAt,omitempty"`
+	Ended     *int32   `json:"ended,omitempty"`
+	// estimatedSeconds is how long it takes until those that can leave have left, if they go on
+	// as they did since startedAt; absent if none has left yet.
+	EstimatedSeconds *int32 `json:"estimatedSeconds,omitempty"`
 	// namespaces counts those that are on the physical cluster or still leave it, moving
 	// those of them that are on their way.
 	Namespaces *int32 `json:"namespaces,omitempty"`
@@ -30,6 +41,30 @@ type DrainStatusApplyConfiguration struct {
 // apply.
 func DrainStatus() *DrainStatusApplyConfiguration {
 	return &DrainStatusApplyConfiguration{}
+}
+
+// WithStartedAt sets the StartedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartedAt field is set to the value of the last call.
+func (b *DrainStatusApplyConfiguration) WithStartedAt(value v1.Time) *DrainStatusApplyConfiguration {
+	b.StartedAt = &value
+	return b
+}
+
+// WithEnded sets the Ended field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Ended field is set to the value of the last call.
+func (b *DrainStatusApplyConfiguration) WithEnded(value int32) *DrainStatusApplyConfiguration {
+	b.Ended = &value
+	return b
+}
+
+// WithEstimatedSeconds sets the EstimatedSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EstimatedSeconds field is set to the value of the last call.
+func (b *DrainStatusApplyConfiguration) WithEstimatedSeconds(value int32) *DrainStatusApplyConfiguration {
+	b.EstimatedSeconds = &value
+	return b
 }
 
 // WithNamespaces sets the Namespaces field in the declarative configuration to the given value
