@@ -302,3 +302,29 @@ func TestEveryPodTemplateOfADeclaredKindIsFenced(t *testing.T) {
 		})
 	}
 }
+
+func TestADeclaredKindWithTheNameOfABuiltInOneIsFilteredAsAnyOther(t *testing.T) {
+	filtered := func(name string) (map[string]any, []Finding) {
+		keys := func() map[string]any {
+			return map[string]any{"k8s.ovn.org/vpc": "other", "example.com/team": "a", "pod-security.kubernetes.io/enforce": "privileged"}
+		}
+		containers := []any{map[string]any{"name": "c", "image": "i"}}
+		obj := map[string]any{"metadata": map[string]any{"labels": keys(), "annotations": keys()},
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": keys()}, "spec": map[string]any{"containers": containers, "nodeName": "n1"}}}}
+		findings := Filter(workload.Kind{
+			GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: name}, Resource: "machines", Role: workload.Placed, Declared: true,
+			PodTemplate: []string{"spec", "template"},
+		}, obj, Passage{Tenant: "t"})
+		return obj, findings
+	}
+	want, wanted := filtered("Machine")
+	if _, goes := want["metadata"].(map[string]any)["labels"].(map[string]any)["k8s.ovn.org/vpc"]; goes || len(Refusals(wanted)) != 1 {
+		t.Fatalf("of any other, %v goes down, with %v", want, wanted)
+	}
+	for _, kind := range []string{"Namespace", "Service", "PersistentVolumeClaim", "Ingress", "Pod"} {
+		got, findings := filtered(kind)
+		if diff := cmp.Diff(want, got) + cmp.Diff(wanted, findings); diff != "" {
+			t.Errorf("%s (-any other +got):\n%s", kind, diff)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	psa "k8s.io/pod-security-admission/api"
 
@@ -56,22 +57,28 @@ const (
 	whyNamespaceLabel = "is set on namespaces of the physical cluster by its admins only"
 )
 
+// is says that an object is of a kind, by its group, too: one that admins declare may have the name
+// of a built-in one.
+func (f *filter) is(group, kind string) bool {
+	return f.kind == schema.GroupKind{Group: group, Kind: kind}
+}
+
 // metadata filters labels and annotations. What else the metadata of an object itself
 // has is of the logical cluster, and its own concern.
 func (f *filter) metadata(value any, at *field.Path) {
 	metadata, _ := value.(map[string]any)
 	root := at.String() == "metadata"
 	switch {
-	case root && f.kind.Kind == "Namespace":
+	case root && f.is("", "Namespace"):
 		f.podSecurityLabels(metadata, at)
 		f.keys(metadata, "labels", at, whyNamespaceLabel, func(key string, _ any) bool {
 			return fleetv1alpha1.PermitsKey(key, f.Permits.NamespaceLabels)
 		})
 		f.keys(metadata, "annotations", at, whyAnnotation, f.describes)
-	case root && (f.kind.Kind == "Service" || f.kind.Kind == "PersistentVolumeClaim"):
+	case root && (f.is("", "Service") || f.is("", "PersistentVolumeClaim")):
 		f.keys(metadata, "annotations", at, whyAnnotation, f.describes)
 		f.keys(metadata, "labels", at, whyAnnotation, f.unbelieved)
-	case root && f.kind.Kind == "Ingress":
+	case root && f.is("networking.k8s.io", "Ingress"):
 		f.keys(metadata, "labels", at, whyAnnotation, f.unbelieved)
 		f.keys(metadata, "annotations", at, whyAnnotation, func(key string, value any) bool {
 			return f.describes(key, value) || fleetv1alpha1.PermitsKey(key, routing) || f.ingressAnnotation(key, str(value))

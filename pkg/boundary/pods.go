@@ -37,7 +37,7 @@ func preemptionPolicy(f *filter, m member, value any, _ map[string]any, at *fiel
 // physical cluster. In a template, and on a new Pod, it is the user's.
 func nodeName(f *filter, _ member, _ any, _ map[string]any, at *field.Path) (any, bool) {
 	switch {
-	case f.kind.Kind != "Pod":
+	case !f.is("", "Pod"):
 		f.find(at, Refused, "names a node of a physical cluster; select nodes by labels")
 	case f.Asked:
 		f.find(at, Stripped, "the scheduler of the physical cluster chooses the node")

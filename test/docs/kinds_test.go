@@ -23,7 +23,7 @@ import (
 // upstream's plugins of admission are about the one kind that they are for.
 var placing = []string{
 	"pkg/syncer", "pkg/placement", "pkg/stamp", "pkg/copyindex", "pkg/controllers/copies", "pkg/controllers/orphans",
-	"pkg/controllers/physicalclusters", "pkg/controllers/references", "pkg/controllers/status", "pkg/workload",
+	"pkg/controllers/physicalclusters", "pkg/controllers/references", "pkg/controllers/status", "pkg/workload", "pkg/boundary", "pkg/admission", "pkg/cli",
 }
 
 // unique are the comparisons that are left, each with a reason.
@@ -34,6 +34,9 @@ var unique = map[string]string{
 	`pkg/syncer/mark.go: Resource != "namespaces"`:                   "a mark is read from an object of a resource",
 	`pkg/syncer/place.go: Resource == "namespaces"`:                  "a Copy records a resource",
 	`pkg/syncer/answer.go: Kind == "namespaces"`:                     "an answer of a server says what was not found",
+	`pkg/cli/where.go: Resource == "namespaces"`:                     "a mapping names a resource; its group is compared, too",
+	// What a syncer asks about is a Pod; its version, and so its group, is compared, too.
+	`pkg/admission/podreview.go: Kind != "Pod"`: "a review is about pods",
 }
 
 func TestWhatIsParticularAboutAKindIsSaidInTheCatalog(t *testing.T) {
