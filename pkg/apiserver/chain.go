@@ -28,7 +28,7 @@ import (
 
 // handlerChain is upstream's, with bounds and the scope in front and, behind authorization,
 // what depends on the logical cluster: documents, if not nil, answers discovery.
-func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counter, documents func(http.Handler) http.Handler, refused SyncerRefused) func(http.Handler, *genericapiserver.Config) http.Handler {
+func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counter, documents func(http.Handler) http.Handler, refused SyncerRefused, watches *Watches) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, g *genericapiserver.Config) http.Handler {
 		if documents != nil {
 			api = documents(api)
@@ -37,20 +37,20 @@ func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counte
 		api = fairness.Refusing(api, func(w http.ResponseWriter, c logicalcluster.Name, most int) {
 			limits.Refuse(w, c, "requestsInFlight", fmt.Sprintf("has %d requests in flight at this server, and too many that wait", most), int64(most))
 		})
-		api = withVersions(api, skew.Current(), refused)
+		api = watches.with(withVersions(api, skew.Current(), refused))
 		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(counter.Watches(withNamedNamespace(api))), api, exists), g)
 		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight, loopback.Is).With(served), tokens.ClusterOf), g.ShutdownInitiatedNotify()))
 	}
 }
 
-func (c Config) authentication(ctx context.Context, g *genericapiserver.Config, tokens *auth.Tokens, lives livesFunc) (err error) {
+func (c Config) authentication(ctx context.Context, g *genericapiserver.Config, tokens *auth.Tokens, lives livesFunc, registered registeredFunc) (err error) {
 	all, tenants := x509.NewCertPool(), x509.NewCertPool()
 	if !all.AppendCertsFromPEM(c.PKI.CAPEM) || !tenants.AppendCertsFromPEM(c.PKI.TenantsCAPEM) {
 		return errors.New("reading the certificate authorities: no certificate found")
 	}
 	g.Authentication.APIAudiences = authenticator.Audiences{auth.Audience}
 	known, err := auth.NewAuthenticator(ctx, auth.Config{
-		CA: all, TenantsCA: tenants, Lives: lives, Accounts: tokens, Options: c.Auth, Leaving: fairness.Entered, ServerID: g.APIServerID,
+		CA: all, TenantsCA: tenants, Lives: lives, Registered: registered, Accounts: tokens, Options: c.Auth, Leaving: fairness.Entered, ServerID: g.APIServerID,
 	})
 	g.Authentication.Authenticator = recognizing{known, c.Listener}
 	return err

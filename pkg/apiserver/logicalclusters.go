@@ -77,6 +77,28 @@ func (l *logicalClusters) bounds(ctx context.Context, name string) corev1.Resour
 	return nil
 }
 
+type registeredFunc func(context.Context, string, func(*fleet.PhysicalCluster) bool) (*fleet.PhysicalCluster, error)
+
+// registered is the PhysicalCluster of this name for which meant holds, if there is one, else any
+// of the name, or nil: as the watch cache knows it, or etcd. That the watch cache has another one,
+// or none, decides nothing.
+func (l *logicalClusters) registered(ctx context.Context, name string, meant func(*fleet.PhysicalCluster) bool) (found *fleet.PhysicalCluster, err error) {
+	root := scope.With(ctx, scope.Scope{Cluster: scope.Root})
+	for _, options := range []metav1.GetOptions{{ResourceVersion: "0"}, {}} {
+		obj, err := l.physical.Get(root, name, &options)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		found = nil
+		if pc, ok := obj.(*fleet.PhysicalCluster); ok && err == nil {
+			if found = pc; meant(pc) {
+				return pc, nil
+			}
+		}
+	}
+	return found, nil
+}
+
 type livesFunc func(context.Context, logicalcluster.Name, types.UID) (bool, error)
 
 // lives says whether the logical cluster of this name is the one with this UID.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/aggregation"
 	"github.com/atoll-dev/atoll/pkg/apiserver/audit"
@@ -77,8 +78,8 @@ type Config struct {
 	// Reach finds the way into the pods of a physical cluster, Streams counts who is there.
 	Reach   pods.Reach
 	Streams *pods.Streams
-	// Tunnels takes those of syncers: who asks is the syncer of the target.
-	Tunnels func(w http.ResponseWriter, req *http.Request, target string)
+	// Tunnels takes those of syncers: who asks is the syncer of the PhysicalCluster of this name and UID.
+	Tunnels func(w http.ResponseWriter, req *http.Request, target string, uid types.UID)
 	// GiveStream gives another server a stream through a tunnel to target.
 	GiveStream func(w http.ResponseWriter, req *http.Request, target string)
 	// SyncerRefused takes note of syncers of versions that do not work with this server.
@@ -107,6 +108,8 @@ type Server struct {
 	Continuity *storage.Continuity
 	// Deletions must follow informers for answers to deletions to come in time.
 	Deletions *deletion.Waiter
+	// Watches are those of syncers, and must follow PhysicalClusters to end with them.
+	Watches *Watches
 }
 
 type existsFunc func(context.Context, logicalcluster.Name) (bool, error)
@@ -149,9 +152,13 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	var clusters *logicalClusters
+	registered := func(ctx context.Context, name string, meant func(*fleet.PhysicalCluster) bool) (*fleet.PhysicalCluster, error) {
+		return clusters.registered(ctx, name, meant)
+	}
+	watches := newWatches(registered)
 	if err := c.authentication(ctx, g, tokens, func(ctx context.Context, name logicalcluster.Name, uid types.UID) (bool, error) {
 		return clusters.lives(ctx, name, uid)
-	}); err != nil {
+	}, registered); err != nil {
 		return nil, err
 	}
 	if err := c.Audit.ApplyTo(g); err != nil {
@@ -208,7 +215,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			custom.Documents.With(waiter.With(api)).ServeHTTP(w, req)
 		})
-	}, c.SyncerRefused)
+	}, c.SyncerRefused, watches)
 	server, err := g.Complete(nil).New("atoll", genericapiserver.NewEmptyDelegateWithCustomHandler(custom.delegate()))
 	if err != nil {
 		return nil, fmt.Errorf("making the generic server: %w", err)
@@ -246,7 +253,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	server.Handler.NonGoRestfulMux.Handle(tunnel.Path, acceptTunnels(c.Tunnels))
 	server.Handler.NonGoRestfulMux.HandlePrefix(tunnel.PeerPath, giveStreams(c.GiveStream))
 	inside.Serve(server.Handler)
-	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter}, nil
+	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter, Watches: watches}, nil
 }
 
 // installAPIs puts all API groups into the server. Tokens are verified by what is in them.

@@ -5,6 +5,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
@@ -33,7 +34,7 @@ func giveStreams(give func(http.ResponseWriter, *http.Request, string)) http.Han
 // acceptTunnels hands the connection of a syncer over. It is behind authorization, which
 // lets a syncer ask in the view of its own target only; that it is that syncer, and not the
 // server itself, is asked once more, as everything that is sent into the tunnel rests on it.
-func acceptTunnels(accept func(http.ResponseWriter, *http.Request, string)) http.Handler {
+func acceptTunnels(accept func(w http.ResponseWriter, req *http.Request, target string, uid types.UID)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		s, _ := scope.From(req.Context())
 		user, ok := request.UserFrom(req.Context())
@@ -41,10 +42,11 @@ func acceptTunnels(accept func(http.ResponseWriter, *http.Request, string)) http
 			writeStatus(w, apierrors.NewNotFound(schema.GroupResource{}, tunnel.Path).Status())
 			return
 		}
-		if target, is := auth.SyncerOf(user); !is || target != s.Target {
+		uid := auth.PhysicalClusterUID(user)
+		if target, is := auth.SyncerOf(user); !is || target != s.Target || uid == "" {
 			writeStatus(w, apierrors.NewForbidden(schema.GroupResource{}, tunnel.Path, nil).Status())
 			return
 		}
-		accept(w, req, s.Target)
+		accept(w, req, s.Target, uid)
 	})
 }

@@ -50,7 +50,7 @@ func newApproveCommand(o *options) *cobra.Command {
 
 func (a *approve) run(ctx context.Context, c *connection, name string) error {
 	requests := c.kube.CertificatesV1().CertificateSigningRequests()
-	csr, err := requests.Get(ctx, registration.Name(name, false), metav1.GetOptions{})
+	csr, err := requests.Get(ctx, registration.Name(name), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("nobody asks for %s: make its agent with kubectl atoll register %s --agent, and look at the agent's log", name, name)
 	}

@@ -65,7 +65,7 @@ func (c *connection) registeringToken(ctx context.Context, name string, ttl time
 	if err := accounts.Delete(ctx, account, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return "", time.Time{}, err
 	}
-	err := c.kube.CertificatesV1().CertificateSigningRequests().Delete(ctx, registration.Name(name, false), metav1.DeleteOptions{})
+	err := c.kube.CertificatesV1().CertificateSigningRequests().Delete(ctx, registration.Name(name), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return "", time.Time{}, err
 	}

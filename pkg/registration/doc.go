@@ -7,7 +7,8 @@
 //	the server                              signs it; the syncer renews it by itself
 //
 // Invariant: a request is for the physical cluster of who makes it, and there is one at a time
-// for each: who has a stolen token can only take its place, where the admin sees him.
+// for each: who has a stolen token can only take its place, where the admin sees him. A certificate
+// is that of one PhysicalCluster by UID: what had its name before, and what gets it later, are others.
 //
-// Read next: Check, docs/decisions/0065-registration-of-agents.md.
+// Read next: Check, Identity.Accept, docs/decisions/0065-registration-of-agents.md.
 package registration

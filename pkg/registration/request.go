@@ -15,6 +15,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -50,28 +51,42 @@ func AccountOf(user string) (physicalCluster string, ok bool) {
 	return strings.CutPrefix(user, "system:serviceaccount:"+fleetv1alpha1.LeaseNamespace+":"+accountPrefix)
 }
 
-// Name is that of the request for a physical cluster: of the first one, or of one that renews.
-func Name(physicalCluster string, renews bool) string {
-	if renews {
+// Name is that of the first request for a physical cluster.
+func Name(physicalCluster string) string { return "syncer." + physicalCluster + ".first" }
+
+// RenewalName is that of the request which renews the certificate of a PhysicalCluster: who had the
+// name of that before leaves nothing that is in its way. A syncer whose certificate has no UID does
+// not know it, nor does one from before there was any.
+func RenewalName(physicalCluster string, uid types.UID) string {
+	if uid == "" {
 		return "syncer." + physicalCluster + ".renewal"
 	}
-	return "syncer." + physicalCluster + ".first"
+	return "syncer." + physicalCluster + "." + string(uid) + ".renewal"
 }
 
-// NameOf is the name of the request that a user of root may make and read; ok is false
-// if he is none who asks.
-func NameOf(user string, groups []string) (name string, ok bool) {
+// NamesOf are the names of the requests that a user of root may make and read; there are none
+// if he is none who asks. uid is that of the PhysicalCluster whose syncer he is.
+func NamesOf(user string, groups []string, uid types.UID) []string {
 	if pc, is := AccountOf(user); is {
-		return Name(pc, false), true
+		return []string{Name(pc)}
 	}
 	if pc, is := strings.CutPrefix(user, userPrefix); is && slices.Contains(groups, Group) {
-		return Name(pc, true), true
+		return slices.Compact([]string{RenewalName(pc, uid), RenewalName(pc, "")})
 	}
-	return "", false
+	return nil
 }
 
-// New makes a request with key, for the physical cluster.
-func New(physicalCluster string, key crypto.Signer, renews bool) (*certificatesv1.CertificateSigningRequest, error) {
+// New makes the first request with key, for the physical cluster.
+func New(physicalCluster string, key crypto.Signer) (*certificatesv1.CertificateSigningRequest, error) {
+	return request(Name(physicalCluster), physicalCluster, key)
+}
+
+// Renew makes a request that renews a certificate, which has this UID, with key.
+func Renew(physicalCluster string, uid types.UID, key crypto.Signer) (*certificatesv1.CertificateSigningRequest, error) {
+	return request(RenewalName(physicalCluster, uid), physicalCluster, key)
+}
+
+func request(name, physicalCluster string, key crypto.Signer) (*certificatesv1.CertificateSigningRequest, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: User(physicalCluster), Organization: []string{Group}},
 	}, key)
@@ -79,7 +94,7 @@ func New(physicalCluster string, key crypto.Signer, renews bool) (*certificatesv
 		return nil, fmt.Errorf("making a request for a certificate: %w", err)
 	}
 	return &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: Name(physicalCluster, renews)},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 			SignerName: Signer, Usages: usages, ExpirationSeconds: ptr.To[int32](LifetimeSeconds),
@@ -119,18 +134,18 @@ func Parse(data []byte) (*x509.CertificateRequest, error) {
 // Check says for which physical cluster a request of the signer is, and whether it renews a
 // certificate: then nobody has to approve it. An error says why it is never signed.
 //
-//	made by (spec.username)              its name          its subject         then
-//	the account of T, register-T         syncer.T.first    syncer T, the group for T
-//	the syncer of T, with a certificate  syncer.T.renewal  syncer T, the group for T, renews
-//	either, for another T                any               any                 error
-//	anyone else                          any               any                 error
+//	made by (spec.username)              its name                                 its subject         then
+//	the account of T, register-T         syncer.T.first                           syncer T, the group for T
+//	the syncer of T, with a certificate  syncer.T.UID.renewal or syncer.T.renewal syncer T, the group for T, renews
+//	either, for another T or UID         any                                      any                 error
+//	anyone else                          any                                      any                 error
 func Check(csr *certificatesv1.CertificateSigningRequest) (physicalCluster string, renews bool, request *x509.CertificateRequest, err error) {
-	name, ok := NameOf(csr.Spec.Username, csr.Spec.Groups)
-	if !ok {
+	names := NamesOf(csr.Spec.Username, csr.Spec.Groups, UIDOf(csr.Spec.Extra))
+	if len(names) == 0 {
 		return "", false, nil, fmt.Errorf("user %q registers no physical cluster: kubectl atoll register NAME --agent makes who does", csr.Spec.Username)
 	}
-	if csr.Name != name {
-		return "", false, nil, fmt.Errorf("this user makes one request, called %q", name)
+	if !slices.Contains(names, csr.Name) {
+		return "", false, nil, fmt.Errorf("this user makes one request, called %q", names[0])
 	}
 	physicalCluster, first := AccountOf(csr.Spec.Username)
 	if !first {

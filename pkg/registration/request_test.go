@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func key(t *testing.T) *ecdsa.PrivateKey {
@@ -25,11 +26,22 @@ func key(t *testing.T) *ecdsa.PrivateKey {
 // made is a request as the server has it, with who made it.
 func made(t *testing.T, physicalCluster string, renews bool, user string, groups ...string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
-	csr, err := New(physicalCluster, key(t), renews)
+	csr, err := New(physicalCluster, key(t))
+	if renews {
+		csr, err = Renew(physicalCluster, "", key(t))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	csr.Spec.Username, csr.Spec.Groups = user, groups
+	return csr
+}
+
+// withUID is a renewal by the syncer of east, of this UID, under the name for a UID.
+func withUID(t *testing.T, of, named types.UID) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	csr := made(t, "east", true, User("east"), Group)
+	csr.Name, csr.Spec.Extra = RenewalName("east", named), map[string]certificatesv1.ExtraValue{UIDKey: {string(of)}}
 	return csr
 }
 
@@ -54,6 +66,10 @@ func TestARequestIsForThePhysicalClusterOfWhoMakesIt(t *testing.T) {
 	}{
 		"the first":                       {csr: made(t, "east", false, account), want: "east"},
 		"one that renews":                 {csr: made(t, "east", true, User("east"), Group), want: "east", renews: true},
+		"one that renews, with its UID":   {csr: withUID(t, "1", "1"), want: "east", renews: true},
+		"by one that does not know it":    {csr: withUID(t, "1", ""), want: "east", renews: true},
+		"in the place of a successor":     {csr: withUID(t, "1", "2"), wrong: "one request"},
+		"with a UID that nobody checked":  {csr: withUID(t, "", "2"), wrong: "one request"},
 		"for another physical cluster":    {csr: made(t, "west", false, account), wrong: "one request"},
 		"for another, under its own name": {csr: made(t, "west", false, account), change: func(r *certificatesv1.CertificateSigningRequest) { r.Name = "syncer.east.first" }, wrong: "subject"},
 		"a renewal for another":           {csr: made(t, "west", true, User("east"), Group), wrong: "one request"},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 const (
 	// PeerPath is below which a server asks another one for a stream, by the name of the target.
 	PeerPath = "/tunnels/"
+	// PeerUID is the parameter that says which one of that name is meant.
+	PeerUID = "uid"
 	// streamProtocol is what it asks to upgrade to.
 	streamProtocol = "atoll-stream"
 	// peerName is what the serving certificate of every server is for.
@@ -42,9 +45,9 @@ type Peers struct {
 	name string
 }
 
-// Dial opens a stream to the agent of target through the first server that has a tunnel. The
-// error is ErrNone if no server that answers has one.
-func (p *Peers) Dial(ctx context.Context, target string) (net.Conn, error) {
+// Dial opens a stream to the agent of target, by name and UID, through the first server that has a
+// tunnel. The error is ErrNone if no server that answers has one.
+func (p *Peers) Dial(ctx context.Context, target, uid string) (net.Conn, error) {
 	addresses := p.Addresses()
 	if len(addresses) == 0 {
 		return nil, ErrNone
@@ -55,7 +58,7 @@ func (p *Peers) Dial(ctx context.Context, target string) (net.Conn, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.Roots, ServerName: cmp.Or(p.name, peerName), NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{certificate}}
 	for _, address := range addresses {
-		conn, err := through(ctx, address, target, config)
+		conn, err := through(ctx, address, PeerPath+target+"?"+url.Values{PeerUID: {uid}}.Encode(), config)
 		if err == nil || ctx.Err() != nil {
 			return conn, err
 		}
@@ -64,12 +67,12 @@ func (p *Peers) Dial(ctx context.Context, target string) (net.Conn, error) {
 }
 
 // through asks one server.
-func through(ctx context.Context, address, target string, config *tls.Config) (net.Conn, error) {
+func through(ctx context.Context, address, path string, config *tls.Config) (net.Conn, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	late := time.AfterFunc(peerTimeout, end)
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
-	req, err := http.NewRequestWithContext(life, http.MethodGet, "https://"+address+scope.Scope{Cluster: scope.Root}.Path()+PeerPath+target, nil)
+	req, err := http.NewRequestWithContext(life, http.MethodGet, "https://"+address+scope.Scope{Cluster: scope.Root}.Path()+path, nil)
 	if err != nil {
 		end()
 		return nil, fmt.Errorf("asking another server for a stream: %w", err)

@@ -18,7 +18,7 @@ func other(t *testing.T, pool *Pool) (s *httptest.Server, asked chan string) {
 		if !ok {
 			t.Errorf("asked for %s", req.URL.Path)
 		}
-		asked <- target
+		asked <- target + " " + req.URL.Query().Get(PeerUID)
 		pool.Give(w, req, target)
 	}))
 	t.Cleanup(s.Close)
@@ -47,11 +47,11 @@ func TestAStreamLeadsThroughTheServerThatHasTheTunnel(t *testing.T) {
 	gone := httptest.NewTLSServer(nil)
 	gone.Close()
 
-	conn, err := peersOf(true, none, gone, some).Dial(t.Context(), "east")
+	conn, err := peersOf(true, none, gone, some).Dial(t.Context(), "east", "1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if one, two := <-askedNone, <-askedSome; one != "east" || two != "east" {
+	if one, two := <-askedNone, <-askedSome; one != "east 1" || two != "east 1" {
 		t.Errorf("asked for %s and %s", one, two)
 	}
 	within(t, "a word and its answer", func() error { return says(conn, "through two servers") })
@@ -65,7 +65,7 @@ func TestAStreamLeadsThroughTheServerThatHasTheTunnel(t *testing.T) {
 		defer w.pool.mu.Unlock()
 		return len(w.pool.tunnels["east"][0].free) == 0
 	})
-	again, err := peersOf(true, some).Dial(t.Context(), "east")
+	again, err := peersOf(true, some).Dial(t.Context(), "east", "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +80,11 @@ func TestAStreamLeadsThroughTheServerThatHasTheTunnel(t *testing.T) {
 
 func TestNoTunnelAnywhereIsSaid(t *testing.T) {
 	none, _ := other(t, NewPool())
-	if _, err := peersOf(true, none).Dial(t.Context(), "east"); !errors.Is(err, ErrNone) {
+	if _, err := peersOf(true, none).Dial(t.Context(), "east", "1"); !errors.Is(err, ErrNone) {
 		t.Errorf("got %v", err)
 	}
 	alone := &Peers{Addresses: func() []string { return nil }}
-	if _, err := alone.Dial(t.Context(), "east"); !errors.Is(err, ErrNone) {
+	if _, err := alone.Dial(t.Context(), "east", "1"); !errors.Is(err, ErrNone) {
 		t.Errorf("a server that stands alone: %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestAServerThatCannotShowWhoItIsIsNotAsked(t *testing.T) {
 		"of another authority": {Roots: x509.NewCertPool(), Addresses: peersOf(true, impostor).Addresses, Certificate: peersOf(true, impostor).Certificate},
 		"with another name":    peersOf(false, impostor),
 	} {
-		if _, err := p.Dial(t.Context(), "east"); !errors.Is(err, ErrNone) {
+		if _, err := p.Dial(t.Context(), "east", "1"); !errors.Is(err, ErrNone) {
 			t.Errorf("one %s: %v", what, err)
 		}
 	}

@@ -27,7 +27,7 @@ const timeout = 3 * time.Minute
 // All are the attacks.
 func All() []Attack {
 	return []Attack{
-		documents, names, endpoints, backends, metadata, tunnels, tokens, certificates,
+		documents, names, endpoints, backends, metadata, tunnels, tokens, certificates, former,
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects,
 		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,

@@ -23,10 +23,10 @@ var certificates = Attack{
 		root := scope.WithCluster(ctx, scope.Root)
 		requests := w.mallory.kube.CertificatesV1().CertificateSigningRequests()
 		for what, change := range map[string]func(*certificatesv1.CertificateSigningRequest){
-			"of another syncer, by a request of its own": func(csr *certificatesv1.CertificateSigningRequest) { csr.Name = registration.Name(Mallory, true) },
+			"of another syncer, by a request of its own": func(csr *certificatesv1.CertificateSigningRequest) { csr.Name = registration.RenewalName(Mallory, "") },
 			"of another syncer, by the request of that":  func(*certificatesv1.CertificateSigningRequest) {},
 			"of a user of root": func(csr *certificatesv1.CertificateSigningRequest) {
-				csr.Name, csr.Spec.SignerName = registration.Name(Mallory, true), certificatesv1.KubeAPIServerClientSignerName
+				csr.Name, csr.Spec.SignerName = registration.RenewalName(Mallory, ""), certificatesv1.KubeAPIServerClientSignerName
 			},
 		} {
 			csr, err := requestFor("east")
@@ -41,7 +41,7 @@ var certificates = Attack{
 		if _, err := requests.List(root, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the requests of others are listed: %w", err)
 		}
-		if _, err := requests.Get(root, registration.Name("east", false), metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+		if _, err := requests.Get(root, registration.Name("east"), metav1.GetOptions{}); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the request of another is read: %w", err)
 		}
 		return nil
@@ -72,5 +72,5 @@ func requestFor(physicalCluster string) (*certificatesv1.CertificateSigningReque
 	if err != nil {
 		return nil, err
 	}
-	return registration.New(physicalCluster, key, true)
+	return registration.Renew(physicalCluster, "", key)
 }

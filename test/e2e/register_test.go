@@ -177,12 +177,12 @@ func triesWithToken(t *testing.T, k process.Kubectl) {
 	}
 	for what, change := range map[string]func(*certificatesv1.CertificateSigningRequest){
 		"another physical cluster":        func(*certificatesv1.CertificateSigningRequest) {},
-		"another one, under its own name": func(r *certificatesv1.CertificateSigningRequest) { r.Name = registration.Name("islet", false) },
+		"another one, under its own name": func(r *certificatesv1.CertificateSigningRequest) { r.Name = registration.Name("islet") },
 		"any user of root": func(r *certificatesv1.CertificateSigningRequest) {
-			r.Name, r.Spec.SignerName = registration.Name("islet", false), certificatesv1.KubeAPIServerClientSignerName
+			r.Name, r.Spec.SignerName = registration.Name("islet"), certificatesv1.KubeAPIServerClientSignerName
 		},
 	} {
-		csr, err := registration.New("west", key, false)
+		csr, err := registration.New("west", key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func triesWithToken(t *testing.T, k process.Kubectl) {
 			t.Errorf("a request for %s: %v", what, err)
 		}
 	}
-	if _, err := kube.CertificatesV1().CertificateSigningRequests().Get(ctx, registration.Name("islet", false), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := kube.CertificatesV1().CertificateSigningRequests().Get(ctx, registration.Name("islet"), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("one of them is there: %v", err)
 	}
 }

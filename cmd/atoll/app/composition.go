@@ -262,6 +262,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 	server.Deletions.Follow(all)
 	server.Aggregation.Follow(all.For(corev1.SchemeGroupVersion.WithResource("services")), all.For(discoveryv1.SchemeGroupVersion.WithResource("endpointslices")))
 	c.physicalClusters.Handle(c.endStreams)
+	c.physicalClusters.Handle(server.Watches.Changed)
 	clusters := c.logicalClusterConfig(all, s)
 	if err := logicalclusters.EnsureRoot(ctx, clusters); err != nil {
 		return err

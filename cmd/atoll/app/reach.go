@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
@@ -45,20 +47,23 @@ func (c *composition) link(ctx context.Context, pc *fleetv1alpha1.PhysicalCluste
 	if pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush {
 		return c.links.To(ctx, pc)
 	}
-	return reach.Remote{Dial: func(ctx context.Context) (net.Conn, error) { return c.dial(ctx, pc.Name) }}, nil
+	return reach.Remote{Dial: func(ctx context.Context) (net.Conn, error) { return c.dial(ctx, pc) }}, nil
 }
 
 // dial opens a stream to a syncer: through a tunnel to this server, or to another one.
-func (c *composition) dial(ctx context.Context, target string) (net.Conn, error) {
-	conn, err := c.tunnels.Dial(ctx, target)
+func (c *composition) dial(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (net.Conn, error) {
+	conn, err := c.tunnels.Dial(ctx, tunnelOf(pc.Name, pc.UID))
 	if errors.Is(err, tunnel.ErrNone) {
-		conn, err = c.peers().Dial(ctx, target)
+		conn, err = c.peers().Dial(ctx, pc.Name, string(pc.UID))
 	}
 	if errors.Is(err, tunnel.ErrNone) {
 		return nil, reach.Unavailable("its syncer has no tunnel to this server, nor to another one of the control plane")
 	}
 	return conn, err
 }
+
+// tunnelOf is what the tunnels of a PhysicalCluster are found by: what had its name before has others.
+func tunnelOf(name string, uid types.UID) string { return name + "/" + string(uid) }
 
 // peers are the other servers.
 func (c *composition) peers() *tunnel.Peers {
@@ -77,19 +82,24 @@ func (c *composition) peers() *tunnel.Peers {
 	return p
 }
 
-// giveStream gives another server a stream to a syncer that has a tunnel to this one.
+// giveStream gives another server a stream to a syncer that has a tunnel to this one. A server from
+// before they said the UID means the PhysicalCluster of this name that is registered.
 func (c *composition) giveStream(w http.ResponseWriter, req *http.Request, target string) {
-	if !c.pulls(target) {
-		http.Error(w, "there is no PhysicalCluster of this name with a connection of type Pull", http.StatusNotFound)
+	uid, meant := c.pulls(target)
+	if said := req.URL.Query().Get(tunnel.PeerUID); !meant || said != "" && said != string(uid) {
+		http.Error(w, "there is no such PhysicalCluster with a connection of type Pull", http.StatusNotFound)
 		return
 	}
-	c.tunnels.Give(w, req, target)
+	c.tunnels.Give(w, req, tunnelOf(target, uid))
 }
 
-// pulls says that a physical cluster is one whose syncer has a tunnel.
-func (c *composition) pulls(target string) bool {
+// pulls says that a physical cluster is one whose syncer has a tunnel, and which one that is.
+func (c *composition) pulls(target string) (uid types.UID, ok bool) {
 	pc, ok := c.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
-	return ok && !pc.Spec.Forget && pc.Spec.Connection.Type != fleetv1alpha1.ConnectionPush
+	if !ok || pc.Spec.Forget || pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush {
+		return "", false
+	}
+	return pc.UID, true
 }
 
 // endStreams ends the streams into a physical cluster that goes, or is reached in another
@@ -99,16 +109,20 @@ func (c *composition) endStreams(old, new *fleetv1alpha1.PhysicalCluster) {
 		return
 	}
 	c.streams.EndOn(old.Name)
-	c.tunnels.CloseTo(old.Name)
+	c.tunnels.CloseTo(tunnelOf(old.Name, old.UID))
 	c.links.Forget(old.Name)
 }
 
 // acceptTunnel takes the tunnel of a syncer that is waited for: not that of a physical
-// cluster that is gone, or that the server connects to itself.
-func (c *composition) acceptTunnel(w http.ResponseWriter, req *http.Request, target string) {
-	if !c.pulls(target) {
-		http.Error(w, "no tunnel is needed: there is no PhysicalCluster of this name with a connection of type Pull", http.StatusNotFound)
+// cluster that is gone, or that the server connects to itself. One that this server does not
+// know yet is asked for again.
+func (c *composition) acceptTunnel(w http.ResponseWriter, req *http.Request, target string, uid types.UID) {
+	if now, ok := c.pulls(target); !ok || now != uid {
+		http.Error(w, "no tunnel is needed: there is no such PhysicalCluster with a connection of type Pull", http.StatusNotFound)
 		return
 	}
-	c.tunnels.Accept(w, req, target)
+	c.tunnels.Accept(w, req, tunnelOf(target, uid))
+	if now, ok := c.pulls(target); !ok || now != uid { // it went before endStreams could find this
+		c.tunnels.CloseTo(tunnelOf(target, uid))
+	}
 }

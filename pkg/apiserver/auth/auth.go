@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/path"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -35,6 +36,9 @@ type Config struct {
 	CA, TenantsCA *x509.CertPool
 	// Lives says whether there is a logical cluster of this name with this UID.
 	Lives func(context.Context, logicalcluster.Name, types.UID) (bool, error)
+	// Registered is the PhysicalCluster of a name for which the function holds, if there is one,
+	// else any of the name, or nil.
+	Registered func(context.Context, string, func(*fleet.PhysicalCluster) bool) (*fleet.PhysicalCluster, error)
 	// Accounts verifies the tokens of service accounts.
 	Accounts *Tokens
 	Options  Options
@@ -68,7 +72,7 @@ func NewAuthenticator(ctx context.Context, c Config) (authenticator.Request, err
 	tokens := tokenunion.New(bearers...)
 
 	known := group.NewAuthenticatedGroupAdder(requestunion.New(
-		verifying(c.CA), tenants{verified: verifying(c.TenantsCA), lives: c.Lives},
+		syncers{verified: verifying(c.CA), registered: c.Registered}, tenants{verified: verifying(c.TenantsCA), lives: c.Lives},
 		bearertoken.New(tokens),
 		websocket.NewProtocolAuthenticator(tokens),
 	))

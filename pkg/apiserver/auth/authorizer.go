@@ -57,18 +57,18 @@ func (v views) scopes(ctx context.Context, a authorizer.Attributes) (authorizer.
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	target, isSyncer := SyncerOf(a.GetUser())
-	request, registers := registration.NameOf(a.GetUser().GetName(), a.GetUser().GetGroups())
+	requests := registration.NamesOf(a.GetUser().GetName(), a.GetUser().GetGroups(), registration.UIDOf(a.GetUser().GetExtra()))
 	switch {
 	case a.GetUser().GetName() == ServerUser:
 		if _, ok := tunnel.TargetOf(a.GetPath()); ok && !a.IsResourceRequest() && a.GetVerb() == "get" && s == (scope.Scope{Cluster: scope.Root}) {
 			return authorizer.DecisionAllow, "", nil
 		}
 		return authorizer.DecisionDeny, "a server may ask another one for streams through its tunnels, and for nothing else", nil
-	case registers && s == scope.Scope{Cluster: scope.Root}:
-		if asksFor(request, a) {
+	case len(requests) > 0 && s == scope.Scope{Cluster: scope.Root}:
+		if asksFor(requests, a) {
 			return authorizer.DecisionAllow, "", nil
 		}
-		return authorizer.DecisionDeny, "who registers a physical cluster may make and read one request for a certificate, called " + request, nil
+		return authorizer.DecisionDeny, "who registers a physical cluster may make and read one request for a certificate, called " + requests[0], nil
 	case s.Target != "" && (IsSystem(a.GetUser()) || isSyncer && target == s.Target):
 		return v.syncer(s, a)
 	case s.Target != "" || isSyncer:
@@ -81,13 +81,13 @@ func (v views) scopes(ctx context.Context, a authorizer.Attributes) (authorizer.
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// asksFor says that a is about the request for a certificate of this name. That a new one has it
-// is asked where it is made.
-func asksFor(request string, a authorizer.Attributes) bool {
+// asksFor says that a is about the request for a certificate of one of these names. That a new one
+// has it is asked where it is made.
+func asksFor(requests []string, a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() || a.GetAPIGroup() != certificatesv1.GroupName || a.GetResource() != "certificatesigningrequests" || a.GetSubresource() != "" {
 		return false
 	}
-	return a.GetVerb() == "create" && (a.GetName() == "" || a.GetName() == request) || a.GetVerb() == "get" && a.GetName() == request
+	return a.GetVerb() == "create" && (a.GetName() == "" || slices.Contains(requests, a.GetName())) || a.GetVerb() == "get" && slices.Contains(requests, a.GetName())
 }
 
 // serverPaths denies what is about the whole server (metrics, profiles) to who

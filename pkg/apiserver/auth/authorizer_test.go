@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
+	"github.com/atoll-dev/atoll/pkg/registration"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -17,7 +18,7 @@ var (
 	loopback = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}}
 	admin    = &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
 	alice    = &user.DefaultInfo{Name: "alice", Groups: []string{user.AllAuthenticated}}
-	east     = &user.DefaultInfo{Name: SyncerUser("east"), Groups: []string{SyncersGroup}}
+	east     = &user.DefaultInfo{Name: SyncerUser("east"), Groups: []string{SyncersGroup}, Extra: map[string][]string{registration.UIDKey: {"1"}}}
 	// impostor has the name, but not the group that only our certificates give.
 	impostor = &user.DefaultInfo{Name: SyncerUser("east")}
 )
@@ -104,6 +105,8 @@ func TestScopesDecideBeforeRoles(t *testing.T) {
 		"who is called so in a logical cluster is nobody":   {shop, joins, get, pass},
 		"a syncer renews its certificate":                   {root, east, signing("create", ""), allow},
 		"a syncer reads the request that it made":           {root, east, signing("get", "syncer.east.renewal"), allow},
+		"a syncer reads the request that it made by UID":    {root, east, signing("get", "syncer.east.1.renewal"), allow},
+		"a syncer reads the request of a successor":         {root, east, signing("get", "syncer.east.2.renewal"), deny},
 		"a syncer reads the first request":                  {root, east, signing("get", "syncer.east.first"), deny},
 		"a syncer asks for a certificate elsewhere":         {shop, east, signing("create", ""), deny},
 		"a syncer opens its tunnel":                         {eastRoot, east, opens, allow},

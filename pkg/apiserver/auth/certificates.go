@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +16,9 @@ import (
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/pki"
+	"github.com/atoll-dev/atoll/pkg/registration"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -69,4 +72,45 @@ func isOfSystem(u user.Info) bool {
 	return slices.ContainsFunc(append([]string{u.GetName()}, u.GetGroups()...), func(name string) bool {
 		return strings.HasPrefix(name, "system:")
 	})
+}
+
+// syncers binds who shows the certificate of a syncer to the PhysicalCluster that it was signed
+// for: all that a syncer may is decided by its name, which another one gets when the first is
+// unregistered. Whoever else is verified passes.
+//
+// The answer to who is not the syncer any more is 401, which a syncer takes for silence: it
+// changes nothing.
+type syncers struct {
+	verified authenticator.Request
+	// registered is the PhysicalCluster of a name for which meant holds, if there is one, else
+	// any of the name, or nil.
+	registered func(ctx context.Context, name string, meant func(*fleet.PhysicalCluster) bool) (*fleet.PhysicalCluster, error)
+}
+
+// AuthenticateRequest implements authenticator.Request.
+func (s syncers) AuthenticateRequest(req *http.Request) (*authenticator.Response, bool, error) {
+	response, ok, err := s.verified.AuthenticateRequest(req)
+	if !ok || err != nil {
+		return nil, false, err
+	}
+	name, is := SyncerOf(response.User)
+	if !is {
+		return response, true, nil
+	}
+	identity, err := registration.IdentityOf(req.TLS.PeerCertificates[0], name)
+	if err != nil {
+		return nil, false, err //nolint:wrapcheck // an answer
+	}
+	pc, err := s.registered(req.Context(), name, func(pc *fleet.PhysicalCluster) bool { return identity.Accept(pc) == nil })
+	if err != nil {
+		return nil, false, fmt.Errorf("looking up the physical cluster of a syncer: %w", err)
+	}
+	if err := identity.Accept(pc); err != nil {
+		return nil, false, err //nolint:wrapcheck // an answer
+	}
+	u := response.User
+	extra := map[string][]string{}
+	maps.Copy(extra, u.GetExtra())
+	extra[registration.UIDKey] = []string{string(pc.UID)}
+	return &authenticator.Response{Audiences: response.Audiences, User: &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}}, true, nil
 }

@@ -4,7 +4,7 @@
 // Client certificates of the control plane's authority name a user of the whole
 // control plane. Those of the tenants' authority and service account tokens are
 // valid in their own logical cluster only: a URI with its UID names it, or the
-// issuer.
+// issuer. That of a syncer is good for the PhysicalCluster that it was signed for, by UID.
 // RBAC is upstream's authorizer over the roles and bindings of the request's
 // logical cluster, with the bootstrap roles kept in memory once for all.
 //

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/atoll-dev/atoll/pkg/registration"
@@ -28,6 +29,15 @@ func SyncerOf(u user.Info) (target string, ok bool) {
 		return "", false
 	}
 	return strings.CutPrefix(u.GetName(), registration.User(""))
+}
+
+// PhysicalClusterUID is that of the PhysicalCluster whose syncer u is, as its certificate was
+// accepted for; empty if u is none.
+func PhysicalClusterUID(u user.Info) types.UID {
+	if _, is := SyncerOf(u); !is {
+		return ""
+	}
+	return registration.UIDOf(u.GetExtra())
 }
 
 // IsSystem reports whether u is the server itself, through its loopback client.

@@ -4,7 +4,8 @@
 // certificate and the key that signs service account tokens.
 //
 // Invariant: what the authority of tenants signs names its logical cluster, by
-// name and UID, in a place that nobody but this package writes.
+// name and UID, in a place that nobody but this package writes. So does what is signed
+// for syncers with their PhysicalCluster, save what is made by hand (`atoll kubeconfig`).
 //
 // Everything is in one directory, made on first start and kept. Only a serving
 // certificate that no longer fits (another address, close to its end) is renewed.
@@ -25,6 +26,8 @@ import (
 
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+
+	"github.com/atoll-dev/atoll/pkg/registration"
 )
 
 const (
@@ -137,7 +140,7 @@ func (p *PKI) client(user string, groups []string, uris ...*url.URL) (certPEM, k
 	}
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
-		NotBefore:   time.Now().Add(-time.Hour),
+		NotBefore:   time.Now().Add(-registration.ByHandBackdate),
 		NotAfter:    time.Now().Add(certLifetime),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

@@ -28,8 +28,8 @@ type Config struct {
 	Client versioned.Interface
 	// Sign signs a client certificate for the logical cluster of this name and UID.
 	Sign func(logicalcluster.Name, types.UID, *x509.Certificate) ([]byte, error)
-	// SignSyncer signs the certificate of a syncer.
-	SignSyncer func(*x509.Certificate) ([]byte, error)
+	// SignSyncer signs the certificate of the syncer of the PhysicalCluster of this name and UID.
+	SignSyncer func(string, types.UID, *x509.Certificate) ([]byte, error)
 	// Clock defaults to the real one, Workers to 2.
 	Clock   clock.PassiveClock
 	Workers int

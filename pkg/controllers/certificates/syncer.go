@@ -3,7 +3,6 @@ package certificates
 import (
 	"context"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"time"
@@ -12,13 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/registration"
 )
-
-// maxSyncerLifetime bounds the certificate of a syncer, which renews it.
-const maxSyncerLifetime = 90 * 24 * time.Hour
 
 // unsettled says that nobody has denied, failed or signed a request.
 func unsettled(csr *certificatesv1.CertificateSigningRequest) bool {
@@ -27,21 +24,28 @@ func unsettled(csr *certificatesv1.CertificateSigningRequest) bool {
 
 // verdict is what becomes of an unsettled request for the certificate of a syncer.
 type verdict struct {
-	// sign is what to sign, approve that it is approved first; neither is to wait for an
-	// admin.
-	sign    *x509.Certificate
-	approve bool
+	// sign is what to sign, for the PhysicalCluster of this name and UID; approve that it is
+	// approved first; neither is to wait for an admin.
+	sign            *x509.Certificate
+	physicalCluster string
+	uid             types.UID
+	approve         bool
 }
 
 // judge decides about an unsettled request of a syncer; pc is its physical cluster, nil if there
 // is none. An error says why it can never be signed.
 //
-//	request  physical cluster             approved  renews  then
-//	bad      any                          any       any     error
-//	good     none, forgotten, going, Push any       any     error
-//	good     registered as Pull           no        no      wait for an admin
-//	good     registered as Pull           no        yes     approve
-//	good     registered as Pull           yes       any     sign
+//	request  physical cluster                            approved  renews  then
+//	bad      any                                         any       any     error
+//	good     none, forgotten, going, Push                any       any     error
+//	good     another UID than that of who asks, or none  any       yes     error
+//	good     made after the request                      any       no      error
+//	good     registered as Pull                          no        no      wait for an admin
+//	good     registered as Pull                          no        yes     approve
+//	good     registered as Pull                          yes       any     sign
+//
+// Which UID who asks has the server has found out, from a certificate, when the request was made.
+// An account that registers has none: what it asked for is not approved for a successor.
 func judge(csr *certificatesv1.CertificateSigningRequest, find func(name string) (*fleetv1alpha1.PhysicalCluster, error), now time.Time) (v verdict, wrong, err error) {
 	name, renews, request, wrong := registration.Check(csr)
 	if wrong != nil {
@@ -55,14 +59,16 @@ func judge(csr *certificatesv1.CertificateSigningRequest, find func(name string)
 		return v, fmt.Errorf("no physical cluster %s is registered", name), nil
 	case pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush:
 		return v, fmt.Errorf("the server connects to the physical cluster %s itself: its connection is not of type Pull", name), nil
+	case renews && (pc.UID == "" || registration.UIDOf(csr.Spec.Extra) != pc.UID):
+		return v, fmt.Errorf("who asks is the syncer of another PhysicalCluster %s, which is not registered any more", name), nil
+	case !renews && pc.CreationTimestamp.After(csr.CreationTimestamp.Time):
+		return v, fmt.Errorf("the physical cluster %s was registered after this was asked for: register it again", name), nil
 	case !has(csr, certificatesv1.CertificateApproved):
 		return verdict{approve: renews}, nil, nil
 	}
-	return verdict{sign: &x509.Certificate{
-		Subject:   pkix.Name{CommonName: registration.User(name), Organization: []string{registration.Group}},
+	return verdict{physicalCluster: name, uid: pc.UID, sign: &x509.Certificate{
 		PublicKey: request.PublicKey, PublicKeyAlgorithm: request.PublicKeyAlgorithm,
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(min(lifetime(csr.Spec.ExpirationSeconds), maxSyncerLifetime)),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: now.Add(-registration.Backdate), NotAfter: now.Add(min(lifetime(csr.Spec.ExpirationSeconds), registration.MaxLifetime)),
 	}}, nil, nil
 }
 
@@ -98,7 +104,7 @@ func (c *Controller) register(ctx context.Context, csr *certificatesv1.Certifica
 		return errors.New("nobody signs certificates of syncers")
 	}
 	csr = csr.DeepCopy()
-	if csr.Status.Certificate, err = c.SignSyncer(v.sign); err != nil {
+	if csr.Status.Certificate, err = c.SignSyncer(v.physicalCluster, v.uid, v.sign); err != nil {
 		return err
 	}
 	return c.write(ctx, csr)

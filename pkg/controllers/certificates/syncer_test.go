@@ -22,12 +22,16 @@ func TestWhatBecomesOfTheRequestOfASyncer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pull := &fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Connection: fleetv1alpha1.Connection{Type: fleetv1alpha1.ConnectionPull}}}
-	push, forgotten, going := pull.DeepCopy(), pull.DeepCopy(), pull.DeepCopy()
+	asked := metav1.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	before := metav1.Time{Time: asked.Add(-time.Minute)}
+	pull := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{UID: "1", CreationTimestamp: before},
+		Spec: fleetv1alpha1.PhysicalClusterSpec{Connection: fleetv1alpha1.Connection{Type: fleetv1alpha1.ConnectionPull}}}
+	push, forgotten, going, successor, later := pull.DeepCopy(), pull.DeepCopy(), pull.DeepCopy(), pull.DeepCopy(), pull.DeepCopy()
+	successor.UID, later.CreationTimestamp = "2", metav1.Time{Time: asked.Add(time.Second)}
 	push.Spec.Connection.Type, forgotten.Spec.Forget, going.DeletionTimestamp = fleetv1alpha1.ConnectionPush, true, ptr.To(metav1.Now())
 	for name, c := range map[string]struct {
 		renews, approved bool
-		by               string
+		by, uid          string
 		pc               *fleetv1alpha1.PhysicalCluster
 		want             string
 	}{
@@ -39,16 +43,29 @@ func TestWhatBecomesOfTheRequestOfASyncer(t *testing.T) {
 		"of one that is forgotten":                     {pc: forgotten, renews: true, want: "no physical cluster east is registered"},
 		"of one that goes":                             {pc: going, renews: true, want: "no physical cluster east is registered"},
 		"of one that the server connects to":           {pc: push, approved: true, want: "not of type Pull"},
+		"one that renews, of a successor":              {pc: successor, renews: true, want: "another PhysicalCluster east"},
+		"the same, approved":                           {pc: successor, renews: true, approved: true, want: "another PhysicalCluster east"},
+		"one that renews, of nobody knows which":       {pc: pull, renews: true, uid: "-", want: "another PhysicalCluster east"},
+		"of nobody knows which, and of none":           {pc: &fleetv1alpha1.PhysicalCluster{}, renews: true, uid: "-", want: "another PhysicalCluster"},
+		"one that renews, by a clock that is behind":   {pc: later, renews: true, want: "approve"},
+		"a first one from before it was registered":    {pc: later, approved: true, want: "was registered after"},
 		"by somebody else, approved":                   {pc: pull, approved: true, by: "eve", want: "registers no physical cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			csr, err := registration.New("east", key, c.renews)
+			csr, err := registration.New("east", key)
+			if c.renews {
+				csr, err = registration.Renew("east", "", key)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
+			csr.CreationTimestamp = asked
 			csr.Spec.Username = "system:serviceaccount:atoll-system:" + registration.Account("east")
 			if c.renews {
 				csr.Spec.Username, csr.Spec.Groups = registration.User("east"), []string{registration.Group}
+				if c.uid == "" {
+					csr.Spec.Extra = map[string]certificatesv1.ExtraValue{registration.UIDKey: {"1"}}
+				}
 			}
 			if c.by != "" {
 				csr.Spec.Username = c.by
@@ -68,8 +85,8 @@ func TestWhatBecomesOfTheRequestOfASyncer(t *testing.T) {
 				got = "approve"
 			case v.sign != nil:
 				got = "sign"
-				if life := v.sign.NotAfter.Sub(now); v.sign.Subject.CommonName != "system:atoll:syncer:east" || life != 30*24*time.Hour {
-					t.Errorf("it is signed for %s, for %s", v.sign.Subject, life)
+				if life := v.sign.NotAfter.Sub(now); v.physicalCluster != "east" || v.uid != "1" || life != 30*24*time.Hour {
+					t.Errorf("it is signed for %s, %s, for %s", v.physicalCluster, v.uid, life)
 				}
 			}
 			if !strings.Contains(got, c.want) {

@@ -13,6 +13,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
@@ -28,6 +29,8 @@ const (
 	// what failed is tried again.
 	askInterval   = 2 * time.Second
 	retryInterval = 30 * time.Second
+	// probeTimeout is how long the server takes to say whether it accepts a certificate.
+	probeTimeout = 10 * time.Second
 )
 
 // Joiner gets identities for the syncer of one physical cluster.
@@ -48,6 +51,8 @@ type Identity struct {
 	Config *rest.Config
 	// From and End are when it is good.
 	From, End time.Time
+	// uid is that of the PhysicalCluster that it is for; empty in one from before they had it.
+	uid types.UID
 
 	key, certificate []byte
 }
@@ -57,6 +62,12 @@ func (i *Identity) renewAt() time.Time { return i.From.Add(i.End.Sub(i.From) * 2
 
 // Identity returns the one that the physical cluster keeps, or asks for the first one, for as
 // long as that takes.
+//
+//	is kept                                       then
+//	nothing, or a key                             ask with it
+//	what has ended                                ask with its key
+//	what the server accepts, or says nothing of   use it
+//	what it does not accept, but the token        ask with a new key
 func (j *Joiner) Identity(ctx context.Context) (*Identity, error) {
 	kept, err := j.read(ctx)
 	if err != nil {
@@ -65,11 +76,47 @@ func (j *Joiner) Identity(ctx context.Context) (*Identity, error) {
 	if kept.certificate != nil {
 		identity, err := j.identity(kept.key, kept.certificate)
 		if err == nil && time.Now().Before(identity.End) {
-			klog.FromContext(ctx).Info("The syncer has a certificate", "physicalCluster", j.PhysicalCluster, "ends", identity.End)
-			return identity, nil
+			if !j.superseded(ctx, identity) {
+				klog.FromContext(ctx).Info("The syncer has a certificate", "physicalCluster", j.PhysicalCluster, "ends", identity.End)
+				return identity, nil
+			}
+			if kept, err = j.replace(ctx, kept); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return j.obtain(ctx, kept.key, j.Server, false)
+	key, err := parseKey(kept.key)
+	if err != nil {
+		return nil, err
+	}
+	csr, err := registration.New(j.PhysicalCluster, key)
+	if err != nil {
+		return nil, err
+	}
+	return j.obtain(ctx, kept.key, j.Server, csr)
+}
+
+// superseded says that the server does not accept an identity any more, and does accept the token that
+// registers: the PhysicalCluster of before was unregistered, and this physical cluster is registered
+// again. That the server accepts neither, or says nothing, decides nothing.
+func (j *Joiner) superseded(ctx context.Context, identity *Identity) bool {
+	ask := func(with *rest.Config, name string) error {
+		kube, err := kubernetes.NewForConfig(scope.ScopedConfig(with))
+		if err == nil {
+			ctx, cancel := context.WithTimeout(scope.WithCluster(ctx, scope.Root), probeTimeout)
+			defer cancel()
+			_, err = kube.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
+		}
+		return err
+	}
+	if !apierrors.IsUnauthorized(ask(identity.Config, registration.RenewalName(j.PhysicalCluster, identity.uid))) {
+		return false
+	}
+	if err := ask(j.Server, registration.Name(j.PhysicalCluster)); err != nil && !apierrors.IsNotFound(err) {
+		return false
+	}
+	klog.FromContext(ctx).Info("The certificate of the syncer is not accepted any more, asking for another one", "physicalCluster", j.PhysicalCluster)
+	return true
 }
 
 // Renewed returns the successor of an identity, when it is time for it and it has been got.
@@ -98,16 +145,24 @@ func (j *Joiner) renew(ctx context.Context, old *Identity) (*Identity, error) {
 	// A request that is not answered gives way to another try.
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return j.obtain(ctx, key, old.Config, true)
-}
-
-// obtain posts a request with key, waits for its certificate, and keeps both.
-func (j *Joiner) obtain(ctx context.Context, keyPEM []byte, with *rest.Config, renews bool) (*Identity, error) {
-	key, err := parseKey(keyPEM)
+	signer, err := parseKey(key)
 	if err != nil {
 		return nil, err
 	}
-	fingerprint, err := registration.Fingerprint(key.Public())
+	csr, err := registration.Renew(j.PhysicalCluster, old.uid, signer)
+	if err != nil {
+		return nil, err
+	}
+	return j.obtain(ctx, key, old.Config, csr)
+}
+
+// obtain posts a request, which is with key, waits for its certificate, and keeps both.
+func (j *Joiner) obtain(ctx context.Context, keyPEM []byte, with *rest.Config, csr *certificatesv1.CertificateSigningRequest) (*Identity, error) {
+	request, err := registration.Parse(csr.Spec.Request)
+	if err != nil {
+		return nil, err
+	}
+	fingerprint, err := registration.Fingerprint(request.PublicKey)
 	if err != nil {
 		return nil, err
 	}
@@ -116,10 +171,6 @@ func (j *Joiner) obtain(ctx context.Context, keyPEM []byte, with *rest.Config, r
 		return nil, fmt.Errorf("making a client of the Atoll server: %w", err)
 	}
 	in := scope.WithCluster(ctx, scope.Root)
-	csr, err := registration.New(j.PhysicalCluster, key, renews)
-	if err != nil {
-		return nil, err
-	}
 	logger := klog.FromContext(ctx)
 	said := ""
 	for {
@@ -212,9 +263,13 @@ func (j *Joiner) identity(key, certificate []byte) (*Identity, error) {
 	if public, ok := certificates[0].PublicKey.(*ecdsa.PublicKey); !ok || !public.Equal(private.Public()) {
 		return nil, errors.New("the certificate is for another key")
 	}
+	of, err := registration.IdentityOf(certificates[0], j.PhysicalCluster)
+	if err != nil {
+		return nil, err
+	}
 	config := rest.AnonymousClientConfig(j.Server)
 	config.CertData, config.KeyData = certificate, key
-	return &Identity{Config: config, From: certificates[0].NotBefore, End: certificates[0].NotAfter, key: key, certificate: certificate}, nil
+	return &Identity{Config: config, From: certificates[0].NotBefore, End: certificates[0].NotAfter, uid: of.UID, key: key, certificate: certificate}, nil
 }
 
 func newKey() ([]byte, error) {

@@ -22,6 +22,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
@@ -36,6 +37,8 @@ type root struct {
 	mu       sync.Mutex
 	requests map[string]*certificatesv1.CertificateSigningRequest
 	asked    []string
+	// refused: no certificate is accepted.
+	refused bool
 	// settle is called with a request that is read.
 	settle func(*certificatesv1.CertificateSigningRequest)
 }
@@ -55,7 +58,7 @@ func newRoot(t *testing.T, settle func(*certificatesv1.CertificateSigningRequest
 		name := strings.TrimPrefix(strings.TrimPrefix(req.URL.Path, path), "/")
 		csr := r.requests[name]
 		switch {
-		case by == "Bearer stale":
+		case by == "Bearer stale" || r.refused && len(req.TLS.PeerCertificates) > 0:
 			status(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
 			return
 		case req.Method == http.MethodPost:
@@ -155,6 +158,65 @@ func TestASyncerGetsACertificateKeepsItAndRenewsIt(t *testing.T) {
 	}
 }
 
+// What is kept, by what the server accepts:
+//
+//	certificate  token     then
+//	yes          any       it is used: TestASyncerGetsACertificateKeepsItAndRenewsIt
+//	no           no        it is used: the server may not know anybody at the moment
+//	no           yes       another one is asked for, with another key
+func TestAnIdentityThatIsNotAcceptedIsReplacedByWhoMayRegister(t *testing.T) {
+	t.Parallel()
+	r := newRoot(t, signing(t, time.Minute))
+	physical := fake.NewClientset()
+	first, err := r.joiner(physical, "token").Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	clear(r.requests)
+	r.refused = true
+	r.mu.Unlock()
+	same, err := r.joiner(physical, "stale").Identity(t.Context())
+	if err != nil || string(same.certificate) != string(first.certificate) {
+		t.Errorf("nobody is accepted: the identity is another one, %v", err)
+	}
+	other, err := r.joiner(physical, "token").Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(other.key) == string(first.key) || string(other.certificate) == string(first.certificate) {
+		t.Error("the key of before is used again")
+	}
+	secret, err := physical.CoreV1().Secrets(fleetv1alpha1.LeaseNamespace).Get(t.Context(), SecretName, metav1.GetOptions{})
+	if err != nil || string(secret.Data["tls.key"]) != string(other.key) {
+		t.Errorf("the new key is not kept: %v", err)
+	}
+}
+
+func TestASyncerRenewsByTheUIDInItsCertificate(t *testing.T) {
+	t.Parallel()
+	sign := signing(t, time.Minute)
+	r := newRoot(t, sign)
+	physical := fake.NewClientset()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	first, err := r.joiner(physical, "token").Identity(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, want := range map[string]string{"": "syncer.east.renewal", "1": "syncer.east.1.renewal"} {
+		first.uid, first.From, first.End = types.UID(uid), time.Now().Add(-time.Hour), time.Now().Add(time.Minute)
+		if _, err := r.joiner(physical, "stale").Renewed(ctx, first); err != nil {
+			t.Fatal(err)
+		}
+		r.mu.Lock()
+		if r.requests[want] == nil {
+			t.Errorf("with the UID %q nothing is asked for by %s", uid, want)
+		}
+		r.mu.Unlock()
+	}
+}
+
 func TestWhatEndsTheWaitForACertificate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -192,7 +254,7 @@ func TestTheRequestOfSomebodyElseIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stolen, err := registration.New("east", other, false)
+	stolen, err := registration.New("east", other)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,11 @@ const SecretName = "atoll-syncer-identity"
 const forKey = "for"
 
 // kept is what the Secret has; there is no certificate yet if that is nil.
-type kept struct{ key, certificate []byte }
+type kept struct {
+	key, certificate []byte
+	// secret is the UID of the Secret.
+	secret types.UID
+}
 
 // of is the control plane, by its authority, and the name there.
 func (j *Joiner) of() []byte {
@@ -39,7 +43,7 @@ func (j *Joiner) read(ctx context.Context) (kept, error) {
 	for {
 		secret, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
 		if err == nil && string(secret.Data[forKey]) == string(j.of()) && len(secret.Data[corev1.TLSPrivateKeyKey]) > 0 {
-			found := kept{key: secret.Data[corev1.TLSPrivateKeyKey]}
+			found := kept{key: secret.Data[corev1.TLSPrivateKeyKey], secret: secret.UID}
 			if certificate := secret.Data[corev1.TLSCertKey]; len(certificate) > 0 {
 				found.certificate = certificate
 			}
@@ -62,6 +66,15 @@ func (j *Joiner) read(ctx context.Context) (kept, error) {
 			return kept{}, ctx.Err()
 		}
 	}
+}
+
+// replace makes the Secret anew, with another key.
+func (j *Joiner) replace(ctx context.Context, old kept) (kept, error) {
+	err := j.Physical.CoreV1().Secrets(fleetv1alpha1.LeaseNamespace).Delete(ctx, SecretName, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.secret))})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return kept{}, fmt.Errorf("replacing the key of the syncer in the Secret %s/%s of the physical cluster: %w", fleetv1alpha1.LeaseNamespace, SecretName, err)
+	}
+	return j.read(ctx)
 }
 
 // keep writes a key with its certificate.

@@ -105,7 +105,7 @@ func TestASyncerOfAnotherVersionIsRefusedWithBothVersionsAndIsSeen(t *testing.T)
 	if _, err := old.FleetV1alpha1().PhysicalClusters().Patch(view, "ancient", "application/merge-patch+json", []byte(`{"status":{"version":"forged"}}`), metav1.PatchOptions{}, "status"); err == nil {
 		t.Error("a refused syncer reports")
 	}
-	renewal := old.FleetV1alpha1().RESTClient().Get().AbsPath("/apis/certificates.k8s.io/v1/certificatesigningrequests", registration.Name("ancient", true))
+	renewal := old.FleetV1alpha1().RESTClient().Get().AbsPath("/apis/certificates.k8s.io/v1/certificatesigningrequests", registration.RenewalName("ancient", ""))
 	if _, err := renewal.DoRaw(server.InRoot(t)); !apierrors.IsNotFound(err) {
 		t.Errorf("a refused syncer looks for its renewed certificate: %v, want NotFound", err)
 	}

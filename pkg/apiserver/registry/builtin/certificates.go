@@ -61,14 +61,17 @@ func checkRegistration(ctx context.Context, obj runtime.Object) error {
 	if c, scoped := scope.ClusterFrom(ctx); !ok || !known || !scoped || c != scope.Root {
 		return nil
 	}
-	if _, registers := registration.NameOf(by.GetName(), by.GetGroups()); !registers && made.Spec.SignerName != registration.Signer {
+	if registers := len(registration.NamesOf(by.GetName(), by.GetGroups(), "")) > 0; !registers && made.Spec.SignerName != registration.Signer {
 		return nil
 	}
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := legacyscheme.Scheme.Convert(made, csr, nil); err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("converting a request: %w", err))
 	}
-	csr.Spec.Username, csr.Spec.Groups = by.GetName(), by.GetGroups()
+	csr.Spec.Username, csr.Spec.Groups, csr.Spec.Extra = by.GetName(), by.GetGroups(), map[string]certificatesv1.ExtraValue{}
+	for key, value := range by.GetExtra() {
+		csr.Spec.Extra[key] = value
+	}
 	if _, _, _, err := registration.Check(csr); err != nil {
 		return apierrors.NewForbidden(certificatesapi.Resource("certificatesigningrequests"), made.Name, err)
 	}
