@@ -136,6 +136,10 @@ func New(c Config) *Reporter {
 // errUnregistered: there is no PhysicalCluster any more.
 var errUnregistered = errors.New("the physical cluster is not registered")
 
+// errNotAccepted: the server does not say whether there is one. It may be gone, or be another one of
+// that name; so nothing is concluded from it.
+var errNotAccepted = errors.New("the server does not accept the credential of the syncer")
+
 // Run reports until ctx is done, or there is nothing to report on.
 func (r *Reporter) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(scope.WithCluster(ctx, scope.Root))
@@ -147,6 +151,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	said := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -160,6 +165,10 @@ func (r *Reporter) Run(ctx context.Context) {
 			logger.Info("The physical cluster is not registered any more, what is on it is left alone")
 			return
 		} else if err != nil {
+			if errors.Is(err, errNotAccepted) && !said {
+				logger.Info("The server does not accept the credential of the syncer, what is on the physical cluster is left alone: was it unregistered, or registered again?")
+				said = true
+			}
 			logger.V(2).Info("Reporting failed, will try again", "err", err)
 			next = 2 * time.Second
 		} else if !done {
@@ -370,6 +379,9 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	pc, err := client.Get(ctx, r.physicalCluster, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, errUnregistered
+	}
+	if apierrors.IsUnauthorized(err) {
+		return false, errNotAccepted
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)

@@ -8,8 +8,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 )
 
@@ -109,5 +114,24 @@ func TestSilenceChangesNothingOfWhatIsServed(t *testing.T) {
 	w, err := r.Await(t.Context())
 	if diff := cmp.Diff(known, w, cmp.AllowUnexported(World{})); diff != "" || err != nil {
 		t.Errorf("(-want +got) %v\n%s", err, diff)
+	}
+}
+
+// What the server says of the PhysicalCluster, and whether anything is concluded:
+//
+//	404  it is not registered: the reporter ends
+//	401  nothing: it may be there in a moment
+func TestACredentialThatIsNotAcceptedSaysNothingOfThePhysicalCluster(t *testing.T) {
+	for want, answer := range map[error]*apierrors.StatusError{
+		errUnregistered: apierrors.NewNotFound(fleetv1alpha1.Resource("physicalclusters"), "east"),
+		errNotAccepted:  apierrors.NewUnauthorized("no"),
+	} {
+		atoll := fake.NewClientset()
+		atoll.PrependReactor("get", "physicalclusters", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, answer })
+		r := newReporter()
+		r.up = connection.ControlPlane{Atoll: atoll}
+		if done, err := r.once(t.Context()); done || !errors.Is(err, want) {
+			t.Errorf("%v: %t, %v, want %v", answer, done, err, want)
+		}
 	}
 }
