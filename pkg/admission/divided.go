@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
 
@@ -40,8 +39,8 @@ func (p *placing) wishOf(ctx context.Context, r *request, kind workload.Kind) (*
 	return r.wish, nil
 }
 
-// others are what a disruption budget may be about. They are read from the watch cache: what
-// that has not seen yet has the controller look once more.
+// others are what a disruption budget may be about. They are read as fresh as the request
+// wants: what was not seen yet has the controller look once more.
 func (p *placing) others(ctx context.Context, r *request) ([]stamp.Other, error) {
 	out := []stamp.Other{}
 	if p.units.lookup.dynamic == nil {
@@ -52,7 +51,7 @@ func (p *placing) others(ctx context.Context, r *request) ([]stamp.Other, error)
 			continue
 		}
 		list, err := p.units.lookup.dynamic.Resource(kind.GroupVersionResource()).Namespace(r.GetNamespace()).
-			List(at(ctx, r.cluster), metav1.ListOptions{ResourceVersion: "0"})
+			List(at(ctx, r.cluster), r.freshness())
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", kind.Resource, err)
 		}

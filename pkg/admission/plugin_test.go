@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/dynamic"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -66,6 +67,8 @@ type world struct {
 	clusters   []fleetv1alpha1.PhysicalCluster
 	policies   []placementv1alpha1.PlacementPolicy
 	objects    []runtime.Object
+	// dynamic has what is read as a whole.
+	dynamic dynamic.Interface
 }
 
 type fixture struct {
@@ -86,7 +89,7 @@ func (w world) start(t testing.TB) *fixture {
 	f := &fixture{metadata: metadatafake.NewSimpleMetadataClient(scheme, w.objects...), kube: kubefake.NewClientset(), atoll: atollfake.NewSimpleClientset(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
 	c, err := New(Config{
 		Kinds: workload.Builtin(),
-		Kube:  f.kube, Client: f.atoll, Metadata: f.metadata,
+		Kube:  f.kube, Client: f.atoll, Metadata: f.metadata, Dynamic: w.dynamic,
 		Namespaces:        fixed(t, &corev1.NamespaceList{Items: w.namespaces}, &corev1.Namespace{}),
 		PhysicalClusters:  fixed(t, &fleetv1alpha1.PhysicalClusterList{Items: w.clusters}, &fleetv1alpha1.PhysicalCluster{}),
 		Placements:        fixed(t, &placementv1alpha1.PlacementList{Items: w.placements}, &placementv1alpha1.Placement{}),
@@ -119,6 +122,11 @@ func (f *fixture) write(ctx context.Context, a admission.Attributes) error {
 	}
 	return f.Validate(ctx, a, nil)
 }
+
+// said collects warnings.
+type said []string
+
+func (s *said) AddWarning(_, text string) { *s = append(*s, text) }
 
 func in(cluster, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Annotations: map[string]string{logicalcluster.AnnotationKey: cluster}, ResourceVersion: "1"}

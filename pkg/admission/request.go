@@ -75,6 +75,17 @@ func newRequest(ctx context.Context, a admission.Attributes, l *lookup) (*reques
 // user reports whether neither the control plane nor a syncer asks.
 func (r *request) user() bool { return !r.system && r.syncer == "" }
 
+// freshness is how fresh what a request is compared with has to be. The answer to a user
+// knows of all that was written before, through whichever server: who writes a Deployment and
+// then its Service is told where that goes. The control plane comes again if a watch cache was
+// behind.
+func (r *request) freshness() metav1.ListOptions {
+	if r.user() {
+		return metav1.ListOptions{}
+	}
+	return metav1.ListOptions{ResourceVersion: "0"}
+}
+
 func (r *request) groupResource() schema.GroupResource { return r.GetResource().GroupResource() }
 
 var namespacesResource = corev1.Resource("namespaces")

@@ -130,8 +130,8 @@ func (b *belongings) of(ctx context.Context, r *request, kind workload.Kind) (*b
 	return out, nil
 }
 
-// following are the units of an object that follows others. Those are read from the
-// watch cache: what it has not seen yet brings the controller here once more.
+// following are the units of an object that follows others. Those are read as fresh as the
+// request wants: what was not seen yet brings the controller here once more.
 func (b *belongings) following(ctx context.Context, r *request, kind workload.Kind, selectors []units.Selector) ([]string, error) {
 	if b.lookup.dynamic == nil {
 		return nil, errors.New("there is no client")
@@ -147,7 +147,7 @@ func (b *belongings) following(ctx context.Context, r *request, kind workload.Ki
 			continue
 		}
 		list, err := b.lookup.dynamic.Resource(other.GroupVersionResource()).Namespace(r.GetNamespace()).
-			List(at(ctx, r.cluster), metav1.ListOptions{ResourceVersion: "0"})
+			List(at(ctx, r.cluster), r.freshness())
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", other.Resource, err)
 		}
