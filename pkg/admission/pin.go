@@ -17,6 +17,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // pins checks the key of our domain by which users say where: on a Namespace, or a
@@ -29,11 +30,17 @@ type pins struct {
 }
 
 func (p pins) validate(ctx context.Context, r *request) error {
-	if !r.isNamespace() && r.groupResource() != namespacePoliciesResource || r.GetOperation() == admission.Delete {
+	if r.GetOperation() == admission.Delete {
 		return nil
 	}
 	pin := r.obj.GetAnnotations()[placementv1alpha1.PhysicalClusterAnnotation]
 	if pin == "" || r.old != nil && pin == r.old.GetAnnotations()[placementv1alpha1.PhysicalClusterAnnotation] {
+		return nil
+	}
+	if !r.isNamespace() && r.groupResource() != namespacePoliciesResource {
+		if r.user() && r.GetSubresource() == "" {
+			warning.AddWarning(ctx, "", pinned(r, pin))
+		}
 		return nil
 	}
 	if policy, ok := r.GetObject().(*placementv1alpha1.PlacementPolicy); ok && policy.Spec.Objects == nil {
@@ -50,6 +57,21 @@ func (p pins) validate(ctx context.Context, r *request) error {
 		return nil
 	}
 	return p.foretell(ctx, r, pin)
+}
+
+// pinned says what to do instead of a pin on an object that is not placed by itself.
+func pinned(r *request, pin string) string {
+	says := fmt.Sprintf("annotation %s does nothing on a %s: it counts on a Namespace, and on a PlacementPolicy with spec.objects",
+		placementv1alpha1.PhysicalClusterAnnotation, r.GetKind().Kind)
+	kind, ok := r.kinds.ByResource(r.groupResource())
+	if !ok || kind.Role != workload.Placed {
+		return says
+	}
+	says += fmt.Sprintf(`. "kubectl atoll move %s --to %s" moves all of the namespace; `, r.GetNamespace(), pin)
+	if kind.Follows() {
+		return says + "it goes where what it is about goes"
+	}
+	return says + "to move it alone, have such a policy select it"
 }
 
 func (p pins) exists(ctx context.Context, r *request, pin string) error {
