@@ -52,6 +52,8 @@ type question struct {
 	kind   workload.Kind
 	object runtime.Object
 	dryRun bool
+	// retried: the control plane asks once more for an object that waits.
+	retried bool
 	// mayRefuse: the object does not exist yet, so a policy may refuse it.
 	mayRefuse bool
 }
@@ -130,16 +132,22 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 		// Waiting, it would keep all else from being placed.
 		return outcome{refused: true, message: notPermitted(snapshot.PhysicalClusters[0].Name, unit.NotPermitted[snapshot.PhysicalClusters[0].Name])}, nil
 	}
+	waits := q.awaitsPods(stored)
 	// Others may wait already. What they need can only leave fewer physical clusters.
-	if stored.UID != "" && placement.Decide(snapshot, unit).Possible() {
+	if stored.UID != "" && !waits && placement.Decide(snapshot, unit).Possible() {
 		if err := d.includeWaiting(ctx, q, read, &unit); err != nil {
 			return outcome{}, fmt.Errorf("looking for what else waits: %w", err)
 		}
 	}
 	decision, forget := d.assumptions.decide(snapshot, unit, unitID{q.namespace.UID, q.unit})
-	if err := d.begin(ctx, q, read, &decision); err != nil {
+	began, err := d.begin(ctx, q, read, &decision)
+	if err != nil {
 		forget()
 		return outcome{}, fmt.Errorf("looking for what runs already: %w", err)
+	}
+	if waits && !began && (decision.Possible() || decision.Scheduler != "") {
+		forget()
+		return d.await(ctx, q, stored)
 	}
 	o := outcome{message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
 	if decision.Possible() {

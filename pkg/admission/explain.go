@@ -15,6 +15,10 @@ import (
 // explain writes the reasons into the status of the placement, if they differ.
 // The placement controller writes the rest of the status at the same time.
 func (d *decider) explain(ctx context.Context, q question, p *placementv1alpha1.Placement, decision placement.Decision) error {
+	return d.say(ctx, q, p, decision, scheduled(decision))
+}
+
+func (d *decider) say(ctx context.Context, q question, p *placementv1alpha1.Placement, decision placement.Decision, scheduled metav1.Condition) error {
 	client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if !decision.Possible() && p.Spec.Decision != nil {
@@ -22,7 +26,8 @@ func (d *decider) explain(ctx context.Context, q question, p *placementv1alpha1.
 		}
 		changed := p.DeepCopy()
 		changed.Status.Rejected, changed.Status.SchedulerName = decision.RejectedAPI(), decision.Scheduler
-		meta.SetStatusCondition(&changed.Status.Conditions, scheduled(decision, changed.Generation))
+		scheduled.ObservedGeneration = changed.Generation
+		meta.SetStatusCondition(&changed.Status.Conditions, scheduled)
 		if placement.EqualStatus(p.Status, changed.Status) {
 			return nil
 		}
@@ -36,11 +41,8 @@ func (d *decider) explain(ctx context.Context, q question, p *placementv1alpha1.
 	})
 }
 
-func scheduled(d placement.Decision, generation int64) metav1.Condition {
-	c := metav1.Condition{
-		Type: placementv1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Decided",
-		Message: d.Message(), ObservedGeneration: generation,
-	}
+func scheduled(d placement.Decision) metav1.Condition {
+	c := metav1.Condition{Type: placementv1alpha1.ConditionScheduled, Status: metav1.ConditionTrue, Reason: "Decided", Message: d.Message()}
 	switch {
 	case d.Possible():
 	case d.Scheduler != "":

@@ -43,7 +43,8 @@ func newPlacing(config Config, lookup *lookup) *placing {
 //
 //	decided  operation  requester  outcome
 //	yes      any        any        stamped (informer)
-//	no       create     any        decided and stamped, or pending, or refused
+//	no       create     any        decided and stamped, or pending, or refused. What follows
+//	                               others is pending, see awaitsPods
 //	no       update     system     decided and stamped, or still pending: the placement
 //	                               controller sends pending objects through admission
 //	no       update     user       still pending, or where it is
@@ -314,7 +315,7 @@ func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (s
 	}
 	outcome, err := p.decider.decide(ctx, question{
 		cluster: r.cluster, kinds: r.kinds, namespace: namespace, kind: kind, object: r.GetObject(), unit: r.belongs.units[0],
-		dryRun: r.IsDryRun(), mayRefuse: r.GetOperation() == admission.Create,
+		dryRun: r.IsDryRun(), mayRefuse: r.GetOperation() == admission.Create, retried: r.system && r.GetOperation() == admission.Update,
 	})
 	switch {
 	case errors.Is(err, errNamespaceLeaves) && r.GetOperation() == admission.Create:
@@ -328,7 +329,7 @@ func (p *placing) decide(ctx context.Context, r *request, kind workload.Kind) (s
 		return outcome.unit, nil
 	case outcome.refused:
 		return nil, admission.NewForbidden(r.Attributes, errors.New("it cannot be placed: "+outcome.message))
-	case r.user():
+	case r.user() && outcome.message != "":
 		warning.AddWarning(ctx, "", fmt.Sprintf("%s is not placed yet, the object waits: %s", unitName(namespace.Name, r.belongs.units[0]), outcome.message))
 	}
 	return nil, nil

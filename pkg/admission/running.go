@@ -14,9 +14,9 @@ import (
 // is, or if nothing in it runs, the oldest of what follows others. If policies want it elsewhere, it moves as any other unit does, which is no matter of
 // the write that made it. In a Namespace that is nowhere, or that was never more than one
 // unit, nothing runs that is undecided.
-func (d *decider) begin(ctx context.Context, q question, read snapshot, decision *placement.Decision) error {
+func (d *decider) begin(ctx context.Context, q question, read snapshot, decision *placement.Decision) (began bool, _ error) {
 	if !stamp.HasTargets(q.namespace) || len(read.selectors) == 0 && len(d.lookup.otherUnits(q)) == 0 {
-		return nil
+		return false, nil
 	}
 	var oldest, follows *unstructured.Unstructured
 	makesPods := false
@@ -38,12 +38,12 @@ func (d *decider) begin(ctx context.Context, q question, read snapshot, decision
 		oldest = follows // else it is where other units have it
 	}
 	if err != nil || oldest == nil {
-		return err
+		return false, err
 	}
 	decision.PhysicalClusters, decision.Rejected, decision.Scheduler = stamp.Kept(oldest), nil, ""
 	decision.Division = placement.DivisionOver(read.Snapshot, read.unit, decision.PhysicalClusters)
 	decision.Overrides = placement.OverridesOn(read.Snapshot, read.unit, decision.PhysicalClusters)
-	return nil
+	return true, nil
 }
 
 // older compares by time and, made in the same second, by kind and name.

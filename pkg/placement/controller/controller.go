@@ -97,6 +97,8 @@ type Controller struct {
 	unsatisfied *utilcache.LRUExpireCache
 	// undivided holds since when the policies divide replicas otherwise than the decision.
 	undivided *utilcache.LRUExpireCache
+	// followed holds since when what only follows others awaits pods, by UID.
+	followed *utilcache.LRUExpireCache
 	// looked holds what was said of units that may return.
 	looked *utilcache.LRUExpireCache
 	moves  *moves
@@ -131,6 +133,7 @@ func New(config Config) *Controller {
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		undivided:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		contents:    utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
+		followed:    utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		looked:      utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = controller.New(name, workers, c.reconcile)
@@ -193,7 +196,8 @@ type stamped struct {
 //	there      none       nothing: admission makes it, if an object of the unit comes, or the
 //	                      look at another unit of the namespace has found one
 //	there      any        delete it if the unit has ended
-//	there      undecided  have one pending object decided, tell the others; again later
+//	there      undecided  have one pending object decided, tell the others; again later.
+//	                      What follows others is that one only if it has waited for pods
 //	there      decided    have stale objects stamped, status; begin a transition if the
 //	                      decision is not what is wanted any more, or preferences
 //	                      want it elsewhere, see goBack
@@ -215,7 +219,12 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		}
 	}
 	if u.placement.Spec.Decision == nil {
-		if u.namespace.DeletionTimestamp != nil || len(u.pending) == 0 {
+		switch {
+		case u.namespace.DeletionTimestamp != nil:
+			return controller.Result{}, nil
+		case len(u.pending) == 0 && u.unsure:
+			return controller.Result{RequeueAfter: moveInterval}, nil
+		case len(u.pending) == 0:
 			return controller.Result{}, nil
 		}
 		return c.retry(ctx, u)
@@ -359,7 +368,7 @@ func (u *unit) sort(kind workload.Kind, o *metav1.PartialObjectMetadata, names [
 	}
 	s := stamped{resource: kind.GroupVersionResource(), kind: kind, object: o}
 	if len(names) == 1 && !u.has(names[0]) { // what is in several units is decided by what it is about
-		if was, ok := u.unplaced[names[0]]; !ok || o.CreationTimestamp.Before(&was.object.CreationTimestamp) {
+		if was, ok := u.unplaced[names[0]]; !ok || s.before(was) {
 			u.unplaced[names[0]] = s
 		}
 	}
@@ -369,9 +378,14 @@ func (u *unit) sort(kind workload.Kind, o *metav1.PartialObjectMetadata, names [
 }
 
 // retry has admission decide with one pending object. If that decides, the
-// change of the Placement brings the namespace back here for the others.
+// change of the Placement brings the namespace back here for the others. What follows others
+// decides only if there is nothing else, and nothing else has come for a moment.
 func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, error) {
-	if err := c.restamp(ctx, oldest(u.pending)); err != nil {
+	asks := asker(u.pending)
+	if left := c.awaitsPods(asks); left > 0 {
+		return controller.Result{RequeueAfter: left}, nil
+	}
+	if err := c.restamp(ctx, asks); err != nil {
 		return controller.Result{}, err
 	}
 	if err := c.recordEvents(ctx, u); err != nil {
@@ -380,15 +394,38 @@ func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, err
 	return controller.Result{RequeueAfter: retryInterval}, nil
 }
 
-// oldest is the object that asked first.
-func oldest(list []stamped) stamped {
-	first := list[0]
+// awaitsPods is for how much longer an object that asks first leaves its unit undecided.
+func (c *Controller) awaitsPods(o stamped) time.Duration {
+	if !o.kind.Follows() {
+		return 0
+	}
+	now := c.Clock.Now()
+	seen, ok := c.followed.Get(o.object.UID)
+	if !ok {
+		seen = now
+		c.followed.Add(o.object.UID, now, time.Minute)
+	}
+	return placement.AwaitsPods(o.object.CreationTimestamp.Time, seen.(time.Time), now)
+}
+
+// asker is the object that asks for a decision.
+func asker(list []stamped) stamped {
+	out := list[0]
 	for _, o := range list[1:] {
-		if o.object.CreationTimestamp.Before(&first.object.CreationTimestamp) {
-			first = o
+		if o.before(out) {
+			out = o
 		}
 	}
-	return first
+	return out
+}
+
+// before says that an object asks rather than another one: it makes pods, and the other only
+// follows such, or it is older.
+func (s stamped) before(other stamped) bool {
+	if s.kind.Follows() != other.kind.Follows() {
+		return other.kind.Follows()
+	}
+	return s.object.CreationTimestamp.Before(&other.object.CreationTimestamp)
 }
 
 // restamp changes nothing by itself: the write passes admission, which stamps.

@@ -37,7 +37,7 @@ func newRecorded(c clock.PassiveClock) *recorded {
 // recordEvents writes an event on each pending object: what it waits for.
 func (c *Controller) recordEvents(ctx context.Context, u *unit) error {
 	condition := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionScheduled)
-	if condition == nil || condition.Status == metav1.ConditionTrue {
+	if condition == nil || condition.Status == metav1.ConditionTrue || condition.Reason == placementv1alpha1.ReasonWaitsForPods {
 		return nil // admission has not explained yet; its writing brings us back
 	}
 	for _, p := range u.pending {

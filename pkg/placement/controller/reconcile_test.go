@@ -444,3 +444,44 @@ func TestAHeartbeatChangesNoDecision(t *testing.T) {
 		}
 	}
 }
+
+func service(name string, age int) *metav1.PartialObjectMetadata {
+	return object(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, name, "", age)
+}
+
+func TestWhatFollowsOthersAwaitsPodsAndIsDecidedByItselfThen(t *testing.T) {
+	waits := placementOf()
+	waits.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: placementv1alpha1.ReasonWaitsForPods}}
+	made := func(age time.Duration) *metav1.PartialObjectMetadata {
+		s := service("web", 0)
+		s.CreationTimestamp = metav1.NewTime(start.Add(-age))
+		return s
+	}
+	for name, by := range map[string]time.Duration{"by the same clock": 0, "by one that is behind": 5 * time.Second, "by one that is ahead": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, namespace(), waits.DeepCopy(), made(by))
+			for _, after := range []time.Duration{2 * time.Second, 500 * time.Millisecond} {
+				if result := f.look(); result.RequeueAfter != after {
+					t.Errorf("%+v, want another look after %s", result, after)
+				}
+				f.expect([]string(nil)...)
+				f.clock.SetTime(f.clock.Now().Add(1500 * time.Millisecond))
+			}
+			f.clock.SetTime(start.Add(2 * time.Second))
+			if result := f.look(); result.RequeueAfter != retryInterval {
+				t.Errorf("%+v, want another try after %s", result, retryInterval)
+			}
+			f.expect("patch services web {}")
+		})
+	}
+	t.Run("a server that has started since asks at once", func(t *testing.T) {
+		f := newFixture(t, namespace(), waits.DeepCopy(), made(time.Minute))
+		f.look()
+		f.expect("patch services web {}")
+	})
+	t.Run("what makes pods asks at once, though it is younger", func(t *testing.T) {
+		f := newFixture(t, namespace(), waits.DeepCopy(), made(time.Minute), deployment("young", "", -1))
+		f.look()
+		f.expect("patch deployments young {}")
+	})
+}

@@ -18,6 +18,7 @@ import (
 func testSilentDeletion(t *testing.T) {
 	ctx := newCluster(t, "silent-deletion")
 	namespace(t, ctx, "web")
+	create(t, ctx, "web", deployment("a"))
 	client := shared.Kube.NetworkingV1().Ingresses("web")
 	const objects = 10
 	for i := range objects {

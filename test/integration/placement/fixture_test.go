@@ -47,6 +47,8 @@ func TestPlacement(t *testing.T) {
 			"an object that cannot be placed waits":                    testPending,
 			"what waits is placed when a physical cluster can take it": testRetry,
 			"a decision fits all that wait":                            testDecisionFitsAll,
+			"what follows others does not decide before them":          testWhatFollowsDoesNotDecide,
+			"what follows others is placed by itself":                  testWhatFollowsAlone,
 			"what a physical cluster does not permit is refused":       testPermits,
 			"a stamp is not lost":                                      testStampStays,
 			"a policy may refuse what cannot be placed":                testRefuse,
@@ -120,11 +122,16 @@ func beat(t *testing.T, names ...string) {
 // newCluster makes a logical cluster that policies can select by its name.
 func newCluster(t *testing.T, name string) context.Context {
 	t.Helper()
+	newClusterOn(t, shared, name)
+	return scope.WithCluster(t.Context(), logicalcluster.Name(name))
+}
+
+func newClusterOn(t *testing.T, s *server.Server, name string) {
+	t.Helper()
 	c := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": name}}}
-	if _, err := shared.Atoll.TenancyV1alpha1().LogicalClusters().Create(root(t), c, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Atoll.TenancyV1alpha1().LogicalClusters().Create(root(t), c, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating logical cluster %s: %v", name, err)
 	}
-	return scope.WithCluster(t.Context(), logicalcluster.Name(name))
 }
 
 // policy makes a policy for one logical cluster.

@@ -232,6 +232,10 @@ const ReasonQueued = "Queued"
 // scheduler that the policies name has to say where the unit goes.
 const ReasonWaitsForScheduler = "WaitsForScheduler"
 
+// ReasonWaitsForPods is the reason of Scheduled=False while nothing in the unit makes pods:
+// what is there follows others, which are still to come, or is placed by itself in a moment.
+const ReasonWaitsForPods = "WaitsForPods"
+
 // ReasonWaitsToReturn is the reason of Moving=False while policies prefer another place, and
 // that has not been ready for as long as they say.
 const ReasonWaitsToReturn = "WaitsToReturn"
