@@ -57,32 +57,33 @@ func newAssumptions(c clock.PassiveClock, choose func(placement.Snapshot, placem
 func (a *assumptions) decide(s placement.Snapshot, u placement.Unit, unit unitID) (d placement.Decision, forget func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d = a.decideOnTop(s, u, unit)
+	a.assume(s, unit)
+	d = a.choose(s, u)
 	if d.Possible() {
 		a.decided[unit] = assumption{physicalClusters: d.PhysicalClusters, requests: u.Requests, expires: a.clock.Now().Add(assumeTTL)}
 	}
 	return d, func() { a.forget(unit) }
 }
 
-// ask decides likewise, and assumes nothing.
-func (a *assumptions) ask(s placement.Snapshot, u placement.Unit, unit unitID) placement.Decision {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.decideOnTop(s, u, unit)
+// ask decides likewise, on top also of what who asks supposes, and assumes nothing.
+func (a *assumptions) ask(s placement.Snapshot, u placement.Unit, unit unitID, supposed []placementv1alpha1.AssumedRequests) placement.Decision {
+	a.note(s, unit)
+	placement.Assume(s, supposed)
+	return a.choose(s, u)
 }
 
 // prefer asks what is preferred likewise.
-func (a *assumptions) prefer(s placement.Snapshot, u placement.Unit, unit unitID) placement.Preference {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.assume(s, unit)
+func (a *assumptions) prefer(s placement.Snapshot, u placement.Unit, unit unitID, supposed []placementv1alpha1.AssumedRequests) placement.Preference {
+	a.note(s, unit)
+	placement.Assume(s, supposed)
 	return placement.Preferred(s, u)
 }
 
-// decideOnTop decides a unit on top of what is assumed of others. The lock is held.
-func (a *assumptions) decideOnTop(s placement.Snapshot, u placement.Unit, asked unitID) placement.Decision {
+// note is assume for who holds no lock.
+func (a *assumptions) note(s placement.Snapshot, asked unitID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.assume(s, asked)
-	return a.choose(s, u)
 }
 
 // assume notes in a snapshot what is assumed of others than the unit. The lock is held.
@@ -111,11 +112,7 @@ func (a *assumptions) add(c *placement.PhysicalCluster, unit unitID, assumed ass
 		if _, counted := a.seen[unit]; !counted {
 			c.Placements++
 		}
-		for resource, quantity := range assumed.requests {
-			sum := c.Assumed[resource]
-			sum.Add(quantity)
-			c.Assumed[resource] = sum
-		}
+		c.Assume(assumed.requests)
 	}
 }
 

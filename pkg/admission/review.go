@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -21,9 +22,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
-
-// maxWithout bounds the physical clusters of a review that would be gone.
-const maxWithout = 64
 
 // review answers a PlacementReview with the code that places, from what it would read.
 // It stores nothing.
@@ -50,9 +48,7 @@ func (p *placing) review(ctx context.Context, r *request) error {
 	if spec.Replaces != nil {
 		errs = append(errs, validateName(spec.Replaces, path.Child("replaces"))...)
 	}
-	if len(spec.Without) > maxWithout {
-		errs = append(errs, field.TooMany(path.Child("without"), len(spec.Without), maxWithout))
-	}
+	errs = append(errs, placement.ValidateSupposed(spec, r.system || slices.Contains(r.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup), path)...)
 	q := question{cluster: r.cluster, kinds: r.kinds, namespace: namespace, dryRun: true}
 	var needs placement.Unit
 	if err := q.suppose(review, &needs); err != nil {
@@ -124,19 +120,18 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		}
 	}
 	snapshot.Policies = supposed(snapshot.Policies, spec, unit.Name)
-	snapshot.PhysicalClusters = slices.DeleteFunc(snapshot.PhysicalClusters, func(c placement.PhysicalCluster) bool {
-		return slices.Contains(spec.Without, c.Name)
-	})
-	decision := d.assumptions.ask(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit})
+	snapshot.PhysicalClusters = candidates(snapshot.PhysicalClusters, spec)
+	decision := d.assumptions.ask(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit}, spec.Assumed)
 	if spec.Return && !spec.Anew {
 		if a := stored.Status.Awaited; a != nil {
 			unit.Awaited = a.PhysicalClusters
 		}
-		if preferred := d.assumptions.prefer(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit}); preferred.Better {
+		if preferred := d.assumptions.prefer(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit}, spec.Assumed); preferred.Better {
 			decision = preferred.Decision
 		}
 	}
 	status.PhysicalClusters, status.Message, status.Policies = decision.PhysicalClusters, decision.Message(), decision.Policies
+	status.Requests = unit.Requests
 	status.SchedulerName, status.Permitted = decision.Scheduler, decision.Permitted
 	status.Division, status.Overrides, status.Rollout = decision.Division, decision.Overrides, decision.Rollout
 	if obj, ok := q.object.(*unstructured.Unstructured); ok && decision.Division != nil {
@@ -155,6 +150,22 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		status.Rejected = append(status.Rejected, placementv1alpha1.RejectedPhysicalCluster(no))
 	}
 	return status, nil
+}
+
+// candidates are the physical clusters as a review has them.
+func candidates(all []placement.PhysicalCluster, spec *placementv1alpha1.PlacementReviewSpec) []placement.PhysicalCluster {
+	var out []placement.PhysicalCluster
+	for _, c := range all {
+		if slices.Contains(spec.Without, c.Name) {
+			continue
+		}
+		if slices.Contains(spec.Drained, c.Name) {
+			c.PhysicalCluster = c.PhysicalCluster.DeepCopy()
+			c.Spec.Drain.Requested = true
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // supposed are the policies as a review has them.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 // Snapshot is what is known when a unit is decided. Decide does not change it.
@@ -32,6 +33,28 @@ type PhysicalCluster struct {
 	Assumed corev1.ResourceList
 	// Placements counts the units that are on it.
 	Placements int
+}
+
+// Assume adds requests to those that are assumed.
+func (c *PhysicalCluster) Assume(requests corev1.ResourceList) {
+	c.Assumed = Sum(c.Assumed, requests)
+}
+
+// Assume notes in a snapshot what a review supposes that others have taken.
+func Assume(s Snapshot, supposed []placementv1alpha1.AssumedRequests) {
+	if len(supposed) == 0 {
+		return
+	}
+	taken := make(map[string]placementv1alpha1.AssumedRequests, len(supposed))
+	for _, a := range supposed {
+		taken[a.PhysicalCluster] = a
+	}
+	for i := range s.PhysicalClusters {
+		c := &s.PhysicalClusters[i]
+		a := taken[c.Name]
+		c.Placements += int(a.Units)
+		c.Assume(a.Requests)
+	}
 }
 
 // Unit is what is placed as a whole: a namespace, or what a policy selects in it.
@@ -75,16 +98,21 @@ type Other struct {
 func (u *Unit) Include(api string, storageClasses []string, requests corev1.ResourceList) {
 	u.APIs = sorted(append(slices.Clone(u.APIs), api))
 	u.StorageClasses = sorted(append(slices.Clone(u.StorageClasses), storageClasses...))
-	sum := u.Requests.DeepCopy()
+	u.Requests = Sum(u.Requests, requests)
+}
+
+// Sum adds up requests, and changes none of them.
+func Sum(a, b corev1.ResourceList) corev1.ResourceList {
+	sum := a.DeepCopy()
 	if sum == nil {
 		sum = corev1.ResourceList{}
 	}
-	for name, quantity := range requests {
+	for name, quantity := range b {
 		total := sum[name]
 		total.Add(quantity)
 		sum[name] = total
 	}
-	u.Requests = sum
+	return sum
 }
 
 func sorted(values []string) []string {

@@ -57,6 +57,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.SyncerVersion{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_SyncerVersion(ref),
 		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
 		v1alpha1.VolumeCopy{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_VolumeCopy(ref),
+		placementv1alpha1.AssumedRequests{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_AssumedRequests(ref),
 		placementv1alpha1.Awaited{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Awaited(ref),
 		placementv1alpha1.Bound{}.OpenAPIModelName():                      schema_pkg_apis_placement_v1alpha1_Bound(ref),
 		placementv1alpha1.ClusterPlacementPolicy{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref),
@@ -2382,6 +2383,50 @@ func schema_pkg_apis_fleet_v1alpha1_VolumeCopy(ref common.ReferenceCallback) com
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_AssumedRequests(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AssumedRequests is what units that are on none of them yet would take of a physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"units": {
+						SchemaProps: spec.SchemaProps{
+							Description: "units is how many there are. Only admins of all logical clusters may say it: how many others have there is no tenant's business.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests are what all of them request.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"physicalCluster"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_Awaited(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -4220,6 +4265,46 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref common.Reference
 							},
 						},
 					},
+					"drained": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "drained are physical clusters that would be drained: nothing may come there or stay.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"assumed": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"physicalCluster",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "assumed is what other units would have taken of physical clusters by then, and these do not report yet: the sums of what earlier answers say. It counts for this answer only. Who asks about several units asks one after the other, and adds up status.requests.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.AssumedRequests{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"anew": {
 						SchemaProps: spec.SchemaProps{
 							Description: "anew asks as if the namespace were not placed yet: what it has counts for nothing.",
@@ -4238,7 +4323,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewSpec(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.PolicyName{}.OpenAPIModelName(), placementv1alpha1.PolicyRules{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+			placementv1alpha1.AssumedRequests{}.OpenAPIModelName(), placementv1alpha1.PolicyName{}.OpenAPIModelName(), placementv1alpha1.PolicyRules{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -4289,6 +4374,20 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 									SchemaProps: spec.SchemaProps{
 										Type:   []string{"string"},
 										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests is what the objects of the unit request, on each physical cluster that it comes to.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4470,7 +4569,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.DecidedRollout{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.ReplicaShare{}.OpenAPIModelName()},
+			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.DecidedRollout{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.ReplicaShare{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 
@@ -5993,12 +6092,26 @@ func schema_pkg_apis_placement_v1alpha1_Transition(ref common.ReferenceCallback)
 							Format:      "int32",
 						},
 					},
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests is what the unit requests on each of to, which these do not report at once: who decides next takes it for taken.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"cause", "phase", "started", "since"},
 			},
 		},
 		Dependencies: []string{
-			metav1.Time{}.OpenAPIModelName()},
+			resource.Quantity{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -134,6 +135,12 @@ func TestKindsOfRootAreNotMadeElsewhere(t *testing.T) {
 		if _, err := mallory.PlacementV1alpha1().PlacementReviews("default").Create(elsewhere, &placementv1alpha1.PlacementReview{}, metav1.CreateOptions{}); want(err) != nil {
 			t.Errorf("a PlacementReview in %s: %v", name, err)
 		}
+	}
+	// How many units others have somewhere would be seen by supposing more and more.
+	units := &placementv1alpha1.PlacementReview{}
+	units.Spec.Assumed = []placementv1alpha1.AssumedRequests{{PhysicalCluster: "east", Units: 1}}
+	if _, err := mallory.PlacementV1alpha1().PlacementReviews("default").Create(w.evil, units, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.assumed[0].units: Forbidden") {
+		t.Errorf("a PlacementReview that supposes units: %v", err)
 	}
 	_, err = mallory.PlacementV1alpha1().Copies("default").Create(w.evil, &placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
 	if err := want(err); err != nil {

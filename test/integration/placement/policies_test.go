@@ -266,6 +266,19 @@ func testReview(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
 		}
 	}
+	taken := func(cpu string) []placementv1alpha1.AssumedRequests {
+		return []placementv1alpha1.AssumedRequests{{PhysicalCluster: "west", Units: 1, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}
+	}
+	one := &runtime.RawExtension{Raw: []byte(strings.Replace(large, "1k", "1", 1))}
+	if got := ask(placementv1alpha1.PlacementReviewSpec{Object: one, Drained: []string{"east"}, Assumed: taken("50")}); where(got) != "west" || got.Requests.Cpu().String() != "1" {
+		t.Errorf("where room is left beside what is supposed: %+v", got)
+	}
+	if got := ask(placementv1alpha1.PlacementReviewSpec{Object: one, Drained: []string{"east"}, Assumed: taken("100k")}); where(got) != "" || !strings.Contains(got.Message, "east: it is being drained") || !strings.Contains(got.Message, "west: 1 of cpu is wanted, 0 is free") {
+		t.Errorf("where none is left: %+v", got)
+	}
+	if got := ask(placementv1alpha1.PlacementReviewSpec{Object: one, Without: []string{"east"}}); where(got) != "west" {
+		t.Errorf("what was supposed is taken: %+v", got)
+	}
 	if got := ask(placementv1alpha1.PlacementReviewSpec{Replaces: reviewPolicy}); len(got.Policies) != 0 {
 		t.Errorf("without the only policy: %+v", got)
 	}
@@ -279,6 +292,8 @@ func testReview(t *testing.T) {
 		"spec.object":         {Object: &runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`)}},
 		"spec.policy.count":   {Policy: &placementv1alpha1.PolicyRules{Count: new(int32(0))}},
 		"spec.without":        {Without: make([]string, 65)},
+		"spec.drained":        {Drained: make([]string, 65)},
+		"spec.assumed[0].req": {Assumed: taken("-1")},
 		"spec.replaces.level": {Replaces: &placementv1alpha1.PolicyName{Level: "Local", Name: "n"}},
 		"spec.replaces.name":  {Replaces: &placementv1alpha1.PolicyName{Level: placementv1alpha1.PolicyNamespace}},
 		"spec.policy.spread.": {Policy: &placementv1alpha1.PolicyRules{Spread: &placementv1alpha1.TopologySpread{}}},

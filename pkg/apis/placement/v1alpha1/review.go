@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -43,6 +44,17 @@ type PlacementReviewSpec struct {
 	// +optional
 	// +listType=atomic
 	Without []string `json:"without,omitempty"`
+	// drained are physical clusters that would be drained: nothing may come there or stay.
+	// +optional
+	// +listType=atomic
+	Drained []string `json:"drained,omitempty"`
+	// assumed is what other units would have taken of physical clusters by then, and these do
+	// not report yet: the sums of what earlier answers say. It counts for this answer only. Who
+	// asks about several units asks one after the other, and adds up status.requests.
+	// +optional
+	// +listType=map
+	// +listMapKey=physicalCluster
+	Assumed []AssumedRequests `json:"assumed,omitempty"`
 	// anew asks as if the namespace were not placed yet: what it has counts for
 	// nothing.
 	// +optional
@@ -51,6 +63,18 @@ type PlacementReviewSpec struct {
 	// preferences, not before.
 	// +optional
 	Return bool `json:"return,omitempty"`
+}
+
+// AssumedRequests is what units that are on none of them yet would take of a physical cluster.
+type AssumedRequests struct {
+	PhysicalCluster string `json:"physicalCluster"`
+	// units is how many there are. Only admins of all logical clusters may say it: how many
+	// others have there is no tenant's business.
+	// +optional
+	Units int32 `json:"units,omitempty"`
+	// requests are what all of them request.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
 // PolicyName names a policy.
@@ -73,6 +97,10 @@ type PlacementReviewStatus struct {
 	// +optional
 	// +listType=atomic
 	PhysicalClusters []string `json:"physicalClusters,omitempty"`
+	// requests is what the objects of the unit request, on each physical cluster that it comes
+	// to.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
 	// schedulerName is the scheduler that decides, if that is not this server. It goes
 	// nowhere then before it is bound.
 	// +optional

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -134,6 +135,10 @@ type Transition struct {
 	// drainSeconds is how long the phase Draining lasts.
 	// +optional
 	DrainSeconds int32 `json:"drainSeconds,omitempty"`
+	// requests is what the unit requests on each of to, which these do not report at once: who
+	// decides next takes it for taken.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
 // Decision names the targets.

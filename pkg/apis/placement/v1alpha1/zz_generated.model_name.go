@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AssumedRequests) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.AssumedRequests"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Awaited) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Awaited"
 }

@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -27,6 +28,9 @@ type TransitionApplyConfiguration struct {
 	Withdrawn []string `json:"withdrawn,omitempty"`
 	// drainSeconds is how long the phase Draining lasts.
 	DrainSeconds *int32 `json:"drainSeconds,omitempty"`
+	// requests is what the unit requests on each of to, which these do not report at once: who
+	// decides next takes it for taken.
+	Requests *corev1.ResourceList `json:"requests,omitempty"`
 }
 
 // TransitionApplyConfiguration constructs a declarative configuration of the Transition type for use with
@@ -102,5 +106,13 @@ func (b *TransitionApplyConfiguration) WithWithdrawn(values ...string) *Transiti
 // If called multiple times, the DrainSeconds field is set to the value of the last call.
 func (b *TransitionApplyConfiguration) WithDrainSeconds(value int32) *TransitionApplyConfiguration {
 	b.DrainSeconds = &value
+	return b
+}
+
+// WithRequests sets the Requests field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *TransitionApplyConfiguration) WithRequests(value corev1.ResourceList) *TransitionApplyConfiguration {
+	b.Requests = &value
 	return b
 }
