@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/pace"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -24,6 +26,10 @@ const (
 	// queuedInterval is how often it is asked whether there is room to move. Who is next is
 	// woken; this is for when a move does not come on any more, which is no event.
 	queuedInterval = 30 * time.Second
+	// maxAsked is how often a unit asks at once where it goes while others begin to go there, and
+	// againInterval when it asks again.
+	maxAsked      = 3
+	againInterval = time.Second
 )
 
 // begun is the result of having begun a transition: its write brings us back.
@@ -65,7 +71,14 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	if ok, moving, result, err := c.hasRoom(u, cause, byPolicies); !ok {
 		return moving, result, err
 	}
-	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
+	return c.tryToBegin(ctx, u, cause, 1)
+}
+
+// tryToBegin asks where a unit goes, beside what moves there already, and begins that. It asks
+// again if another unit began meanwhile that goes there, too.
+func (c *Controller) tryToBegin(ctx context.Context, u *unit, cause placementv1alpha1.TransitionCause, asked int) (*metav1.Condition, controller.Result, error) {
+	others := c.others(u.key)
+	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{Assumed: pace.Taken(maps.Values(others), c.Clock.Now())})
 	if err != nil {
 		return nil, controller.Result{}, err
 	}
@@ -85,7 +98,15 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	if t == nil {
 		return nil, controller.Result{}, nil
 	}
-	if full := c.take(u.key, t); full != "" {
+	t.Requests = status.Requests
+	full, ok := c.takeBeside(u.key, t, others)
+	switch {
+	case !ok && asked < maxAsked:
+		return c.tryToBegin(ctx, u, cause, asked+1)
+	case !ok:
+		moving, _, err := c.queued(u, t, "others begin to go there")
+		return moving, controller.Result{RequeueAfter: againInterval}, err
+	case full != "":
 		return c.queued(u, t, full)
 	}
 	return nil, begun, c.begin(ctx, u, status, t)

@@ -10,11 +10,13 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -240,6 +242,54 @@ func TestAPlacementThatIsGoneNeitherMovesNorWaits(t *testing.T) {
 	m.wait(key, pace.Move{}, start)
 	if m.observe(p, nil) || len(m.queue()) > 0 {
 		t.Error("a placement that is gone waits")
+	}
+}
+
+// Whoever begins after another one takes the room that is left, also if both have asked at the
+// same time.
+func TestAUnitGoesWhereRoomIsBesideThoseThatMove(t *testing.T) {
+	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Move: placementv1alpha1.MoveAuto, Requests: cpu}
+	begins := func(name string, to ...string) {
+		f.moves.set(controller.Request{Cluster: "bank", Namespace: name, Name: "namespace"},
+			&placementv1alpha1.Transition{From: []string{"south"}, To: to, Requests: cpu, Since: metav1.NewTime(start)})
+	}
+	begins("before", "west")
+	var asked [][]placementv1alpha1.AssumedRequests
+	f.atoll.PrependReactor("create", "placementreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		asked = append(asked, a.(clienttesting.CreateAction).GetObject().(*placementv1alpha1.PlacementReview).Spec.Assumed)
+		begins("elsewhere", "north")
+		if len(asked) == 1 {
+			begins("meanwhile", "west")
+		}
+		return false, nil, nil
+	})
+	f.look()
+	taken := func(name, cpu string) placementv1alpha1.AssumedRequests {
+		return placementv1alpha1.AssumedRequests{PhysicalCluster: name, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	}
+	if diff := cmp.Diff([][]placementv1alpha1.AssumedRequests{{taken("west", "1")}, {taken("north", "1"), taken("west", "2")}}, asked); diff != "" {
+		t.Errorf("what it supposed (-want +got):\n%s", diff)
+	}
+	p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	if err != nil || p.Spec.Transition == nil || !cmp.Equal(p.Spec.Transition.Requests, cpu) {
+		t.Errorf("the transition: %+v %v", p.Spec.Transition, err)
+	}
+}
+
+// Where others begin to go again and again a unit waits for a moment, and keeps its place.
+func TestAUnitDoesNotAskForEver(t *testing.T) {
+	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+	f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Move: placementv1alpha1.MoveAuto}
+	asked := 0
+	f.atoll.PrependReactor("create", "placementreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked++
+		f.moves.set(controller.Request{Cluster: "bank", Namespace: fmt.Sprint(asked)}, &placementv1alpha1.Transition{To: []string{"west"}})
+		return false, nil, nil
+	})
+	if result := f.look(); asked != maxAsked || result.RequeueAfter > againInterval || len(f.moves.queue()) != 1 {
+		t.Errorf("asked %d times, again after %s, waiting %d", asked, result.RequeueAfter, len(f.moves.queue()))
 	}
 }
 

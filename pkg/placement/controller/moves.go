@@ -137,6 +137,11 @@ func (m *moves) queue() []pace.Waiting {
 func (c *Controller) take(key controller.Request, t *placementv1alpha1.Transition) (full string) {
 	c.moves.mu.Lock()
 	defer c.moves.mu.Unlock()
+	return c.takeLocked(key, t)
+}
+
+// takeLocked is take with the lock held.
+func (c *Controller) takeLocked(key controller.Request, t *placementv1alpha1.Transition) (full string) {
 	if _, moves := c.moves.units[key]; !moves {
 		if full = c.load().Full(c.moveOf(key, t)); full != "" {
 			return full
@@ -144,6 +149,28 @@ func (c *Controller) take(key controller.Request, t *placementv1alpha1.Transitio
 	}
 	c.moves.put(key, t)
 	return ""
+}
+
+// others are the other units that move.
+func (c *Controller) others(key controller.Request) map[controller.Request]*placementv1alpha1.Transition {
+	c.moves.mu.Lock()
+	defer c.moves.mu.Unlock()
+	others := maps.Clone(c.moves.units)
+	delete(others, key)
+	return others
+}
+
+// takeBeside is take for who was told where to go beside others; ok is false if one moves now
+// that goes there, too, and was none of these: it may have taken the room.
+func (c *Controller) takeBeside(key controller.Request, t *placementv1alpha1.Transition, others map[controller.Request]*placementv1alpha1.Transition) (full string, ok bool) {
+	c.moves.mu.Lock()
+	defer c.moves.mu.Unlock()
+	for other, moves := range c.moves.units {
+		if _, known := others[other]; !known && other != key && slices.ContainsFunc(moves.To, func(name string) bool { return slices.Contains(t.To, name) }) {
+			return "", false
+		}
+	}
+	return c.takeLocked(key, t), true
 }
 
 // full says what keeps a unit from beginning to move, as far as it is known before it is asked

@@ -76,6 +76,7 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 		if t == nil {
 			return nil, controller.Result{RequeueAfter: w.Look()}, nil
 		}
+		t.Requests = status.Requests
 		full := c.take(u.key, t)
 		if full == "" {
 			u.placement = u.placement.DeepCopy()
