@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,8 +17,8 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
-	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/cli/report"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // drain is the command that empties a physical cluster.
@@ -26,19 +26,21 @@ type drain struct {
 	*options
 	print                 *printFlags
 	dryRun, watch, cancel bool
+	selector              string
 	timeout, deadline     time.Duration
 }
 
 func newDrainCommand(o *options) *cobra.Command {
 	d := &drain{options: o}
 	cmd := &cobra.Command{
-		Use:   "drain NAME",
+		Use:   "drain NAME | -l SELECTOR",
 		Short: "Move everything off a physical cluster",
 		Long: templates.LongDesc(`Move everything off a physical cluster.
 
 			It sets spec.drain.requested of the PhysicalCluster; the server moves what is there, and what has nowhere to go stays and
 			is named in the condition Drained. The exit code is 0 only when that is True: when nothing of ours is left there.
-			--dry-run shows what would go where, and fails if something has nowhere to go.`),
+			--dry-run shows what would go where, one after the other as they would begin, each with what those before it leave
+			free; it fails if something has nowhere to go or cannot move.`),
 		Example: templates.Examples(`
 			kubectl atoll drain east --dry-run
 			kubectl atoll drain east --watch
@@ -46,9 +48,12 @@ func newDrainCommand(o *options) *cobra.Command {
 			# What has not begun to leave in two hours stays
 			kubectl atoll drain east --deadline 2h --watch
 
+			# All of a zone
+			kubectl atoll drain -l topology.kubernetes.io/zone=a --dry-run
+
 			# What has not begun to leave stays
 			kubectl atoll drain east --cancel`),
-		Args:              cobra.ExactArgs(1),
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completion.ResourceNameCompletionFunc(o.factory, physicalClusters),
 	}
 	d.print = newPrintFlags(cmd)
@@ -56,74 +61,89 @@ func newDrainCommand(o *options) *cobra.Command {
 	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "Wait until it is drained, and show how far it is.")
 	cmd.Flags().BoolVar(&d.cancel, "cancel", false, "Take the request back.")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", 0, "For how long from now something may begin to leave. What has not begun by then stays. By default as spec.drain.deadline says.")
+	cmd.Flags().StringVarP(&d.selector, "selector", "l", "", "The labels of the physical clusters, in place of a name.")
 	cmd.Flags().DurationVar(&d.timeout, "timeout", time.Hour, "How long to watch.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, c, err := o.inRoot(cmd)
 		if err != nil {
 			return err
 		}
-		pc, err := c.atoll.FleetV1alpha1().PhysicalClusters().Get(ctx, args[0], metav1.GetOptions{})
+		if len(args) == 0 == (d.selector == "") {
+			return errors.New("name a physical cluster, or select some with -l SELECTOR")
+		}
+		names, err := c.selected(ctx, args, d.selector)
 		if err != nil {
 			return err
 		}
-		if d.dryRun {
-			return d.suppose(ctx, c, pc.Name)
+		var all []*fleetv1alpha1.PhysicalCluster
+		for _, name := range names {
+			pc, err := c.atoll.FleetV1alpha1().PhysicalClusters().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			all = append(all, pc)
 		}
-		return d.run(ctx, c, pc)
+		if d.dryRun {
+			return d.suppose(ctx, c, names)
+		}
+		return d.run(ctx, c, all)
 	}
 	return cmd
 }
 
 // suppose shows what would become of what is placed there.
-func (d *drain) suppose(ctx context.Context, c *connection, name string) error {
-	questions, err := c.questions(ctx, area{}, func(*tenancyv1alpha1.LogicalCluster, *corev1.Namespace) *placementv1alpha1.PlacementReviewSpec {
-		return &placementv1alpha1.PlacementReviewSpec{Without: []string{name}}
+func (d *drain) suppose(ctx context.Context, c *connection, names []string) error {
+	questions, err := c.questions(ctx, area{}, func(at place) *placementv1alpha1.PlacementReviewSpec {
+		if at.placement == nil || !slices.ContainsFunc(stamp.Decided(at.placement).Names(), func(on string) bool { return slices.Contains(names, on) }) {
+			return nil
+		}
+		return &placementv1alpha1.PlacementReviewSpec{Drained: names}
 	})
 	if err != nil {
 		return err
 	}
-	got, err := c.ask(ctx, questions)
+	got, err := c.ask(ctx, d.ErrOut, questions)
 	if err != nil {
 		return err
 	}
-	there := slices.DeleteFunc(got.outcomes, func(o report.Outcome) bool { return !slices.Contains(o.From, name) })
-	if len(there) > 0 {
-		if err := d.print.print(d.options, report.WhatIf(there, true)); err != nil {
-			return err
-		}
-		fmt.Fprintln(d.Out)
+	if err := d.print.answers(d.options, got, true); err != nil {
+		return err
 	}
-	fmt.Fprintln(d.Out, report.Count(there))
-	if stays := report.Stays(there); stays > 0 {
-		return fmt.Errorf("%s would not become empty: %d of the namespaces on it cannot move", name, stays)
+	if stays := report.Stays(got.outcomes); stays > 0 {
+		return fmt.Errorf("%s would not become empty: %d of the %ss on it cannot move", strings.Join(names, ", "), stays, report.Noun(got.outcomes))
 	}
 	return nil
 }
 
 // run writes or takes back the request, and follows it.
-func (d *drain) run(ctx context.Context, c *connection, pc *fleetv1alpha1.PhysicalCluster) error {
-	word := "draining"
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"drain":{"requested":true}}}`, pc.UID)
+func (d *drain) run(ctx context.Context, c *connection, all []*fleetv1alpha1.PhysicalCluster) error {
+	word, drain := "draining", `{"requested":true}`
 	if d.deadline > 0 {
 		deadline := time.Now().Add(d.deadline).UTC().Format(time.RFC3339)
-		word = "draining until " + deadline
-		patch = fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"drain":{"requested":true,"deadline":%q}}}`, pc.UID, deadline)
+		word, drain = "draining until "+deadline, fmt.Sprintf(`{"requested":true,"deadline":%q}`, deadline)
 	}
 	if d.cancel {
-		word, patch = "not drained any more", fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"drain":null}}`, pc.UID)
+		word, drain = "not drained any more", "null"
 	}
-	if _, err := c.atoll.FleetV1alpha1().PhysicalClusters().Patch(ctx, pc.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
-		return err
+	for _, pc := range all {
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"drain":%s}}`, pc.UID, drain)
+		if _, err := c.atoll.FleetV1alpha1().PhysicalClusters().Patch(ctx, pc.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+			return err
+		}
+		fmt.Fprintf(d.Out, "physicalcluster.fleet.atoll.dev/%s %s\n", pc.Name, word)
 	}
-	fmt.Fprintf(d.Out, "physicalcluster.fleet.atoll.dev/%s %s\n", pc.Name, word)
 	if d.cancel {
 		return nil
 	}
-	timeout := d.timeout
-	if !d.watch {
-		timeout = 0 // what it says now
+	var errs []error
+	for ends := time.Now().Add(d.timeout); len(all) > 0; all = all[1:] {
+		timeout := max(0, time.Until(ends))
+		if !d.watch {
+			timeout = 0 // what it says now
+		}
+		errs = append(errs, d.follow(ctx, c, all[0].Name, timeout))
 	}
-	return d.follow(ctx, c, pc.Name, timeout)
+	return joined(errs)
 }
 
 // follow shows how far the drain is until nothing is left.

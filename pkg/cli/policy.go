@@ -5,14 +5,11 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/templates"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
-	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
-	"github.com/atoll-dev/atoll/pkg/cli/report"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -65,18 +62,17 @@ func (w *whatIf) runPolicyTest(cmd *cobra.Command) error {
 	}
 	var reviews []runtime.Object
 	for i, policy := range policies {
-		questions, err := c.questions(ctx, area{namespace: policy.namespace, unplaced: true},
-			func(lc *tenancyv1alpha1.LogicalCluster, ns *corev1.Namespace) *placementv1alpha1.PlacementReviewSpec {
-				spec := policy.suppose(lc, ns)
-				if spec != nil {
-					spec.Anew = w.anew
-				}
-				return spec
-			})
+		questions, err := c.questions(ctx, area{namespace: policy.namespace, unplaced: true, also: policy.unit()}, func(at place) *placementv1alpha1.PlacementReviewSpec {
+			spec := policy.suppose(at)
+			if spec != nil {
+				spec.Anew = w.anew
+			}
+			return spec
+		})
 		if err != nil {
 			return err
 		}
-		got, err := c.ask(ctx, questions)
+		got, err := c.ask(ctx, w.ErrOut, questions)
 		if err != nil {
 			return err
 		}
@@ -87,13 +83,9 @@ func (w *whatIf) runPolicyTest(cmd *cobra.Command) error {
 			fmt.Fprintln(w.Out)
 		}
 		fmt.Fprintf(w.Out, "%s is valid and would be %s.\n\n", policy, policy.verb())
-		if len(got.outcomes) > 0 {
-			if err := w.print.print(w.options, report.WhatIf(got.outcomes, c.cluster == scope.Root)); err != nil {
-				return err
-			}
-			fmt.Fprintln(w.Out)
+		if err := w.print.answers(w.options, got, c.cluster == scope.Root); err != nil {
+			return err
 		}
-		fmt.Fprintln(w.Out, report.Count(got.outcomes))
 	}
 	if w.print.forPeople() {
 		return nil

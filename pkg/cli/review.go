@@ -2,12 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,72 +21,97 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// reviewsInFlight bounds how many namespaces are asked about at a time.
+// reviewsInFlight bounds how many reviews of access are asked at a time.
 const reviewsInFlight = 8
 
-// review asks the server where a namespace would go.
+// progressEvery is after how many of more units it is said how far the questions are.
+const progressEvery = 100
+
+// review asks the server where a unit of a namespace would go.
 func (c *connection) review(ctx context.Context, namespace string, spec placementv1alpha1.PlacementReviewSpec) (*placementv1alpha1.PlacementReview, error) {
 	ask := &placementv1alpha1.PlacementReview{Spec: spec}
 	ask.Name, ask.Namespace = namespace, namespace
 	return c.atoll.PlacementV1alpha1().PlacementReviews(namespace).Create(ctx, ask, metav1.CreateOptions{})
 }
 
-// question is one namespace to ask about, and what to suppose.
+// question is one unit to ask about, and what to suppose.
 type question struct {
-	cluster   logicalcluster.Name
-	namespace string
-	spec      placementv1alpha1.PlacementReviewSpec
+	report.Unit
+	spec placementv1alpha1.PlacementReviewSpec
 }
 
-// answers are what came of questions, in their order; those about namespaces that went
-// meanwhile are left out.
+// answers are what came of questions, in the order in which they were asked; those about units
+// that went meanwhile are left out.
 type answers struct {
 	reviews  []runtime.Object
 	outcomes []report.Outcome
 }
 
-// ask asks all questions, several at a time.
-func (c *connection) ask(ctx context.Context, questions []question) (answers, error) {
-	reviews := make([]*placementv1alpha1.PlacementReview, len(questions))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(reviewsInFlight)
-	for i, q := range questions {
-		group.Go(func() error {
-			answer, err := c.review(scope.WithCluster(ctx, q.cluster), q.namespace, q.spec)
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			if err != nil {
-				return fmt.Errorf("asking about namespace %s of the logical cluster %s: %w", q.namespace, q.cluster, err)
-			}
-			reviews[i] = answer
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return answers{}, err
-	}
+// ask asks one question after the other, each as if what was answered before had come about: room for
+// one is room for one of them. From root the server counts units, too.
+func (c *connection) ask(ctx context.Context, progress io.Writer, questions []question) (answers, error) {
+	slices.SortFunc(questions, func(a, b question) int { return a.Unit.Compare(b.Unit) })
 	var out answers
+	taken := report.NewTaken(c.cluster == scope.Root)
 	for i, q := range questions {
-		if reviews[i] != nil {
-			out.reviews = append(out.reviews, reviews[i])
-			out.outcomes = append(out.outcomes, report.Compare(q.cluster.String(), q.namespace, reviews[i].Status))
+		if i > 0 && i%progressEvery == 0 {
+			fmt.Fprintf(progress, "asked about %d of %d\n", i, len(questions))
 		}
+		q.spec.Assumed = taken.Assumed()
+		if q.Name != placementv1alpha1.NamespaceUnit {
+			q.spec.Unit = q.Name
+		}
+		answer, err := c.review(scope.WithCluster(ctx, logicalcluster.Name(q.LogicalCluster)), q.Namespace, q.spec)
+		if apierrors.IsNotFound(err) || isGone(err) {
+			continue
+		}
+		if err != nil {
+			return answers{}, fmt.Errorf("asking about %s of the logical cluster %s: %w", report.UnitName(q.Namespace, q.Name), q.LogicalCluster, err)
+		}
+		outcome := report.Compare(q.Unit, answer.Status)
+		taken.Add(outcome, answer.Status.Requests)
+		out.reviews, out.outcomes = append(out.reviews, answer), append(out.outcomes, outcome)
 	}
 	return out, nil
 }
 
-// area is what a command looks at: the namespaces of one logical cluster or, from root,
-// of all of them.
+// isGone says that a unit that was listed went before it was asked about.
+func isGone(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	causes := status.Status().Details.Causes
+	return len(causes) == 1 && causes[0].Field == "spec.unit"
+}
+
+// area is what a command looks at: the units of one logical cluster or, from root, of all of
+// them.
 type area struct {
 	// namespace is empty for all.
 	namespace string
 	// unplaced includes namespaces that are not placed.
 	unplaced bool
+	// also is asked about even if there is no Placement of it yet.
+	also unit
 }
 
-// questions asks about each namespace of the area for which suppose supposes something.
-func (c *connection) questions(ctx context.Context, a area, suppose func(*tenancyv1alpha1.LogicalCluster, *corev1.Namespace) *placementv1alpha1.PlacementReviewSpec) ([]question, error) {
+// place is a unit that may be asked about.
+type place struct {
+	cluster   *tenancyv1alpha1.LogicalCluster
+	namespace *corev1.Namespace
+	unit      string
+	// placement is nil if there is none yet.
+	placement *placementv1alpha1.Placement
+}
+
+// asked is how it is named, and when it is asked about.
+func (p place) asked() report.Unit {
+	return report.NewUnit(p.cluster.Name, p.namespace.Name, p.unit, p.placement)
+}
+
+// questions asks about each unit of the area for which suppose supposes something.
+func (c *connection) questions(ctx context.Context, a area, suppose func(place) *placementv1alpha1.PlacementReviewSpec) ([]question, error) {
 	clusters, err := c.logicalClusters(ctx)
 	if err != nil {
 		return nil, err
@@ -93,14 +119,13 @@ func (c *connection) questions(ctx context.Context, a area, suppose func(*tenanc
 	var out []question
 	for i := range clusters {
 		cluster := &clusters[i]
-		ctx := scope.WithCluster(ctx, logicalcluster.Name(cluster.Name))
-		namespaces, err := c.namespaces(ctx, a)
+		places, err := c.places(scope.WithCluster(ctx, logicalcluster.Name(cluster.Name)), cluster, a)
 		if err != nil {
-			return nil, fmt.Errorf("listing the namespaces of the logical cluster %s: %w", cluster.Name, err)
+			return nil, fmt.Errorf("listing what is placed in the logical cluster %s: %w", cluster.Name, err)
 		}
-		for j := range namespaces {
-			if spec := suppose(cluster, &namespaces[j]); spec != nil {
-				out = append(out, question{logicalcluster.Name(cluster.Name), namespaces[j].Name, *spec})
+		for _, p := range places {
+			if spec := suppose(p); spec != nil {
+				out = append(out, question{p.asked(), *spec})
 			}
 		}
 	}
@@ -122,8 +147,44 @@ func (c *connection) logicalClusters(ctx context.Context) ([]tenancyv1alpha1.Log
 	}), nil
 }
 
-// namespaces are those of an area in the logical cluster of ctx. Those of the system count
-// if they are placed.
+// places are the units of an area in a logical cluster, that of ctx. Namespaces of the system
+// count if they are placed.
+func (c *connection) places(ctx context.Context, cluster *tenancyv1alpha1.LogicalCluster, a area) ([]place, error) {
+	namespaces, err := c.namespaces(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	placements := map[string][]*placementv1alpha1.Placement{}
+	if err := c.eachPlacement(ctx, a.namespace, func(p *placementv1alpha1.Placement) error {
+		placements[p.Namespace] = append(placements[p.Namespace], p)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	var out []place
+	for i := range namespaces {
+		ns := &namespaces[i]
+		wanted := map[string]bool{}
+		switch {
+		case a.also.namespace == ns.Name:
+			wanted[a.also.name] = true
+		case a.namespace != "", a.unplaced && !strings.HasPrefix(ns.Name, "kube-"):
+			wanted[placementv1alpha1.NamespaceUnit] = len(placements[ns.Name]) == 0 || a.unplaced
+		}
+		for _, p := range placements[ns.Name] {
+			out = append(out, place{cluster, ns, p.Name, p})
+			delete(wanted, p.Name)
+		}
+		for unit, ok := range wanted {
+			if ok {
+				out = append(out, place{cluster, ns, unit, nil})
+			}
+		}
+	}
+	return out, nil
+}
+
+// namespaces are those of an area in the logical cluster of ctx.
 func (c *connection) namespaces(ctx context.Context, a area) ([]corev1.Namespace, error) {
 	if a.namespace != "" {
 		ns, err := c.kube.CoreV1().Namespaces().Get(ctx, a.namespace, metav1.GetOptions{})
@@ -135,23 +196,13 @@ func (c *connection) namespaces(ctx context.Context, a area) ([]corev1.Namespace
 		}
 		return []corev1.Namespace{*ns}, nil
 	}
-	placed := map[string]bool{}
-	if err := c.eachPlacement(ctx, metav1.NamespaceAll, func(p *placementv1alpha1.Placement) error {
-		placed[p.Namespace] = true
-		return nil
-	}); err != nil {
-		return nil, err
-	}
 	var out []corev1.Namespace
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return c.kube.CoreV1().Namespaces().List(ctx, o)
 	})
 	p.PageSize = pageSize
 	err := p.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		ns := obj.(*corev1.Namespace)
-		if placed[ns.Name] || a.unplaced && !strings.HasPrefix(ns.Name, "kube-") {
-			out = append(out, *ns)
-		}
+		out = append(out, *obj.(*corev1.Namespace))
 		return nil
 	})
 	return out, err

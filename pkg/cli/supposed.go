@@ -65,17 +65,23 @@ func (p *supposedPolicy) selects(v *policyVersion, lc *tenancyv1alpha1.LogicalCl
 	return v.namespaces.Matches(labels.Set(ns.Labels)) && (p.name.Level != placementv1alpha1.PolicyGlobal || v.clusters.Matches(labels.Set(lc.Labels)))
 }
 
-// suppose is what to ask about a namespace: the new version in place of the old one, or
-// that the old one is not for it any more; nil if neither is.
-func (p *supposedPolicy) suppose(lc *tenancyv1alpha1.LogicalCluster, ns *corev1.Namespace) *placementv1alpha1.PlacementReviewSpec {
+// suppose is what to ask about a unit: the new version in place of the old one, or that the
+// old one is not for it any more; nil if neither is. A PlacementPolicy is for one unit of its
+// namespace.
+func (p *supposedPolicy) suppose(at place) *placementv1alpha1.PlacementReviewSpec {
 	switch {
-	case p.selects(p.new, lc, ns):
-		return &placementv1alpha1.PlacementReviewSpec{Unit: p.new.unit, Replaces: &p.name, Policy: &p.new.rules}
-	case p.selects(p.old, lc, ns):
-		return &placementv1alpha1.PlacementReviewSpec{Unit: p.old.unit, Replaces: &p.name}
+	case p.namespace != "" && at.unit != p.new.unit:
+		return nil
+	case p.selects(p.new, at.cluster, at.namespace):
+		return &placementv1alpha1.PlacementReviewSpec{Replaces: &p.name, Policy: &p.new.rules}
+	case p.selects(p.old, at.cluster, at.namespace):
+		return &placementv1alpha1.PlacementReviewSpec{Replaces: &p.name}
 	}
 	return nil
 }
+
+// unit is the one that a PlacementPolicy is for.
+func (p *supposedPolicy) unit() unit { return unit{p.namespace, p.new.unit} }
 
 // unitOf is the unit that a PlacementPolicy is for.
 func unitOf(p *placementv1alpha1.PlacementPolicy) string {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -16,12 +16,11 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
-	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/cli/report"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// whatIf are the flags of commands that ask about namespaces.
+// whatIf are the flags of commands that ask where units would be.
 type whatIf struct {
 	*options
 	print   *printFlags
@@ -29,6 +28,8 @@ type whatIf struct {
 	all     bool
 	anew    bool
 	without []string
+	// selector selects more that would be gone, by their labels.
+	selector string
 }
 
 func (w *whatIf) addFlags(cmd *cobra.Command) {
@@ -43,16 +44,20 @@ func (w *whatIf) addFlags(cmd *cobra.Command) {
 func newWhatIfCommand(o *options) *cobra.Command {
 	w := &whatIf{options: o}
 	cmd := &cobra.Command{
-		Use:   "whatif [--without NAME] [-f FILE] [-n NAMESPACE | -A]",
+		Use:   "whatif [--without NAME | -l SELECTOR] [-f FILE] [-n NAMESPACE | -A]",
 		Short: "Show what would move if a physical cluster went or a policy changed",
 		Long: templates.LongDesc(`Show what would move if a physical cluster went or a policy changed.
 
-			The server answers with the code that places, for each namespace that is placed (PlacementReview); nothing is
-			stored. In a logical cluster it is the namespace of the context, or -A; in root all of all logical clusters, or
-			those called -n.`),
+			The server answers with the code that places, for each unit that is placed (PlacementReview): a namespace, or
+			NAMESPACE/POLICY for what a PlacementPolicy selects in it. Each answer counts as taken what those before it take;
+			nothing is stored. In a logical cluster it is the namespace of the context, or -A; in root all of all logical
+			clusters, or those called -n.`),
 		Example: templates.Examples(`
 			# What moves if east goes?
 			kubectl atoll whatif --without east -A
+
+			# What moves if a zone goes?
+			kubectl atoll whatif -l topology.kubernetes.io/zone=a -A
 
 			# What moves if this policy is applied?
 			kubectl atoll whatif -f policy.yaml -A`),
@@ -60,6 +65,7 @@ func newWhatIfCommand(o *options) *cobra.Command {
 	}
 	w.addFlags(cmd)
 	cmd.Flags().StringSliceVar(&w.without, "without", nil, "A physical cluster that would be gone; may be repeated.")
+	cmd.Flags().StringVarP(&w.selector, "selector", "l", "", "The labels of physical clusters that would be gone.")
 	cmdutil.CheckErr(cmd.RegisterFlagCompletionFunc("without", completion.ResourceNameCompletionFunc(o.factory, physicalClusters)))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return w.runWhatIf(cmd) }
 	return cmd
@@ -67,14 +73,18 @@ func newWhatIfCommand(o *options) *cobra.Command {
 
 func (w *whatIf) runWhatIf(cmd *cobra.Command) error {
 	files := w.files.ToOptions()
-	if len(w.without) == 0 && len(files.Filenames) == 0 && !w.anew {
-		return errors.New("say what to suppose: --without NAME, -f FILE, or --anew")
+	if len(w.without) == 0 && w.selector == "" && len(files.Filenames) == 0 && !w.anew {
+		return errors.New("say what to suppose: --without NAME, -l SELECTOR, -f FILE, or --anew")
 	}
 	ctx, c, err := w.connectAnywhere(cmd)
 	if err != nil {
 		return err
 	}
 	if err := c.checkNames(ctx, w.without); err != nil {
+		return err
+	}
+	without, err := c.selected(ctx, w.without, w.selector)
+	if err != nil {
 		return err
 	}
 	var policy *supposedPolicy
@@ -92,16 +102,22 @@ func (w *whatIf) runWhatIf(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	questions, err := c.questions(ctx, a, func(lc *tenancyv1alpha1.LogicalCluster, ns *corev1.Namespace) *placementv1alpha1.PlacementReviewSpec {
-		spec := &placementv1alpha1.PlacementReviewSpec{}
+	if policy != nil && policy.namespace != "" {
+		a.also = policy.unit()
+	}
+	questions, err := c.questions(ctx, a, func(at place) *placementv1alpha1.PlacementReviewSpec {
+		var spec *placementv1alpha1.PlacementReviewSpec
 		if policy != nil {
-			if spec = policy.suppose(lc, ns); spec == nil && len(w.without) == 0 {
-				return nil // what it is not for stays as it is
-			} else if spec == nil {
-				spec = &placementv1alpha1.PlacementReviewSpec{}
-			}
+			spec = policy.suppose(at)
 		}
-		spec.Without, spec.Anew = w.without, w.anew
+		switch {
+		case spec != nil:
+		case policy != nil && len(without) == 0, at.placement == nil && a.namespace == "":
+			return nil // what it is not for stays as it is
+		default:
+			spec = &placementv1alpha1.PlacementReviewSpec{}
+		}
+		spec.Without, spec.Anew = without, w.anew
 		return spec
 	})
 	if err != nil {
@@ -134,6 +150,38 @@ func (c *connection) checkNames(ctx context.Context, names []string) error {
 	return nil
 }
 
+// selected adds to the names of physical clusters those that have the labels, once each. In a
+// logical cluster they are its Nodes.
+func (c *connection) selected(ctx context.Context, names []string, selector string) ([]string, error) {
+	if selector == "" {
+		return names, nil
+	}
+	names = slices.Clone(names)
+	options := metav1.ListOptions{LabelSelector: selector}
+	if c.cluster == scope.Root {
+		list, err := c.atoll.FleetV1alpha1().PhysicalClusters().List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+	} else {
+		list, err := c.kube.CoreV1().Nodes().List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("looking for the physical clusters with these labels: %w", err)
+		}
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
+		return nil, fmt.Errorf("no physical cluster has the labels %s", selector)
+	}
+	return names, nil
+}
+
 // area is what the flags say. In root there is no namespace of the context.
 func (w *whatIf) area(c *connection) (area, error) {
 	namespace, explicit, err := w.flags.ToRawKubeConfigLoader().Namespace()
@@ -148,19 +196,24 @@ func (w *whatIf) area(c *connection) (area, error) {
 
 // answer asks, and prints what came of it.
 func (w *whatIf) answer(ctx context.Context, c *connection, questions []question) error {
-	got, err := c.ask(ctx, questions)
+	got, err := c.ask(ctx, w.ErrOut, questions)
 	if err != nil {
 		return err
 	}
-	if !w.print.forPeople() {
-		return w.print.print(w.options, nil, got.reviews...)
+	return w.print.answers(w.options, got, c.cluster == scope.Root)
+}
+
+// answers prints what came of questions.
+func (p *printFlags) answers(o *options, got answers, logicalClusters bool) error {
+	if !p.forPeople() {
+		return p.print(o, nil, got.reviews...)
 	}
 	if len(got.outcomes) > 0 {
-		if err := w.print.print(w.options, report.WhatIf(got.outcomes, c.cluster == scope.Root)); err != nil {
+		if err := p.print(o, report.WhatIf(got.outcomes, logicalClusters)); err != nil {
 			return err
 		}
-		fmt.Fprintln(w.Out)
+		fmt.Fprintln(o.Out)
 	}
-	fmt.Fprintln(w.Out, report.Count(got.outcomes))
+	fmt.Fprintln(o.Out, report.Count(got.outcomes))
 	return nil
 }

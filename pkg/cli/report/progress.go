@@ -50,7 +50,7 @@ func Progress(began, left Usage, about time.Duration) string {
 	return line
 }
 
-// Stays counts the namespaces that could not leave.
+// Stays counts the units that could not leave.
 func Stays(outcomes []Outcome) int {
 	n := 0
 	for _, o := range outcomes {

@@ -230,7 +230,7 @@ func TestWhatIfComparesWhereANamespaceIsWithWhereItWouldBe(t *testing.T) {
 		if c.namespace == "e" {
 			s.Rejected = []placementv1alpha1.RejectedPhysicalCluster{{PhysicalCluster: "east", Message: "is cordoned"}, {PhysicalCluster: "north", Message: "is full"}}
 		}
-		o := Compare("shop", c.namespace, s)
+		o := Compare(Unit{LogicalCluster: "shop", Namespace: c.namespace}, s)
 		if o.Change != c.want {
 			t.Errorf("from %q to %q: %s, want %s", c.decided, c.answer, o.Change, c.want)
 		}
@@ -259,9 +259,9 @@ func TestWhatIfComparesWhereANamespaceIsWithWhereItWouldBe(t *testing.T) {
 
 func TestWhatCannotMoveIsBlocked(t *testing.T) {
 	s := placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"claim data cannot move", "another"}}
-	blocked := Compare("shop", "db", s)
+	blocked := Compare(Unit{LogicalCluster: "shop", Namespace: "db"}, s)
 	s.Obstacles, s.StopsFirst = nil, []string{"StatefulSet db"}
-	moves := Compare("shop", "db", s)
+	moves := Compare(Unit{LogicalCluster: "shop", Namespace: "db"}, s)
 	wantRows(t, WhatIf([]Outcome{moves, blocked}, false),
 		"db|Blocked|east|west|claim data cannot move; another",
 		"db|Moves|east|west|stopped before it is started: StatefulSet db")

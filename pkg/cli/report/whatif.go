@@ -10,7 +10,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// Change is what would become of a namespace.
+// Change is what would become of a unit.
 type Change string
 
 const (
@@ -26,12 +26,12 @@ const (
 	Placed Change = "Placed"
 )
 
-// Outcome is the answer for one namespace.
+// Outcome is the answer for one unit.
 type Outcome struct {
-	LogicalCluster, Namespace string
-	Change                    Change
-	From, To                  []string
-	Message                   string
+	Unit
+	Change   Change
+	From, To []string
+	Message  string
 }
 
 // Compare reads the answer to a review.
@@ -42,8 +42,8 @@ type Outcome struct {
 //	some     none           Pending
 //	some     the same       Unchanged
 //	some     others         Moves, or Blocked if there are obstacles
-func Compare(logicalCluster, namespace string, s placementv1alpha1.PlacementReviewStatus) Outcome {
-	o := Outcome{LogicalCluster: logicalCluster, Namespace: namespace, From: sorted(s.Decided), To: sorted(s.PhysicalClusters)}
+func Compare(u Unit, s placementv1alpha1.PlacementReviewStatus) Outcome {
+	o := Outcome{Unit: u, From: sorted(s.Decided), To: sorted(s.PhysicalClusters)}
 	switch {
 	case len(o.To) == 0:
 		o.Change, o.Message = Pending, s.Message
@@ -79,7 +79,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// WhatIf is a row for each namespace, those that change first.
+// WhatIf is a row for each unit, those that change first.
 func WhatIf(outcomes []Outcome, logicalClusters bool) *metav1.Table {
 	columns := []string{"Namespace", "Change", "From", "To", "Message"}
 	if logicalClusters {
@@ -88,10 +88,10 @@ func WhatIf(outcomes []Outcome, logicalClusters bool) *metav1.Table {
 	t := newTable(columns...)
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b Outcome) int {
-		return slices.Compare([]string{order(a.Change), a.LogicalCluster, a.Namespace}, []string{order(b.Change), b.LogicalCluster, b.Namespace})
+		return slices.Compare([]string{order(a.Change), a.LogicalCluster, a.Namespace, a.Name}, []string{order(b.Change), b.LogicalCluster, b.Namespace, b.Name})
 	})
 	for _, o := range outcomes {
-		cells := []string{o.Namespace, string(o.Change), names(o.From), names(o.To), orNone(o.Message)}
+		cells := []string{o.title(), string(o.Change), names(o.From), names(o.To), orNone(o.Message)}
 		if logicalClusters {
 			cells = append([]string{o.LogicalCluster}, cells...)
 		}
@@ -104,14 +104,22 @@ func order(c Change) string {
 	return fmt.Sprint(slices.Index([]Change{Pending, Blocked, Moves, Placed, Unchanged}, c))
 }
 
-// Count says how many namespaces would do what.
+// Noun is what a number of units is called: namespaces, if each is a whole one.
+func Noun(outcomes []Outcome) string {
+	if slices.ContainsFunc(outcomes, func(o Outcome) bool { return !o.whole() }) {
+		return "unit"
+	}
+	return "namespace"
+}
+
+// Count says how many units would do what.
 func Count(outcomes []Outcome) string {
 	counts := map[Change]int{}
 	for _, o := range outcomes {
 		counts[o.Change]++
 	}
 	out := fmt.Sprintf("%s: %d would move, %d would have nowhere to go, %d stay where they are",
-		plural(len(outcomes), "namespace"), counts[Moves], counts[Pending], counts[Unchanged])
+		plural(len(outcomes), Noun(outcomes)), counts[Moves], counts[Pending], counts[Unchanged])
 	if counts[Blocked] > 0 {
 		out += fmt.Sprintf(", %d would have to move and cannot", counts[Blocked])
 	}

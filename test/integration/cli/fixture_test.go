@@ -160,7 +160,7 @@ func (w *world) wantRow(args []string, cells ...string) {
 }
 
 // deploy makes a namespace with a Deployment, which places it.
-func (w *world) deploy(namespace, pin string) *appsv1.Deployment {
+func (w *world) deploy(namespace, pin string, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	w.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if pin != "" {
@@ -169,10 +169,19 @@ func (w *world) deploy(namespace, pin string) *appsv1.Deployment {
 	if _, err := w.Kube.CoreV1().Namespaces().Create(w.ctx, ns, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
+	return w.deployIn(namespace, change...)
+}
+
+// deployIn makes a Deployment.
+func (w *world) deployIn(namespace string, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	w.t.Helper()
 	labels := map[string]string{"app": "web"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	for _, f := range change {
+		f(d)
+	}
 	d, err := w.Kube.AppsV1().Deployments(namespace).Create(w.ctx, d, metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatal(err)
