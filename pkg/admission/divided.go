@@ -25,7 +25,7 @@ func (p *placing) wishOf(ctx context.Context, r *request, kind workload.Kind) (*
 	}
 	var others []stamp.Other
 	if stamp.IsAboutOthers(kind) {
-		if others, err = p.others(ctx, r); err != nil {
+		if others, err = p.others(ctx, r, stamp.MayBeOther); err != nil {
 			return nil, err
 		}
 	}
@@ -39,15 +39,16 @@ func (p *placing) wishOf(ctx context.Context, r *request, kind workload.Kind) (*
 	return r.wish, nil
 }
 
-// others are what a disruption budget may be about. They are read as fresh as the request
-// wants: what was not seen yet has the controller look once more.
-func (p *placing) others(ctx context.Context, r *request) ([]stamp.Other, error) {
+// others are objects of some kinds in the namespace: what a disruption budget may be about, or
+// what may scale. They are read as fresh as the request wants: what was not seen yet has the
+// controller look once more.
+func (p *placing) others(ctx context.Context, r *request, of func(workload.Kind) bool) ([]stamp.Other, error) {
 	out := []stamp.Other{}
 	if p.units.lookup.dynamic == nil {
 		return nil, nil
 	}
 	for _, kind := range r.kinds.Kinds() {
-		if !stamp.MayBeOther(kind) {
+		if !of(kind) {
 			continue
 		}
 		list, err := p.units.lookup.dynamic.Resource(kind.GroupVersionResource()).Namespace(r.GetNamespace()).

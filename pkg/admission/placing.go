@@ -117,8 +117,13 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	scaling, err := p.scalingOf(ctx, r, kind, obj, unit)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
 	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{
 		Unit: unit, Runs: runs, Mounts: mounts, Volume: p.volumeOf(r, kind, obj, unit), Division: r.division, Wish: wish, Overrides: r.overrides,
+		Scaling: scaling,
 	})
 	if !stamp.Equal(targets, stamp.TargetsOf(obj.GetAnnotations())) {
 		stamp.Set(obj, targets)

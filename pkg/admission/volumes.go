@@ -26,14 +26,8 @@ func (p *placing) volumeOf(r *request, kind workload.Kind, obj metav1.Object, un
 	if !kind.IsClaim() || p.copies == nil || unit.Settled() {
 		return nil
 	}
-	o := transition.Object{Kind: kind, Logical: &unstructured.Unstructured{}, Unit: unit, Copies: map[string]*placementv1alpha1.Copy{}}
+	o := transition.Object{Kind: kind, Logical: &unstructured.Unstructured{}, Unit: unit, Copies: p.copiesOf(r, kind, obj)}
 	o.Logical.SetAnnotations(obj.GetAnnotations())
-	for _, c := range copyindex.Of(p.copies, copyindex.Object{Resource: kind.GroupResource(),
-		Object: controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: obj.GetName()}}) {
-		if c.Spec.Object.UID == obj.GetUID() {
-			o.Copies[c.Spec.PhysicalCluster] = c
-		}
-	}
 	v, _ := o.HandOver(func(s *placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy {
 		return copyindex.Holding(p.copies, s)
 	},
@@ -42,6 +36,18 @@ func (p *placing) volumeOf(r *request, kind workload.Kind, obj metav1.Object, un
 			return pc
 		})
 	return v
+}
+
+// copiesOf are the Copies of an object, by target, as the informer has them.
+func (p *placing) copiesOf(r *request, kind workload.Kind, obj metav1.Object) map[string]*placementv1alpha1.Copy {
+	out := map[string]*placementv1alpha1.Copy{}
+	for _, c := range copyindex.Of(p.copies, copyindex.Object{Resource: kind.GroupResource(),
+		Object: controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace(), Name: obj.GetName()}}) {
+		if c.Spec.Object.UID == obj.GetUID() {
+			out[c.Spec.PhysicalCluster] = c
+		}
+	}
+	return out
 }
 
 // handed says why the volume of a claim is not handed over from a physical cluster when its unit

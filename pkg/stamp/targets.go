@@ -32,6 +32,9 @@ type Source struct {
 	// divisible kinds only.
 	Division *placementv1alpha1.DecidedDivision
 	Wish     *Wish
+	// Scaling says how an autoscaler scales the object; nil: that is not known, and what its
+	// copies begin with stays as it is. It counts where replicas are not divided.
+	Scaling *Scaling
 	// Overrides are what changes of copies by target. They count for placed kinds.
 	Overrides []placementv1alpha1.DecidedOverride
 	// Referrers are the targets of everything that refers to the object: all of
@@ -74,7 +77,8 @@ func takenBack(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targ
 //
 //	role        object                       wanted
 //	Placed      is a claim                   by where its volume is, see claimed
-//	Placed      goes down                    by how it runs, see part
+//	Placed      goes down                    by how it runs, see part; what an autoscaler made of
+//	                                         it goes along, and that comes later, see start, heldBack
 //	Placed      stays up, see GoesDown       nothing
 //	Container   not in root                  as what may run anywhere
 //	Ruling      holds on so many targets,    copy wherever the unit has a part but Removes;
@@ -102,6 +106,12 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 				keepParts(current, out) // what is left of it is done where it was begun
 			default:
 				keepLeft(from.Unit, current, out)
+			}
+			if from.Division == nil && IsAutoscaler(kind) {
+				heldBack(from.Unit, current, out)
+			}
+			if from.Division == nil && kind.Role == workload.Placed && len(kind.Replicas) > 0 {
+				started(from.Scaling, from.Unit, current, out)
 			}
 			if kind.Role == workload.Placed {
 				overridden(from.Overrides, from.Unit, kind, obj, current, out)
@@ -355,7 +365,7 @@ func Without(current placementv1alpha1.Targets, acknowledged func(target string)
 func Equal(a, b placementv1alpha1.Targets) bool {
 	return maps.EqualFunc(a, b, func(a, b placementv1alpha1.Target) bool {
 		return a.State == b.State && a.Former == b.Former && a.UID == b.UID && a.Adopted == b.Adopted && equality.Semantic.DeepEqual(a.Volume, b.Volume) && ptr.Equal(a.Replicas, b.Replicas) && ptr.Equal(a.Share, b.Share) &&
-			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions) && equality.Semantic.DeepEqual(a.Ordinals, b.Ordinals) && sameOverrides(a.Overrides, b.Overrides)
+			ptr.Equal(a.Max, b.Max) && ptr.Equal(a.Completions, b.Completions) && ptr.Equal(a.Start, b.Start) && equality.Semantic.DeepEqual(a.Ordinals, b.Ordinals) && sameOverrides(a.Overrides, b.Overrides)
 	})
 }
 

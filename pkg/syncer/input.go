@@ -40,6 +40,8 @@ type Input struct {
 	Contents int
 	// Scaled says that an autoscaler that is on this target too scales the copy.
 	Scaled bool
+	// ScalerWaits says that one is to come to this target once traffic does.
+	ScalerWaits bool
 	// Bounds are those of that autoscaler, if they are divided; else nil.
 	Bounds *Bounds
 	// ScalesRange says that what this one scales has a range of ordinals on the target, and

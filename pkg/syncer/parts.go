@@ -31,7 +31,7 @@ func BoundsOf(target string, scalers []*unstructured.Unstructured) *Bounds {
 //	scaled by others  yes, with room            whoever scales it sets them
 //	any               yes, bounds are divided   the part, within these bounds: none is scaled
 //	                                            up from nothing
-//	any               else                      the part
+//	any               else                      the part, or what it starts with, see startOf
 func setParts(obj map[string]any, p Placing) {
 	if part := semanticsOf(p.Ref.Kind).part; part != nil && p.Target.Replicas != nil {
 		part(obj, p.Target)
@@ -44,15 +44,49 @@ func setParts(obj map[string]any, p Placing) {
 		remove(obj, path)
 		return
 	}
-	at := descend(obj, path[:len(path)-1])
-	if at == nil || p.Target.Replicas == nil {
+	at, n := descend(obj, path[:len(path)-1]), p.Target.Replicas
+	if n == nil {
+		n = p.Start
+	}
+	if at == nil || n == nil {
 		return
 	}
-	n := *p.Target.Replicas
+	replicas := *n
 	if p.Bounds != nil {
-		n = min(max(n, p.Bounds.Min), p.Bounds.Max)
+		replicas = min(max(replicas, p.Bounds.Min), p.Bounds.Max)
 	}
-	at[path[len(path)-1]] = int64(n)
+	at[path[len(path)-1]] = int64(replicas)
+}
+
+// startOf is how many replicas a copy has because an autoscaler had as many elsewhere; nil: those that
+// the object wants. Once somebody else sets them below, they are left out, see scaledByOthers.
+//
+//	the copy   an autoscaler of it   its replicas          then
+//	is none    any                   any                   those that it starts with
+//	is there   waits here            any                   those that it starts with
+//	is there   is here               from what the object  what it has: it was started so, and the autoscaler
+//	                                 wants to the start    may say otherwise at any time
+//	is there   is here               any other             none: what it started with is over
+//	is there   is not                any                   none
+//
+// Nothing counts any more as soon as the object wants another number than it did.
+func (p planner) startOf() *int32 {
+	start := p.entry().Start
+	if start == nil || int64(start.Wish) != workload.Replicas(p.Ref.Kind, p.Logical.Object) {
+		return nil
+	}
+	switch {
+	case p.physical == physicalNone, p.ScalerWaits:
+		return &start.Replicas
+	case !p.Scaled || p.physical != physicalOurs:
+		return nil
+	}
+	has := workload.Replicas(p.Ref.Kind, p.Physical.Object)
+	if has < int64(min(start.Wish, start.Replicas)) || has > int64(max(start.Wish, start.Replicas)) {
+		return nil
+	}
+	n := int32(has) //nolint:gosec // it is bounded
+	return &n
 }
 
 // partOfJob: where no pod runs nothing has to succeed either, and it is complete at once.

@@ -127,3 +127,14 @@ func Scaled(target string, scalers []*unstructured.Unstructured) bool {
 	}
 	return false
 }
+
+// ScalerWaits says that one of the autoscalers of an object is to come to the target.
+func ScalerWaits(target string, scalers []*unstructured.Unstructured) bool {
+	for _, scaler := range scalers {
+		entry, ok := stamp.TargetsOf(scaler.GetAnnotations())[target]
+		if ok && !entry.Keeps() && scaler.GetDeletionTimestamp() == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -266,7 +266,7 @@ func (p planner) placing() Placing {
 	return Placing{
 		Account: account, Server: server, PlainFields: plain,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
-		Target: p.entry(), Bounds: p.Bounds, Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
+		Target: p.entry(), Bounds: p.Bounds, Start: p.startOf(), Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
 		OmitReplicas: !ranged(p.entry()) && (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
 	}
 }

@@ -39,6 +39,9 @@ type Placing struct {
 	Permits boundary.Permits
 	// Bounds are those of the autoscaler of the copy, if they are divided; else nil.
 	Bounds *Bounds
+	// Start is what the copy has in place of the replicas that the object wants, because an
+	// autoscaler had as many elsewhere; nil: nothing.
+	Start *int32
 	// OmitReplicas leaves spec.replicas to whoever scales the copy below.
 	OmitReplicas bool
 }

@@ -115,6 +115,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetOrdinals{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOrdinals(ref),
 		placementv1alpha1.TargetOverride{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOverride(ref),
+		placementv1alpha1.TargetStart{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_TargetStart(ref),
 		placementv1alpha1.TargetStatus{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetStatus(ref),
 		placementv1alpha1.TargetVolume{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_TargetVolume(ref),
 		placementv1alpha1.TopologySpread{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TopologySpread(ref),
@@ -5713,6 +5714,12 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 							Format:      "int32",
 						},
 					},
+					"start": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Start is with how many replicas the copy begins, as an autoscaler had it elsewhere; nil: with those that the object wants.",
+							Ref:         ref(placementv1alpha1.TargetStart{}.OpenAPIModelName()),
+						},
+					},
 					"ordinals": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Ordinals are those of a StatefulSet that is, or was, divided by them.",
@@ -5769,7 +5776,7 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.TargetOrdinals{}.OpenAPIModelName(), placementv1alpha1.TargetOverride{}.OpenAPIModelName(), placementv1alpha1.TargetVolume{}.OpenAPIModelName()},
+			placementv1alpha1.TargetOrdinals{}.OpenAPIModelName(), placementv1alpha1.TargetOverride{}.OpenAPIModelName(), placementv1alpha1.TargetStart{}.OpenAPIModelName(), placementv1alpha1.TargetVolume{}.OpenAPIModelName()},
 	}
 }
 
@@ -5848,6 +5855,35 @@ func schema_pkg_apis_placement_v1alpha1_TargetOverride(ref common.ReferenceCallb
 		},
 		Dependencies: []string{
 			placementv1alpha1.PatchOperation{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_TargetStart(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TargetStart is what a copy begins with that an autoscaler scales. It counts as long as the object wants the same number as it did then.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+					"wish": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Wish is what the object wants: spec.replicas.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"replicas", "wish"},
+			},
+		},
 	}
 }
 

@@ -173,7 +173,7 @@ func moving(t *placementv1alpha1.Transition, step transition.Step) *metav1.Condi
 }
 
 // state reads a unit in a transition, with the objects that do not have the targets of
-// the phase: what rules the namespace is first, then the Namespace.
+// the phase, in the order in which they are stamped.
 func (c *Controller) state(ctx context.Context, u *unit, from string) (transition.State, []stamped, error) {
 	s := transition.State{Decided: stamp.Decided(u.placement).Names(), NotReady: map[string]string{}, Now: c.Clock.Now()}
 	objects, held, err := c.members(ctx, u, from)
@@ -186,7 +186,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 	if err != nil {
 		return s, nil, err
 	}
-	var rules, rest []stamped
+	var stale []stamped
 	selects := false
 	s.Unknown = unknown(objects, copies)
 	for _, object := range objects {
@@ -203,13 +203,9 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 		partial := &metav1.PartialObjectMetadata{}
 		partial.Name, partial.Namespace = o.GetName(), o.GetNamespace()
 		one := stamped{resource: kind.GroupVersionResource(), kind: kind, object: partial}
-		if kind.Role == workload.Ruling {
-			rules = append(rules, one)
-		} else {
-			rest = append(rest, one)
-		}
+		stale = append(stale, one)
 	}
-	s.Stale = len(rules) + len(rest)
+	s.Stale = len(stale)
 	names := s.Decided
 	if t := u.placement.Spec.Transition; t != nil {
 		names = slices.Concat(names, t.From)
@@ -222,7 +218,8 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 			return s, nil, err
 		}
 	}
-	return s, append(rules, rest...), nil
+	sortStamped(stale)
+	return s, stale, nil
 }
 
 // unknown are the physical clusters on which something has a copy that is not among objects.
@@ -286,6 +283,10 @@ func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []tra
 		out = append(out, o)
 	}
 	wish(out, others)
+	scalers := slices.DeleteFunc(slices.Clone(others), func(o stamp.Other) bool { return !stamp.IsAutoscaler(o.Kind) })
+	for i := range out {
+		out[i].Scalers = scalers
+	}
 	return out, held, nil
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -292,18 +293,14 @@ func (c *Controller) read(ctx context.Context, key controller.Request) (*unit, b
 			if !u.add(kind, o) {
 				continue
 			}
-			s := stamped{resource: kind.GroupVersionResource(), kind: kind, object: o}
-			if kind.Role == workload.Ruling {
-				u.stale = append(u.stale, s)
-			} else {
-				rest = append(rest, s)
-			}
+			rest = append(rest, stamped{resource: kind.GroupVersionResource(), kind: kind, object: o})
 		}
 	}
+	sortStamped(rest)
 	if u.placement.Spec.Decision == nil {
-		u.pending, u.stale = rest, nil
+		u.pending = rest
 	} else {
-		u.stale = append(u.stale, rest...)
+		u.stale = rest
 	}
 	return u, true, nil
 }
@@ -436,6 +433,23 @@ func (c *Controller) restamp(ctx context.Context, o stamped) error {
 		return fmt.Errorf("having %s %s stamped: %w", o.kind.Kind, o.object.Name, err)
 	}
 	return nil
+}
+
+// sortStamped puts what rules the namespace first, then the Namespace, then autoscalers: that they
+// wait somewhere says that what they scale is not scaled there yet.
+func sortStamped(list []stamped) {
+	rank := func(s stamped) int {
+		switch {
+		case s.kind.Role == workload.Ruling:
+			return 0
+		case s.kind.Role == workload.Container:
+			return 1
+		case stamp.IsAutoscaler(s.kind):
+			return 2
+		}
+		return 3
+	}
+	slices.SortStableFunc(list, func(a, b stamped) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // restampAll has objects stamped in their order.

@@ -28,6 +28,8 @@ type Object struct {
 	Division *placementv1alpha1.DecidedDivision
 	// Wish is what of it is divided, if that follows from others; nil: see stamp.WishOf.
 	Wish *stamp.Wish
+	// Scalers are the autoscalers of its namespace; nil: not known.
+	Scalers []stamp.Other
 	// Overrides are what changes of its copies.
 	Overrides []placementv1alpha1.DecidedOverride
 	// Volume is the one that a claim is handed over where the unit goes; nil: none as yet, and
@@ -70,7 +72,7 @@ func (o Object) Behind(cluster logicalcluster.Name) bool {
 	if o.Kind.Role == workload.Placed {
 		source.Runs, source.Mounts = workload.RunsOf(o.Kind, o.Logical.Object), workload.MountsClaims(o.Kind, o.Logical.Object)
 		source.Division, source.Volume = o.Division, o.Volume
-		source.Wish, source.Overrides = o.Wanted(), o.Overrides
+		source.Wish, source.Overrides, source.Scaling = o.Wanted(), o.Overrides, o.Scaling()
 	}
 	return o.Unrecorded || !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
 }
@@ -210,6 +212,8 @@ func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
 //	endpoints, and has the pods for them
 //	is a Service or an Ingress that had an   an address
 //	address
+//
+// How many are wanted of what an autoscaler scales: see scaledTo.
 func (s State) lacks(o Object, name string, from []string) string {
 	entry, ok := o.targets()[name]
 	switch {
@@ -232,11 +236,11 @@ func (s State) lacks(o Object, name string, from []string) string {
 		had = max(had, availableIn(b))
 	}
 	if want, counts := wanted(o, c); counts {
-		if want = min(want, had); c.Status.ObservedGeneration < o.Logical.GetGeneration() && had > 0 {
+		if want = min(o.scaledTo(c, want), had); c.Status.ObservedGeneration < o.Logical.GetGeneration() && had > 0 {
 			return "its controller has not looked at it yet"
 		}
 		if have := availableIn(c); have < want && entry.Replicas == nil { // see short
-			return fmt.Sprintf("%d of %d pods are available", have, want)
+			return fmt.Sprintf("%d of %d pods are available%s", have, want, refused(c))
 		}
 	}
 	if o.Kind.Semantics == workload.ServiceSemantics {

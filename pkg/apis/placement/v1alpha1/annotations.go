@@ -111,8 +111,8 @@ const (
 	TargetStateStarting TargetState = "Starting"
 	// TargetStateDraining: keep a copy that receives no traffic any more.
 	TargetStateDraining TargetState = "Draining"
-	// TargetStateWaiting: make no copy before all others are gone: two must not run at a
-	// time.
+	// TargetStateWaiting: make no copy yet. Of what runs, two must not do so at a time: all
+	// others have to be gone. An autoscaler has nothing to scale by before traffic comes.
 	TargetStateWaiting TargetState = "Waiting"
 	// TargetStateFinished: the object ran to its end elsewhere, or does; no copy is made.
 	TargetStateFinished TargetState = "Finished"
@@ -144,6 +144,9 @@ type Target struct {
 	Max *int32 `json:"max,omitempty"`
 	// Completions are those of a Job, if they are divided.
 	Completions *int32 `json:"completions,omitempty"`
+	// Start is with how many replicas the copy begins, as an autoscaler had it elsewhere; nil:
+	// with those that the object wants.
+	Start *TargetStart `json:"start,omitempty"`
 	// Ordinals are those of a StatefulSet that is, or was, divided by them.
 	Ordinals *TargetOrdinals `json:"ordinals,omitempty"`
 	// Overrides are what changes of the copy on this target, in order.
@@ -159,6 +162,14 @@ type Target struct {
 	// Adopted says of an observed object that a user made it, and a controller of
 	// the target took its copy over.
 	Adopted bool `json:"adopted,omitempty"`
+}
+
+// TargetStart is what a copy begins with that an autoscaler scales. It counts as long as the
+// object wants the same number as it did then.
+type TargetStart struct {
+	Replicas int32 `json:"replicas"`
+	// Wish is what the object wants: spec.replicas.
+	Wish int32 `json:"wish"`
 }
 
 // TargetOrdinals are the numbers of the pods of a StatefulSet on a target: from Start, as many as

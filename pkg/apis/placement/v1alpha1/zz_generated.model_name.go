@@ -296,6 +296,11 @@ func (in TargetOverride) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TargetStart) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.TargetStart"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TargetStatus) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.TargetStatus"
 }
