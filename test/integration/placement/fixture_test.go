@@ -89,6 +89,7 @@ func TestPlacement(t *testing.T) {
 			"an edit that moves much carries the number":               testGate,
 			"a deletion that moves much carries the number":            testGateOfDeletion,
 			"a policy that makes a unit moves that":                    testGateOfUnits,
+			"a move starts what an autoscaler made of it":              testScaled,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
