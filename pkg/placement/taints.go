@@ -31,15 +31,20 @@ func SilentSince(c *fleetv1alpha1.PhysicalCluster) time.Time {
 }
 
 // CutOff reports whether more than half of the physical clusters do not answer: then it
-// is likelier that the server is cut off than that they are lost.
+// is likelier that the server is cut off than that they are lost. What an admin gave up says
+// nothing about that.
 func CutOff(clusters []*fleetv1alpha1.PhysicalCluster) bool {
-	silent := 0
+	silent, all := 0, 0
 	for _, c := range clusters {
+		if c.Spec.Forget {
+			continue
+		}
+		all++
 		if !SilentSince(c).IsZero() {
 			silent++
 		}
 	}
-	return silent > 1 && silent > len(clusters)/2
+	return silent > 1 && silent > all/2
 }
 
 // stay is how long a unit may stay; for ever if until is zero.

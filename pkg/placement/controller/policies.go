@@ -141,9 +141,9 @@ func (c *Controller) subscribePolicies() {
 		if old != nil && (new == nil || !maps.Equal(old.Labels, new.Labels) || !sameTaints(old.Spec.Taints, new.Spec.Taints) || !apiequality.Semantic.DeepEqual(old.Spec.Drain, new.Spec.Drain) || old.Spec.Forget != new.Spec.Forget) {
 			c.lookAt(old.Name)
 		}
-		if old != nil && new != nil && !placement.SilentSince(old).Equal(placement.SilentSince(new)) {
+		if old != nil && new != nil && (!placement.SilentSince(old).Equal(placement.SilentSince(new)) || old.Spec.Forget != new.Spec.Forget) {
 			c.lookAt(old.Name)
-			c.lookAtSilent() // whether silence counts depends on how many are silent
+			c.lookAtSilent() // whether silence counts depends on how many are silent, and not given up
 		}
 	})
 }
