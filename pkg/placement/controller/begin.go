@@ -71,12 +71,12 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	if ok, moving, result, err := c.hasRoom(u, cause, byPolicies); !ok {
 		return moving, result, err
 	}
-	return c.tryToBegin(ctx, u, cause, 1)
+	return c.tryToBegin(ctx, u, cause, byPolicies, 1)
 }
 
 // tryToBegin asks where a unit goes, beside what moves there already, and begins that. It asks
 // again if another unit began meanwhile that goes there, too.
-func (c *Controller) tryToBegin(ctx context.Context, u *unit, cause placementv1alpha1.TransitionCause, asked int) (*metav1.Condition, controller.Result, error) {
+func (c *Controller) tryToBegin(ctx context.Context, u *unit, cause placementv1alpha1.TransitionCause, byPolicies bool, asked int) (*metav1.Condition, controller.Result, error) {
 	others := c.others(u.key)
 	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{Assumed: pace.Taken(maps.Values(others), c.Clock.Now())})
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Controller) tryToBegin(ctx context.Context, u *unit, cause placementv1a
 	full, ok := c.takeBeside(u.key, t, others)
 	switch {
 	case !ok && asked < maxAsked:
-		return c.tryToBegin(ctx, u, cause, asked+1)
+		return c.tryToBegin(ctx, u, cause, byPolicies, asked+1)
 	case !ok:
 		moving, _, err := c.queued(u, t, "others begin to go there")
 		return moving, controller.Result{RequeueAfter: againInterval}, err
