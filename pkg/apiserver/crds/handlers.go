@@ -115,9 +115,11 @@ func (h *handlers) forget(s Shape) { h.ready.Remove(s) }
 
 func (h *handlers) make(crd *apiextensionsv1.CustomResourceDefinition, cluster logicalcluster.Name, rules bool) (stockHandler, error) {
 	c := h.config
-	if rules {
-		c.Admission = beforeRules{c.Admission}
+	schemas, err := schemasOf(crd)
+	if err != nil {
+		return nil, err
 	}
+	c.Admission = beforeRules{c.Admission, rules, schemas}
 	only, err := newOnly(crd)
 	if err != nil {
 		return nil, err
