@@ -125,6 +125,22 @@ var noises = map[string]func(context.Context, *noise) error{
 		})
 		return nil
 	},
+	"patterns of schemas": func(ctx context.Context, n *noise) error {
+		text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+		for i := range 200 {
+			text.AnyOf = append(text.AnyOf, apiextensionsv1.JSONSchemaProps{Pattern: fmt.Sprintf("(a?){100}b%d$", i)})
+		}
+		if err := n.defineWidgets(ctx, text); err != nil {
+			return err
+		}
+		var count atomic.Int64
+		n.repeat(ctx, 16, func(ctx context.Context, i int) error {
+			length := 10_000 * (1 + 5*(i%2)) // the longer one takes too long
+			body := fmt.Sprintf(`{"apiVersion":"noise.example.com/v1","kind":"Widget","metadata":{"name":"made-%d"},"text":"%s"}`, count.Add(1), strings.Repeat("a", length))
+			return n.ask(ctx, http.MethodPost, "/apis/noise.example.com/v1/namespaces/default/widgets?dryRun=All", []byte(body))
+		})
+		return nil
+	},
 	"hanging webhooks": func(ctx context.Context, n *noise) error {
 		return n.webhook(ctx, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 	},
@@ -428,6 +444,11 @@ func (n *noise) ruled(ctx context.Context) error {
 			Rule: fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, %[1]s.all(c, %[1]s.all(d, [0,1,2,3].all(e, a+b+c+d+e >= -%[2]d)))))", ten, i),
 		})
 	}
+	return n.defineWidgets(ctx, text)
+}
+
+// defineWidgets makes a definition of Widgets with such a text.
+func (n *noise) defineWidgets(ctx context.Context, text apiextensionsv1.JSONSchemaProps) error {
 	names := apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget", ListKind: "WidgetList"}
 	version := apiextensionsv1.CustomResourceDefinitionVersion{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
 		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"text": text}},
