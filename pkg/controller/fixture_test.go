@@ -171,6 +171,12 @@ type log struct {
 	lines []string
 }
 
+func (l *log) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
 func (l *log) handle(old, cm *corev1.ConfigMap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

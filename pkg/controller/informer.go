@@ -78,7 +78,9 @@ type Informer[T Object] struct {
 	seen      seen
 	// position is the version up to which the store is complete; nil before the first
 	// list, and from when the server went back to the next one.
-	position  atomic.Pointer[string]
+	position atomic.Pointer[string]
+	// lists says that a list is being taken over.
+	lists     atomic.Bool
 	transform func(runtime.Object) (T, error)
 	// follow fills the informer from another one, in place of the reflector.
 	follow func(context.Context)
@@ -213,6 +215,10 @@ func (i *Informer[T]) Reached(version string) bool {
 	c, err := resourceversion.CompareResourceVersion(*position, version)
 	return err == nil && c >= 0
 }
+
+// Watches says, to a handler, that what it is told comes from a watch: after all that happened
+// before it, at the resource version that the object has. A list has no such order.
+func (i *Informer[T]) Watches() bool { return i.HasSynced() && !i.lists.Load() }
 
 // Get finds one object.
 func (i *Informer[T]) Get(r Request) (T, bool) { return i.store.get(r.String()) }

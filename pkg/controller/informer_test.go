@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -95,6 +96,25 @@ func TestAHandlerHearsWhatIsThereAndThenEachChange(t *testing.T) {
 	eventually(t, "all changes are handled", func() bool { return l.len() == 4 })
 	want := []string{"add a|default/x 1", "update a|default/x 1", "add a|default/y 2", "delete a|default/x 1"}
 	if diff := cmp.Diff(want, l.take()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAHandlerKnowsWhatComesFromAWatch(t *testing.T) {
+	t.Parallel()
+	s := newServer()
+	s.putUnseen(object("a", "default", "x", "1"))
+	var l log
+	i := controller.NewInformer("test", &corev1.ConfigMap{}, controller.Lists(s), controller.InformerOptions[*corev1.ConfigMap]{})
+	i.Handle(func(_, next *corev1.ConfigMap) { l.add(fmt.Sprintf("%s %t", next.Name, i.Watches())) })
+	run(t, i.Run)
+	eventually(t, "the informer watches", s.watched)
+	s.put(object("a", "default", "y", "2"))
+	eventually(t, "the watch is handled", func() bool { return l.len() == 2 })
+	s.putUnseen(object("a", "default", "z", "3"))
+	s.expire()
+	eventually(t, "the list is handled", func() bool { return l.len() == 3 })
+	if diff := cmp.Diff([]string{"x false", "y true", "z false"}, l.take()); diff != "" {
 		t.Error(diff)
 	}
 }

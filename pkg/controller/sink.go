@@ -59,6 +59,8 @@ func (s sink[T]) Delete(obj any) error {
 // Replace implements cache.ReflectorStore: objs is the complete list. An object
 // that is not in it is gone.
 func (s sink[T]) Replace(objs []any, version string) error {
+	s.i.lists.Store(true)
+	defer s.i.lists.Store(false)
 	current := s.i.listed(version)
 	ctx := s.i.context()
 	listed := make(map[string]bool, len(objs))

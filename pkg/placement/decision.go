@@ -37,6 +37,8 @@ const (
 	ReasonLessPreferred    = "LessPreferred"
 	ReasonLowerScore       = "LowerScore"
 	ReasonTooMany          = "TooMany"
+	// ReasonUnheard: it is not known what others have reserved there.
+	ReasonUnheard = "ReservationsUnknown"
 	// ReasonBound: another scheduler has bound the unit elsewhere.
 	ReasonBound = "Bound"
 )

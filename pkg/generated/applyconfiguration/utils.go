@@ -158,6 +158,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.ReplicaRulesApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ReplicaTarget"):
 		return &applyconfigurationplacementv1alpha1.ReplicaTargetApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Reservation"):
+		return &applyconfigurationplacementv1alpha1.ReservationApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Returned"):
 		return &applyconfigurationplacementv1alpha1.ReturnedApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Rollout"):

@@ -108,6 +108,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ReplicaRules{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ReplicaRules(ref),
 		placementv1alpha1.ReplicaShare{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ReplicaShare(ref),
 		placementv1alpha1.ReplicaTarget{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_ReplicaTarget(ref),
+		placementv1alpha1.Reservation{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_Reservation(ref),
 		placementv1alpha1.Returned{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Returned(ref),
 		placementv1alpha1.Rollout{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Rollout(ref),
 		placementv1alpha1.RolloutStatus{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_RolloutStatus(ref),
@@ -4401,6 +4402,20 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 							Format:      "",
 						},
 					},
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests are what it needs on each of them: the sum over its objects.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"permitted": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -4593,6 +4608,12 @@ func schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref common.ReferenceCallba
 							Ref:         ref(placementv1alpha1.Transition{}.OpenAPIModelName()),
 						},
 					},
+					"reservation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reservation is what the unit takes of what is free where it goes, until that is in what the physical clusters report. It is written before the decision where something bounds what may be placed, and alone decides nothing.",
+							Ref:         ref(placementv1alpha1.Reservation{}.OpenAPIModelName()),
+						},
+					},
 					"bound": {
 						SchemaProps: spec.SchemaProps{
 							Description: "bound is where the scheduler that the policies name wants the unit: what it wrote last to the subresource binding. The decision follows it, by a transition if there is one already, as long as the policies permit that.",
@@ -4609,7 +4630,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.Bound{}.OpenAPIModelName(), placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Returned{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName()},
+			placementv1alpha1.Bound{}.OpenAPIModelName(), placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Reservation{}.OpenAPIModelName(), placementv1alpha1.Returned{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName()},
 	}
 }
 
@@ -5506,6 +5527,61 @@ func schema_pkg_apis_placement_v1alpha1_ReplicaTarget(ref common.ReferenceCallba
 		},
 		Dependencies: []string{
 			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_Reservation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Reservation is what a unit takes of what is free.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "at is when it was made: it counts for a minute from then on, whatever is written later.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are where it is, sorted by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests are what the unit takes on each of them.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"at", "physicalClusters"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName()},
 	}
 }
 

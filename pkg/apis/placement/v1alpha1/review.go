@@ -105,6 +105,9 @@ type PlacementReviewStatus struct {
 	// nowhere then before it is bound.
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
+	// requests are what it needs on each of them: the sum over its objects.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
 	// permitted are, if another scheduler decides, the physical clusters that it may bind
 	// each by itself, the best first as this server would have it.
 	// +optional

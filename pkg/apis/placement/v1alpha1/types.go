@@ -41,6 +41,11 @@ type PlacementSpec struct {
 	// it, in one write.
 	// +optional
 	Transition *Transition `json:"transition,omitempty"`
+	// reservation is what the unit takes of what is free where it goes, until that is in what the
+	// physical clusters report. It is written before the decision where something bounds what may
+	// be placed, and alone decides nothing.
+	// +optional
+	Reservation *Reservation `json:"reservation,omitempty"`
 	// bound is where the scheduler that the policies name wants the unit: what it wrote last
 	// to the subresource binding. The decision follows it, by a transition if there is one
 	// already, as long as the policies permit that.
@@ -50,6 +55,18 @@ type PlacementSpec struct {
 	// to do so: who does so often waits longer.
 	// +optional
 	Returned *Returned `json:"returned,omitempty"`
+}
+
+// Reservation is what a unit takes of what is free.
+type Reservation struct {
+	// at is when it was made: it counts for a minute from then on, whatever is written later.
+	At metav1.MicroTime `json:"at"`
+	// physicalClusters are where it is, sorted by name.
+	// +listType=set
+	PhysicalClusters []string `json:"physicalClusters"`
+	// requests are what the unit takes on each of them.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
 // Returned counts returns.

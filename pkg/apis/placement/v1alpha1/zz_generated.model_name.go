@@ -261,6 +261,11 @@ func (in ReplicaTarget) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Reservation) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Reservation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Returned) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Returned"
 }

@@ -13,6 +13,10 @@ type PlacementSpecApplyConfiguration struct {
 	// transition is there while the unit is on its way to the decision: written with
 	// it, in one write.
 	Transition *TransitionApplyConfiguration `json:"transition,omitempty"`
+	// reservation is what the unit takes of what is free where it goes, until that is in what the
+	// physical clusters report. It is written before the decision where something bounds what may
+	// be placed, and alone decides nothing.
+	Reservation *ReservationApplyConfiguration `json:"reservation,omitempty"`
 	// bound is where the scheduler that the policies name wants the unit: what it wrote last
 	// to the subresource binding. The decision follows it, by a transition if there is one
 	// already, as long as the policies permit that.
@@ -41,6 +45,14 @@ func (b *PlacementSpecApplyConfiguration) WithDecision(value *DecisionApplyConfi
 // If called multiple times, the Transition field is set to the value of the last call.
 func (b *PlacementSpecApplyConfiguration) WithTransition(value *TransitionApplyConfiguration) *PlacementSpecApplyConfiguration {
 	b.Transition = value
+	return b
+}
+
+// WithReservation sets the Reservation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reservation field is set to the value of the last call.
+func (b *PlacementSpecApplyConfiguration) WithReservation(value *ReservationApplyConfiguration) *PlacementSpecApplyConfiguration {
+	b.Reservation = value
 	return b
 }
 
