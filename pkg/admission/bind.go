@@ -55,13 +55,17 @@ func (d *decider) bindOnce(ctx context.Context, cluster logicalcluster.Name, nam
 	}
 	q := question{cluster: cluster, kinds: d.lookup.kinds.Current(), namespace: in, unit: p.Name, dryRun: dryRun}
 	bound := &placementv1alpha1.Bound{SchedulerName: b.SchedulerName, PhysicalClusters: slices.Sorted(slices.Values(b.PhysicalClusters))}
-	decision, forget, err := d.permits(ctx, q, p, bound)
+	decision, reserve, forget, err := d.permits(ctx, q, p, bound)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("looking whether the binding is permitted: %w", err))
 	}
 	if err := refusal(b, decision); err != nil || dryRun {
 		forget()
 		return err
+	}
+	if p, err = reserve(); err != nil {
+		forget()
+		return refusedLate(b, err)
 	}
 	p = p.DeepCopy()
 	p.Spec.Bound = bound
@@ -82,21 +86,25 @@ func meant(p *placementv1alpha1.Placement, b *placementv1alpha1.PlacementBinding
 	return nil
 }
 
-// permits decides as if a unit were bound so.
-func (d *decider) permits(ctx context.Context, q question, p *placementv1alpha1.Placement, bound *placementv1alpha1.Bound) (placement.Decision, func(), error) {
-	none := func() {}
+// permits decides as if a unit were bound so. reserve takes what that takes.
+func (d *decider) permits(ctx context.Context, q question, p *placementv1alpha1.Placement, bound *placementv1alpha1.Bound) (_ placement.Decision, reserve func() (*placementv1alpha1.Placement, error), forget func(), _ error) {
 	snapshot, err := d.lookup.snapshot(ctx, q)
 	if err != nil {
-		return placement.Decision{}, none, err
+		return placement.Decision{}, nil, nil, err
 	}
 	unit := snapshot.unit
 	unit.Decided = stamp.Decided(p).Names()
 	unit.Bound, unit.BoundBy = bound.PhysicalClusters, bound.SchedulerName
 	if err := d.includeWaiting(ctx, q, snapshot, &unit); err != nil {
-		return placement.Decision{}, none, err
+		return placement.Decision{}, nil, nil, err
 	}
-	decision, forget := d.assumptions.decide(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit})
-	return decision, forget, nil
+	decision, reservation, forget := d.assumptions.decide(snapshot.Snapshot, unit, q.id())
+	return decision, func() (*placementv1alpha1.Placement, error) {
+		if reservation == nil {
+			return p, nil
+		}
+		return d.reserve(ctx, q, p, snapshot.Snapshot, unit, decision, reservation)
+	}, forget, nil
 }
 
 // refusal names the constraint that a binding does not meet.

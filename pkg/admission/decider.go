@@ -56,6 +56,8 @@ type question struct {
 	retried bool
 	// mayRefuse: the object does not exist yet, so a policy may refuse it.
 	mayRefuse bool
+	// reserved is when who asks has reserved last; nil: it does not decide.
+	reserved *metav1.MicroTime
 }
 
 // outcome has the targets of the unit, or says why there are none.
@@ -77,10 +79,16 @@ const maxTries = 5
 
 func (d *decider) decide(ctx context.Context, q question) (outcome, error) {
 	var err error
+	q.reserved = new(metav1.MicroTime)
 	for range maxTries {
 		var o outcome
 		if o, err = d.try(ctx, q); err == nil {
 			return o, nil
+		}
+		if _, late, final := isLate(err); final {
+			break
+		} else if late {
+			continue // what others have is known now
 		}
 		if other := new(otherUnit); errors.As(err, other) {
 			q.unit = other.name
@@ -100,11 +108,14 @@ func (d *decider) decide(ctx context.Context, q question) (outcome, error) {
 		}
 		q.namespace = namespace
 	}
+	if late, is, _ := isLate(err); is {
+		return d.settle(ctx, q, late.stored, late.without())
+	}
 	return outcome{}, err
 }
 
 func (d *decider) try(ctx context.Context, q question) (outcome, error) {
-	stored, err := d.stored(ctx, q)
+	stored, err := d.unreserved(ctx, q)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -139,7 +150,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 			return outcome{}, fmt.Errorf("looking for what else waits: %w", err)
 		}
 	}
-	decision, forget := d.assumptions.decide(snapshot, unit, unitID{q.namespace.UID, q.unit})
+	decision, reservation, forget := d.assumptions.decide(snapshot, unit, q.id())
 	began, err := d.begin(ctx, q, read, &decision)
 	if err != nil {
 		forget()
@@ -149,16 +160,44 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 		forget()
 		return d.await(ctx, q, stored)
 	}
+	if began {
+		forget() // it takes nothing that it has not
+		reservation = nil
+	}
+	if o := q.outcome(decision); q.dryRun || o.refused {
+		forget()
+		return o, nil
+	}
+	if reservation != nil {
+		if stored, err = d.reserve(ctx, q, stored, read.Snapshot, unit, decision, reservation); err != nil {
+			forget()
+			return outcome{}, err
+		}
+	}
+	o, err := d.settle(ctx, q, stored, decision)
+	if err != nil && stored.Spec.Decision == nil {
+		forget()
+	}
+	return o, err
+}
+
+// outcome is what a decision comes to for who asks.
+func (q question) outcome(decision placement.Decision) outcome {
 	o := outcome{message: decision.Message(), refused: decision.Refuse && !decision.Possible() && q.mayRefuse}
 	if decision.Possible() {
 		o.unit, o.division, o.overrides = stamp.UnitOn(decision.PhysicalClusters), decision.Division, decision.Overrides
 	}
-	if q.dryRun || o.refused {
-		forget()
+	return o
+}
+
+// settle stores a decision, says why, and stamps the Namespace.
+func (d *decider) settle(ctx context.Context, q question, stored *placementv1alpha1.Placement, decision placement.Decision) (outcome, error) {
+	o := q.outcome(decision)
+	if o.refused {
 		return o, nil
 	}
-	if stored, err = d.store(ctx, q, stored, decision); err != nil {
-		forget()
+	stored, err := d.store(ctx, q, stored, decision)
+	if err != nil {
 		return outcome{}, fmt.Errorf("storing the decision: %w", err)
 	}
 	if err := d.explain(ctx, q, stored, decision); err != nil {
@@ -226,19 +265,15 @@ func external(kind workload.Kind, obj runtime.Object) (map[string]any, error) {
 // store writes the decision if it is not there; an impossible one leaves an
 // undecided placement.
 func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Placement, decision placement.Decision) (*placementv1alpha1.Placement, error) {
-	client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
 	p = p.DeepCopy()
 	p.Spec.Decision = decision.API()
 	if decision.Possible() && decision.Scheduler == "" {
 		p.Spec.Bound = nil // it is overruled
 	}
-	switch {
-	case p.UID == "":
-		return client.Create(at(ctx, q.cluster), p, metav1.CreateOptions{})
-	case decision.Possible():
-		return client.Update(at(ctx, q.cluster), p, metav1.UpdateOptions{})
+	if p.UID != "" && !decision.Possible() {
+		return p, nil
 	}
-	return p, nil
+	return d.write(ctx, q, p)
 }
 
 // stampNamespace makes the Namespace, and before it what rules it, carry what the

@@ -121,12 +121,12 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 	}
 	snapshot.Policies = supposed(snapshot.Policies, spec, unit.Name)
 	snapshot.PhysicalClusters = candidates(snapshot.PhysicalClusters, spec)
-	decision := d.assumptions.ask(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit}, spec.Assumed)
+	decision := d.assumptions.ask(snapshot.Snapshot, unit, q.id(), spec.Assumed)
 	if spec.Return && !spec.Anew {
 		if a := stored.Status.Awaited; a != nil {
 			unit.Awaited = a.PhysicalClusters
 		}
-		if preferred := d.assumptions.prefer(snapshot.Snapshot, unit, unitID{q.namespace.UID, q.unit}, spec.Assumed); preferred.Better {
+		if preferred := d.assumptions.prefer(snapshot.Snapshot, unit, q.id(), spec.Assumed); preferred.Better {
 			decision = preferred.Decision
 		}
 	}

@@ -4381,20 +4381,6 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 							},
 						},
 					},
-					"requests": {
-						SchemaProps: spec.SchemaProps{
-							Description: "requests is what the objects of the unit request, on each physical cluster that it comes to.",
-							Type:        []string{"object"},
-							AdditionalProperties: &spec.SchemaOrBool{
-								Allows: true,
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
 					"schedulerName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "schedulerName is the scheduler that decides, if that is not this server. It goes nowhere then before it is bound.",

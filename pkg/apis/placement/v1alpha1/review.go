@@ -97,10 +97,6 @@ type PlacementReviewStatus struct {
 	// +optional
 	// +listType=atomic
 	PhysicalClusters []string `json:"physicalClusters,omitempty"`
-	// requests is what the objects of the unit request, on each physical cluster that it comes
-	// to.
-	// +optional
-	Requests corev1.ResourceList `json:"requests,omitempty"`
 	// schedulerName is the scheduler that decides, if that is not this server. It goes
 	// nowhere then before it is bound.
 	// +optional
