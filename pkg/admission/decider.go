@@ -108,10 +108,15 @@ func (d *decider) decide(ctx context.Context, q question) (outcome, error) {
 		}
 		q.namespace = namespace
 	}
-	if late, is, _ := isLate(err); is {
-		return d.settle(ctx, q, late.stored, late.without())
+	late, is, _ := isLate(err)
+	if !is {
+		return outcome{}, err
 	}
-	return outcome{}, err
+	o, err := d.settle(ctx, q, late.stored, late.without())
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return q.outcome(late.without()), nil // somebody else decides, or says why not
+	}
+	return o, err
 }
 
 func (d *decider) try(ctx context.Context, q question) (outcome, error) {
@@ -175,8 +180,8 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 		}
 	}
 	o, err := d.settle(ctx, q, stored, decision)
-	if err != nil && stored.Spec.Decision == nil {
-		forget()
+	if err != nil {
+		forget() // what is stored, the informer has
 	}
 	return o, err
 }

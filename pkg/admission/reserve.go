@@ -22,6 +22,8 @@ const (
 	decideTimeout = time.Second
 	// decideInterval is how often they look.
 	decideInterval = 10 * time.Millisecond
+	// withdrawTimeout bounds the write that takes a reservation back.
+	withdrawTimeout = 5 * time.Second
 	// mostBetween is the most between a reservation and the decision upon it. Others count the
 	// reservation for longer.
 	mostBetween = reserve.For / 4
@@ -135,6 +137,9 @@ func (d *decider) reserve(ctx context.Context, q question, p *placementv1alpha1.
 // withdraw takes a reservation back, and returns what is late with the placement as it was
 // before; or that somebody else has written since.
 func (d *decider) withdraw(ctx context.Context, q question, before, p *placementv1alpha1.Placement, late tooLate) error {
+	// Also if who asked waits no longer: others would count it for a minute.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
+	defer cancel()
 	if late.stored = before; before.UID == "" {
 		client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
 		err := client.Delete(at(ctx, q.cluster), p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion}})
