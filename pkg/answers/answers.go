@@ -8,6 +8,10 @@ import (
 	"sync"
 )
 
+// maxHeader is how many bytes of the header of an answer are read, of each that comes before it,
+// too: Go reads 10 MiB of each, and no budget counts them.
+const maxHeader = 256 << 10
+
 // Bounds say how much is read.
 type Bounds struct {
 	// Most is the length of the longest answer in bytes, to which PerSent is added for
@@ -45,8 +49,34 @@ func NewReader(b Bounds) *Reader {
 	return &Reader{bounds: b, held: map[string]int64{}}
 }
 
-// With is next, with bounds.
-func (r *Reader) With(next http.RoundTripper) http.RoundTripper { return transport{r, next} }
+// With is next, with bounds, that of headers among them: next is called by nobody before.
+func (r *Reader) With(next http.RoundTripper) http.RoundTripper {
+	return transport{r, withBoundedHeader(next)}
+}
+
+// withBoundedHeader has the http.Transport below next read no more than maxHeader, whatever is
+// around it. One that has a bound keeps it; that of everybody is left as it is.
+func withBoundedHeader(next http.RoundTripper) http.RoundTripper {
+	if next == nil || next == http.DefaultTransport {
+		if t, ok := http.DefaultTransport.(*http.Transport); ok {
+			next = t.Clone()
+		}
+	}
+	for below := next; below != nil; {
+		if t, ok := below.(*http.Transport); ok {
+			if t.MaxResponseHeaderBytes == 0 {
+				t.MaxResponseHeaderBytes = maxHeader
+			}
+			break
+		}
+		around, ok := below.(interface{ WrappedRoundTripper() http.RoundTripper })
+		if !ok {
+			break
+		}
+		below = around.WrappedRoundTripper()
+	}
+	return next
+}
 
 type transport struct {
 	reader *Reader

@@ -136,3 +136,57 @@ func TestAWatchIsNotCountedWhereWeChooseTheURL(t *testing.T) {
 		t.Errorf("where somebody else does: %v", err)
 	}
 }
+
+// A header is read before anything can count it.
+func TestAHeaderWithoutEndIsReadToItsBound(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(protocol, func(t *testing.T) {
+			var length atomic.Int64
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if req.Proto != protocol {
+					t.Errorf("asked by %s", req.Proto)
+				}
+				for n := int64(0); n < length.Load(); n += 1 << 10 {
+					w.Header().Add("X-Much", strings.Repeat("x", 1<<10))
+				}
+			}))
+			s.EnableHTTP2 = protocol == "HTTP/2.0"
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			get := func(next http.RoundTripper) error {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := next.RoundTrip(req)
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				return err
+			}
+			below, ok := s.Client().Transport.(*http.Transport)
+			if !ok {
+				t.Fatalf("%T", s.Client().Transport)
+			}
+			r := NewReader(Bounds{Most: 10, Together: 10})
+			for name, c := range map[string]struct {
+				length int64
+				of     http.RoundTripper
+				fine   bool
+			}{
+				"a long one":                    {maxHeader / 2, r.With(below.Clone()), true},
+				"a longer one":                  {2 * maxHeader, r.With(below.Clone()), false},
+				"that of a transport around it": {2 * maxHeader, r.With(transport{r, below.Clone()}), false},
+				"without a bound":               {2 * maxHeader, below, true},
+			} {
+				length.Store(c.length)
+				if err := get(c.of); (err == nil) != c.fine {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+	if r := NewReader(Bounds{}); r.With(http.DefaultTransport) != nil && http.DefaultTransport.(*http.Transport).MaxResponseHeaderBytes != 0 {
+		t.Error("everybody's transport has a bound")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
 )
 
@@ -72,5 +73,33 @@ func TestAnObjectThatWebhooksHaveGrownIsSentToNoneMore(t *testing.T) {
 	}
 	if _, err := answering(t, maxSent+1, "{}"); !errors.Is(err, errGrown) {
 		t.Errorf("one byte more: %v", err)
+	}
+}
+
+func TestAWebhookWithALongHeaderIsNotRead(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Much", strings.Repeat("x", 512<<10))
+	}))
+	t.Cleanup(s.Close)
+	guard := newGuard(t, Options{Allow: []string{"127.0.0.0/8"}})
+	for name, webhooks := range map[string]webhookutil.AuthenticationInfoResolverWrapper{
+		"admission": guard.AdmissionWebhooks(Services{}), "conversion": guard.Webhooks(Services{}),
+	} {
+		config, err := webhooks(nil).ClientConfigFor("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Post(s.URL, "application/json", strings.NewReader("{}"))
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "header") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

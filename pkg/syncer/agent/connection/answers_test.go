@@ -20,6 +20,10 @@ func TestAHostilePhysicalClusterIsReadWithinBoundsAndNotFollowed(t *testing.T) {
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed = true }))
 	t.Cleanup(inside.Close)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasSuffix(req.URL.Path, "/nodes") {
+			w.Header().Set("X-Much", strings.Repeat("x", 512<<10))
+			return
+		}
 		if strings.HasSuffix(req.URL.Path, "/pods") {
 			w.Header().Set("Content-Length", strconv.FormatInt(physicalAnswers.Most+1, 10))
 			return
@@ -33,6 +37,9 @@ func TestAHostilePhysicalClusterIsReadWithinBoundsAndNotFollowed(t *testing.T) {
 	}
 	if _, err := g.probe.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); !errors.Is(err, answers.ErrTooLarge) {
 		t.Errorf("a list that is too large: %v", err)
+	}
+	if _, err := g.probe.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "header") {
+		t.Errorf("a header that is too large: %v", err)
 	}
 	if _, err := g.probe.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{}); err == nil || followed {
 		t.Errorf("a redirect was followed: %v", err)
