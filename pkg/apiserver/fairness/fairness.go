@@ -7,7 +7,8 @@
 // Syncers are another level, the Leases of syncers one of their own, and so is what they
 // ask about pods; the server itself and admins are exempt.
 //
-// Before that, a request of a tenant takes one of the slots of its logical cluster: a
+// Before that, the body of a request is read, within bounds, so that nobody holds anything by
+// sending slowly. Then a request of a tenant takes one of the slots of its logical cluster: a
 // few for each core. Hundreds of requests in flight on a few cores would leave no
 // processor to the next. Until it has one it is at the entrance, which logical clusters pass
 // one after the other; and one that is expensive needs one of the processors for such.
@@ -74,13 +75,23 @@ func (b byCluster) Handle(ctx context.Context, digest flowcontrol.RequestDigest,
 		info.Namespace = c.String()
 		digest.RequestInfo = &info
 	}
+	t, given := ctx.Value(slotKey{}).(*slot)
+	if given {
+		renewed, done, ok := t.arrive(ctx, digest.User)
+		if !ok {
+			execute() // which is Refusing
+			return
+		}
+		defer done()
+		ctx = renewed
+	}
 	end, ok := begin(ctx, digest.User)
 	if !ok {
 		execute() // which is Refusing
 		return
 	}
 	defer end()
-	if t, given := ctx.Value(slotKey{}).(*slot); given && digest.RequestInfo != nil {
+	if given && digest.RequestInfo != nil {
 		t.watches = digest.RequestInfo.Verb == "watch"
 		if serve := execute; t.uri > costlyURI || strings.HasPrefix(digest.RequestInfo.Path, "/openapi/") {
 			execute = func() {

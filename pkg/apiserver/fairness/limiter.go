@@ -5,11 +5,16 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
@@ -36,6 +41,8 @@ type Limiter struct {
 	entrance *entrance
 	// processors are for requests that are expensive.
 	processors *weighed.Room
+	// bodies are those that arrive.
+	bodies *bodies
 
 	mu     sync.Mutex
 	queues map[string]*queue
@@ -54,7 +61,8 @@ type queue struct {
 func NewLimiter(asked func(context.Context, logicalcluster.Name) int64, own func(*http.Request) bool) *Limiter {
 	return &Limiter{
 		most: max(minInFlight, inFlightPerCore*processors.Count()), longest: maxWaitingRequests, asked: asked,
-		entrance: newEntrance(own), processors: newProcessors(), queues: map[string]*queue{}, calls: map[calls]int{},
+		entrance: newEntrance(own), processors: newProcessors(),
+		bodies: newBodies(defaultBodyBounds, clock.RealClock{}), queues: map[string]*queue{}, calls: map[calls]int{},
 	}
 }
 
@@ -154,6 +162,16 @@ type slot struct {
 	processor processor
 	// refused is how many slots there were when the request got none; 0 if it got one.
 	refused int
+	// refusal is what is answered as the body was not read; nil if it was.
+	refusal *apierrors.StatusError
+	body    *body // nil if the request has none
+
+	// connection is locked while control is used, which is nil when the answer was given.
+	connection sync.Mutex
+	control    *http.ResponseController
+	unfinished clock.Timer
+	aborted    bool
+	left       func() // ends the context of a request with a body
 }
 
 type slotKey struct{}
@@ -164,6 +182,7 @@ func (t *Limiter) With(next http.Handler) http.Handler {
 		mine := &slot{slots: t, borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != "", uri: len(req.RequestURI), entered: t.entrance.pass(req)}
 		mine.processor.room = t.processors
 		defer mine.entered()
+		defer mine.answered()
 		next.ServeHTTP(measured(w, req.WithContext(context.WithValue(auth.TrackBound(req.Context()), slotKey{}, mine)), mine))
 	})
 }
@@ -196,15 +215,23 @@ func queueOf(bound, borrowed bool, c logicalcluster.Name, u user.Info) (string, 
 	}
 }
 
-// Refusing answers, in place of next, requests that got no slot: most says how many there
+// Refusing answers, in place of next, requests whose body was not read, and those that got no slot: most says how many there
 // are. What priority and fairness answers itself names no limit.
 func Refusing(next http.Handler, refuse func(w http.ResponseWriter, c logicalcluster.Name, most int)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if t, ok := req.Context().Value(slotKey{}).(*slot); ok {
 			t.entered() // what is open for long takes no slot
 			t.mu.Lock()
-			most := t.refused
+			most, refusal := t.refused, t.refusal
 			t.mu.Unlock()
+			if refusal != nil {
+				if refusal.ErrStatus.Details != nil {
+					w.Header().Set("Retry-After", strconv.Itoa(int(refusal.ErrStatus.Details.RetryAfterSeconds)))
+				}
+				refusal.ErrStatus.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+				responsewriters.WriteRawJSON(int(refusal.ErrStatus.Code), refusal.ErrStatus, w)
+				return
+			}
 			if most > 0 {
 				c, _ := scope.ClusterFrom(req.Context())
 				refuse(w, c, most)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -20,7 +21,7 @@ import (
 func ownRequest(req *http.Request) bool { return req.RemoteAddr == "the server" }
 
 func testLimiter(most, longest int) *Limiter {
-	return &Limiter{most: most, longest: longest, entrance: newEntrance(ownRequest), processors: newProcessors(), queues: map[string]*queue{}, calls: map[calls]int{}, asked: func(_ context.Context, c logicalcluster.Name) int64 {
+	return &Limiter{most: most, longest: longest, entrance: newEntrance(ownRequest), processors: newProcessors(), bodies: newBodies(defaultBodyBounds, clock.RealClock{}), queues: map[string]*queue{}, calls: map[calls]int{}, asked: func(_ context.Context, c logicalcluster.Name) int64 {
 		return map[logicalcluster.Name]int64{"asks-for-two": 2, "unlimited": -1}[c]
 	}}
 }

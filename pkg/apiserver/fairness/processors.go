@@ -3,7 +3,6 @@ package fairness
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -229,24 +228,6 @@ func (t *slot) free() {
 	}
 }
 
-// body is that of a request. A long one makes the request expensive when all of it is there.
-type body struct {
-	io.ReadCloser
-	ctx  context.Context //nolint:containedctx // that of the request
-	read int64
-}
-
-// Read implements io.Reader.
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if b.read += int64(n); err == io.EOF && b.read > costlyBody {
-		if busy := Expensive(b.ctx); busy != nil {
-			return n, busy
-		}
-	}
-	return n, err //nolint:wrapcheck // io.EOF is compared
-}
-
 // answer is that of a request, which becomes expensive when it is a long one. Nobody computes
 // while its reader takes his time. A watch is as long as it lasts.
 type answer struct {
@@ -259,8 +240,19 @@ type answer struct {
 // Unwrap implements responsewriter.UserProvidedDecorator.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) {
+	if code >= http.StatusOK {
+		a.slot.answers()
+	}
+	a.ResponseWriter.WriteHeader(code)
+}
+
 // Write implements io.Writer.
 func (a *answer) Write(p []byte) (int, error) {
+	if a.written == 0 {
+		a.slot.answers() // without WriteHeader
+	}
 	a.slot.wait()
 	n, err := a.ResponseWriter.Write(p)
 	a.slot.resume(a.ctx)
@@ -272,8 +264,11 @@ func (a *answer) Write(p []byte) (int, error) {
 
 // measured is a request, and where it is answered, of which the length is looked at.
 func measured(w http.ResponseWriter, req *http.Request, t *slot) (http.ResponseWriter, *http.Request) {
+	t.control = http.NewResponseController(w)
 	if req.Body != nil && req.Body != http.NoBody {
-		req.Body = &body{ReadCloser: req.Body, ctx: req.Context()}
+		req = req.WithContext(t.uncut(req.Context()))
+		t.body = &body{ReadCloser: req.Body, ctx: req.Context(), slot: t, length: req.ContentLength}
+		req.Body = t.body
 	}
 	return responsewriter.WrapForHTTP1Or2(&answer{ResponseWriter: w, ctx: req.Context(), slot: t}), req
 }
