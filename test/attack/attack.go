@@ -29,7 +29,7 @@ func All() []Attack {
 	return []Attack{
 		documents, names, endpoints, backends, metadata, tunnels, tokens, certificates, former,
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects,
-		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules,
+		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules, schemaPatterns,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes, secretAttributes, reports,
 		claims, // the last: what it draws takes the room for a minute

@@ -12,6 +12,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
 	"k8s.io/utils/ptr"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/fairness"
@@ -21,6 +27,8 @@ import (
 const (
 	// so many webhooks, and versions of a definition, evaluate what upstream lets each of them.
 	costlyWebhooks, costlyVersions, costlyRules = 24, 24, 9
+	// so many patterns, each evaluated for each of so many bytes.
+	costlyPatterns, costlyText = 200, 60_000
 	// conditionedLabel is that of objects which webhooks are about: the number of one, or allPolicies.
 	conditionedLabel = "conditioned"
 )
@@ -68,6 +76,64 @@ var schemaRules = Attack{
 		return together(costlyVersions, func(i int) error { return define(fmt.Sprintf("g%d.example.com", i), 1) })
 	},
 }
+
+// schemaPatterns makes a definition whose patterns take seconds for an object that is not large, and one such.
+var schemaPatterns = Attack{
+	Name: "a tenant's schema of patterns computes nothing that would take longer than a request may",
+	Fence: func(ctx context.Context, w *World) error {
+		ctx, err := w.cluster(ctx)
+		if err != nil {
+			return err
+		}
+		who, err := w.tenant(ctx)
+		if err != nil {
+			return err
+		}
+		client, err := clientset.NewForConfig(scope.ScopedConfig(who.config))
+		if err != nil {
+			return fmt.Errorf("making a client: %w", err)
+		}
+		objects, err := dynamic.NewForConfig(scope.ScopedConfig(who.config))
+		if err != nil {
+			return fmt.Errorf("making a client: %w", err)
+		}
+		text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+		for i := range costlyPatterns {
+			text.AnyOf = append(text.AnyOf, apiextensionsv1.JSONSchemaProps{Pattern: costlyPattern(i)})
+		}
+		crd := ownDefinition("patterns.example.com")
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties = map[string]apiextensionsv1.JSONSchemaProps{"text": text}
+		if _, err := client.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating a definition: %w", err)
+		}
+		began := time.Now()
+		_, err = objects.Resource(schema.GroupVersionResource{Group: "patterns.example.com", Version: "v1", Resource: "widgets"}).Namespace("default").Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "patterns.example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "costly"}, "text": strings.Repeat("a", costlyText),
+		}}, metav1.CreateOptions{})
+		if took := time.Since(began); took > longestEvaluation {
+			return fmt.Errorf("the request took %s", took)
+		}
+		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, "ValidationWork") {
+			return fmt.Errorf("the request is answered: %w", err)
+		}
+		return nil
+	},
+	Control: func(context.Context, *World) error {
+		s := &spec.Schema{}
+		for i := range costlyPatterns {
+			s.AnyOf = append(s.AnyOf, spec.Schema{SchemaProps: spec.SchemaProps{Pattern: costlyPattern(i)}})
+		}
+		began := time.Now()
+		_ = validate.NewSchemaValidator(s, nil, "", strfmt.Default).Validate(strings.Repeat("a", costlyText/5)) // enough to be seen
+		if took := time.Since(began); took < fairness.EvaluationBudget {
+			return fmt.Errorf("who validates it takes %s only", took)
+		}
+		return nil
+	},
+}
+
+// costlyPattern is met by each byte of a text of a's with all that it has.
+func costlyPattern(i int) string { return fmt.Sprintf("(a?){100}b%d$", i) }
 
 // spends says that a request is refused for what it evaluates, and in time.
 func spends(do func() error, refused func(error) bool) error {
