@@ -210,14 +210,23 @@ func TestNoExternalNameIsCompletedToThatOfAService(t *testing.T) {
 			t.Errorf("%s goes down as %q, not %q: %v", name, got, want, findings)
 		}
 	}
+	for _, name := range []string{"kubernetes.default.svc", "kubernetes.default.svc.example.org", "a.b.pod.", "x.CLUSTER.LOCAL"} {
+		obj := parseObject(t, object("Service", "v1", "spec: {type: ExternalName, externalName: "+name+"}"))
+		if findings := Filter(kindOf(obj), obj.Object, Passage{}); len(Refusals(findings)) != 1 {
+			t.Errorf("%s: %v", name, findings)
+		}
+	}
+}
+
+func TestAnExternalNameThatIsAnAddressLeadsNowhere(t *testing.T) {
 	for _, name := range []string{
-		"kubernetes.default.svc", "kubernetes.default.svc.example.org", "a.b.pod.", "x.CLUSTER.LOCAL",
 		"10.0.3.7", "169.254.169.254", "127.1", "0x7f.1", "2130706433", "10.0.3.7.", "017700000001", "a.0x1f", "localhost", "db.localhost", "localhost.localdomain",
 		"metadata.google.internal", "instance-data.ec2.internal",
 	} {
 		obj := parseObject(t, object("Service", "v1", "spec: {type: ExternalName, externalName: "+strconv.Quote(name)+"}"))
-		if findings := Filter(kindOf(obj), obj.Object, Passage{}); len(Refusals(findings)) != 1 {
-			t.Errorf("%s: %v", name, findings)
+		findings := Filter(kindOf(obj), obj.Object, Passage{})
+		if got, _, _ := unstructured.NestedString(obj.Object, "spec", "externalName"); got != nowhere || len(findings) != 1 || findings[0].Verdict != Mapped {
+			t.Errorf("%s goes down as %q: %v", name, got, findings)
 		}
 	}
 }

@@ -153,6 +153,9 @@ func number(value any) int64 {
 	return 0
 }
 
+// nowhere is a name that never exists (RFC 6761).
+const nowhere = "nothing.invalid."
+
 // externalName makes a name absolute that a search path could complete to the one of a
 // Service. By DNS the other name of a Service is absolute anyway; there are proxies that
 // look it up by themselves, and complete it.
@@ -163,8 +166,8 @@ func externalName(f *filter, m member, value any, _ map[string]any, at *field.Pa
 		f.find(at, m.verdict, m.why)
 		return nil, false
 	case isAddress(name):
-		f.find(at, m.verdict, "is an address, or a name of the machine that asks: who connects to it for the Service reaches what its user may not")
-		return nil, false
+		f.find(at, Mapped, "is an address, or a name of the machine that asks: who connects to it for the Service may reach what its user may not, so that it leads nowhere on the physical cluster")
+		return nowhere, true
 	case strings.Count(name, ".") < 2 && name != "" && !strings.HasSuffix(name, "."):
 		return name + ".", true
 	}
@@ -174,7 +177,8 @@ func externalName(f *filter, m member, value any, _ map[string]any, at *field.Pa
 // isAddress says that an external name is no name: it ends in a number, as addresses do in
 // each form in which libraries read them (10.0.0.1, 0x7f.1, 2130706433), or is one by which a
 // machine, or the cloud that it runs in, calls itself. Ingress controllers connect to
-// external names from inside of the physical cluster.
+// external names from inside of the physical cluster. The server of the logical cluster calls
+// webhooks and APIs there by rules of its own.
 func isAddress(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	last := name[strings.LastIndexByte(name, '.')+1:]

@@ -449,7 +449,7 @@ func (b *body) Read(p []byte) (int, error) {
 		b.ended = err
 		b.mu.Unlock()
 	}
-	if b.read += int64(n); err == io.EOF && b.read > costlyBody {
+	if b.read += int64(n); errors.Is(err, io.EOF) && b.read > costlyBody {
 		if busy := Expensive(b.ctx); busy != nil {
 			return n, busy
 		}
