@@ -125,6 +125,11 @@ func (d *drain) run(ctx context.Context, c *connection, all []*fleetv1alpha1.Phy
 	if d.cancel {
 		word, drain = "not drained any more", "null"
 	}
+	// What is there is counted before: some of it may have left by the first look.
+	began, err := c.usages(ctx)
+	if err != nil {
+		return err
+	}
 	for _, pc := range all {
 		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"drain":%s}}`, pc.UID, drain)
 		if _, err := c.atoll.FleetV1alpha1().PhysicalClusters().Patch(ctx, pc.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
@@ -141,14 +146,14 @@ func (d *drain) run(ctx context.Context, c *connection, all []*fleetv1alpha1.Phy
 		if !d.watch {
 			timeout = 0 // what it says now
 		}
-		errs = append(errs, d.follow(ctx, c, all[0].Name, timeout))
+		errs = append(errs, d.follow(ctx, c, all[0].Name, began[all[0].Name], timeout))
 	}
 	return joined(errs)
 }
 
-// follow shows how far the drain is until nothing is left.
-func (d *drain) follow(ctx context.Context, c *connection, name string, timeout time.Duration) error {
-	began, line := report.Usage{}, ""
+// follow shows how far the drain is until nothing is left of what was there when it began.
+func (d *drain) follow(ctx context.Context, c *connection, name string, began report.Usage, timeout time.Duration) error {
+	line := ""
 	var last *fleetv1alpha1.PhysicalCluster
 	look := func(ctx context.Context) (bool, error) {
 		pc, err := c.atoll.FleetV1alpha1().PhysicalClusters().Get(ctx, name, metav1.GetOptions{})

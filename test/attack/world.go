@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/atoll-dev/atoll/cmd/atoll/app"
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -113,9 +114,12 @@ func (w *World) own(ctx context.Context, c logicalcluster.Name) context.Context 
 	return scope.With(ctx, scope.Scope{Cluster: c, Target: Mallory})
 }
 
-// beat renews the Lease, as the syncer.
+// beat renews the Lease, as the syncer, which does that by itself meanwhile, too.
 func (w *World) beat(ctx context.Context) error {
-	ctx = w.own(ctx, scope.Root)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { return w.beatOnce(w.own(ctx, scope.Root)) })
+}
+
+func (w *World) beatOnce(ctx context.Context) error {
 	leases := w.mallory.kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace)
 	now := metav1.NowMicro()
 	lease, err := leases.Get(ctx, Mallory, metav1.GetOptions{})

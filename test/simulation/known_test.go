@@ -62,7 +62,7 @@ func lateRule(seed int) []Happening {
 	for i, namespace := range []string{"web", "db"} {
 		at, quota, job := 10+40*i, seed%8, seed/8%8
 		script = append(script,
-			on("create", at, "one", namespace, Happening{Resource: services, Name: "a", N: 1}),
+			on("create", at, "one", namespace, Happening{Resource: replicaSets, Name: "a", N: 1}),
 			on("limit", at+quota, "one", namespace, Happening{N: 1}),
 			on("create", at+quota+job, "one", namespace, Happening{Resource: jobs, Name: "a", N: 1}))
 	}

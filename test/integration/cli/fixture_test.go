@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -51,6 +53,7 @@ func newWorld(t *testing.T, name string) *world {
 	t.Helper()
 	w := &world{Server: only.Get(t), t: t, name: name}
 	w.ctx = w.NewCluster(t, name)
+	t.Cleanup(w.leave)
 	data, err := app.Kubeconfig(w.Dir, scope.Root.String(), false)
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +82,22 @@ func (w *world) forget(name string) {
 	root := scope.WithCluster(context.Background(), scope.Root)
 	_, _ = client.Patch(root, name, "application/merge-patch+json", []byte(`{"spec":{"forget":true,"unschedulable":true}}`), metav1.PatchOptions{})
 	_ = client.Delete(root, name, metav1.DeleteOptions{})
+}
+
+// leave removes the logical cluster, once its physical clusters are given up: what is placed
+// on these would start on those of the next test.
+func (w *world) leave() {
+	clusters, root := w.Atoll.TenancyV1alpha1().LogicalClusters(), scope.WithCluster(context.Background(), scope.Root)
+	if err := clusters.Delete(root, w.name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		w.t.Error(err)
+	}
+	server.Eventually(w.t, time.Minute, "the end of logical cluster "+w.name, func() error {
+		left, err := clusters.Get(root, w.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("%v, %+v", err, left.Status.Conditions)
+	})
 }
 
 // intercept leads root's requests through a proxy, which calls before ahead of each.
