@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
-	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
 // takesOff deletes a mirror instead of writing its status.
@@ -40,19 +39,6 @@ func neverEmpty(c *call) (answer, bool) {
 		return answer{}, false
 	}
 	return ok([]byte(`{"kind":"NamespaceList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"ours"}}]}`), "one, it says"), true
-}
-
-// overlooksRules: the server finds no quota in a namespace that has its targets already.
-func overlooksRules(c *call) (answer, bool) {
-	r := c.req
-	if c.line.by != system || r.method != http.MethodGet || !r.metadata || r.namespace == "" || r.res.GroupResource() != quotas {
-		return answer{}, false
-	}
-	namespace := c.line.world.api.Find(kube.Key{Resource: namespaces, Cluster: r.scope.Cluster, Name: r.namespace})
-	if targetsText(namespace) == "" {
-		return answer{}, false
-	}
-	return ok([]byte(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"items":[]}`), "none, it says"), true
 }
 
 // trusts: a syncer that asks for an object hears that there is none.

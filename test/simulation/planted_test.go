@@ -28,7 +28,6 @@ type plant struct {
 var scripts = map[string]func(seed int) []Happening{
 	"copies are where the namespace points now":       namespaceBroughtBack,
 	"the mark of another incarnation is written over": broughtBackBelow,
-	"a quota that is stored late is not looked for":   lateRule,
 }
 
 // script is what happens in the world of a seed.
@@ -72,7 +71,6 @@ var planted = []plant{
 	{"an emptied cluster is filled again without a question", Bugs{answers: neverEmpty}, EmptiedWaits, 100, []string{"rewind below", "create"}},
 	{"what nothing above knows of is removed", Bugs{plan: removesOrphans}, OrphansWait, 100, []string{"resurrect below", "delete", "create"}},
 	{"what is ruled does not wait for quotas", Bugs{plan: ignoresRules}, RulesFirst, 100, []string{"limit", "create"}},
-	{"a quota that is stored late is not looked for", Bugs{answers: overlooksRules}, RulesFirst, 200, nil},
 	{"pods run without the runtime that they name", Bugs{plan: forgetsRuntime}, SameRuntime, 50, []string{"sandbox"}},
 	{"pods run with a class of the name below", Bugs{plan: keepsClass}, SameRuntime, 50, []string{"sandbox"}},
 	{"what is left is removed at once", Bugs{next: removesFirst}, ReplacedFirst, 100, []string{"pin", "create"}},
