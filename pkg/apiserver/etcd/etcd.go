@@ -30,8 +30,9 @@ const (
 	// memory; etcd's default, ten thousand writes and five thousand more for followers
 	// that are behind, is a hundred megabytes when objects are large.
 	snapshotEvery = 2000
-	// keptForFollowers is what a single member keeps of the log: nobody is behind.
-	keptForFollowers = 100
+	// keptForFollowers is what a single member keeps of the log: nobody is behind. Zero
+	// would be etcd's default.
+	keptForFollowers = 1
 	// progressEvery is how often a watch of a quiet resource hears how far etcd is. The
 	// watch caches compare themselves with etcd at the version that they know: one that is
 	// older than a compaction (five minutes) is an error each time.
@@ -107,6 +108,12 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	}
 	s.Endpoint = client.String()
 	purge(config.Dir, s.ended)
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		<-s.ended
+		end()
+	}()
+	go s.keepShort(life)
 	return s, nil
 }
 

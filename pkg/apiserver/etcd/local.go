@@ -30,6 +30,7 @@ type local struct {
 	stopped bool
 	clients []*clientv3.Client
 	calls   sync.WaitGroup
+	writes  writes
 }
 
 // Client makes a client that calls the member directly: no socket, no encoding. What
@@ -136,6 +137,7 @@ func (s localKV) RangeStream(q *pb.RangeRequest, to grpc.ServerStreamingServer[p
 }
 
 func (s localKV) Put(ctx context.Context, q *pb.PutRequest) (*pb.PutResponse, error) {
+	s.writes.add(time.Now(), len(q.GetValue()))
 	return call(s.local, ctx, q, s.KVServer.Put)
 }
 
@@ -144,6 +146,7 @@ func (s localKV) DeleteRange(ctx context.Context, q *pb.DeleteRangeRequest) (*pb
 }
 
 func (s localKV) Txn(ctx context.Context, q *pb.TxnRequest) (*pb.TxnResponse, error) {
+	s.writes.add(time.Now(), written(q))
 	return call(s.local, ctx, q, s.KVServer.Txn)
 }
 
