@@ -3,12 +3,14 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/utils/clock"
 )
 
 // maxURI is the length in bytes of the longest URI that is looked at. Selectors are in
@@ -17,10 +19,30 @@ import (
 // of API servers take 8 KiB, mostly.
 const maxURI = 32 << 10
 
+const (
+	// refusalDelay is how long the refusal of a URI takes. A megabyte of header is read before
+	// anybody can refuse it, and who sends such does not heed what is answered.
+	refusalDelay = time.Second
+	// mostDelayed is how many refusals are delayed at a time: each keeps its header meanwhile. Others
+	// are given at once, and end their connection.
+	mostDelayed = 64
+)
+
 // withBoundedURI refuses what is too long to be parsed for whoever asks.
-func withBoundedURI(next http.Handler) http.Handler {
+func withBoundedURI(next http.Handler, c clock.Clock) http.Handler {
+	delayed := make(chan struct{}, mostDelayed)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if n := len(req.RequestURI); n > maxURI {
+			select {
+			case delayed <- struct{}{}:
+				select {
+				case <-c.After(refusalDelay):
+				case <-req.Context().Done():
+				}
+				<-delayed
+			default:
+				w.Header().Set("Connection", "close")
+			}
 			writeStatus(w, metav1.Status{
 				Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnknown, Code: http.StatusRequestURITooLong,
 				Message: fmt.Sprintf("the URI of the request has %d bytes, more than %d: select less at a time, by shorter label and field selectors", n, maxURI),

@@ -15,6 +15,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
 	"github.com/atoll-dev/atoll/pkg/apiserver/connections"
@@ -39,7 +40,7 @@ func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counte
 		})
 		api = watches.with(withVersions(api, skew.Current(), refused))
 		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(counter.Watches(withNamedNamespace(api))), api, exists), g)
-		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight, loopback.Is).With(served), tokens.ClusterOf), g.ShutdownInitiatedNotify()))
+		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight, loopback.Is).With(served), tokens.ClusterOf), g.ShutdownInitiatedNotify()), clock.RealClock{})
 	}
 }
 

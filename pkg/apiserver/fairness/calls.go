@@ -44,6 +44,7 @@ func Call(ctx context.Context) (back func(), err error) {
 	l.mu.Lock()
 	if l.calls[key] >= maxCalls {
 		l.mu.Unlock()
+		t.callRefused()
 		return nil, fmt.Errorf("logical cluster %q has %d calls of webhooks in flight at this server, the most that it may: have them answer in time, set a shorter timeoutSeconds, or remove them", c, maxCalls)
 	}
 	l.calls[key]++
@@ -57,6 +58,13 @@ func Call(ctx context.Context) (back func(), err error) {
 		l.mu.Unlock()
 		again()
 	}), nil
+}
+
+// callRefused notes that the request was in vain, whatever becomes of it: most fail by it.
+func (t *slot) callRefused() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.inVain = true
 }
 
 // counted says that the calls of the request are counted: it needed a slot and has it, or is

@@ -141,7 +141,7 @@ func TestUntilWhenARequestIsAtTheEntrance(t *testing.T) {
 				t.Errorf("%s: %d places are free then, want %d", name, got, c.after)
 			}
 			if s := r.Context().Value(slotKey{}).(*slot); s.who != "" {
-				s.end()
+				s.end(nil)
 			}
 		})).ServeHTTP(httptest.NewRecorder(), req)
 		if got := free(); got != 1 {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -43,6 +44,8 @@ type Limiter struct {
 	processors *weighed.Room
 	// bodies are those that arrive.
 	bodies *bodies
+	// throttle delays those who ask in vain.
+	throttle *throttle
 
 	mu     sync.Mutex
 	queues map[string]*queue
@@ -62,7 +65,7 @@ func NewLimiter(asked func(context.Context, logicalcluster.Name) int64, own func
 	return &Limiter{
 		most: max(minInFlight, inFlightPerCore*processors.Count()), longest: maxWaitingRequests, asked: asked,
 		entrance: newEntrance(own), processors: newProcessors(),
-		bodies: newBodies(defaultBodyBounds, clock.RealClock{}), queues: map[string]*queue{}, calls: map[calls]int{},
+		bodies: newBodies(defaultBodyBounds, clock.RealClock{}), throttle: newThrottle(clock.RealClock{}), queues: map[string]*queue{}, calls: map[calls]int{},
 	}
 }
 
@@ -152,6 +155,8 @@ type slot struct {
 	uri int
 	// watches says that the request is a watch.
 	watches bool
+	// code is the status that was answered, 0 if none was.
+	code atomic.Int32
 
 	budget Budget
 
@@ -160,6 +165,8 @@ type slot struct {
 	syncer    string // not empty if the request is of one
 	suspended int
 	processor processor
+	// inVain says that a call of a webhook was refused.
+	inVain bool
 	// refused is how many slots there were when the request got none; 0 if it got one.
 	refused int
 	// refusal is what is answered as the body was not read; nil if it was.
@@ -258,7 +265,8 @@ func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 		return t.free, true
 	}
 	most := t.slots.mostOf(ctx, c)
-	if !t.slots.take(ctx, who, most) {
+	if !t.slots.throttle.wait(ctx, who) || !t.slots.take(ctx, who, most) {
+		t.slots.throttle.inVain(who)
 		t.mu.Lock()
 		t.refused = most
 		t.mu.Unlock()
@@ -267,13 +275,17 @@ func begin(ctx context.Context, u user.Info) (end func(), ok bool) {
 	t.mu.Lock()
 	t.who, t.processor.cluster = who, c
 	t.mu.Unlock()
-	return t.end, true
+	return func() { t.end(ctx.Err()) }, true
 }
 
-func (t *slot) end() {
+// end ends the slot of a request; left is not nil if nobody waits for its answer any more.
+func (t *slot) end(left error) {
 	t.free()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.inVain || isInVain(int(t.code.Load()), t.watches, left) {
+		t.slots.throttle.inVain(t.who)
+	}
 	if t.suspended == 0 {
 		t.slots.give(t.who)
 	}

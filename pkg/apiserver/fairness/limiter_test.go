@@ -21,7 +21,7 @@ import (
 func ownRequest(req *http.Request) bool { return req.RemoteAddr == "the server" }
 
 func testLimiter(most, longest int) *Limiter {
-	return &Limiter{most: most, longest: longest, entrance: newEntrance(ownRequest), processors: newProcessors(), bodies: newBodies(defaultBodyBounds, clock.RealClock{}), queues: map[string]*queue{}, calls: map[calls]int{}, asked: func(_ context.Context, c logicalcluster.Name) int64 {
+	return &Limiter{most: most, longest: longest, entrance: newEntrance(ownRequest), processors: newProcessors(), bodies: newBodies(defaultBodyBounds, clock.RealClock{}), throttle: newThrottle(clock.RealClock{}), queues: map[string]*queue{}, calls: map[calls]int{}, asked: func(_ context.Context, c logicalcluster.Name) int64 {
 		return map[logicalcluster.Name]int64{"asks-for-two": 2, "unlimited": -1}[c]
 	}}
 }

@@ -243,6 +243,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(code int) {
 	if code >= http.StatusOK {
+		a.slot.code.Store(int32(code)) //nolint:gosec // it has three digits
 		a.slot.answers()
 	}
 	a.ResponseWriter.WriteHeader(code)
