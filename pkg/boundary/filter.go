@@ -157,6 +157,9 @@ func (f *filter) member(m member, value any, parent map[string]any, at *field.Pa
 	return value, true
 }
 
+// podVolumes are where pods have the volume of their token, which is replaced by one of ours.
+const podVolumes = "core/v1 PodSpec.volumes"
+
 // parts filters what a value consists of.
 func (f *filter) parts(m member, value any, at *field.Path) {
 	if m.part == nil {
@@ -167,7 +170,8 @@ func (f *filter) parts(m member, value any, at *field.Path) {
 		f.structure(m.part, v, at)
 	case []any:
 		for i, item := range v {
-			if e, ok := item.(map[string]any); ok && !workload.IsTokenVolume(e) {
+			// Only among volumes: whatever else looks like one goes down as it is.
+			if e, ok := item.(map[string]any); ok && (m.name != podVolumes || !workload.IsTokenVolume(e)) {
 				f.structure(m.part, e, at.Index(i))
 			}
 		}

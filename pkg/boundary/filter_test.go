@@ -312,6 +312,38 @@ func TestEveryPodTemplateOfADeclaredKindIsFenced(t *testing.T) {
 	}
 }
 
+// TestOnlyVolumesAreVolumesOfTokens: who calls a container, a term or a port like the volume of a token, in
+// an object that nobody has typed, has it filtered all the same.
+func TestOnlyVolumesAreVolumesOfTokens(t *testing.T) {
+	kind := workload.Kind{
+		GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Machine"}, Resource: "machines", Role: workload.Placed, Declared: true,
+		PodTemplate: []string{"spec", "template"},
+	}
+	like := func(m map[string]any) map[string]any {
+		m["name"], m["projected"] = "kube-api-access-x", map[string]any{"sources": []any{}}
+		return m
+	}
+	containers := []any{map[string]any{"name": "c", "image": "i"}}
+	term := map[string]any{"matchFields": []any{map[string]any{"key": "metadata.name", "operator": "In", "values": []any{"n1"}}}}
+	for name, c := range map[string]struct {
+		spec    map[string]any
+		refused bool
+	}{
+		"the volume of a token": {map[string]any{"containers": containers, "volumes": []any{like(map[string]any{})}}, false},
+		"a port of the node": {map[string]any{"containers": []any{like(map[string]any{
+			"image": "i", "ports": []any{map[string]any{"containerPort": int64(80), "hostPort": int64(80)}},
+		})}}, true},
+		"a chosen node": {map[string]any{"containers": containers, "affinity": map[string]any{"nodeAffinity": map[string]any{
+			"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": []any{like(term)}},
+		}}}, true},
+	} {
+		obj := map[string]any{"spec": map[string]any{"template": map[string]any{"spec": c.spec}}}
+		if got := Refusals(Filter(kind, obj, Passage{Tenant: "t"})); (len(got) > 0) != c.refused {
+			t.Errorf("%s: %v, want it refused: %v", name, got, c.refused)
+		}
+	}
+}
+
 func TestADeclaredKindWithTheNameOfABuiltInOneIsFilteredAsAnyOther(t *testing.T) {
 	filtered := func(name string) (map[string]any, []Finding) {
 		keys := func() map[string]any {
