@@ -47,14 +47,14 @@ type Known struct {
 //
 //	the Service has               it is at
 //	type ExternalName             that name
-//	type LoadBalancer, and an     the first such address
-//	address in its status
+//	type LoadBalancer, no         the first such address, which a user wrote
+//	targets, and an address in
+//	its status
 //	no selector                   its ready endpoints, which a user wrote
 //	a selector                    in its pods, see Backends: a host that a Caller connects to
 //
-// What a syncer says counts for what runs on its physical cluster only: that is the
-// address of a load balancer, which is made there, pods of it, which are asked there, and no other
-// status and no endpoints.
+// What a syncer says counts for what runs on its physical cluster only: that is its pods,
+// which are asked there. No status that it writes and no endpoints are an address: it could name any.
 func Locate(s *corev1.Service, known Known, port int32) ([]string, error) {
 	at := func(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 	if s.Spec.Type == corev1.ServiceTypeExternalName && s.Spec.ExternalName != "" {
@@ -62,7 +62,7 @@ func Locate(s *corev1.Service, known Known, port int32) ([]string, error) {
 	}
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		switch {
-		case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		case s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(stamp.TargetsOf(s.Annotations)) > 0:
 		case ingress.Hostname != "":
 			return []string{at(ingress.Hostname, port)}, nil
 		case ingress.IP != "":
@@ -83,7 +83,7 @@ func Locate(s *corev1.Service, known Known, port int32) ([]string, error) {
 	}
 	endpoints := slices.DeleteFunc(slices.Clone(known.Endpoints), func(e discoveryv1.EndpointSlice) bool { return stamp.Mirrored(&e) })
 	if len(endpoints) == 0 {
-		return nil, unlocated(EndpointsNotFound, "it has no selector and no endpoints. Give it endpoints, or the type LoadBalancer or ExternalName; a webhook may have a url instead")
+		return nil, unlocated(EndpointsNotFound, "it has no selector and no endpoints. Give it a selector, endpoints, or the type ExternalName; a webhook may have a url instead")
 	}
 	var hosts []string
 	for _, slice := range endpoints {

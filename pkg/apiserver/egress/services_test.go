@@ -7,6 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 // mirrored is what a syncer makes of endpoints.
@@ -24,6 +27,7 @@ func TestAServiceIsWhereTheServerCanCallIt(t *testing.T) {
 	ingress := func(i corev1.LoadBalancerIngress) corev1.ServiceStatus {
 		return corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{i}}}
 	}
+	placed := metav1.ObjectMeta{Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`}}
 	https := []corev1.ServicePort{{Name: "https", Port: 443}}
 	name, other, target, no := "https", "metrics", int32(8443), false
 	endpoints := []discoveryv1.EndpointSlice{{
@@ -43,8 +47,10 @@ func TestAServiceIsWhereTheServerCanCallIt(t *testing.T) {
 		want      result
 	}{
 		"an external name":                     {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "hook.example.com"}}, nil, result{Hosts: []string{"hook.example.com:443"}}},
-		"a load balancer":                      {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"a": "b"}}, Status: ingress(corev1.LoadBalancerIngress{IP: "192.0.2.1"})}, nil, result{Hosts: []string{"192.0.2.1:443"}}},
+		"a load balancer that a user reports":  {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"a": "b"}}, Status: ingress(corev1.LoadBalancerIngress{IP: "192.0.2.1"})}, nil, result{Hosts: []string{"192.0.2.1:443"}}},
 		"one with a name":                      {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}, Status: ingress(corev1.LoadBalancerIngress{Hostname: "lb.example.com", IP: "192.0.2.1"})}, nil, result{Hosts: []string{"lb.example.com:443"}}},
+		"one of a syncer, of pods":             {corev1.Service{ObjectMeta: placed, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"a": "b"}, Ports: https}, Status: ingress(corev1.LoadBalancerIngress{IP: "192.0.2.66"})}, nil, result{Reason: EndpointsNotFound}},
+		"one of a syncer, without":             {corev1.Service{ObjectMeta: placed, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: https}, Status: ingress(corev1.LoadBalancerIngress{Hostname: "lb.example.com"})}, endpoints[:1], result{Hosts: []string{"192.0.2.1:8443", "192.0.2.2:8443"}}},
 		"an address that no load balancer has": {corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Ports: https}, Status: ingress(corev1.LoadBalancerIngress{IP: "192.0.2.66"})}, endpoints[:1], result{Hosts: []string{"192.0.2.1:8443", "192.0.2.2:8443"}}},
 		"endpoints that a syncer mirrored":     {corev1.Service{Spec: corev1.ServiceSpec{Ports: https}}, mirrored(endpoints), result{Reason: EndpointsNotFound}},
 		"endpoints of a user":                  {corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.7", Ports: https}}, endpoints, result{Hosts: []string{"192.0.2.1:8443", "192.0.2.2:8443", "[2001:db8::1]:8443"}}},
