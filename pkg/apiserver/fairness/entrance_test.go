@@ -159,3 +159,26 @@ func refusing(ctx context.Context) {
 		panic("it is refused")
 	}
 }
+
+func TestNothingIsDoneForWhoHasLeftAtTheEntrance(t *testing.T) {
+	t.Parallel()
+	slots := testLimiter(1, 1)
+	serve := func(ctx context.Context) (served bool, aborted any) {
+		defer func() { aborted = recover() }()
+		req := httptest.NewRequestWithContext(scope.WithCluster(ctx, "x"), http.MethodGet, "/api", nil)
+		slots.With(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })).ServeHTTP(httptest.NewRecorder(), req)
+		return served, nil
+	}
+	if served, aborted := serve(t.Context()); !served || aborted != nil {
+		t.Errorf("who waits is served: %v, aborted with %v", served, aborted)
+	}
+	free := slots.entrance.free
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if served, aborted := serve(gone); served || aborted != http.ErrAbortHandler {
+		t.Errorf("who has left is served: %v, aborted with %v", served, aborted)
+	}
+	if slots.entrance.free != free {
+		t.Errorf("%d places are free, want %d", slots.entrance.free, free)
+	}
+}

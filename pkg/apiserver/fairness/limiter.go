@@ -189,6 +189,9 @@ func (t *Limiter) With(next http.Handler) http.Handler {
 		mine := &slot{slots: t, borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != "", uri: len(req.RequestURI), entered: t.entrance.pass(req)}
 		mine.processor.room = t.processors
 		defer mine.entered()
+		if req.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // who asked has left, and nobody has looked at it yet
+		}
 		defer mine.answered()
 		next.ServeHTTP(measured(w, req.WithContext(context.WithValue(auth.TrackBound(req.Context()), slotKey{}, mine)), mine))
 	})

@@ -2,7 +2,6 @@ package fairness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -173,16 +172,22 @@ func TestWhoAsksInVainWaitsAndHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesWhileDelayedIsRefused(t *testing.T) {
+func TestWhoLeavesWhileDelayedGetsNoSlot(t *testing.T) {
 	t.Parallel()
-	l := testLimiter(1, 10)
-	l.throttle = newThrottle(testclock.NewFakeClock(time.Unix(1e9, 0)))
-	for range 10 * vainBurst {
-		l.throttle.inVain("noisy ann")
-	}
-	gone, leave := context.WithCancelCause(inCluster(t, "noisy"))
-	leave(errors.New("gone"))
-	if d := l.answering(t, gone, &user.DefaultInfo{Name: "ann"}, func(context.Context, http.ResponseWriter) { t.Error("it is served") }); d != -1 {
-		t.Errorf("it got a slot after %s", d)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimiter(1, 10)
+		for range 10 * vainBurst {
+			l.throttle.inVain("noisy ann")
+		}
+		ctx, leave := context.WithCancel(inCluster(t, "noisy"))
+		defer leave()
+		time.AfterFunc(mostDelay/4, leave)
+		began := time.Now()
+		if d := l.answering(t, ctx, &user.DefaultInfo{Name: "ann"}, func(context.Context, http.ResponseWriter) { t.Error("it is served") }); d != -1 {
+			t.Errorf("it got a slot after %s", d)
+		}
+		if d := time.Since(began); d != mostDelay/4 {
+			t.Errorf("it waited %s, and left after %s", d, mostDelay/4)
+		}
+	})
 }
