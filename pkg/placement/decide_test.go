@@ -70,6 +70,7 @@ type clusterYAML struct {
 	Taints          []corev1.Taint      `json:"taints"`
 	APIs            []string            `json:"apis"`
 	StorageClasses  []string            `json:"storageClasses"`
+	DefaultClass    string              `json:"defaultClass"`
 	Bounds          corev1.ResourceList `json:"bounds"`
 	CPU             *resource.Quantity  `json:"cpu"`
 	Memory          *resource.Quantity  `json:"memory"`
@@ -92,7 +93,7 @@ func (y clusterYAML) cluster() PhysicalCluster {
 	if status != "" {
 		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: y.Reason, LastTransitionTime: y.Since}}
 	}
-	c.Status.APIs, c.Status.StorageClasses = y.APIs, y.StorageClasses
+	c.Status.APIs, c.Status.StorageClasses, c.Status.DefaultStorageClass = y.APIs, y.StorageClasses, y.DefaultClass
 	if y.CPU != nil && y.Memory != nil {
 		c.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: *y.CPU, corev1.ResourceMemory: *y.Memory}
 	}

@@ -169,20 +169,34 @@ func (r *rules) serves(c PhysicalCluster) *rejection {
 }
 
 // stores trusts the list of storage classes only beside a list of APIs: both
-// come in one report, and a list alone cannot say that it was never made.
+// come in one report, and a list alone cannot say that it was never made. What no physical cluster has tells none from another.
 func (r *rules) stores(c PhysicalCluster) *rejection {
-	if len(c.Status.APIs) == 0 {
-		return nil
-	}
 	for _, class := range r.unit.StorageClasses {
 		switch {
-		case class == workload.DefaultStorageClass && c.Status.DefaultStorageClass == "":
+		case len(c.Status.APIs) == 0 || offers(c, class) || slices.Contains(r.nowhere, class):
+		case class == workload.DefaultStorageClass:
 			return reject(ReasonNoStorageClass, "it has no default storage class")
-		case class != workload.DefaultStorageClass && !slices.Contains(c.Status.StorageClasses, class):
+		default:
 			return reject(ReasonNoStorageClass, "it has no storage class %s", class)
 		}
 	}
 	return nil
+}
+
+func offers(c PhysicalCluster, class string) bool {
+	if class == workload.DefaultStorageClass {
+		return c.Status.DefaultStorageClass != ""
+	}
+	return slices.Contains(c.Status.StorageClasses, class)
+}
+
+// nowhere returns the storage classes of a unit that no physical cluster reports. A claim of
+// such a class waits for it, wherever it is, as on any cluster; there is nothing to be gained by having
+// the whole unit wait.
+func nowhere(s Snapshot, u Unit) []string {
+	return slices.DeleteFunc(slices.Clone(u.StorageClasses), func(class string) bool {
+		return slices.ContainsFunc(s.PhysicalClusters, func(c PhysicalCluster) bool { return offers(c, class) })
+	})
 }
 
 // counted is about what the server itself knows: all else rests on what the physical

@@ -170,6 +170,8 @@ type rules struct {
 	heard     []placementv1alpha1.PolicyReference
 	fences    []fence
 	relations []relation
+	// nowhere are the storage classes that no physical cluster has.
+	nowhere []string
 	// now, watched and cutOff are those of the snapshot.
 	now, watched time.Time
 	cutOff       bool
@@ -190,7 +192,7 @@ type fence struct {
 // compile reads the policies that select a unit, the most specific level first, by
 // name.
 func compile(s Snapshot, u Unit) *rules {
-	r := &rules{unit: u, shape: shape{count: 1, least: 1}, now: s.Now, watched: s.Watched, cutOff: s.CutOff}
+	r := &rules{unit: u, shape: shape{count: 1, least: 1}, nowhere: nowhere(s, u), now: s.Now, watched: s.Watched, cutOff: s.CutOff}
 	policies := slices.Clone(s.Policies)
 	slices.SortFunc(policies, func(a, b Policy) int {
 		return cmp.Or(cmp.Compare(rank(a.Level), rank(b.Level)), cmp.Compare(a.Name, b.Name))

@@ -326,7 +326,12 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 			}
 		}
 		for _, class := range u.StorageClasses {
-			if class == "" && c.Status.DefaultStorageClass == "" || class != "" && !has(c.Status.StorageClasses, class) {
+			somewhere, here := false, false
+			for _, o := range s.PhysicalClusters {
+				it := class == "" && o.Status.DefaultStorageClass != "" || class != "" && has(o.Status.StorageClasses, class)
+				somewhere, here = somewhere || it, here || it && o.Name == c.Name
+			}
+			if somewhere && !here {
 				return false
 			}
 		}
