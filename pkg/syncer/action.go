@@ -22,6 +22,9 @@ const (
 	// Resize gives the containers of a pod below other resources: Object is a strategic merge
 	// patch of the subresource resize.
 	Resize Verb = "Resize"
+	// PatchStatus changes the status below. When passing on conditions that somebody set above,
+	// Object is a strategic merge patch; of a CronJob, a merge patch upon a version, see since.
+	PatchStatus Verb = "PatchStatus"
 	// Wait: nothing is done before After is over, or something changes.
 	Wait Verb = "Wait"
 )
@@ -51,6 +54,8 @@ const (
 	// one with UID, of the name of Object.
 	MakeHelper   Verb = "MakeHelper"
 	DeleteHelper Verb = "DeleteHelper"
+	// Suspend has a CronJob below begin no more jobs: Object is a merge patch.
+	Suspend Verb = "Suspend"
 	// Apply writes Object to the physical cluster.
 	Apply Verb = "Apply"
 	// AskServer finds out whether the object with UID still exists in the control
@@ -74,9 +79,6 @@ const (
 	Release Verb = "Release"
 	// Patch passes on what a user changed: Object is a merge patch.
 	Patch Verb = "Patch"
-	// PatchStatus passes on conditions that somebody set above: Object is a strategic
-	// merge patch of the status.
-	PatchStatus Verb = "PatchStatus"
 	// AddContainers adds ephemeral containers: Object is a strategic merge patch of the
 	// subresource ephemeralcontainers.
 	AddContainers Verb = "AddContainers"
@@ -114,6 +116,8 @@ type Action struct {
 	Spec, Status bool
 	// UID is what is deleted or asked for.
 	UID types.UID
+	// Version is the one that is deleted, and no later one; empty: any (Delete).
+	Version string
 	// Propagation and Grace are how to delete; nil is the grace of the object.
 	Propagation metav1.DeletionPropagation
 	Grace       *int64

@@ -73,6 +73,8 @@ type Input struct {
 	// of storage classes; nil: nothing.
 	Volume  Volume
 	Classes func(class string) fleetv1alpha1.ClassVolumes
+	// NotCarried is why the physical cluster did not take the time of the last run of a CronJob.
+	NotCarried string
 	// Failure is why the last action failed; nil if none did.
 	Failure *Failure
 	// RuntimeClasses are those of the target by handler: the name of one.

@@ -56,6 +56,8 @@ import (
 //	live    current, names  any           7b nothing: the server makes L observed
 //	        an accepted one
 //	live    current         none, ours    7c a claim whose volume is on its way: see volume
+//	live    current         ours, a new   7d PatchStatus, see lastRunBelow: what runs there goes on from the last run
+//	                        CronJob
 //	live    current         ours          8 Supply and Apply if something differs, else WriteCopy if that differs; see contest
 //	                                        for what others change below again and again
 //	live    current         ours, with a  8a WriteCopy Pending with the controller: the server makes L
@@ -64,7 +66,8 @@ import (
 //	going   stale           any           3 or 4
 //	going   none, current   ours or old   10 WriteCopy Removing; of another incarnation: AskServer, as in 6;
 //	                                        Delete it; of a Namespace that is being deleted
-//	                                        below: WriteCopy Removing, Terminating
+//	                                        below: WriteCopy Removing, Terminating; of a CronJob that
+//	                                        leaves: see stopRuns
 //	going   none, current   none, foreign 11 WriteCopy Removed
 //	absent  none            ours or old   12 Report: nothing recorded, nothing removed
 //	absent  none            other         13 nothing
@@ -148,6 +151,11 @@ func (p planner) keep() []Action {
 		return p.deleteIncarnation()
 	case p.physical == physicalNone && finished(p.Ref.Kind, p.Copy): // 7
 		return p.write(p.status(placementv1alpha1.CopySynced, "Finished", ""), uid)
+	}
+	if patch := p.lastRunBelow(); patch != nil { // 7d, before the record names what is below
+		return []Action{{Verb: PatchStatus, Object: patch, Why: "LastRun"}}
+	}
+	switch {
 	case p.Failure != nil:
 		return p.failed()
 	case p.physical == physicalNone && (p.Copy.Status.Controller != nil || p.Copy.Status.PhysicalUID != ""): // 7a
@@ -224,6 +232,8 @@ func (p planner) apply() []Action {
 	switch {
 	case placing.Account != nil && p.Account != nil && placing.Account.UID != p.Account.UID:
 		reason, message = ReasonAccountReplaced, "the service account was deleted and made again, and the tokens of these pods ended with it: delete the object to have it made anew"
+	case p.mayMissRun() != "":
+		reason, message = ReasonRunMayBeMissed, p.mayMissRun()
 	case len(findings) > 0:
 		reason = ReasonAdjusted
 	}

@@ -91,6 +91,9 @@ func (p planner) remove(uid types.UID, why string) []Action {
 			message = "waiting for finalizers on the physical cluster: " + bounded(join(f))
 		}
 	}
+	if p.Failure == nil && p.leavesWithRuns(why) {
+		return p.stopRuns(uid, why)
+	}
 	status := p.status(placementv1alpha1.CopyRemoving, reason, message)
 	if p.Failure != nil {
 		status = p.status(placementv1alpha1.CopyRemoving, p.Failure.Reason, p.Failure.Message)

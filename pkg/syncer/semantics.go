@@ -46,7 +46,7 @@ func semanticsOf(kind workload.Kind) semantics {
 				return keepJobValid(status, current)
 			}}
 	case workload.CronJobSemantics:
-		return semantics{down: stripCronJob, merge: mergeCronJobs, valid: activeJobs}
+		return semantics{down: stripCronJob, merge: mergeCronJobs, valid: validCronJob}
 	case workload.StatefulSetSemantics:
 		return semantics{merge: mergeStatefulSets, part: partOfStatefulSet}
 	case workload.ServiceSemantics:

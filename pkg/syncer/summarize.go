@@ -38,7 +38,8 @@ func HasStatus(kind workload.Kind) bool { return !kind.Status.None }
 //	no copy yet
 //
 // The observed generation is the one that every target has observed. It does
-// not fall when a target is added: what was true of a generation stays true.
+// not fall when a target is added: what was true of a generation stays true. Nor do
+// times of which the latest counts, see remember.
 func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []*placementv1alpha1.Copy) (status map[string]any, changed bool) {
 	current := field(logical.Object, "status")
 	if !HasStatus(kind) || observedOnly(logical) {
@@ -56,6 +57,7 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 	default:
 		status = mergeViews(kind, views)
 	}
+	remember(kind, logical, status, copies)
 	translateGeneration(status, observedByAll(logical, current, views))
 	if kind.Status.Generation {
 		setObservedGeneration(status, observedByAll(logical, current, views))

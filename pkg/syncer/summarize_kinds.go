@@ -56,8 +56,12 @@ func mergeCronJobs(status map[string]any, views []view) {
 	}
 }
 
-// activeJobs refer to what is mirrored, by name.
-func activeJobs(logical *unstructured.Unstructured, status, _ map[string]any) map[string]any {
+// validCronJob refers to jobs that are mirrored, by name, and shows a last run if there was one: a
+// copy may have been given the time of creation in the place of it, see since.
+func validCronJob(logical *unstructured.Unstructured, status, _ map[string]any) map[string]any {
+	if isCreation(logical, status) {
+		delete(status, lastScheduleTime)
+	}
 	for _, ref := range list(status, "active") {
 		ref["namespace"] = logical.GetNamespace()
 		delete(ref, "uid")

@@ -15,7 +15,7 @@ var (
 )
 
 // Needs is what a syncer does on a physical cluster: it writes the kinds that are copied
-// or mirrored, and the conditions of pods, reads what it reports, and reaches into
+// or mirrored, the conditions of pods and the last runs of CronJobs, reads what it reports, and reaches into
 // pods.
 func Needs(kinds workload.Catalog) []rbacv1.PolicyRule {
 	groups := map[string][]string{}
@@ -29,6 +29,11 @@ func Needs(kinds workload.Catalog) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, group := range order {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: groups[group], Verbs: writing})
+	}
+	for _, kind := range kinds.All() {
+		if kind.Semantics == workload.CronJobSemantics { // when it last ran elsewhere, see docs/moving.md
+			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{kind.Group}, Resources: []string{kind.Resource + "/status"}, Verbs: []string{"patch"}})
+		}
 	}
 	return append(rules,
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/status", "pods/ephemeralcontainers", "pods/resize"}, Verbs: []string{"patch"}},

@@ -16,6 +16,9 @@ func TestWhatASyncerNeedsHasEveryKindThatItWrites(t *testing.T) {
 			}
 		}
 	}
+	if !slices.Contains(questions, Question("patch", "batch", "cronjobs/status")) {
+		t.Error("the last runs of CronJobs are not asked for")
+	}
 	status := Question("patch", "", "pods/status")
 	if status.Resource != "pods" || status.Subresource != "status" || !slices.Contains(questions, status) {
 		t.Errorf("the conditions of pods: %+v", status)

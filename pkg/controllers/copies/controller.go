@@ -212,6 +212,9 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		// Seen to be finished, it comes back here.
 		return controller.Result{}, s.finish(ctx, k, obj)
 	}
+	if remembered, err := s.remembered(ctx, k, obj, v); err != nil || !remembered {
+		return controller.Result{RequeueAfter: time.Second}, err
+	}
 	if obj != nil && (v.Finalizer || v.Drop) {
 		if stand, err := s.acknowledgementsStand(ctx, obj, copies); err != nil || !stand {
 			return controller.Result{RequeueAfter: time.Second}, err

@@ -20,7 +20,8 @@ type Verdict struct {
 	// Targets, if Drop, is what remains of the targets annotation.
 	Drop    bool
 	Targets placementv1alpha1.Targets
-	// Delete are the Copies to delete, after the object was written.
+	// Delete are the Copies to delete, after the object was written. Of a CronJob nothing is done
+	// before its status has the last run that they tell of.
 	Delete []*placementv1alpha1.Copy
 }
 

@@ -121,7 +121,8 @@ type Step struct {
 //	Draining  is there                   the time has passed             Removing, see below
 //	Removing and what follows it: see removed
 //
-// A CronJob is not removed while a job of it runs: the phase before lasts until then.
+// A CronJob is not removed while a job of it runs: the phase before lasts until then. Its syncer
+// lets one that is begun in that very moment run to its end, too.
 func Next(t *placementv1alpha1.Transition, s State) Step {
 	if stamp.PhaseRemoves(t.Phase) {
 		return s.removed(t)
@@ -339,7 +340,7 @@ func (s State) active(from []string) []string {
 		}
 		for _, c := range o.on(from) {
 			if jobs, _, _ := unstructured.NestedSlice(observed(c), "active"); len(jobs) > 0 {
-				out = append(out, fmt.Sprintf("%s on %s: a job of it runs to its end", o, c.Spec.PhysicalCluster))
+				out = append(out, jobRuns(o, c.Spec.PhysicalCluster))
 			}
 		}
 	}
@@ -352,7 +353,7 @@ func (s State) active(from []string) []string {
 //	the object                                   is left
 //	has no copy there, or stays there            no
 //	is a claim, or the Namespace of some         only in the phase Clearing
-//	runs to its end                              yes, by name
+//	runs to its end, or a job of it does         yes, by name
 //	is the Namespace, which is Removing, and     no: nothing was in it, nothing comes into it, and its
 //	its Copy says Terminating                    entry and its Copy stay until it is known to be gone
 //	any other                                    yes
@@ -370,6 +371,8 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 			case !ok || entry.NoCopy() || o.stays(name) || s.Held[name] && o.Kind.Role != workload.Placed:
 			case o.terminates(name):
 			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || o.Kind.Role == workload.Container && s.claims(t.From)):
+			case o.jobRuns(name):
+				out = append(out, jobRuns(o, name))
 			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:
 				runs := fmt.Sprintf("%s on %s runs to its end", o, name)
 				if why := s.NotReady[name]; why != "" {
@@ -398,6 +401,16 @@ func (o Object) terminates(name string) bool {
 	c := o.Copies[name]
 	return o.Kind.Role == workload.Container && o.targets()[name].State == placementv1alpha1.TargetStateRemoving &&
 		c != nil && c.Status.State == placementv1alpha1.CopyRemoving && c.Status.Reason == placementv1alpha1.ReasonTerminating
+}
+
+// jobRuns says that an object is a CronJob that leaves, of which a job was begun just before.
+func (o Object) jobRuns(name string) bool {
+	c := o.Copies[name]
+	return c != nil && c.Status.State == placementv1alpha1.CopyRemoving && c.Status.Reason == placementv1alpha1.ReasonJobRuns
+}
+
+func jobRuns(o Object, name string) string {
+	return fmt.Sprintf("%s on %s: a job of it runs to its end", o, name)
 }
 
 func unstamped(n int) string {

@@ -400,6 +400,10 @@ const (
 // more, and nothing can come into it.
 const ReasonTerminating = "Terminating"
 
+// ReasonJobRuns is the reason of the Copy of a CronJob that is Removing and waits for a job of it,
+// which runs to its end. No other one is begun there.
+const ReasonJobRuns = "JobRuns"
+
 // CopyStatus is what the syncer of the target says.
 type CopyStatus struct {
 	// +optional

@@ -64,7 +64,7 @@ func (p PodPatch) Send(ctx context.Context, up ControlPlane, client dynamic.Reso
 	switch {
 	case err == nil:
 		return patched, nil
-	case isGone(err), apierrors.IsConflict(err): // the watch is about to say so
+	case IsGone(err), apierrors.IsConflict(err): // the watch is about to say so
 		return nil, nil
 	}
 	refusal, ok := syncer.RefusalOf(err, workload.Kind{})
@@ -78,9 +78,9 @@ func (p PodPatch) Send(ctx context.Context, up ControlPlane, client dynamic.Reso
 	return nil, nil
 }
 
-// isGone says that there is no such pod; a physical cluster that does not know the subresource
+// IsGone says that there is no such object; a physical cluster that does not know the subresource
 // says the same in other words.
-func isGone(err error) bool {
+func IsGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 

@@ -56,6 +56,10 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return p.apply(ctx, a)
 	case syncer.Resize:
 		return p.resize(ctx, a.Object)
+	case syncer.PatchStatus:
+		return p.patchStatus(ctx, a.Object)
+	case syncer.Suspend:
+		return p.suspend(ctx, a.Object)
 	case syncer.Delete:
 		return p.delete(ctx, a)
 	case syncer.AskServer:
@@ -174,7 +178,51 @@ func (p *pass) resize(ctx context.Context, patch *unstructured.Unstructured) err
 	return nil
 }
 
-// delete removes the object with the UID, and looks whether it is gone at once.
+// patchStatus says in the status of what is below from when on its controller reckons. A refusal is
+// noted, and breaks nothing: what is due from now on runs.
+func (p *pass) patchStatus(ctx context.Context, patch *unstructured.Unstructured) error {
+	refusal, err := p.merge(ctx, patch, "status")
+	if refusal != nil {
+		klog.FromContext(ctx).Info("The time of the last run was not taken, a run may be missed", "reason", refusal.Reason, "message", refusal.Message)
+		p.in.NotCarried = refusal.Message
+	}
+	return err
+}
+
+// suspend has a CronJob begin no more jobs.
+func (p *pass) suspend(ctx context.Context, patch *unstructured.Unstructured) error {
+	refusal, err := p.merge(ctx, patch)
+	p.in.Failure = refusal
+	return err
+}
+
+// merge sends a merge patch that names the version that it was made for. If there is a later one, what
+// is really there is planned upon.
+func (p *pass) merge(ctx context.Context, patch *unstructured.Unstructured, subresources ...string) (*syncer.Failure, error) {
+	body, err := json.Marshal(patch.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	obj, err := p.physicalClient().Patch(ctx, p.in.Physical.GetName(), types.MergePatchType, body,
+		metav1.PatchOptions{FieldManager: syncer.WantedManager}, subresources...)
+	switch {
+	case err == nil:
+		p.View.WrittenBelow.Put(p.key, obj)
+		p.in.Physical = obj
+		return nil, nil
+	case apierrors.IsConflict(err), connection.IsGone(err):
+		return nil, p.look(ctx)
+	}
+	if refusal, refused := syncer.RefusalOf(err, p.kind); refused {
+		return &refusal, nil
+	}
+	return nil, fmt.Errorf("changing what is on the physical cluster: %w", err)
+}
+
+// delete removes the object with the UID, in the version that is named, and looks whether it is gone
+// at once.
 func (p *pass) delete(ctx context.Context, a syncer.Action) error {
 	name := p.in.Physical.GetName()
 	if err := p.proveEmpty(ctx); err != nil {
@@ -182,8 +230,12 @@ func (p *pass) delete(ctx context.Context, a syncer.Action) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
+	only := &metav1.Preconditions{UID: &a.UID}
+	if a.Version != "" {
+		only.ResourceVersion = &a.Version
+	}
 	err := p.physicalClient().Delete(ctx, name, metav1.DeleteOptions{
-		Preconditions:      &metav1.Preconditions{UID: &a.UID},
+		Preconditions:      only,
 		PropagationPolicy:  &a.Propagation,
 		GracePeriodSeconds: a.Grace,
 	})

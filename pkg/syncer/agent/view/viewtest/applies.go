@@ -41,6 +41,9 @@ func (w *World) ServeApplies(t *testing.T) func() []string {
 		obj.SetUID(types.UID("below-" + p.GetName()))
 		if err == nil {
 			obj.SetUID(existing.(*unstructured.Unstructured).GetUID())
+			if status, ok := existing.(*unstructured.Unstructured).Object["status"]; ok {
+				obj.Object["status"] = status
+			}
 		}
 		version++
 		obj.SetResourceVersion(strconv.Itoa(version))
