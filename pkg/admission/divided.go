@@ -67,8 +67,9 @@ func (p *placing) others(ctx context.Context, r *request, of func(workload.Kind)
 // because, replicas are divided.
 //
 //	the object                                       then
-//	is of a kind that is not divided, or cannot be,  each physical cluster has all of it
-//	or is about what is not
+//	is of a kind that is not divided, or about what  each physical cluster has all of it
+//	is not
+//	cannot be divided                                where it runs as a whole
 //	is a budget that permits no disruption           nodes there cannot be drained
 //	somewhere, but does elsewhere
 //	is an autoscaler whose parts, one at least,      what they come to
@@ -100,8 +101,8 @@ func notAsOne(kind workload.Kind, wish *stamp.Wish, targets placementv1alpha1.Ta
 		return fmt.Sprintf("is not divided, as its kind is not: each of %s has all of it", over)
 	case wish == nil:
 		return ""
-	case wish.Whole && wish.Runs:
-		return fmt.Sprintf("is not divided, as its pods are numbered, or none may run: each of %s has all of it", over)
+	case wish.Alone:
+		return alone(targets)
 	case wish.Whole && wish.Replicas > 0:
 		return fmt.Sprintf("is not divided, as not all that it is about is: each of %s has all of it", over)
 	case wish.Runs && sum(targets, replicas) > 0 && sum(targets, replicas) != int64(wish.Replicas):
@@ -113,6 +114,28 @@ func notAsOne(kind workload.Kind, wish *stamp.Wish, targets placementv1alpha1.Ta
 			return fmt.Sprintf("permits no disruption on %s: its part there is too small. Nodes cannot be drained while such pods are on them; a percentage has parts everywhere",
 				strings.Join(none, ", "))
 		}
+	}
+	return ""
+}
+
+// alone says where a CronJob, or a Job whose pods are numbered or of which none may run, runs as a whole.
+func alone(targets placementv1alpha1.Targets) string {
+	var on, waits []string
+	for _, name := range targets.Names() {
+		switch {
+		case targets[name].Keeps():
+			on = append(on, name)
+		case targets[name].State == placementv1alpha1.TargetStateWaiting:
+			waits = append(waits, name)
+		}
+	}
+	switch {
+	case len(on) > 1:
+		return fmt.Sprintf("is not divided, as it has begun: each of %s has all of it", strings.Join(on, ", "))
+	case len(on) == 1:
+		return fmt.Sprintf("is not divided: it runs as a whole on %s", on[0])
+	case len(waits) > 0:
+		return fmt.Sprintf("is not divided: it runs as a whole on %s, once it has ended elsewhere", strings.Join(waits, ", "))
 	}
 	return ""
 }

@@ -50,11 +50,11 @@ func DivisionOf(p *placementv1alpha1.Placement) *placementv1alpha1.DecidedDivisi
 //
 // The parts of a Job that has begun stay as they are.
 func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, current, wanted placementv1alpha1.Targets) {
-	if wish != nil && wish.Whole && !wish.Runs {
+	if wish != nil && wish.Whole {
 		return
 	}
 	keepParts(current, wanted)
-	if wish == nil || wish.Whole || wish.Runs && begun(current) {
+	if wish == nil || wish.Runs && begun(current) {
 		return // also of objects of which only the metadata are known
 	}
 	shares := sharesOf(rule, *wish, current, wanted)
@@ -256,7 +256,7 @@ func room(free, requests corev1.ResourceList) int64 {
 // division; none if its kind is not divisible.
 func SharesOf(rule *placementv1alpha1.DecidedDivision, kind workload.Kind, obj map[string]any) []placementv1alpha1.ReplicaShare {
 	wish := WishOf(kind, obj, []Other{})
-	if wish == nil || wish.Whole || wish.Max != nil || wish.Weights != nil || wish.Ordinals != nil && len(NoRanges(rule)) > 0 {
+	if wish == nil || wish.Whole || wish.Alone || wish.Max != nil || wish.Weights != nil || wish.Ordinals != nil && len(NoRanges(rule)) > 0 {
 		return nil
 	}
 	wanted := placementv1alpha1.Targets{}

@@ -100,6 +100,8 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 			case !kind.Divisible():
 			case kind.Semantics == workload.StatefulSetSemantics:
 				ranged(from.Division, from.Wish, from.Unit, current, out)
+			case from.Division != nil && isAlone(kind, from.Wish):
+				alone(from.Division, from.Wish, from.Unit, current, out)
 			case from.Division != nil:
 				divided(from.Division, from.Wish, current, out)
 			case kind.Semantics == workload.JobSemantics:

@@ -22,6 +22,8 @@ type Wish struct {
 	Requests corev1.ResourceList
 	// Whole: it is not divided after all, each physical cluster has all of it.
 	Whole bool
+	// Alone: it cannot be divided, and runs as a whole in one place, see alone.
+	Alone bool
 
 	// Weights are, of a disruption budget, the replicas of what it is about, by physical
 	// cluster: its parts are in proportion to them, and no larger.
@@ -82,7 +84,9 @@ func WishOf(kind workload.Kind, obj map[string]any, others []Other) *Wish {
 		return statefulSet(kind, obj, others)
 	case workload.JobSemantics:
 		parallelism, completions, ok := workload.Run(obj)
-		return &Wish{Replicas: parallelism, Completions: completions, Runs: true, Whole: !ok, Requests: requests(kind, obj)}
+		return &Wish{Replicas: parallelism, Completions: completions, Runs: true, Alone: !ok, Requests: requests(kind, obj)}
+	case workload.CronJobSemantics:
+		return &Wish{Alone: true, Requests: requests(kind, obj)}
 	case workload.AutoscalerSemantics:
 		if others == nil {
 			return nil

@@ -63,7 +63,7 @@ func TestNumbersOfOtherKindsAreDivided(t *testing.T) {
 		{"until one knows that the work is done", "Job", ``, `{"parallelism":3}`, nil, `{"east":{"replicas":2},"west":{"replicas":1}}`},
 		{"one of these at a time", "Job", ``, `{"parallelism":1}`, nil, `{"east":{"replicas":1},"west":{"replicas":0,"completions":0}}`},
 		{"nothing has to succeed", "Job", ``, `{"parallelism":1,"completions":0}`, nil, `{"east":{"replicas":0,"completions":0},"west":{"replicas":0,"completions":0}}`},
-		{"its pods are numbered", "Job", ``, `{"parallelism":2,"completions":2,"completionMode":"Indexed"}`, nil, `{"east":{},"west":{}}`},
+		{"its pods are numbered", "Job", ``, `{"parallelism":2,"completions":2,"completionMode":"Indexed"}`, nil, `{"east":{},"west":{"state":"Finished"}}`},
 		{"it has begun", "Job", `{"east":{"replicas":1,"completions":6},"west":{"replicas":1,"completions":3}}`, `{"parallelism":8,"completions":9}`, nil,
 			`{"east":{"replicas":1,"completions":6},"west":{"replicas":1,"completions":3}}`},
 		{"it has begun as a whole", "Job", `{"east":{},"west":{}}`, `{"parallelism":8,"completions":9}`, nil, `{"east":{},"west":{}}`},

@@ -99,11 +99,12 @@ func PodRequests(template map[string]any) (corev1.ResourceList, error) {
 // physical clusters.
 func (k Kind) Replicated() bool { return k.Role == Placed && k.Alike && len(k.Replicas) > 0 }
 
-// Divisible says that numbers of an object of the kind can be divided over several physical
-// clusters: replicas, the pods of a Job or a StatefulSet, and the numbers of what is about replicas.
+// Divisible says that a division over several physical clusters is about objects of the kind: about
+// replicas, the pods of a Job or a StatefulSet, the numbers of what is about replicas, and in which
+// place a CronJob runs.
 func (k Kind) Divisible() bool {
 	switch k.Semantics {
-	case JobSemantics, StatefulSetSemantics, DisruptionBudgetSemantics, AutoscalerSemantics:
+	case JobSemantics, CronJobSemantics, StatefulSetSemantics, DisruptionBudgetSemantics, AutoscalerSemantics:
 		return k.Role == Placed
 	}
 	return k.Replicated()

@@ -247,3 +247,21 @@ func keeps(o transition.Object, service string) string {
 	}
 	return fmt.Sprintf("%s keeps %s until %s", o, strings.Join(more, ", "), until)
 }
+
+// keepsAlone says, for people, where something waits to run as a whole.
+func keepsAlone(o transition.Object) string {
+	targets := stamp.TargetsOf(o.Logical.GetAnnotations())
+	var waits, removes []string
+	for _, name := range targets.Names() {
+		switch targets[name].State {
+		case placementv1alpha1.TargetStateWaiting:
+			waits = append(waits, name)
+		case placementv1alpha1.TargetStateRemoving:
+			removes = append(removes, name)
+		}
+	}
+	if len(waits) == 0 {
+		return fmt.Sprintf("%s is removed from %s, as it runs in one place", o, strings.Join(removes, ", "))
+	}
+	return fmt.Sprintf("%s begins on %s once it is gone from %s", o, strings.Join(waits, ", "), strings.Join(removes, ", "))
+}

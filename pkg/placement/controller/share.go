@@ -26,6 +26,8 @@ import (
 //	overridden, otherwise than policies                                 of a review are written into the
 //	say, for more than a moment                                         decision
 //	is divided                           does not have its shares       it is sent through admission
+//	is divided                           runs in one place, and waits   it is said: what removes it elsewhere
+//	                                     to                             has it looked at again
 //	is divided                           keeps more than its share      what others have taken over is
 //	                                     somewhere, or waits for more   given up, see stamp.Released, or
 //	                                                                    granted, see stamp.Granted
@@ -50,6 +52,8 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 			err = c.restamp(ctx, stamped{resource: o.Kind.GroupVersionResource(), kind: o.Kind, object: partial(o.Logical)})
 		} else if stamp.Held(o.Logical) {
 			err = c.release(ctx, u, o, objects)
+		} else if stamp.WaitsAlone(o.Kind, o.Wanted(), o.Logical) {
+			u.kept = append(u.kept, keepsAlone(o))
 		}
 		if err != nil {
 			return controller.Result{}, err
