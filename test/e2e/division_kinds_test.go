@@ -111,3 +111,59 @@ func TestBudgetsAutoscalersAndJobsAreDividedOverTwoPhysicalClusters(t *testing.T
 	must(t)(shop.Run(ctx, "wait", "--for=condition=Complete", "job/once", "--timeout=5m"))
 	says("job/once", "{.status.succeeded}", "1")
 }
+
+// inOnePlace runs three pods, each with a number, and a CronJob is beside it.
+const inOnePlace = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: three}
+spec:
+  completionMode: Indexed
+  parallelism: 3
+  completions: 3
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: a, image: busybox}]
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: yearly}
+spec:
+  schedule: "0 0 1 1 *"
+  jobTemplate:
+    spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}
+`
+
+func TestACronJobAndAJobOfNumberedPodsRunInOnePlaceOfADivision(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: alone}}"))
+	shop := k.In("alone")
+	must(t)(shop.Apply(ctx, divided))
+	must(t)(shop.Apply(ctx, inOnePlace))
+	below := must(t)(k.Run(ctx, "get", "namespace", "alone", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`))
+	on := func(at *physicalCluster, names string) {
+		t.Helper()
+		eventually(t, func() error {
+			got, err := at.In(below).Run(ctx, "get", "jobs,cronjobs", "-o", "jsonpath={.items[*].metadata.name}")
+			if err != nil {
+				return err
+			}
+			return want("what is on "+at.name, got, names)
+		})
+	}
+	on(theLab.east, "three yearly")
+	must(t)(shop.Run(ctx, "wait", "--for=condition=Complete", "job/three", "--timeout=5m"))
+	if out := must(t)(shop.Run(ctx, "get", "job", "three", "-o", "jsonpath={.status.succeeded} {.status.completedIndexes}")); out != "3 0-2" {
+		t.Errorf("the Job has %q", out)
+	}
+	on(theLab.west, "")
+
+	// Nothing is to be there any more: the CronJob goes, and what has ended stays.
+	must(t)(shop.Run(ctx, "patch", "placementpolicy", "shares", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"replicas":{"targets":[%s]}}}`,
+		`{"term":{"matchLabels":{"topology.kubernetes.io/region":"east"}},"max":0}`)))
+	on(theLab.west, "yearly")
+	on(theLab.east, "three")
+}
