@@ -242,6 +242,9 @@ func (p *pass) delete(ctx context.Context, a syncer.Action) error {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return p.refusal(ctx, err)
 	}
+	if apierrors.IsConflict(err) && a.Version != "" {
+		return p.look(ctx) // it has changed
+	}
 	klog.FromContext(ctx).V(2).Info("Deleted on the physical cluster", "uid", a.UID, "why", a.Why)
 	p.View.WrittenBelow.Forget(p.key, a.UID)
 	p.memory.change(p.key, func(r *remembered) { r.settled = "" })
