@@ -18,7 +18,7 @@ import (
 // drawSituation draws any situation, sensible or not.
 func drawSituation(t *rapid.T) situation {
 	s := situation{
-		kind:      rapid.SampledFrom([]string{"ConfigMap", "Deployment", "Job", "Pod", "Namespace", "Service"}).Draw(t, "kind"),
+		kind:      rapid.SampledFrom([]string{"ConfigMap", "Deployment", "Job", "CronJob", "Pod", "Namespace", "Service"}).Draw(t, "kind"),
 		logical:   rapid.SampledFrom([]string{"", "live", "live!", "deleting", "deleting!", "removing", "removing!", "untargeted", "observed"}).Draw(t, "logical"),
 		copy:      rapid.SampledFrom([]string{"", "Pending", "Synced", "Failed", "Removing", "Removed"}).Draw(t, "copy"),
 		physical:  rapid.SampledFrom([]string{"", "old", "old~", "old-", "new", "new-", "foreign", "foreign-", "unmarked"}).Draw(t, "physical"),

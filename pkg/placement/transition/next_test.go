@@ -61,6 +61,13 @@ var (
 	daemons     = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
 )
 
+// jobRunsOnEast is a CronJob that leaves east, where a job was begun in that moment.
+func jobRunsOnEast() Object {
+	o := object(cronJobs, "c", `{"east":{"state":"Removing"},"west":{"state":"Waiting"}}`, nil, "east: Removing")
+	o.Copies["east"].Status.Reason = placementv1alpha1.ReasonJobRuns
+	return o
+}
+
 // terminating is the Namespace, of which the physical one on east is being deleted.
 func terminating(targets string) Object {
 	o := object(namespaces, "n", targets, nil, "east: Removing", "west: Synced")
@@ -140,6 +147,7 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 
 		{"something is left", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, false, "1 object is not gone from east"},
 		{"a job ends where it began", removing, []Object{object(jobs, "j", `{"east":{},"west":{"state":"Waiting"}}`, nil)}, nil, removing, false, "Job j on east runs to its end"},
+		{"a job of a CronJob began as it left", removing, []Object{jobRunsOnEast()}, nil, removing, false, "CronJob c on east: a job of it runs to its end"},
 		{"nothing is left", removing, []Object{web(`{"west":{}}`)}, nil, removing, true, ""},
 		{"nothing is left, but something waits", removing, []Object{web(`{"west":{"state":"Waiting"}}`)}, func(s *State) { s.Stale = 1 }, removing, false, "1 object has not got its targets"},
 		{"only the namespace is left, and its deletion has not begun", removing, []Object{web(`{"west":{}}`), object(namespaces, "n", `{"east":{"state":"Removing"},"west":{}}`, nil, "east: Removing")}, nil, removing, false, "1 object is not gone from east"},
