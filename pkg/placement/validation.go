@@ -153,6 +153,15 @@ func validateMove(m *placementv1alpha1.MoveRules, path *field.Path) field.ErrorL
 	if n := m.ReturnAfterSeconds; n != nil && (*n < minReturnSeconds || *n > maxReturnSeconds) {
 		errs = append(errs, field.Invalid(path.Child("returnAfterSeconds"), *n, fmt.Sprintf("must be between %d and %d", minReturnSeconds, maxReturnSeconds)))
 	}
+	switch m.IfStuck {
+	case "", placementv1alpha1.IfStuckWait, placementv1alpha1.IfStuckGoBack:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("ifStuck"), m.IfStuck,
+			[]placementv1alpha1.IfStuck{placementv1alpha1.IfStuckWait, placementv1alpha1.IfStuckGoBack}))
+	}
+	if n := m.StuckAfterSeconds; n != nil && (*n < minStuckSeconds || *n > maxStuckSeconds) {
+		errs = append(errs, field.Invalid(path.Child("stuckAfterSeconds"), *n, fmt.Sprintf("must be between %d and %d", minStuckSeconds, maxStuckSeconds)))
+	}
 	if n := m.DrainSeconds; n != nil && (*n < 0 || *n > maxDrainSeconds) {
 		errs = append(errs, field.Invalid(path.Child("drainSeconds"), *n, fmt.Sprintf("must be between 0 and %d", maxDrainSeconds)))
 	}

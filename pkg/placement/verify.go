@@ -18,6 +18,8 @@ type Verdict struct {
 	Move placementv1alpha1.MoveRules
 	// Scheduler is who decides, if that is another one.
 	Scheduler string
+	// Policies are those that were heard, in the order of precedence.
+	Policies []placementv1alpha1.PolicyReference
 	// Division is how the policies divide replicas over where it is, if it is satisfied.
 	Division *placementv1alpha1.DecidedDivision
 	// Overrides are what they change of the copies there, if it is satisfied.
@@ -41,7 +43,7 @@ func Verify(s Snapshot, u Unit) Verdict {
 		}
 	}
 	d := r.decide(standing)
-	v, decided := Verdict{Scheduler: d.Scheduler, Move: d.Move}, sorted(slices.Clone(u.Decided))
+	v, decided := Verdict{Scheduler: d.Scheduler, Move: d.Move, Policies: d.Policies}, sorted(slices.Clone(u.Decided))
 	switch {
 	case r.foreign() && !slices.Equal(r.wanted(), decided):
 		v.Reason, v.Message = ReasonBound, fmt.Sprintf("it is placed on %s; scheduler %s has bound it to %s", strings.Join(decided, ", "), r.scheduler, strings.Join(r.wanted(), ", "))

@@ -72,7 +72,7 @@ func (w *World) limitSilence(h Happening) {
 }
 
 // prefer: an admin prefers a physical cluster, to which units return that are elsewhere; or
-// none any more.
+// none any more. Some let moves go back that are stuck.
 func (w *World) prefer(h Happening) {
 	key := kube.Key{Resource: policies, Cluster: scope.Root, Name: "prefer"}
 	if w.api.Find(key) != nil {
@@ -84,6 +84,9 @@ func (w *World) prefer(h Happening) {
 	policy := &placementv1alpha1.ClusterPlacementPolicy{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Annotations: map[string]string{"kcp.io/cluster": "root"}}}
 	policy.Spec.Preferences = []placementv1alpha1.PhysicalClusterTerm{{MatchLabels: map[string]string{nameLabel: h.Physical}}}
 	policy.Spec.Move = &placementv1alpha1.MoveRules{Return: placementv1alpha1.ReturnWhenPreferred, ReturnAfterSeconds: ptr.To(int32(10))}
+	if h.N%2 == 0 {
+		policy.Spec.Move.IfStuck, policy.Spec.Move.StuckAfterSeconds = placementv1alpha1.IfStuckGoBack, ptr.To(int32(h.N%5*10+1))
+	}
 	w.must(w.api.Create(admin, policies, policy))
 }
 

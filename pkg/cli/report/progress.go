@@ -64,13 +64,15 @@ func Stays(outcomes []Outcome) int {
 // moving is what a Placement says about its move.
 func moving(p *placementv1alpha1.Placement) (string, bool) {
 	c := apimeta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving)
-	if c == nil {
-		return "", false
-	}
+	w := p.Spec.WentBack
 	switch {
+	case c == nil && w != nil && p.Spec.Transition == nil:
+		return fmt.Sprintf("It went back from %s at %s, as it did not become available there: %s", strings.Join(w.PhysicalClusters, ", "), w.At.UTC().Format(time.RFC3339), orNone(w.Message)), true
+	case c == nil:
+		return "", false
 	case c.Status == metav1.ConditionTrue:
 		return fmt.Sprintf("It moves (%s): %s", c.Reason, c.Message), true
-	case c.Reason == placementv1alpha1.ReasonWaitsToReturn: // nothing keeps it but time
+	case c.Reason == placementv1alpha1.ReasonWaitsToReturn, c.Reason == placementv1alpha1.ReasonWentBack: // nothing keeps it but time
 		return upper(c.Message) + ".", true
 	}
 	return fmt.Sprintf("It should move and cannot (%s): %s", c.Reason, c.Message), true

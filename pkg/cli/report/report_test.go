@@ -178,6 +178,7 @@ func TestADecisionIsExplainedWithItsRejections(t *testing.T) {
 
 	for reason, want := range map[string]string{
 		placementv1alpha1.ReasonWaitsToReturn: "Policies prefer west.",
+		placementv1alpha1.ReasonWentBack:      "Policies prefer west.",
 		"Blocked":                             "It should move and cannot (Blocked): policies prefer west",
 	} {
 		p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionMoving, Status: "False", Reason: reason, Message: "policies prefer west"}}
@@ -185,6 +186,13 @@ func TestADecisionIsExplainedWithItsRejections(t *testing.T) {
 			t.Errorf("%s: it says %q", reason, lines)
 		}
 	}
+
+	p.Status.Conditions = nil
+	p.Spec.WentBack = &placementv1alpha1.WentBack{PhysicalClusters: []string{"west"}, At: metav1.Unix(0, 0), Message: "no pods"}
+	if lines, want := ExplainPlacement(p).Lines, "It went back from west at 1970-01-01T00:00:00Z, as it did not become available there: no pods"; !slices.Contains(lines, want) {
+		t.Errorf("of what went back it says %q", lines)
+	}
+	p.Spec.WentBack = nil
 
 	p.Spec.Decision, p.Status.Targets = nil, nil
 	p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionScheduled, Status: "False", Reason: "NoPhysicalClusterFits", Message: "west: is cordoned"}}

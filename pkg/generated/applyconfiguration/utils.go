@@ -188,6 +188,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.VolumeSourceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Weight"):
 		return &applyconfigurationplacementv1alpha1.WeightApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("WentBack"):
+		return &applyconfigurationplacementv1alpha1.WentBackApplyConfiguration{}
 
 		// Group=tenancy.atoll.dev, Version=v1alpha1
 	case tenancyv1alpha1.SchemeGroupVersion.WithKind("LogicalCluster"):

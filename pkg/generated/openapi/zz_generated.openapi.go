@@ -128,6 +128,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.VolumeHelper{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeHelper(ref),
 		placementv1alpha1.VolumeSource{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeSource(ref),
 		placementv1alpha1.Weight{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Weight(ref),
+		placementv1alpha1.WentBack{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_WentBack(ref),
 		tenancyv1alpha1.LogicalCluster{}.OpenAPIModelName():               schema_pkg_apis_tenancy_v1alpha1_LogicalCluster(ref),
 		tenancyv1alpha1.LogicalClusterLimits{}.OpenAPIModelName():         schema_pkg_apis_tenancy_v1alpha1_LogicalClusterLimits(ref),
 		tenancyv1alpha1.LogicalClusterList{}.OpenAPIModelName():           schema_pkg_apis_tenancy_v1alpha1_LogicalClusterList(ref),
@@ -3395,6 +3396,20 @@ func schema_pkg_apis_placement_v1alpha1_MoveRules(ref common.ReferenceCallback) 
 							Format:      "int32",
 						},
 					},
+					"ifStuck": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ifStuck is Wait (the default: a move that does not become available where it goes goes on, and waits) or GoBack (it goes back to where it was, as long as nothing was withdrawn there, and policies, pins, taints and drains let it be there). What policies want does not move it there again for some time then, which doubles each time.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stuckAfterSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "stuckAfterSeconds is for how long a move must not have become available to be stuck. Default 300, between 1 and 86400.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 				},
 			},
 		},
@@ -4612,11 +4627,17 @@ func schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref common.ReferenceCallba
 							Ref:         ref(placementv1alpha1.Returned{}.OpenAPIModelName()),
 						},
 					},
+					"wentBack": {
+						SchemaProps: spec.SchemaProps{
+							Description: "wentBack is what the unit went back from as it did not become available there, written with the decision to do so: policies do not move it there again for a while.",
+							Ref:         ref(placementv1alpha1.WentBack{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.Bound{}.OpenAPIModelName(), placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Reservation{}.OpenAPIModelName(), placementv1alpha1.Returned{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName()},
+			placementv1alpha1.Bound{}.OpenAPIModelName(), placementv1alpha1.Decision{}.OpenAPIModelName(), placementv1alpha1.Reservation{}.OpenAPIModelName(), placementv1alpha1.Returned{}.OpenAPIModelName(), placementv1alpha1.Transition{}.OpenAPIModelName(), placementv1alpha1.WentBack{}.OpenAPIModelName()},
 	}
 }
 
@@ -6529,6 +6550,92 @@ func schema_pkg_apis_placement_v1alpha1_Weight(ref common.ReferenceCallback) com
 		},
 		Dependencies: []string{
 			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_WentBack(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WentBack is what a unit went back from.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalClusters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "physicalClusters are those where it did not become available, sorted by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "at is when it went back last, and until when policies do not move it there again. Other policies, other pod templates, and that one became ready anew since then end that.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"until": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"times": {
+						SchemaProps: spec.SchemaProps{
+							Description: "times is how often it went back for the same policies and pod templates, none more than a day after the time before was over.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"policies": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "policies are those that were heard then, with their generations.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PolicyReference{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"content": {
+						SchemaProps: spec.SchemaProps{
+							Description: "content is a digest of the pod templates of the unit.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message says what was missing.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"physicalClusters", "at", "until", "times"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PolicyReference{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

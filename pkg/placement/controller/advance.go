@@ -19,6 +19,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placed"
+	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -82,8 +83,12 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 	if step.Done || step.Phase != t.Phase {
 		return controller.Result{}, c.enter(ctx, u, step)
 	}
-	result, err := c.writeStatus(ctx, u, v, moving(t, step))
-	return sooner(sooner(result, controller.Result{RequeueAfter: step.Again}), controller.Result{RequeueAfter: lookAgain(c.Clock.Now().Sub(t.Since.Time))}), err
+	kept, goesBack, err := c.abandon(ctx, u, v, step.Waits)
+	if err != nil || goesBack.RequeueAfter < 0 {
+		return controller.Result{}, err
+	}
+	result, err := c.writeStatus(ctx, u, v, moving(u.placement.Spec, step, kept))
+	return sooner(sooner(sooner(result, goesBack), controller.Result{RequeueAfter: step.Again}), controller.Result{RequeueAfter: lookAgain(c.Clock.Now().Sub(t.Since.Time))}), err
 }
 
 // lookAgain is when to look at a transition again without an event, the later the longer its
@@ -139,6 +144,7 @@ func (c *Controller) enter(ctx context.Context, u *unit, step transition.Step) e
 	now := c.Clock.Now()
 	if step.Done {
 		p.Spec.Transition = nil
+		p.Spec.WentBack = placement.Arrived(p.Spec.WentBack, u.placement.Spec.Transition.To)
 	} else {
 		p.Spec.Transition.Phase, p.Spec.Transition.Since = step.Phase, metav1.NewTime(now)
 	}
@@ -153,12 +159,9 @@ func (c *Controller) enter(ctx context.Context, u *unit, step transition.Step) e
 		now.Sub(t.Started.Time).Round(time.Second)), now))
 }
 
-// moving says what a transition waits for.
-func moving(t *placementv1alpha1.Transition, step transition.Step) *metav1.Condition {
-	waits := step.Waits
-	if len(waits) > maxWaits {
-		waits = append(waits[:maxWaits:maxWaits], fmt.Sprintf("and %d more", len(step.Waits)-maxWaits))
-	}
+// moving says what a transition waits for, and kept why it does not go back although it is stuck.
+func moving(spec placementv1alpha1.PlacementSpec, step transition.Step, kept string) *metav1.Condition {
+	t := spec.Transition
 	message := "from " + strings.Join(t.From, ", ") + " to " + strings.Join(t.To, ", ")
 	switch {
 	case len(t.From) == 0:
@@ -166,8 +169,14 @@ func moving(t *placementv1alpha1.Transition, step transition.Step) *metav1.Condi
 	case len(t.To) == 0:
 		message = "from " + strings.Join(t.From, ", ")
 	}
-	if len(waits) > 0 {
+	if w := spec.WentBack; w != nil && t.Cause == placementv1alpha1.CauseStuck {
+		message += ", where it did not become available (" + w.Message + ")"
+	}
+	if waits := firstOf(step.Waits); len(waits) > 0 {
 		message += "; waits: " + strings.Join(waits, "; ")
+	}
+	if kept != "" {
+		message += "; is stuck, and does not go back: " + kept
 	}
 	return &metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionTrue, Reason: string(t.Phase), Message: message}
 }

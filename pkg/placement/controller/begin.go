@@ -45,6 +45,8 @@ var begun = controller.Result{RequeueAfter: -1}
 //	is not, for where other namespaces are    stays: two that avoid each other would chase each other
 //	is not, and too many move                 later, Moving=False, without asking where to
 //	is not, and there is nowhere else         stays, Moving=False
+//	is not, and policies want it only where   stays, Moving=False
+//	it went back from a moment ago
 //	is not, and another scheduler decides     as it has bound, else stays, Moving=False
 //	is not, and a policy says Never           stays, Moving=False; but a pin, a drain and what an
 //	                                          admin gave up count
@@ -71,20 +73,26 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	if ok, moving, result, err := c.hasRoom(u, cause, byPolicies); !ok {
 		return moving, result, err
 	}
-	return c.tryToBegin(ctx, u, cause, byPolicies, 1)
+	return c.tryToBegin(ctx, u, v, cause, byPolicies, 1)
 }
 
 // tryToBegin asks where a unit goes, beside what moves there already, and begins that. It asks
 // again if another unit began meanwhile that goes there, too.
-func (c *Controller) tryToBegin(ctx context.Context, u *unit, cause placementv1alpha1.TransitionCause, byPolicies bool, asked int) (*metav1.Condition, controller.Result, error) {
+func (c *Controller) tryToBegin(ctx context.Context, u *unit, v verdict, cause placementv1alpha1.TransitionCause, byPolicies bool, asked int) (*metav1.Condition, controller.Result, error) {
+	held, until, err := c.held(ctx, u, v, cause)
+	if err != nil {
+		return nil, controller.Result{}, err
+	}
 	others := c.others(u.key)
-	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{Assumed: pace.Taken(maps.Values(others), c.Clock.Now())})
+	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{Without: held, Assumed: pace.Taken(maps.Values(others), c.Clock.Now())})
 	if err != nil {
 		return nil, controller.Result{}, err
 	}
 	switch {
 	case len(status.PhysicalClusters) == 0 && status.SchedulerName != "":
 		return stays(placementv1alpha1.ReasonWaitsForScheduler, status.Message, blockedInterval)
+	case len(status.PhysicalClusters) == 0 && len(held) > 0:
+		return c.heldBack(u, held, until, blockedInterval)
 	case len(status.PhysicalClusters) == 0:
 		return stays("NowhereToGo", status.Message, blockedInterval)
 	case slices.Equal(status.Decided, status.PhysicalClusters):
@@ -102,7 +110,7 @@ func (c *Controller) tryToBegin(ctx context.Context, u *unit, cause placementv1a
 	full, ok := c.takeBeside(u.key, t, others)
 	switch {
 	case !ok && asked < maxAsked:
-		return c.tryToBegin(ctx, u, cause, byPolicies, asked+1)
+		return c.tryToBegin(ctx, u, v, cause, byPolicies, asked+1)
 	case !ok:
 		moving, _, err := c.queued(u, t, "others begin to go there")
 		return moving, controller.Result{RequeueAfter: againInterval}, err
@@ -121,7 +129,7 @@ func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause, b
 	if full == "" {
 		return true, nil, controller.Result{}, nil
 	}
-	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil && said.Status == metav1.ConditionFalse && isKept(said.Reason, byPolicies || cause == placementv1alpha1.CauseBound) {
+	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil && said.Status == metav1.ConditionFalse && c.isKept(u, said.Reason, byPolicies || cause == placementv1alpha1.CauseBound) {
 		moving, result, err := stays(said.Reason, said.Message, blockedInterval)
 		return false, moving, result, err
 	}
@@ -131,12 +139,15 @@ func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause, b
 
 // isKept says that a unit was found to be kept from moving, and may be still: not by others that
 // move. held says that policies, or another scheduler, hold it.
-func isKept(reason string, held bool) bool {
+func (c *Controller) isKept(u *unit, reason string, held bool) bool {
 	switch reason {
 	case "Blocked", "NowhereToGo":
 		return true
 	case "MoveNever", placementv1alpha1.ReasonWaitsForScheduler:
 		return held
+	case placementv1alpha1.ReasonWentBack:
+		w := u.placement.Spec.WentBack
+		return held && w != nil && c.Clock.Now().Before(w.Until.Time)
 	}
 	return false
 }

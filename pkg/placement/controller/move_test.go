@@ -445,7 +445,8 @@ func TestWhatIsReadBeforeAStep(t *testing.T) {
 
 func TestWhatATransitionWaitsForIsBounded(t *testing.T) {
 	waits := strings.Split(strings.Repeat("x,", 30)+"x", ",")
-	c := moving(&placementv1alpha1.Transition{From: []string{"east"}, To: []string{"west"}, Phase: placementv1alpha1.TransitionStarting}, transition.Step{Waits: waits})
+	spec := placementv1alpha1.PlacementSpec{Transition: &placementv1alpha1.Transition{From: []string{"east"}, To: []string{"west"}, Phase: placementv1alpha1.TransitionStarting}}
+	c := moving(spec, transition.Step{Waits: waits}, "")
 	if want := "from east to west; waits: x; x; x; x; x; and 26 more"; c.Message != want || c.Reason != "Starting" {
 		t.Errorf("%s: %q, want %q", c.Reason, c.Message, want)
 	}

@@ -71,9 +71,14 @@ func (c *Controller) verify(u *unit) verdict {
 // snapshot has the physical clusters of the decision; all only if a policy compares
 // with where others are.
 func (c *Controller) snapshot(u *unit) (placement.Snapshot, placement.Unit) {
+	return c.snapshotAt(u, stamp.Decided(u.placement).Names())
+}
+
+// snapshotAt is snapshot, as if the unit were decided for these.
+func (c *Controller) snapshotAt(u *unit, decided []string) (placement.Snapshot, placement.Unit) {
 	asked := placement.Unit{
 		Name: u.key.Name, LogicalCluster: u.key.Cluster, Namespace: u.key.Namespace, NamespaceLabels: u.namespace.Labels,
-		Pin: c.pinOf(u), Decided: stamp.Decided(u.placement).Names(),
+		Pin: c.pinOf(u), Decided: decided,
 	}
 	asked.Bound, asked.BoundBy = placement.BoundOf(u.placement)
 	if lc, ok := c.LogicalClusters.Get(controller.Request{Cluster: scope.Root, Name: u.key.Cluster.String()}); ok {

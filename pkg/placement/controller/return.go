@@ -33,7 +33,8 @@ type look struct {
 //	elsewhere, as far as  what it needs and       see Waiting.When
 //	informers know        reads the database
 //	no                    is not asked            any               stays
-//	yes                   says no                 any               stays: there is no room
+//	yes                   says no                 any               stays: there is no room, or it went
+//	                                                                back from there a moment ago, see held
 //	yes                   says yes                is not over       stays, Moving=False
 //	yes                   says yes                is over           moves, as for any cause
 //
@@ -60,7 +61,15 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 		u.awaited = w.When().Awaited
 		return last.said, controller.Result{RequeueAfter: last.until.Sub(now)}, nil
 	}
-	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{Return: true})
+	tried, err := c.tried(ctx, u, v)
+	if err != nil {
+		return nil, controller.Result{}, err
+	}
+	if tried.Anew() {
+		w.Returned = nil
+	}
+	held, until := tried.Held(placementv1alpha1.CauseReturn, c.ready)
+	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{Return: true, Without: held})
 	if err != nil {
 		return nil, controller.Result{}, err
 	}
@@ -71,6 +80,9 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 	r := w.When()
 	u.awaited = r.Awaited
 	moving, result := waits(w, r, status)
+	if len(held) > 0 && r.Awaited == nil {
+		moving, result, _ = c.heldBack(u, held, until, w.Look())
+	}
 	if r.Now && moving == nil {
 		t := transition.Begin(u.placement.Spec, w.Preferred, placementv1alpha1.CauseReturn, status.DrainSeconds, now)
 		if t == nil {

@@ -224,7 +224,25 @@ type MoveRules struct {
 	// return within a day.
 	// +optional
 	ReturnAfterSeconds *int32 `json:"returnAfterSeconds,omitempty"`
+	// ifStuck is Wait (the default: a move that does not become available where it goes goes on,
+	// and waits) or GoBack (it goes back to where it was, as long as nothing was withdrawn there,
+	// and policies, pins, taints and drains let it be there). What policies want does not move it
+	// there again for some time then, which doubles each time.
+	// +optional
+	IfStuck IfStuck `json:"ifStuck,omitempty"`
+	// stuckAfterSeconds is for how long a move must not have become available to be stuck.
+	// Default 300, between 1 and 86400.
+	// +optional
+	StuckAfterSeconds *int32 `json:"stuckAfterSeconds,omitempty"`
 }
+
+// IfStuck says what becomes of a move that does not become available where it goes.
+type IfStuck string
+
+const (
+	IfStuckWait   IfStuck = "Wait"
+	IfStuckGoBack IfStuck = "GoBack"
+)
 
 // MoveReturn says whether what is not where preferences want it moves there when it may.
 type MoveReturn string

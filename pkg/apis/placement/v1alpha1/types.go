@@ -55,6 +55,34 @@ type PlacementSpec struct {
 	// to do so: who does so often waits longer.
 	// +optional
 	Returned *Returned `json:"returned,omitempty"`
+	// wentBack is what the unit went back from as it did not become available there, written with
+	// the decision to do so: policies do not move it there again for a while.
+	// +optional
+	WentBack *WentBack `json:"wentBack,omitempty"`
+}
+
+// WentBack is what a unit went back from.
+type WentBack struct {
+	// physicalClusters are those where it did not become available, sorted by name.
+	// +listType=set
+	PhysicalClusters []string `json:"physicalClusters"`
+	// at is when it went back last, and until when policies do not move it there again. Other
+	// policies, other pod templates, and that one became ready anew since then end that.
+	At    metav1.Time `json:"at"`
+	Until metav1.Time `json:"until"`
+	// times is how often it went back for the same policies and pod templates, none more than a day
+	// after the time before was over.
+	Times int32 `json:"times"`
+	// policies are those that were heard then, with their generations.
+	// +optional
+	// +listType=atomic
+	Policies []PolicyReference `json:"policies,omitempty"`
+	// content is a digest of the pod templates of the unit.
+	// +optional
+	Content string `json:"content,omitempty"`
+	// message says what was missing.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Reservation is what a unit takes of what is free.
@@ -105,6 +133,9 @@ const (
 	// CauseReturn: preferences want the unit where it is going, and that was ready for it for
 	// as long as they say.
 	CauseReturn TransitionCause = "Return"
+	// CauseStuck: the unit did not become available where it was going, and policies let it go
+	// back.
+	CauseStuck TransitionCause = "Stuck"
 	// CauseLeftover: an object has a copy where the decision has none, as it belonged to
 	// another unit, or a server that was behind gave it one.
 	CauseLeftover TransitionCause = "Leftover"
@@ -261,6 +292,10 @@ const ReasonWaitsForPods = "WaitsForPods"
 // ReasonWaitsToReturn is the reason of Moving=False while policies prefer another place, and
 // that has not been ready for as long as they say.
 const ReasonWaitsToReturn = "WaitsToReturn"
+
+// ReasonWentBack is the reason of Moving=False while policies want the unit where it went back
+// from, and it is too early to try that again.
+const ReasonWentBack = "WentBack"
 
 // TargetPhase is where one target is in a transition.
 type TargetPhase string

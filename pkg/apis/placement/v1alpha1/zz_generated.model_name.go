@@ -359,3 +359,8 @@ func (in VolumeSource) OpenAPIModelName() string {
 func (in Weight) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Weight"
 }
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WentBack) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.WentBack"
+}

@@ -26,6 +26,14 @@ type MoveRulesApplyConfiguration struct {
 	// before anything returns. Default 300, between 10 and 86400. It doubles with each
 	// return within a day.
 	ReturnAfterSeconds *int32 `json:"returnAfterSeconds,omitempty"`
+	// ifStuck is Wait (the default: a move that does not become available where it goes goes on,
+	// and waits) or GoBack (it goes back to where it was, as long as nothing was withdrawn there,
+	// and policies, pins, taints and drains let it be there). What policies want does not move it
+	// there again for some time then, which doubles each time.
+	IfStuck *placementv1alpha1.IfStuck `json:"ifStuck,omitempty"`
+	// stuckAfterSeconds is for how long a move must not have become available to be stuck.
+	// Default 300, between 1 and 86400.
+	StuckAfterSeconds *int32 `json:"stuckAfterSeconds,omitempty"`
 }
 
 // MoveRulesApplyConfiguration constructs a declarative configuration of the MoveRules type for use with
@@ -63,5 +71,21 @@ func (b *MoveRulesApplyConfiguration) WithReturn(value placementv1alpha1.MoveRet
 // If called multiple times, the ReturnAfterSeconds field is set to the value of the last call.
 func (b *MoveRulesApplyConfiguration) WithReturnAfterSeconds(value int32) *MoveRulesApplyConfiguration {
 	b.ReturnAfterSeconds = &value
+	return b
+}
+
+// WithIfStuck sets the IfStuck field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IfStuck field is set to the value of the last call.
+func (b *MoveRulesApplyConfiguration) WithIfStuck(value placementv1alpha1.IfStuck) *MoveRulesApplyConfiguration {
+	b.IfStuck = &value
+	return b
+}
+
+// WithStuckAfterSeconds sets the StuckAfterSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StuckAfterSeconds field is set to the value of the last call.
+func (b *MoveRulesApplyConfiguration) WithStuckAfterSeconds(value int32) *MoveRulesApplyConfiguration {
+	b.StuckAfterSeconds = &value
 	return b
 }

@@ -24,6 +24,9 @@ type PlacementSpecApplyConfiguration struct {
 	// returned is how the unit returned to what preferences want, written with the decision
 	// to do so: who does so often waits longer.
 	Returned *ReturnedApplyConfiguration `json:"returned,omitempty"`
+	// wentBack is what the unit went back from as it did not become available there, written with
+	// the decision to do so: policies do not move it there again for a while.
+	WentBack *WentBackApplyConfiguration `json:"wentBack,omitempty"`
 }
 
 // PlacementSpecApplyConfiguration constructs a declarative configuration of the PlacementSpec type for use with
@@ -69,5 +72,13 @@ func (b *PlacementSpecApplyConfiguration) WithBound(value *BoundApplyConfigurati
 // If called multiple times, the Returned field is set to the value of the last call.
 func (b *PlacementSpecApplyConfiguration) WithReturned(value *ReturnedApplyConfiguration) *PlacementSpecApplyConfiguration {
 	b.Returned = value
+	return b
+}
+
+// WithWentBack sets the WentBack field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WentBack field is set to the value of the last call.
+func (b *PlacementSpecApplyConfiguration) WithWentBack(value *WentBackApplyConfiguration) *PlacementSpecApplyConfiguration {
+	b.WentBack = value
 	return b
 }
