@@ -83,7 +83,7 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 	if step.Done || step.Phase != t.Phase {
 		return controller.Result{}, c.enter(ctx, u, step)
 	}
-	kept, goesBack, err := c.abandon(ctx, u, v, step.Waits)
+	kept, goesBack, err := c.abandon(ctx, u, v, step)
 	if err != nil || goesBack.RequeueAfter < 0 {
 		return controller.Result{}, err
 	}

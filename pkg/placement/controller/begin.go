@@ -92,7 +92,7 @@ func (c *Controller) tryToBegin(ctx context.Context, u *unit, v verdict, cause p
 	case len(status.PhysicalClusters) == 0 && status.SchedulerName != "":
 		return stays(placementv1alpha1.ReasonWaitsForScheduler, status.Message, blockedInterval)
 	case len(status.PhysicalClusters) == 0 && len(held) > 0:
-		return c.heldBack(u, held, until, blockedInterval)
+		return c.heldBack(u, held, until, status.Message, blockedInterval)
 	case len(status.PhysicalClusters) == 0:
 		return stays("NowhereToGo", status.Message, blockedInterval)
 	case slices.Equal(status.Decided, status.PhysicalClusters):

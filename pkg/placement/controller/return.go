@@ -81,7 +81,7 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 	u.awaited = r.Awaited
 	moving, result := waits(w, r, status)
 	if len(held) > 0 && r.Awaited == nil {
-		moving, result, _ = c.heldBack(u, held, until, w.Look())
+		moving, result, _ = c.heldBack(u, held, until, "", w.Look())
 	}
 	if r.Now && moving == nil {
 		t := transition.Begin(u.placement.Spec, w.Preferred, placementv1alpha1.CauseReturn, status.DrainSeconds, now)

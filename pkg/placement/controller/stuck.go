@@ -19,7 +19,8 @@ import (
 )
 
 // abandon has a unit go back to where it was, if policies let it and it has been on its way for so
-// long without becoming available. waits are what is missing, as the watch caches have it.
+// long without becoming available. step is what follows as the watch caches have it. What only waits
+// for something to end where it was is available.
 //
 //	the move, see        something keeps it  the database    then
 //	Stuck.GoesBackAt     there, see Keeps    says the same
@@ -29,12 +30,12 @@ import (
 //	goes back now        no                  no              goes on
 //	goes back now        no                  yes             a decision for where it was, a transition
 //	                                                         to there, and what was tried, in one write
-func (c *Controller) abandon(ctx context.Context, u *unit, v verdict, waits []string) (kept string, _ controller.Result, _ error) {
+func (c *Controller) abandon(ctx context.Context, u *unit, v verdict, step transition.Step) (kept string, _ controller.Result, _ error) {
 	t, origin, now := u.placement.Spec.Transition, transition.Origin(u.placement.Spec), c.Clock.Now()
 	s := c.stuck(u, v)
 	at, ok := s.GoesBackAt(t)
 	switch {
-	case !ok || len(origin) == 0 || len(waits) == 0:
+	case !ok || len(origin) == 0 || !step.Missing:
 		return "", controller.Result{}, nil
 	case now.Before(at):
 		return "", controller.Result{RequeueAfter: at.Sub(now)}, nil
@@ -47,8 +48,7 @@ func (c *Controller) abandon(ctx context.Context, u *unit, v verdict, waits []st
 	if err != nil {
 		return "", controller.Result{}, err
 	}
-	step := c.Next(t, state)
-	if step.Done || step.Phase != t.Phase || len(step.Waits) == 0 {
+	if step = c.Next(t, state); !step.Missing {
 		return "", controller.Result{RequeueAfter: moveInterval}, nil // the watch caches come to that, too
 	}
 	leaves := slices.DeleteFunc(slices.Clone(state.Decided), func(name string) bool { return slices.Contains(origin, name) })
@@ -145,13 +145,17 @@ func (c *Controller) held(ctx context.Context, u *unit, v verdict, cause placeme
 // ready is when a physical cluster became ready, or ceased to be, last.
 func (c *Controller) ready(name string) time.Time { return c.readySince([]string{name}, nil) }
 
-// heldBack is that a unit is not moved yet to where it went back from.
-func (c *Controller) heldBack(u *unit, names []string, until time.Time, again time.Duration) (*metav1.Condition, controller.Result, error) {
+// heldBack is that a unit is not moved yet to where it went back from; elsewhere is why it goes
+// nowhere else, if that is known.
+func (c *Controller) heldBack(u *unit, names []string, until time.Time, elsewhere string, again time.Duration) (*metav1.Condition, controller.Result, error) {
 	w := u.placement.Spec.WentBack
-	message := fmt.Sprintf("policies want it on %s: it went back from there at %s, and is moved there again from %s on, or when policies or pod templates are others, or that becomes ready anew",
+	message := fmt.Sprintf("it went back from %s at %s, and is not moved there before %s, unless policies or pod templates change, or that becomes ready anew",
 		strings.Join(names, ", "), w.At.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
 	if w.Message != "" {
 		message += "; what was missing: " + w.Message
+	}
+	if elsewhere != "" {
+		message += "; elsewhere: " + elsewhere
 	}
 	return stays(placementv1alpha1.ReasonWentBack, message, max(time.Second, min(again, until.Sub(c.Clock.Now()))))
 }

@@ -274,7 +274,7 @@ func TestAUnitDoesNotReturnAtOnceToWhatItWentBackFrom(t *testing.T) {
 		}
 		return w
 	}
-	const held = "False WentBack: policies want it on west: it went back from there at 2026-01-02T04:03:05Z, and is moved there again from 2026-01-02T04:05:05Z on, or when policies or pod templates are others, or that becomes ready anew; what was missing: no pods"
+	const held = "False WentBack: it went back from west at 2026-01-02T04:03:05Z, and is not moved there before 2026-01-02T04:05:05Z, unless policies or pod templates change, or that becomes ready anew; what was missing: no pods"
 	again := &placementv1alpha1.Returned{At: metav1.NewTime(start.Add(at - 2*time.Minute)), Times: 4}
 	for name, c := range map[string]struct {
 		went   *placementv1alpha1.WentBack
@@ -351,7 +351,7 @@ func TestWhatAUnitWentBackFromIsNotTriedAgainAtOnce(t *testing.T) {
 		want  []string // what the review is asked without
 		said  string
 	}{
-		"a policy": {want: []string{"west"}, said: "False WentBack"},
+		"a policy": {want: []string{"west"}, said: "False WentBack: it went back from west at 2026-01-02T03:04:05Z, and is not moved there before 2026-01-02T04:04:05Z, unless policies or pod templates change, or that becomes ready anew; elsewhere: no room"},
 		"a pin":    {pin: true},
 		"a drain":  {drain: true},
 	} {
@@ -373,7 +373,7 @@ func TestWhatAUnitWentBackFromIsNotTriedAgainAtOnce(t *testing.T) {
 				without = a.(clienttesting.CreateAction).GetObject().(*placementv1alpha1.PlacementReview).Spec.Without
 				status := placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}}
 				if len(without) > 0 {
-					status.PhysicalClusters = nil
+					status.PhysicalClusters, status.Message = nil, "no room"
 				}
 				return true, &placementv1alpha1.PlacementReview{Status: status}, nil
 			})
@@ -383,10 +383,27 @@ func TestWhatAUnitWentBackFromIsNotTriedAgainAtOnce(t *testing.T) {
 			if diff := cmp.Diff(c.want, without); diff != "" {
 				t.Errorf("what it is asked without (-want +got):\n%s", diff)
 			}
-			if said := f.moving(); !strings.HasPrefix(said, c.said) || (f.placement().Spec.Transition == nil) != (c.said != "") {
+			if said := f.moving(); c.said != "" && said != c.said || (f.placement().Spec.Transition == nil) != (c.said != "") {
 				t.Errorf("it says %q", said)
 			}
 		})
+	}
+}
+
+// What only waits for a job to end where it was is available.
+func TestAMoveThatWaitsForWhatItLeavesDoesNotGoBack(t *testing.T) {
+	t.Parallel()
+	n := complete()
+	n.Annotations[placementv1alpha1.TargetsAnnotation] = both
+	f := newFixture(t, append(copiesOnBoth(), goesBack(), isReady("east"), isReady("west"), n, onItsWay(placementv1alpha1.CauseReturn), deployment("web", both, 1))...)
+	f.stores(both, app(both, "a"))
+	f.Next = func(t *placementv1alpha1.Transition, _ transition.State) transition.Step {
+		return transition.Step{Phase: t.Phase, Waits: []string{"a job runs"}}
+	}
+	f.clock.SetTime(start.Add(minute))
+	f.look()
+	if got := f.placement().Spec; got.Transition.Cause != placementv1alpha1.CauseReturn || got.WentBack != nil || f.moving() != "True Starting: from east to west; waits: a job runs" {
+		t.Errorf("%+v; it says %q", got, f.moving())
 	}
 }
 

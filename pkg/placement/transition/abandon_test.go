@@ -57,6 +57,24 @@ func TestAUnitGoesBackAsIfItHadBeenPinned(t *testing.T) {
 	}
 }
 
+func TestAMoveThatWaitsForAJobLacksNothing(t *testing.T) {
+	way := &placementv1alpha1.Transition{Phase: starting, To: []string{"west"}, From: []string{"east"}}
+	job := object(cronJobs, "nightly", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"active":[{"name":"j"}]}`)
+	for name, c := range map[string]struct {
+		object  Object
+		missing bool
+	}{
+		"a job runs":           {job, false},
+		"pods are not there":   {web(`{"east":{},"west":{}}`, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":2}`), true},
+		"it could leave as is": {web(`{"east":{},"west":{}}`, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":3}`), false},
+	} {
+		step := Next(way, State{Decided: []string{"west"}, Objects: []Object{c.object}, NotReady: map[string]string{}, Now: noon})
+		if step.Missing != c.missing || (len(step.Waits) == 0) == (name != "it could leave as is") {
+			t.Errorf("%s: %+v", name, step)
+		}
+	}
+}
+
 func TestWhatKeepsAUnitFromGoingBack(t *testing.T) {
 	silent := map[string]string{"north": "is silent", "east": "is silent, too"}
 	for name, c := range map[string]struct {

@@ -105,6 +105,8 @@ type Step struct {
 	Done bool
 	// Waits are what it waits for, as sentences, sorted.
 	Waits []string
+	// Missing says that these are what the replacement lacks: it is not available.
+	Missing bool
 	// Again is when to look again without an event; zero: no time passes.
 	Again time.Duration
 }
@@ -128,7 +130,7 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 		return s.removed(t)
 	}
 	if waits := s.missing(t); len(waits) > 0 {
-		return Step{Phase: placementv1alpha1.TransitionStarting, Waits: waits}
+		return Step{Phase: placementv1alpha1.TransitionStarting, Waits: waits, Missing: true}
 	}
 	if len(t.From) == 0 {
 		return Step{Phase: t.Phase, Done: true}

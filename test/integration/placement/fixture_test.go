@@ -90,6 +90,7 @@ func TestPlacement(t *testing.T) {
 			"a deletion that moves much carries the number":            testGateOfDeletion,
 			"a policy that makes a unit moves that":                    testGateOfUnits,
 			"a move starts what an autoscaler made of it":              testScaled,
+			"a move that is stuck goes back, and is not tried at once": testStuck,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,10 +25,7 @@ func testScaled(t *testing.T) {
 	ns := namespace(t, ctx, "web")
 	pin := func(to string) {
 		t.Helper()
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, placementv1alpha1.PhysicalClusterAnnotation, to)
-		if _, err := shared.Kube.CoreV1().Namespaces().Patch(ctx, "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		pinTo(t, ctx, fmt.Sprintf("%q", to))
 	}
 	pin("east")
 	d := deployment("a")
@@ -41,29 +39,9 @@ func testScaled(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// says has the syncer of a physical cluster record an object.
 	says := func(target string, object placementv1alpha1.ObjectReference, observed string) {
 		t.Helper()
-		_, atoll := syncerClients(t, target)
-		copies, on := atoll.PlacementV1alpha1().Copies("web"), scope.WithTarget(ctx, target)
-		c := aCopy(target, object.Name)
-		if object.Kind != "" {
-			c.Spec.Object = object
-		}
-		c.Spec.Object.UID = object.UID
-		server.Eventually(t, waitTimeout, "the Copy on "+target+" is written", func() error {
-			was, err := copies.Get(on, c.Name, metav1.GetOptions{})
-			if err != nil {
-				if was, err = copies.Create(on, c, metav1.CreateOptions{}); err != nil {
-					return err
-				}
-			}
-			was.Status.State = placementv1alpha1.CopySynced
-			was.Status.AppliedGeneration, was.Status.ObservedGeneration = 9, 9
-			was.Status.Observed = &runtime.RawExtension{Raw: []byte(observed)}
-			_, err = copies.Update(on, was, metav1.UpdateOptions{})
-			return err
-		})
+		reported(t, ctx, "web", target, object, placementv1alpha1.CopySynced, observed)
 	}
 	runs := func(target string, n int) {
 		t.Helper()
@@ -125,4 +103,29 @@ func testScaled(t *testing.T) {
 		says(target, placementv1alpha1.ObjectReference{Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: "web", UID: ns.UID}, `{}`)
 	}
 	are(`{"east":{"state":"Removing"},"west":{"start":{"replicas":24,"wish":5}}}`, `{"east":{"state":"Removing"},"west":{}}`)
+}
+
+// reported has the syncer of a physical cluster record an object; without a kind, a Deployment.
+func reported(t *testing.T, ctx context.Context, namespace, target string, object placementv1alpha1.ObjectReference, state placementv1alpha1.CopyState, observed string) {
+	t.Helper()
+	_, atoll := syncerClients(t, target)
+	copies, on := atoll.PlacementV1alpha1().Copies(namespace), scope.WithTarget(ctx, target)
+	c := aCopy(target, object.Name)
+	if object.Kind != "" {
+		c.Spec.Object = object
+	}
+	c.Spec.Object.UID = object.UID
+	server.Eventually(t, waitTimeout, "the Copy on "+target+" is written", func() error {
+		was, err := copies.Get(on, c.Name, metav1.GetOptions{})
+		if err != nil {
+			if was, err = copies.Create(on, c, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+		}
+		was.Status.State, was.Status.PhysicalNamespace = state, physicalNamespaceOf(t, ctx, namespace)
+		was.Status.AppliedGeneration, was.Status.ObservedGeneration = 9, 9
+		was.Status.Observed = &runtime.RawExtension{Raw: []byte(observed)}
+		_, err = copies.Update(on, was, metav1.UpdateOptions{})
+		return err
+	})
 }
