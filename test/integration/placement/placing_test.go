@@ -232,7 +232,7 @@ func testRefuse(t *testing.T) {
 	})
 	namespace(t, ctx, "web")
 	_, err := shared.Kube.AppsV1().Deployments("web").Create(ctx, deployment("a"), metav1.CreateOptions{})
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "west: no term of policy refuse selects it") {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "east: no term of policy refuse selects it") {
 		t.Errorf("the refusal is %v", err)
 	}
 	if _, err := shared.Atoll.PlacementV1alpha1().Placements("web").Get(ctx, placementv1alpha1.NamespaceUnit, metav1.GetOptions{}); !apierrors.IsNotFound(err) {

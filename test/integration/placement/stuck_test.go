@@ -24,7 +24,7 @@ const stuckTimeout = 3 * time.Minute
 // A unit returns to what its policy prefers, where nothing becomes available; goes back; and stays,
 // until its pod template is another.
 func testStuck(t *testing.T) {
-	const here, there = "stuck-here", "stuck-there"
+	const here, there = "x-stuck-here", "x-stuck-there"
 	ctx := newCluster(t, "stuck")
 	register(t, here, map[string]string{"stuck": "yes", "site": "cloud"}, ownTaint)
 	register(t, there, map[string]string{"stuck": "yes", "site": "own"}, ownTaint)
@@ -76,7 +76,7 @@ func testStuck(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return expect("the targets", `{"stuck-here":{},"stuck-there":{"state":"Removing"}}`, o.Annotations[placementv1alpha1.TargetsAnnotation])
+		return expect("the targets", `{"x-stuck-here":{},"x-stuck-there":{"state":"Removing"}}`, o.Annotations[placementv1alpha1.TargetsAnnotation])
 	})
 	reported(t, ctx, "web", there, app, placementv1alpha1.CopyRemoved, `{}`)
 	reported(t, ctx, "web", there, whole, placementv1alpha1.CopyRemoved, `{}`)
