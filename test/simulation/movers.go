@@ -85,7 +85,7 @@ func (w *World) prefer(h Happening) {
 	policy.Spec.Preferences = []placementv1alpha1.PhysicalClusterTerm{{MatchLabels: map[string]string{nameLabel: h.Physical}}}
 	policy.Spec.Move = &placementv1alpha1.MoveRules{Return: placementv1alpha1.ReturnWhenPreferred, ReturnAfterSeconds: ptr.To(int32(10))}
 	if h.N%2 == 0 {
-		policy.Spec.Move.IfStuck, policy.Spec.Move.StuckAfterSeconds = placementv1alpha1.IfStuckGoBack, ptr.To(int32(h.N%5*10+1))
+		policy.Spec.Move.IfStuck, policy.Spec.Move.StuckAfterSeconds = placementv1alpha1.IfStuckGoBack, ptr.To(int32(h.N%5+1))
 	}
 	w.must(w.api.Create(admin, policies, policy))
 }
