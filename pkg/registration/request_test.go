@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func key(t *testing.T) *ecdsa.PrivateKey {
+func key(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -45,7 +46,7 @@ func withUID(t *testing.T, of, named types.UID) *certificatesv1.CertificateSigni
 	return csr
 }
 
-func subject(t *testing.T, template x509.CertificateRequest) []byte {
+func subject(t testing.TB, template x509.CertificateRequest) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, &template, key(t))
 	if err != nil {
@@ -127,4 +128,33 @@ func TestKeysHaveFingerprintsOfTheirOwn(t *testing.T) {
 	if first != again || first == other || !strings.HasPrefix(first, "SHA256:") {
 		t.Errorf("%s, %s, %s", first, again, other)
 	}
+}
+
+// FuzzParse: a request that is read is short, signed with its key, and read again as it is.
+func FuzzParse(f *testing.F) {
+	good, err := New("east", key(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good.Spec.Request)
+	f.Add(append(good.Spec.Request, good.Spec.Request...))
+	f.Add(subject(f, x509.CertificateRequest{Subject: pkix.Name{CommonName: "a"}, DNSNames: []string{"b"}}))
+	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\nMAA=\n-----END CERTIFICATE REQUEST-----\n"))
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		request, err := Parse(data)
+		if err != nil {
+			return
+		}
+		if err := request.CheckSignature(); err != nil || len(data) > maxRequest {
+			t.Errorf("%d bytes, %v", len(data), err)
+		}
+		written := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request.Raw})
+		if len(written) > maxRequest {
+			return // in longer lines it is shorter
+		}
+		if again, err := Parse(written); err != nil || !bytes.Equal(again.Raw, request.Raw) {
+			t.Errorf("%q is not read again: %v", data, err)
+		}
+	})
 }

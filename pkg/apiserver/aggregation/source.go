@@ -72,9 +72,11 @@ func readDocument(group, version string, body []byte) document {
 			r.Version = version
 		}
 	}
-	// The name of a resource is a part of paths and keys; upstream's conversion
-	// wants the subresources of a resource behind it.
-	list.APIResources = slices.DeleteFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "" || len(r.Verbs) == 0 })
+	// The name of a resource, and that of a subresource, is a part of paths and keys; upstream's
+	// conversion would show a resource without a name for the subresource "/log".
+	list.APIResources = slices.DeleteFunc(list.APIResources, func(r metav1.APIResource) bool {
+		return slices.Contains(strings.Split(r.Name, "/"), "") || len(r.Verbs) == 0
+	})
 	resources, err := endpoints.ConvertGroupVersionIntoToDiscovery(list.APIResources)
 	if err != nil {
 		return document{}

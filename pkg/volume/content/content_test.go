@@ -232,3 +232,35 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// FuzzListener: a line is short, its message is text of one line, and who says the same again is
+// heard the same.
+func FuzzListener(f *testing.F) {
+	f.Add([]byte(`{"state":"Done","sum":{"entries":1}}` + "\n" + `{"state":"Failed","message":"no\nspace"}` + "\n"))
+	f.Add([]byte("{\"message\":\"\\u001b[31m\xff\"}\nnull\n{}"))
+	f.Add(bytes.Repeat([]byte("x"), maxLine+1))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := NewListener(bytes.NewReader(data))
+		for range len(data) + 1 {
+			said, err := l.Next()
+			if err != nil {
+				return
+			}
+			if len(said.Message) > maxSentence || Sentence(said.Message) != said.Message || strings.ContainsAny(said.Message, "\n\r\x1b\x00") {
+				t.Fatalf("%q is no sentence", said.Message)
+			}
+			var line bytes.Buffer
+			if err := Say(&line, said); err != nil {
+				t.Fatal(err)
+			}
+			if line.Len() > maxLine {
+				continue // JSON in other letters
+			}
+			again, err := NewListener(&line).Next()
+			if diff := cmp.Diff(said, again); err != nil || diff != "" {
+				t.Fatalf("%v\n%s", err, diff)
+			}
+		}
+		t.Fatalf("more lines than bytes, of %q", data)
+	})
+}

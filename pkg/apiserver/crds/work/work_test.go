@@ -1,6 +1,7 @@
 package work
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -114,4 +115,37 @@ func TestPatternsOfASchemaAreBounded(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+}
+
+// FuzzPatterns: what is not refused compiles to no more than may be, and to count the steps of an object
+// ends with the most, or with one value more.
+func FuzzPatterns(f *testing.F) {
+	f.Add("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "(.?){1000}", `{"a":["b","c"],"d":{"e":null}}`)
+	f.Add(strings.Repeat("(.?){1000}", 21), "", `"text"`)
+	f.Add(`((\pL{10}){10}){10}`, "(", `[[[1,true]]]`)
+	f.Add("(?i)(?:){2,}", `\Q{9}`, `{}`)
+	f.Fuzz(func(t *testing.T, first, second, data string) {
+		schema := &props{AnyOf: []props{{Pattern: first}, {Not: &props{Pattern: second}}}, Required: []string{"a"}}
+		schema.Items = &apiextensions.JSONSchemaPropsOrArray{Schema: &props{Pattern: first}}
+		schema.AdditionalProperties = &apiextensions.JSONSchemaPropsOrBool{Schema: &props{Pattern: second}}
+		if Refused(schema, field.NewPath("spec")) != nil {
+			return
+		}
+		all := int64(0)
+		for _, pattern := range slices.Compact([]string{first, second}) {
+			n := instructions(pattern, map[string]int64{})
+			if all += n; n > MostInstructions || all > MostOfAll {
+				t.Errorf("%d instructions of %q", n, pattern)
+			}
+		}
+		var obj any
+		if json.Unmarshal([]byte(data), &obj) != nil {
+			return
+		}
+		const most = 1000
+		one := 10*perSchema + 2*perMissing + (all+1)*int64(len(data)+patternBytes)
+		if steps := Of(schema).Steps(obj, most); steps <= 0 || steps > most+one {
+			t.Errorf("%d steps, of at most %d and %d, for %q", steps, most, one, data)
+		}
+	})
 }
