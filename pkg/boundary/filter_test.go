@@ -231,6 +231,45 @@ func TestAnExternalNameThatIsAnAddressLeadsNowhere(t *testing.T) {
 	}
 }
 
+// TestNobodyChoosesByAKeyWhatIsNotItsOwn: on what is no pod, too, and in the labels by which some controllers
+// read the same.
+func TestNobodyChoosesByAKeyWhatIsNotItsOwn(t *testing.T) {
+	pod := func(field, key string) string {
+		return podOf("schedulerName: default-scheduler") + "\n    metadata: {" + field + ": {" + key + ": x}}"
+	}
+	of := func(kind, apiVersion, key string) string {
+		return object(kind, apiVersion, "metadata: {annotations: {"+key+": x}}")
+	}
+	for key, object := range map[string]string{
+		"sidecar.istio.io/proxyImage":                                pod("annotations", "sidecar.istio.io/proxyImage"),
+		"sidecar.istio.io/inject":                                    pod("labels", "sidecar.istio.io/inject"),
+		"traffic.sidecar.istio.io/excludeOutboundPorts":              pod("annotations", "traffic.sidecar.istio.io/excludeOutboundPorts"),
+		"inject.istio.io/templates":                                  pod("annotations", "inject.istio.io/templates"),
+		"proxy.istio.io/config":                                      pod("annotations", "proxy.istio.io/config"),
+		"linkerd.io/inject":                                          pod("annotations", "linkerd.io/inject"),
+		"config.linkerd.io/proxy-image":                              pod("annotations", "config.linkerd.io/proxy-image"),
+		"cluster-autoscaler.kubernetes.io/safe-to-evict":             pod("annotations", "cluster-autoscaler.kubernetes.io/safe-to-evict"),
+		"karpenter.sh/do-not-disrupt":                                pod("annotations", "karpenter.sh/do-not-disrupt"),
+		"external-dns.alpha.kubernetes.io/internal-hostname":         pod("annotations", "external-dns.alpha.kubernetes.io/internal-hostname"),
+		"replicator.v1.mittwald.de/replicate-from":                   of("Secret", "v1", "replicator.v1.mittwald.de/replicate-from"),
+		"reflector.v1.k8s.emberstack.com/reflects":                   of("ConfigMap", "v1", "reflector.v1.k8s.emberstack.com/reflects"),
+		"external-dns.alpha.kubernetes.io/hostname":                  of("Gateway", "gateway.networking.k8s.io/v1", "external-dns.alpha.kubernetes.io/hostname"),
+		"external-dns.alpha.kubernetes.io/target":                    of("Service", "v1", "external-dns.alpha.kubernetes.io/target"),
+		"external-dns.alpha.kubernetes.io/ingress-hostname-source":   of("Ingress", "networking.k8s.io/v1", "external-dns.alpha.kubernetes.io/ingress-hostname-source"),
+		"reflector.v1.k8s.emberstack.com/reflection-auto-namespaces": of("Secret", "v1", "reflector.v1.k8s.emberstack.com/reflection-auto-namespaces"),
+	} {
+		obj := parseObject(t, object)
+		findings := Filter(kindOf(obj), obj.Object, Passage{})
+		if len(findings) != 1 || findings[0].Verdict != Stripped || !strings.HasSuffix(findings[0].Field, "["+key+"]") {
+			t.Errorf("%s: %v", key, findings)
+		}
+		obj = parseObject(t, object)
+		if findings := Filter(kindOf(obj), obj.Object, Passage{Permits: Permits{Annotations: []string{key}}}); len(findings) != 0 {
+			t.Errorf("%s: permitted, but: %v", key, findings)
+		}
+	}
+}
+
 func TestStorageClassesAreThosePermitted(t *testing.T) {
 	for _, c := range []struct {
 		spec    string

@@ -44,12 +44,16 @@ var routing = func() []string {
 }()
 
 // believed are prefixes of keys, on any kind and on pods, by which schedulers,
-// networks and distributions let an object choose what is not its own.
+// networks and distributions let an object choose what is not its own: the image, settings and
+// gaps of a mesh's proxy, that a node of all is kept, Secrets of other namespaces, names in the DNS.
 var believed = []string{
 	"scheduler.alpha.kubernetes.io/", "openshift.io/", "security.openshift.io/", "k8s.v1.cni.cncf.io/", "v1.multus-cni.io/",
 	"cni.projectcalico.org/", "k8s.ovn.org/", "io.cilium.", "cilium.io/", "kubevirt.io/", "iam.amazonaws.com/",
 	"eks.amazonaws.com/", "iam.gke.io/", "azure.workload.identity/", "vault.hashicorp.com/", "vault.security.banzaicloud.io/", "aadpodidbinding",
 	"ipam.cilium.io/", "network.cilium.io/", "policy.cilium.io/", "ovn.kubernetes.io/", "networking.gke.io/", "vpc.amazonaws.com/", "io.kubernetes.cri-o.", "io.katacontainers.",
+	"sidecar.istio.io/", "traffic.sidecar.istio.io/", "inject.istio.io/", "proxy.istio.io/", "linkerd.io/", "config.linkerd.io/",
+	"cluster-autoscaler.kubernetes.io/", "karpenter.sh/",
+	"replicator.v1.mittwald.de/", "reflector.v1.k8s.emberstack.com/", "external-dns.alpha.kubernetes.io/",
 }
 
 const (
