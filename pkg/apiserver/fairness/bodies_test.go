@@ -219,8 +219,8 @@ func TestBodiesThatComeSlowlyHoldNoSlot(t *testing.T) {
 			l.bodies = newBodies(fast(), clock.RealClock{})
 			url, client := serving(t, l, protocol, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 			var (
-				all  sync.WaitGroup
-				told atomic.Int32
+				all      sync.WaitGroup
+				answered atomic.Int32
 			)
 			for range slow {
 				all.Go(func() {
@@ -231,7 +231,7 @@ func TestBodiesThatComeSlowlyHoldNoSlot(t *testing.T) {
 					case err != nil || code != http.StatusRequestTimeout || !strings.Contains(reply, "too slowly"):
 						t.Errorf("a slow body: %d %s %v", code, reply, err)
 					default:
-						told.Add(1)
+						answered.Add(1)
 					}
 				})
 			}
@@ -247,8 +247,8 @@ func TestBodiesThatComeSlowlyHoldNoSlot(t *testing.T) {
 			if n := l.arriving(); n < slow {
 				t.Errorf("%d slow ones only were there meanwhile", n)
 			}
-			if all.Wait(); told.Load() == 0 {
-				t.Error("nobody is told why")
+			if all.Wait(); answered.Load() == 0 {
+				t.Error("nobody got an answer")
 			}
 			if n := l.arriving(); n > 0 || len(l.queues) > 0 {
 				t.Errorf("%d bodies and %d queues are left", n, len(l.queues))
