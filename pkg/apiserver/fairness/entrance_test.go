@@ -2,6 +2,7 @@ package fairness
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -175,7 +176,8 @@ func TestNothingIsDoneForWhoHasLeftAtTheEntrance(t *testing.T) {
 	free := slots.entrance.free
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if served, aborted := serve(gone); served || aborted != http.ErrAbortHandler {
+	served, aborted := serve(gone)
+	if err, _ := aborted.(error); served || !errors.Is(err, http.ErrAbortHandler) {
 		t.Errorf("who has left is served: %v, aborted with %v", served, aborted)
 	}
 	if slots.entrance.free != free {
