@@ -58,19 +58,25 @@ func TestNothingLargeStaysInTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	revision := revisionOf(t, c)
-	if left := heap() - before; left < objects*size*3/4 {
-		t.Fatalf("%d bytes are left of what was written, before the log is shortened: this test shows nothing", left)
+	held := heap() - before
+	if held < objects*size*3/4 {
+		t.Fatalf("%d bytes are held of what was written, before the log is shortened: this test shows nothing", held)
 	}
 	if err := s.shorten(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := heap() - before; left > objects*size/2 {
-		t.Errorf("%d bytes are left of %d that were written", left, objects*size)
-	}
 	if got := revisionOf(t, c); got != revision {
 		t.Errorf("the revision is %d, it was %d: something was written", got, revision)
 	}
-	put(t, s, "a")
+	// The database has buffers of its own of what was written last, which go with the next writes.
+	left := 0
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		put(t, s, "a")
+		if left = heap() - before; left <= objects*size/2 {
+			return
+		}
+	}
+	t.Errorf("%d bytes are left of %d that were written", left, objects*size)
 }
 
 func TestTheLogOfAMemberThatHasEndedIsLeft(t *testing.T) {
