@@ -170,7 +170,7 @@ func (f *filter) parts(m member, value any, at *field.Path) {
 		f.structure(m.part, v, at)
 	case []any:
 		for i, item := range v {
-			// Only among volumes: whatever else looks like one goes down as it is.
+			// Only volumes are replaced: whatever else looks like one goes down.
 			if e, ok := item.(map[string]any); ok && (m.name != podVolumes || !workload.IsTokenVolume(e)) {
 				f.structure(m.part, e, at.Index(i))
 			}

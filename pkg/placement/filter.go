@@ -169,7 +169,8 @@ func (r *rules) serves(c PhysicalCluster) *rejection {
 }
 
 // stores trusts the list of storage classes only beside a list of APIs: both
-// come in one report, and a list alone cannot say that it was never made. What no physical cluster has is no difference between them.
+// come in one report, and a list alone cannot say that it was never made. A class that no
+// physical cluster has rejects none.
 func (r *rules) stores(c PhysicalCluster) *rejection {
 	for _, class := range r.unit.StorageClasses {
 		switch {
