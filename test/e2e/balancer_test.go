@@ -15,6 +15,9 @@ import (
 // readyInterval is how often a balancer asks its servers whether they are ready.
 const readyInterval = 300 * time.Millisecond
 
+// readyTimeout is how long a balancer waits for the answer.
+const readyTimeout = 5 * time.Second
+
 // balancer is a load balancer as simple as they come: connections go to the servers that
 // said that they were ready when they were last asked, one after the other, and are not tried again.
 type balancer struct {
@@ -47,7 +50,7 @@ func balance(t *testing.T, address string, servers ...string) *balancer {
 }
 
 func (b *balancer) ask(ctx context.Context, i int) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+	client := &http.Client{Timeout: readyTimeout, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // as balancers do that ask whether something is alive
 	}}
 	for ctx.Err() == nil {
@@ -80,8 +83,11 @@ func (b *balancer) accept(ctx context.Context, running *sync.WaitGroup) {
 func (b *balancer) carry(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	for range b.servers {
-		i := int(b.next.Add(1)) % len(b.servers)
+	// One turn for each connection: with one for each try, those of connections beside it
+	// could take each turn of the server that is ready.
+	turn := int(b.next.Add(1))
+	for try := range b.servers {
+		i := (turn + try) % len(b.servers)
 		if !b.ready[i].Load() {
 			continue
 		}

@@ -22,8 +22,9 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
-// shutdownDelay is longer than a balancer takes to notice that a server is not ready.
-const shutdownDelay = 10 * readyInterval
+// shutdownDelay is longer than a balancer takes to notice that a server is not ready, on a
+// machine so busy that it waits for an answer until it waits no longer.
+const shutdownDelay = readyTimeout + 5*readyInterval
 
 // serverPair is two servers over one etcd, with the same keys, behind a balancer.
 type serverPair struct {
