@@ -147,8 +147,12 @@ func (n *neighbour) use(ctx context.Context) error {
 	if err := errors.Join(first.policies(ctx, 1), first.define(ctx, 1), first.ask(ctx, http.MethodGet, "/openapi/v2", nil)); err != nil {
 		return err
 	}
-	if first.put(ctx, "first", 100) == nil {
-		return errors.New("the policy does not deny what it should")
+	// A policy takes effect a moment after it is made.
+	for tries := 1; first.put(ctx, fmt.Sprint("first-", tries), 100) == nil; tries++ {
+		if tries == 100 {
+			return errors.New("the policy does not deny what it should")
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 	return n.remove(ctx, c)
 }
