@@ -121,15 +121,15 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			}
 		}()
 	}
-	guard, err := egress.NewGuard(o.Egress, append([]string{listener.Addr().String()}, o.EtcdServers...)...)
-	if err != nil {
-		return nil, err
-	}
-	kinds := placedkinds.NewCatalog(workload.Builtin())
 	advertise, err := advertised(o, listener, alone)
 	if err != nil {
 		return nil, err
 	}
+	guard, err := egress.NewGuard(o.Egress, append([]string{listener.Addr().String(), advertise, o.AdmissionAddress}, o.EtcdServers...)...)
+	if err != nil {
+		return nil, err
+	}
+	kinds := placedkinds.NewCatalog(workload.Builtin())
 	c := &composition{url: s.URL, advertise: advertise, podsServer: o.PodsServer, kinds: kinds, keys: keys, keysDir: pkiDir(o.DataDir), replaceKeys: o.ReplaceKeys, egress: guard, maps: s.maps, streams: pods.NewStreams(), tunnels: tunnel.NewPool(), refusals: physicalclusters.NewRefusals(clock.RealClock{})}
 	if o.AdmissionAddress != "" {
 		c.admits = podadmission.NewServer(o.AdmissionAddress, o.AdmissionURL)

@@ -40,7 +40,8 @@ type Guard struct {
 }
 
 // NewGuard makes a guard. The ends that are always denied are host:port or URLs:
-// where the server listens, and its etcd; a unix socket is not reachable anyway.
+// where the server listens, for whomever, and its etcd; a unix socket is not reachable
+// anyway, and what is empty is none.
 func NewGuard(o Options, own ...string) (*Guard, error) {
 	policy, err := o.Policy()
 	if err != nil {
