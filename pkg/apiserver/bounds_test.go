@@ -42,3 +42,18 @@ func TestTheRefusalOfALongURITakesItsTime(t *testing.T) {
 		}
 	})
 }
+
+func TestALongURIIsLoggedInPart(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int{100, maxURI - 100} {
+		var got *http.Request
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api?labelSelector="+strings.Repeat("a", length), nil)
+		withLoggedURI(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { got = req })).ServeHTTP(httptest.NewRecorder(), req)
+		if n := len(got.RequestURI); n > maxLoggedURI+len("...") || length == 100 && got.RequestURI != req.URL.RequestURI() {
+			t.Errorf("of %d bytes %d are logged", length, n)
+		}
+		if n := len(got.URL.Query().Get("labelSelector")); n != length {
+			t.Errorf("of a selector of %d bytes %d are served", length, n)
+		}
+	}
+}

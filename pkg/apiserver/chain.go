@@ -40,7 +40,7 @@ func handlerChain(tokens *auth.Tokens, exists existsFunc, counter *limits.Counte
 		})
 		api = watches.with(withVersions(api, skew.Current(), refused))
 		served := genericapiserver.DefaultBuildHandlerChain(withExisting(usage.New().With(counter.Watches(withNamedNamespace(api))), api, exists), g)
-		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight, loopback.Is).With(served), tokens.ClusterOf), g.ShutdownInitiatedNotify()), clock.RealClock{})
+		return withBoundedURI(connections.Leaving(WithScope(fairness.NewLimiter(counter.InFlight, loopback.Is).With(withLoggedURI(served)), tokens.ClusterOf), g.ShutdownInitiatedNotify()), clock.RealClock{})
 	}
 }
 
