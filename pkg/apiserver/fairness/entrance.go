@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
 	"github.com/atoll-dev/atoll/pkg/processors"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -29,8 +31,14 @@ const (
 //
 // Nobody is known yet, and a name of a logical cluster costs nothing. So the entrance refuses
 // nobody and keeps nobody for longer than entranceTimeout: what it gives is an order.
+//
+// Selectors are parsed here, and one of 30 KiB takes as long as hundreds of other requests. Those
+// whose URI is that long take one of the processors that do what is expensive first, which leaves
+// half of the places to others, and are refused if there is none in time.
 type entrance struct {
 	timeout time.Duration
+	// long has the requests whose URI is expensive.
+	long *weighed.Room
 	// own says that the server sent a request itself.
 	own func(*http.Request) bool
 
@@ -48,7 +56,7 @@ type flow struct {
 }
 
 func newEntrance(own func(*http.Request) bool) *entrance {
-	return &entrance{timeout: entranceTimeout, own: own, free: entrancePerCore * processors.Count(), waiting: map[logicalcluster.Name]*list.Element{}}
+	return &entrance{timeout: entranceTimeout, long: newProcessors(), own: own, free: entrancePerCore * processors.Count(), waiting: map[logicalcluster.Name]*list.Element{}}
 }
 
 // enter waits for a place, and returns what gives it back.
@@ -112,13 +120,26 @@ func (e *entrance) remove(at, place *list.Element) {
 	}
 }
 
-// pass waits at the entrance for a request, unless it is the server's own.
-func (e *entrance) pass(req *http.Request) (leave func()) {
+// pass waits at the entrance for a request, unless it is the server's own; or says with what it
+// is refused.
+func (e *entrance) pass(req *http.Request) (leave func(), refusal *apierrors.StatusError) {
 	c, scoped := scope.ClusterFrom(req.Context())
 	if !scoped || e.own(req) {
-		return func() {}
+		return func() {}, nil
 	}
-	return sync.OnceFunc(e.enter(req.Context(), c))
+	parsed := func() {}
+	if len(req.RequestURI) > costlyURI {
+		release, err := e.long.Take(req.Context(), c, 1)
+		if err != nil {
+			return func() {}, busy(c, "its URI is a long one", err)
+		}
+		parsed = release
+	}
+	entered := e.enter(req.Context(), c)
+	return sync.OnceFunc(func() {
+		entered()
+		parsed()
+	}), nil
 }
 
 // Entered gives back the place that the request of ctx has at the entrance, before it waits for

@@ -6,14 +6,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/atoll-dev/atoll/pkg/apiserver/weighed"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -183,4 +186,50 @@ func TestNothingIsDoneForWhoHasLeftAtTheEntrance(t *testing.T) {
 	if slots.entrance.free != free {
 		t.Errorf("%d places are free, want %d", slots.entrance.free, free)
 	}
+}
+
+// What is parsed long leaves a place at the entrance to others, and is refused when none comes free.
+func TestLongURIsLeavePlacesAtTheEntranceToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slots := testLimiter(1, 10)
+		slots.entrance = testEntrance(2, time.Hour)
+		slots.entrance.long = weighed.NewRoom(1, 1)
+		inside := make(chan struct{})
+		serve := func(ctx context.Context, query string, inside <-chan struct{}) (code int, aborted any) {
+			defer func() { aborted = recover() }()
+			w := httptest.NewRecorder()
+			req := httptest.NewRequestWithContext(scope.WithCluster(ctx, "x"), http.MethodGet, "/api?labelSelector="+query, nil)
+			slots.With(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-inside })).ServeHTTP(w, req)
+			return w.Code, nil
+		}
+		long, open := strings.Repeat("a", costlyURI), make(chan struct{})
+		close(open)
+		var all sync.WaitGroup
+		all.Go(func() { serve(t.Context(), long, inside) })
+		synctest.Wait()
+		leaving, leave := context.WithCancel(t.Context())
+		all.Go(func() {
+			if code, aborted := serve(leaving, long, open); aborted != http.ErrAbortHandler { //nolint:errorlint // a panic is no error
+				t.Errorf("who has left is answered %d, %v", code, aborted)
+			}
+		})
+		synctest.Wait()
+		leave()
+		began := time.Now()
+		if code, _ := serve(t.Context(), "a", open); code != http.StatusOK || time.Since(began) != 0 {
+			t.Errorf("a short one beside it: %d after %s", code, time.Since(began))
+		}
+		if code, _ := serve(t.Context(), long, open); code != http.StatusTooManyRequests || time.Since(began) == 0 {
+			t.Errorf("a long one beside it: %d after %s", code, time.Since(began))
+		}
+		close(inside)
+		all.Wait()
+		if code, _ := serve(t.Context(), long, open); code != http.StatusOK {
+			t.Errorf("a long one afterwards: %d", code)
+		}
+		if slots.entrance.free != 2 {
+			t.Errorf("%d places are free at the end", slots.entrance.free)
+		}
+	})
 }

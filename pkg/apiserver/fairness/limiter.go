@@ -186,12 +186,17 @@ type slotKey struct{}
 // With lets each request in, and gives it a slot to take, which Handle does.
 func (t *Limiter) With(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mine := &slot{slots: t, borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != "", uri: len(req.RequestURI), entered: t.entrance.pass(req)}
-		mine.processor.room = t.processors
-		defer mine.entered()
+		leave, refusal := t.entrance.pass(req)
+		defer leave()
 		if req.Context().Err() != nil {
 			panic(http.ErrAbortHandler) // who asked has left, and nobody has looked at it yet
 		}
+		if refusal != nil {
+			answerRefusal(w, refusal)
+			return
+		}
+		mine := &slot{slots: t, borrowed: req.Header.Get(authenticationv1.ImpersonateUserHeader) != "", uri: len(req.RequestURI), entered: leave}
+		mine.processor.room = t.processors
 		defer mine.answered()
 		next.ServeHTTP(measured(w, req.WithContext(context.WithValue(auth.TrackBound(req.Context()), slotKey{}, mine)), mine))
 	})
@@ -235,11 +240,7 @@ func Refusing(next http.Handler, refuse func(w http.ResponseWriter, c logicalclu
 			most, refusal := t.refused, t.refusal
 			t.mu.Unlock()
 			if refusal != nil {
-				if refusal.ErrStatus.Details != nil {
-					w.Header().Set("Retry-After", strconv.Itoa(int(refusal.ErrStatus.Details.RetryAfterSeconds)))
-				}
-				refusal.ErrStatus.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-				responsewriters.WriteRawJSON(int(refusal.ErrStatus.Code), refusal.ErrStatus, w)
+				answerRefusal(w, refusal)
 				return
 			}
 			if most > 0 {
@@ -250,6 +251,14 @@ func Refusing(next http.Handler, refuse func(w http.ResponseWriter, c logicalclu
 		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+func answerRefusal(w http.ResponseWriter, refusal *apierrors.StatusError) {
+	if refusal.ErrStatus.Details != nil {
+		w.Header().Set("Retry-After", strconv.Itoa(int(refusal.ErrStatus.Details.RetryAfterSeconds)))
+	}
+	refusal.ErrStatus.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	responsewriters.WriteRawJSON(int(refusal.ErrStatus.Code), refusal.ErrStatus, w)
 }
 
 // begin takes the slot of the request of ctx; false says that it was refused.

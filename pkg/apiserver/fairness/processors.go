@@ -141,7 +141,7 @@ func (t *slot) compute(ctx context.Context) error {
 	return nil
 }
 
-func busy(c logicalcluster.Name, why string, err error) error {
+func busy(c logicalcluster.Name, why string, err error) *apierrors.StatusError {
 	return apierrors.NewTooManyRequests(fmt.Sprintf("the request to logical cluster %q waited for a processor, as %s: %v: try again in some seconds", c, why, err), 5)
 }
 
