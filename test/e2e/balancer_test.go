@@ -85,9 +85,9 @@ func (b *balancer) carry(ctx context.Context, conn net.Conn) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	// One turn for each connection: with one for each try, those of connections beside it
 	// could take each turn of the server that is ready.
-	turn := int(b.next.Add(1))
+	first := int(b.next.Add(1))
 	for try := range b.servers {
-		i := (turn + try) % len(b.servers)
+		i := (first + try) % len(b.servers)
 		if !b.ready[i].Load() {
 			continue
 		}
