@@ -51,7 +51,14 @@ func (p *placing) review(ctx context.Context, r *request) error {
 	errs = append(errs, placement.ValidateSupposed(spec, r.system || slices.Contains(r.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup), path)...)
 	q := question{cluster: r.cluster, kinds: r.kinds, namespace: namespace, dryRun: true}
 	var needs placement.Unit
-	if err := q.suppose(review, &needs); err != nil {
+	invalid := q.suppose(review)
+	if invalid == nil && q.object != nil {
+		if err := p.decider.supposeHandler(ctx, q); err != nil {
+			return err
+		}
+		invalid = includeObject(&needs, q.kind, q.object)
+	}
+	if err := invalid; err != nil {
 		errs = append(errs, field.Invalid(path.Child("object"), "", err.Error()))
 	} else if err := p.decider.reviewed(ctx, &q, spec); err != nil {
 		errs = append(errs, field.Invalid(path.Child("unit"), spec.Unit, err.Error()))
@@ -65,9 +72,9 @@ func (p *placing) review(ctx context.Context, r *request) error {
 	return nil
 }
 
-// suppose adds what the object of a review needs. Only objects of kinds that are placed
-// need anything.
-func (q *question) suppose(review *placementv1alpha1.PlacementReview, needs *placement.Unit) error {
+// suppose has the object of a review ask. Only objects of kinds that are placed need
+// anything.
+func (q *question) suppose(review *placementv1alpha1.PlacementReview) error {
 	raw := review.Spec.Object
 	if raw == nil {
 		return nil
@@ -81,7 +88,7 @@ func (q *question) suppose(review *placementv1alpha1.PlacementReview, needs *pla
 		return fmt.Errorf("%s is no kind that is placed", obj.GroupVersionKind())
 	}
 	q.kind, q.object = kind, &obj
-	return include(needs, kind, obj.Object)
+	return nil
 }
 
 // answer decides as the first object of the namespace would have it decided.
@@ -104,7 +111,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 			return status, err
 		}
 	}
-	unit.Requests, unit.APIs, unit.StorageClasses = needs.Requests, needs.APIs, needs.StorageClasses
+	unit.Requests, unit.APIs, unit.StorageClasses, unit.RuntimeHandlers = needs.Requests, needs.APIs, needs.StorageClasses, needs.RuntimeHandlers
 	if obj, ok := q.object.(*unstructured.Unstructured); ok {
 		restrict(&unit, snapshot.PhysicalClusters, q.kind, obj.Object)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -26,8 +27,17 @@ func include(u *placement.Unit, kind workload.Kind, obj map[string]any) error {
 	if err != nil {
 		return err
 	}
-	u.Include(kind.API(), workload.StorageClasses(kind, obj), requests)
+	u.Include(kind.API(), workload.StorageClasses(kind, obj), handlers(kind, obj), requests)
 	return nil
+}
+
+// handlers are what runtimeHandler noted on an object with pods.
+func handlers(kind workload.Kind, obj map[string]any) []string {
+	handler := syncer.RuntimeHandler(&unstructured.Unstructured{Object: obj})
+	if handler == "" || len(workload.PodTemplates(kind, obj)) == 0 {
+		return nil
+	}
+	return []string{handler}
 }
 
 // restrict adds to a unit which physical clusters do not permit an object.

@@ -71,6 +71,7 @@ type clusterYAML struct {
 	APIs            []string            `json:"apis"`
 	StorageClasses  []string            `json:"storageClasses"`
 	DefaultClass    string              `json:"defaultClass"`
+	RuntimeHandlers *[]string           `json:"runtimeHandlers"`
 	Bounds          corev1.ResourceList `json:"bounds"`
 	CPU             *resource.Quantity  `json:"cpu"`
 	Memory          *resource.Quantity  `json:"memory"`
@@ -94,6 +95,9 @@ func (y clusterYAML) cluster() PhysicalCluster {
 		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: y.Reason, LastTransitionTime: y.Since}}
 	}
 	c.Status.APIs, c.Status.StorageClasses, c.Status.DefaultStorageClass = y.APIs, y.StorageClasses, y.DefaultClass
+	if y.RuntimeHandlers != nil {
+		c.Status.RuntimeHandlers = &fleetv1alpha1.RuntimeHandlers{Names: *y.RuntimeHandlers}
+	}
 	if y.CPU != nil && y.Memory != nil {
 		c.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: *y.CPU, corev1.ResourceMemory: *y.Memory}
 	}
@@ -111,6 +115,7 @@ type unitYAML struct {
 	Requests             corev1.ResourceList `json:"requests"`
 	APIs                 []string            `json:"apis"`
 	StorageClasses       []string            `json:"storageClasses"`
+	RuntimeHandlers      []string            `json:"runtimeHandlers"`
 	Others               []otherYAML         `json:"others"`
 }
 
@@ -191,7 +196,7 @@ func (s *scene) asked() Unit {
 		LogicalCluster: "shop", LogicalClusterLabels: s.unit.LogicalClusterLabels,
 		Namespace: "web", NamespaceLabels: s.unit.NamespaceLabels,
 		Pin: s.unit.Pin, Decided: s.unit.Decided, Bound: s.unit.Bound, BoundBy: s.unit.BoundBy,
-		Requests: s.unit.Requests, APIs: s.unit.APIs, StorageClasses: s.unit.StorageClasses,
+		Requests: s.unit.Requests, APIs: s.unit.APIs, StorageClasses: s.unit.StorageClasses, RuntimeHandlers: s.unit.RuntimeHandlers,
 	}
 	for _, o := range s.unit.Others {
 		u.Others = append(u.Others, Other{Labels: o.Labels, PhysicalClusters: o.Places})

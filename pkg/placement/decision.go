@@ -25,6 +25,7 @@ const (
 	ReasonNotPermitted     = "NotPermitted"
 	ReasonAPINotServed     = "APINotServed"
 	ReasonNoStorageClass   = "NoStorageClass"
+	ReasonNoRuntimeClass   = "NoRuntimeClass"
 	ReasonBoundsExceeded   = "BoundsExceeded"
 	ReasonInsufficient     = "InsufficientCapacity"
 	ReasonLessFree         = "LessFree"

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
-	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // rejection is why not; nil means yes.
@@ -28,7 +27,7 @@ func reject(reason, format string, args ...any) *rejection {
 func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 	for _, check := range []func(PhysicalCluster) *rejection{
 		forgotten, r.pinned, r.selected, r.related, deleting, draining, cordoned, ready, r.tainted,
-		r.permits, r.serves, r.stores, counted, r.bounded, r.roomy,
+		r.permits, r.serves, r.offers, counted, r.bounded, r.roomy,
 	} {
 		if why := check(c); why != nil {
 			return why
@@ -56,7 +55,7 @@ func (r *rules) mayKeep(c PhysicalCluster) *rejection {
 // may go there; empty: nothing that is known.
 func Lacks(c PhysicalCluster, u Unit) string {
 	r := &rules{unit: u}
-	for _, check := range []func(PhysicalCluster) *rejection{r.serves, r.stores, r.bounded, r.roomy} {
+	for _, check := range []func(PhysicalCluster) *rejection{r.serves, r.offers, r.bounded, r.roomy} {
 		if no := check(c); no != nil {
 			return no.message
 		}
@@ -166,38 +165,6 @@ func (r *rules) serves(c PhysicalCluster) *rejection {
 		}
 	}
 	return nil
-}
-
-// stores trusts the list of storage classes only beside a list of APIs: both
-// come in one report, and a list alone cannot say that it was never made. A class that no
-// physical cluster has rejects none.
-func (r *rules) stores(c PhysicalCluster) *rejection {
-	for _, class := range r.unit.StorageClasses {
-		switch {
-		case len(c.Status.APIs) == 0 || offers(c, class) || slices.Contains(r.nowhere, class):
-		case class == workload.DefaultStorageClass:
-			return reject(ReasonNoStorageClass, "it has no default storage class")
-		default:
-			return reject(ReasonNoStorageClass, "it has no storage class %s", class)
-		}
-	}
-	return nil
-}
-
-func offers(c PhysicalCluster, class string) bool {
-	if class == workload.DefaultStorageClass {
-		return c.Status.DefaultStorageClass != ""
-	}
-	return slices.Contains(c.Status.StorageClasses, class)
-}
-
-// nowhere returns the storage classes of a unit that no physical cluster reports. A claim of
-// such a class waits for it, wherever it is, as on any cluster; there is nothing to be gained by having
-// the whole unit wait.
-func nowhere(s Snapshot, u Unit) []string {
-	return slices.DeleteFunc(slices.Clone(u.StorageClasses), func(class string) bool {
-		return slices.ContainsFunc(s.PhysicalClusters, func(c PhysicalCluster) bool { return offers(c, class) })
-	})
 }
 
 // counted is about what the server itself knows: all else rests on what the physical

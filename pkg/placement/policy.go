@@ -170,8 +170,8 @@ type rules struct {
 	heard     []placementv1alpha1.PolicyReference
 	fences    []fence
 	relations []relation
-	// nowhere are the storage classes that no physical cluster has.
-	nowhere []string
+	// nowhere are the classes that no physical cluster has.
+	nowhere []class
 	// now, watched and cutOff are those of the snapshot.
 	now, watched time.Time
 	cutOff       bool

@@ -207,6 +207,9 @@ func drawCluster(t *rapid.T, name string) PhysicalCluster {
 			c.Status.DefaultStorageClass = c.Status.StorageClasses[0]
 		}
 	}
+	if rapid.Bool().Draw(t, "handlers reported") {
+		c.Status.RuntimeHandlers = &fleetv1alpha1.RuntimeHandlers{Names: rapid.SliceOfNDistinct(rapid.SampledFrom(values), 0, 2, rapid.ID[string]).Draw(t, "handlers")}
+	}
 	return PhysicalCluster{PhysicalCluster: c, Assumed: drawList(t, "assumed", 3), Placements: rapid.IntRange(0, 2).Draw(t, "placements")}
 }
 
@@ -346,6 +349,9 @@ func drawUnit(t *rapid.T) Unit {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "storage") == 0 {
 		u.StorageClasses = []string{rapid.SampledFrom([]string{"", "x"}).Draw(t, "class")}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "runtime") == 0 {
+		u.RuntimeHandlers = []string{rapid.SampledFrom(values).Draw(t, "handler")}
 	}
 	return u
 }

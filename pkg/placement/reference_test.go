@@ -336,6 +336,18 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 			}
 		}
 	}
+	if c.Status.RuntimeHandlers != nil {
+		for _, handler := range u.RuntimeHandlers {
+			somewhere, here := false, false
+			for _, o := range s.PhysicalClusters {
+				it := o.Status.RuntimeHandlers != nil && has(o.Status.RuntimeHandlers.Names, handler)
+				somewhere, here = somewhere || it, here || it && o.Name == c.Name
+			}
+			if somewhere && !here {
+				return false
+			}
+		}
+	}
 	if _, ok := c.Spec.Bounds["count/namespaces"]; ok && int64(c.Placements+1)*1000 > millis(c.Spec.Bounds, "count/namespaces") {
 		return false
 	}

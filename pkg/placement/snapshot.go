@@ -79,11 +79,12 @@ type Unit struct {
 	// Bound is where the scheduler BoundBy wants the unit.
 	Bound   []string
 	BoundBy string
-	// Requests, APIs (as workload.Kind.API) and StorageClasses (as
-	// workload.StorageClasses) are what the objects of the unit need.
-	Requests       corev1.ResourceList
-	APIs           []string
-	StorageClasses []string
+	// Requests, APIs (as workload.Kind.API), StorageClasses (as workload.StorageClasses) and
+	// RuntimeHandlers (as admission notes them) are what the objects of the unit need.
+	Requests        corev1.ResourceList
+	APIs            []string
+	StorageClasses  []string
+	RuntimeHandlers []string
 	// NotPermitted says by physical cluster what of the objects it does not permit.
 	NotPermitted map[string]string
 }
@@ -95,9 +96,10 @@ type Other struct {
 }
 
 // Include adds what an object needs to the needs of its unit.
-func (u *Unit) Include(api string, storageClasses []string, requests corev1.ResourceList) {
+func (u *Unit) Include(api string, storageClasses, runtimeHandlers []string, requests corev1.ResourceList) {
 	u.APIs = sorted(append(slices.Clone(u.APIs), api))
 	u.StorageClasses = sorted(append(slices.Clone(u.StorageClasses), storageClasses...))
+	u.RuntimeHandlers = sorted(append(slices.Clone(u.RuntimeHandlers), runtimeHandlers...))
 	u.Requests = Sum(u.Requests, requests)
 }
 

@@ -17,11 +17,12 @@ func TestAUnitNeedsWhatItsObjectsNeedTogether(t *testing.T) {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
 	}
 	u := Unit{}
-	u.Include("apps/v1/deployments", nil, cpu("2"))
-	u.Include("/v1/persistentvolumeclaims", []string{"fast"}, nil)
-	u.Include("apps/v1/deployments", []string{"", "fast"}, cpu("1"))
+	u.Include("apps/v1/deployments", nil, []string{"runsc"}, cpu("2"))
+	u.Include("/v1/persistentvolumeclaims", []string{"fast"}, nil, nil)
+	u.Include("apps/v1/deployments", []string{"", "fast"}, []string{"kata", "runsc"}, cpu("1"))
 	want := Unit{
-		APIs: []string{"/v1/persistentvolumeclaims", "apps/v1/deployments"}, StorageClasses: []string{"", "fast"}, Requests: cpu("3"),
+		APIs: []string{"/v1/persistentvolumeclaims", "apps/v1/deployments"}, StorageClasses: []string{"", "fast"},
+		RuntimeHandlers: []string{"kata", "runsc"}, Requests: cpu("3"),
 	}
 	if diff := cmp.Diff(want, u); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -31,6 +31,9 @@ func TestWhatAStatusListsIsBounded(t *testing.T) {
 		"kinds without end":        {fleetv1alpha1.PhysicalClusterStatus{APIs: listed(10_001)}, "up to 10000 in status.apis, not 10001"},
 		"a long version":           {fleetv1alpha1.PhysicalClusterStatus{Version: strings.Repeat("v", 513)}, "up to 512 bytes in each of status.version, not 513"},
 		"a long storage class":     {fleetv1alpha1.PhysicalClusterStatus{StorageClasses: []string{strings.Repeat("v", 513)}}, "status.storageClasses"},
+		"handlers":                 {status: fleetv1alpha1.PhysicalClusterStatus{RuntimeHandlers: &fleetv1alpha1.RuntimeHandlers{Names: listed(1000)}}},
+		"handlers without end":     {fleetv1alpha1.PhysicalClusterStatus{RuntimeHandlers: &fleetv1alpha1.RuntimeHandlers{Names: listed(1001)}}, "up to 1000 in status.runtimeHandlers.names, not 1001"},
+		"a long handler":           {fleetv1alpha1.PhysicalClusterStatus{RuntimeHandlers: &fleetv1alpha1.RuntimeHandlers{Names: []string{strings.Repeat("v", 513)}}}, "status.runtimeHandlers.names"},
 		"conditions without end":   {fleetv1alpha1.PhysicalClusterStatus{Conditions: make([]metav1.Condition, 33)}, "status.conditions"},
 		"a long message":           {fleetv1alpha1.PhysicalClusterStatus{Conditions: []metav1.Condition{{Message: strings.Repeat("v", 32<<10+1)}}}, "message of a condition"},
 		"resources without end": {fleetv1alpha1.PhysicalClusterStatus{Capacity: func() corev1.ResourceList {

@@ -66,6 +66,7 @@ func TestPlacement(t *testing.T) {
 			"an update of what was read before a stamp is no conflict": testAStampIsNoConflict,
 			"a quota is not divided":                                   testRulesOnTwo,
 			"a class means its handler, whoever writes":                testRuntimeHandler,
+			"pods go where their handler is":                           testPlacedByHandler,
 			"policies of all levels hold together":                     testLevels,
 			"policies go with a client of metadata":                    testDeletesPoliciesByMetadata,
 			"policies lay out, prefer and relate":                      testPolicyRules,

@@ -7,12 +7,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -133,6 +136,66 @@ func testRuntimeHandler(t *testing.T) {
 		if got := d.Annotations[placementv1alpha1.RuntimeHandlerAnnotation]; got != c.want {
 			t.Errorf("with the class %q there is the handler %q, not %q", c.class, got, c.want)
 		}
+	}
+}
+
+// What is preferred lacks the handler. A review, which is sent what a user writes and a forged note with it,
+// says so.
+func testPlacedByHandler(t *testing.T) {
+	ctx := newCluster(t, "byhandler")
+	prefersSmall(t, shared, "byhandler", "byhandler-small", "byhandler-big")
+	for name, handlers := range map[string][]string{"byhandler-small": nil, "byhandler-big": {"sandbox-of-big"}} {
+		report(t, name, func(s *fleetv1alpha1.PhysicalClusterStatus) {
+			s.RuntimeHandlers = &fleetv1alpha1.RuntimeHandlers{Names: handlers}
+		})
+	}
+	for name, handler := range map[string]string{"safe": "sandbox-of-big", "elsewhere": "sandbox-of-none"} {
+		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}
+		if _, err := shared.Kube.NodeV1().RuntimeClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wanting := func(class, note string) *appsv1.Deployment {
+		d := deployment("a")
+		d.Spec.Template.Spec.RuntimeClassName = &class
+		d.Annotations = map[string]string{placementv1alpha1.RuntimeHandlerAnnotation: note}
+		return d
+	}
+	for _, c := range []struct{ name, class, note, want string }{
+		{"one that the second alone has", "safe", "sandbox-of-none", "byhandler-big"},
+		{"one that none has", "elsewhere", "sandbox-of-big", "byhandler-small"},
+		{"one that the logical cluster lacks", "unknown", "sandbox-of-big", "byhandler-small"},
+	} {
+		namespace(t, ctx, "web-"+c.class)
+		written, err := as(t, wanting(c.class, c.note)).MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		review := &placementv1alpha1.PlacementReview{Spec: placementv1alpha1.PlacementReviewSpec{Object: &runtime.RawExtension{Raw: written}}}
+		review, err = shared.Atoll.PlacementV1alpha1().PlacementReviews("web-"+c.class).Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{c.want}, review.Status.PhysicalClusters); diff != "" {
+			t.Errorf("%s: the review (-want +got):\n%s", c.name, diff)
+		}
+		why := placementv1alpha1.RejectedPhysicalCluster{PhysicalCluster: "byhandler-small", Reason: "NoRuntimeClass",
+			Message: "it has no runtime class with the handler sandbox-of-big"}
+		if said := slices.Contains(review.Status.Rejected, why); said != (c.want == "byhandler-big") {
+			t.Errorf("%s: the review rejects %+v", c.name, review.Status.Rejected)
+		}
+		if got := targetsOf(create(t, ctx, "web-"+c.class, wanting(c.class, c.note))); got != c.want {
+			t.Errorf("%s: it is on %q, not %s", c.name, got, c.want)
+		}
+	}
+	// Of what is stored, the note counts.
+	review, err := shared.Atoll.PlacementV1alpha1().PlacementReviews("web-safe").Create(ctx,
+		&placementv1alpha1.PlacementReview{Spec: placementv1alpha1.PlacementReviewSpec{Anew: true}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"byhandler-big"}, review.Status.PhysicalClusters); diff != "" {
+		t.Errorf("what is there, decided anew (-want +got):\n%s", diff)
 	}
 }
 

@@ -335,6 +335,11 @@ type PhysicalClusterStatus struct {
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// +optional
 	DefaultStorageClass string `json:"defaultStorageClass,omitempty"`
+	// runtimeHandlers are what the RuntimeClasses of the physical cluster offer. Absent: not
+	// known, as its syncer does not report them or may not list RuntimeClasses. Present without
+	// names: there are none.
+	// +optional
+	RuntimeHandlers *RuntimeHandlers `json:"runtimeHandlers,omitempty"`
 	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
 	// are one.
 	// +optional
@@ -463,4 +468,23 @@ type PhysicalClusterList struct {
 	// +optional
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []PhysicalCluster `json:"items"`
+}
+
+// MaxRuntimeHandlers is how many a physical cluster may report.
+const MaxRuntimeHandlers = 1_000
+
+// RuntimeHandlers are handlers of the container runtime, as RuntimeClasses name them.
+type RuntimeHandlers struct {
+	// names are sorted.
+	// +optional
+	// +listType=set
+	Names []string `json:"names,omitempty"`
+}
+
+// Reported are the names; none if it is not known which there are.
+func (h *RuntimeHandlers) Reported() []string {
+	if h == nil {
+		return nil
+	}
+	return h.Names
 }

@@ -171,6 +171,11 @@ func (in ResourceCount) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RuntimeHandlers) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.RuntimeHandlers"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SecretReference) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.SecretReference"
 }

@@ -27,7 +27,7 @@ import (
 
 // inventory knows what the physical cluster has. Nodes, storage classes and the
 // requests of pods are watched; the version and the served resources are asked
-// for.
+// for, and so are RuntimeClasses, as a watch that is forbidden would hold up the rest.
 type inventory struct {
 	down    connection.Physical
 	nodes   *controller.Informer[*corev1.Node]
@@ -43,6 +43,8 @@ type inventory struct {
 	// forbidden are the declared kinds that may not be listed, of those of kinds.
 	forbidden []string
 	kinds     workload.Catalog
+	// handlers are those that RuntimeClasses offered then; nil: not known.
+	handlers *fleetv1alpha1.RuntimeHandlers
 }
 
 // apisTTL is how long the list of served resources is believed.
@@ -53,6 +55,7 @@ type survey struct {
 	version             string
 	apis                []string
 	forbidden           []string
+	handlers            *fleetv1alpha1.RuntimeHandlers
 	watched             bool // the fields below are known
 	nodes               int32
 	podCIDRs, nodeCIDRs []string
@@ -148,9 +151,10 @@ func (i *inventory) look(ctx context.Context, kinds workload.Catalog) (survey, *
 			return survey{}, syncer.ContactFailure(err)
 		}
 		i.forbid(ctx, kinds)
+		i.handlers = i.offered(ctx)
 		i.servedAt, i.kinds = time.Now(), kinds
 	}
-	s.apis, s.forbidden = i.served, i.forbidden
+	s.apis, s.forbidden, s.handlers = i.served, i.forbidden, i.handlers
 	if i.synced.Load() {
 		i.count(&s)
 	}
@@ -197,6 +201,27 @@ func (i *inventory) forbid(ctx context.Context, kinds workload.Catalog) {
 	}
 }
 
+// offered are the handlers of RuntimeClasses, sorted. Whose classes may not be listed, or are
+// more than may be reported, is not known to offer anything; an answer that did not come says nothing new.
+func (i *inventory) offered(ctx context.Context) *fleetv1alpha1.RuntimeHandlers {
+	classes, err := i.down.Kube.NodeV1().RuntimeClasses().List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxRuntimeHandlers})
+	switch {
+	case err != nil && syncer.IsSilence(err):
+		return i.handlers
+	case err != nil || classes.Continue != "" || len(classes.Items) > fleetv1alpha1.MaxRuntimeHandlers:
+		return nil
+	}
+	offered := &fleetv1alpha1.RuntimeHandlers{}
+	for _, c := range classes.Items {
+		if c.Handler != "" {
+			offered.Names = append(offered.Names, c.Handler)
+		}
+	}
+	slices.Sort(offered.Names)
+	offered.Names = slices.Compact(offered.Names)
+	return offered
+}
+
 func (i *inventory) count(s *survey) {
 	s.watched = true
 	s.capacity, s.allocatable, s.requested = corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
@@ -239,6 +264,7 @@ func (i *inventory) count(s *survey) {
 // they are written.
 func (s survey) fill(status *fleetv1alpha1.PhysicalClusterStatus) {
 	status.Version, status.APIs, status.Features = s.version, s.apis, syncer.Features(s.version)
+	status.RuntimeHandlers = s.handlers
 	if !s.watched {
 		return
 	}

@@ -1,12 +1,14 @@
 package report
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -138,5 +140,42 @@ func TestADeclaredKindThatMayNotBeListedCountsAsNotServed(t *testing.T) {
 		if condition == nil && c.want != "" || condition != nil && condition.Status != c.want {
 			t.Errorf("%d declared, forbidden %v: %+v", c.declared, c.forbidden, condition)
 		}
+	}
+}
+
+// An offer that is not known is told from one of nothing: the one rejects no unit, the other does.
+func TestTheHandlersThatAreOfferedAreReported(t *testing.T) {
+	class := func(name, handler string) *nodev1.RuntimeClass {
+		return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}
+	}
+	forbidden := apierrors.NewForbidden(nodev1.Resource("runtimeclasses"), "", nil)
+	before := &fleetv1alpha1.RuntimeHandlers{Names: []string{"before"}}
+	for name, c := range map[string]struct {
+		classes []runtime.Object
+		err     error
+		more    string
+		want    *fleetv1alpha1.RuntimeHandlers
+	}{
+		"sorted, each once": {classes: []runtime.Object{class("a", "runsc"), class("b", "kata"), class("c", "runsc")}, want: &fleetv1alpha1.RuntimeHandlers{Names: []string{"kata", "runsc"}}},
+		"none":              {want: &fleetv1alpha1.RuntimeHandlers{}},
+		"may not be listed": {classes: []runtime.Object{class("a", "runsc")}, err: forbidden},
+		"too many":          {more: "next"},
+		"no answer":         {err: context.DeadlineExceeded, want: before},
+	} {
+		client := kubefake.NewClientset(c.classes...)
+		if c.err != nil || c.more != "" {
+			client.PrependReactor("list", "runtimeclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &nodev1.RuntimeClassList{ListMeta: metav1.ListMeta{Continue: c.more}}, c.err
+			})
+		}
+		i := newInventory(connection.Physical{Kube: client})
+		i.handlers = before
+		if diff := cmp.Diff(c.want, i.offered(t.Context())); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+	status := &fleetv1alpha1.PhysicalClusterStatus{RuntimeHandlers: before}
+	if (survey{apis: []string{"/v1/pods"}}).fill(status); status.RuntimeHandlers != nil || len(status.APIs) == 0 {
+		t.Errorf("what may not be listed any more is still reported, or the rest is not: %+v", status)
 	}
 }

@@ -43,6 +43,10 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// listed first and named in defaultStorageClass.
 	StorageClasses      []string `json:"storageClasses,omitempty"`
 	DefaultStorageClass *string  `json:"defaultStorageClass,omitempty"`
+	// runtimeHandlers are what the RuntimeClasses of the physical cluster offer. Absent: not
+	// known, as its syncer does not report them or may not list RuntimeClasses. Present without
+	// names: there are none.
+	RuntimeHandlers *RuntimeHandlersApplyConfiguration `json:"runtimeHandlers,omitempty"`
 	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
 	// are one.
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
@@ -178,6 +182,14 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithStorageClasses(values ...s
 // If called multiple times, the DefaultStorageClass field is set to the value of the last call.
 func (b *PhysicalClusterStatusApplyConfiguration) WithDefaultStorageClass(value string) *PhysicalClusterStatusApplyConfiguration {
 	b.DefaultStorageClass = &value
+	return b
+}
+
+// WithRuntimeHandlers sets the RuntimeHandlers field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RuntimeHandlers field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithRuntimeHandlers(value *RuntimeHandlersApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.RuntimeHandlers = value
 	return b
 }
 
