@@ -19,6 +19,9 @@ type Attack struct {
 	// Control fails if the attack does not bite without the fence. It runs after Fence,
 	// and is nil where there is no way to do without.
 	Control func(context.Context, *World) error
+	// Real says that it is for processes only: it needs physical clusters to look at, see
+	// World.Physical, or a server with file descriptors of its own, or takes too long for a test.
+	Real bool
 }
 
 // timeout bounds each half of an attack.
@@ -32,6 +35,7 @@ func All() []Attack {
 		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules, schemaPatterns,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes, secretAttributes, reports,
+		boundaries, later, hostNames, neighbours, ports, ownEnds, headers, idle, slow, hanging, watches,
 		claims, // the last: what it draws takes the room for a minute
 	}
 }

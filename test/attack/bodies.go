@@ -145,12 +145,16 @@ func follows(ctx context.Context, _ *World) error {
 }
 
 func webhookOf(h *hostile) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return webhookAt(h.URL, h.ca())
+}
+
+func webhookAt(address string, ca []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	none := admissionregistrationv1.SideEffectClassNone
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "hook.example.com", SideEffects: &none, TimeoutSeconds: ptr.To[int32](20), AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &h.URL, CABundle: h.ca()},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &address, CABundle: ca},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},

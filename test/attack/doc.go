@@ -4,6 +4,7 @@
 // if the fence were not there: the same attack by somebody who may, or with the fence
 // switched off.
 //
-// The same list runs against the server in process (test/integration/attack) and against
-// processes with two real physical clusters beside the hostile one (`make attack`).
+// The list runs against processes with two real physical clusters beside the hostile one
+// (`make attack`), on which what goes down is looked at; what is not Real of it also against
+// the server in process (test/integration/attack).
 package attack

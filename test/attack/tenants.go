@@ -21,9 +21,9 @@ import (
 
 // tenant is somebody with all rights in the logical cluster of ctx and in no other.
 func (w *World) tenant(ctx context.Context) (clients, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Namespace: "default"}}
-	if _, err := w.admin.kube.CoreV1().ServiceAccounts("default").Create(ctx, account, metav1.CreateOptions{}); err != nil {
-		return clients{}, fmt.Errorf("creating an account: %w", err)
+	who, err := w.account(ctx, "tenant")
+	if err != nil {
+		return clients{}, err
 	}
 	if _, err := w.admin.kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
@@ -31,17 +31,25 @@ func (w *World) tenant(ctx context.Context) (clients, error) {
 	}, metav1.CreateOptions{}); err != nil {
 		return clients{}, fmt.Errorf("binding a role: %w", err)
 	}
-	token, err := w.admin.kube.CoreV1().ServiceAccounts("default").CreateToken(ctx, "tenant", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	return who, eventually(ctx, "the tenant may read", func() error { // once the role is known
+		_, err := who.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		return err
+	})
+}
+
+// account is somebody with an account in the logical cluster of ctx, and no rights.
+func (w *World) account(ctx context.Context, name string) (clients, error) {
+	accounts := w.admin.kube.CoreV1().ServiceAccounts("default")
+	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		return clients{}, fmt.Errorf("creating an account: %w", err)
+	}
+	token, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return clients{}, fmt.Errorf("issuing a token: %w", err)
 	}
 	config := rest.AnonymousClientConfig(w.Config)
 	config.BearerToken = token.Status.Token
-	who := clientsOf(config)
-	return who, eventually(ctx, "the tenant may read", func() error { // once the role is known
-		_, err := who.kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		return err
-	})
+	return clientsOf(config), nil
 }
 
 var elsewhere = Attack{

@@ -40,6 +40,11 @@ type World struct {
 	Config *rest.Config
 	// Dir is the data directory of the server.
 	Dir string
+	// Physical are those of the admins of the physical clusters that run beside the hostile
+	// one, by name. Without them no attack that is Real can be tried.
+	Physical map[string]*rest.Config
+	// PID is that of the server, for attacks that are Real.
+	PID int
 
 	admin, mallory clients
 	clusters       atomic.Int32
@@ -203,6 +208,11 @@ func (w *World) place(ctx context.Context, namespace string, annotations map[str
 	if _, err := w.admin.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating namespace %s: %w", namespace, err)
 	}
+	return w.deploy(ctx, namespace, cpu)
+}
+
+// deploy makes a Deployment, whose pod wants so much CPU.
+func (w *World) deploy(ctx context.Context, namespace, cpu string) error {
 	labels := map[string]string{"app": "app"}
 	wants := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "app"}, Spec: appsv1.DeploymentSpec{

@@ -12,9 +12,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -57,7 +59,12 @@ func run(ctx context.Context, names string) (err error) {
 		return fmt.Errorf("reading the admin's kubeconfig: %w", err)
 	}
 	config.Host = strings.TrimSuffix(config.Host, scope.Scope{Cluster: scope.Root}.Path())
-	w := &attack.World{Config: config, Dir: l.path("atoll")}
+	w := &attack.World{Config: config, Dir: l.path("atoll"), PID: l.server.PID(), Physical: map[string]*rest.Config{}}
+	for _, name := range physicalClusters {
+		if w.Physical[name], err = clientcmd.BuildConfigFromFlags("", l.path(name, "admin.kubeconfig")); err != nil {
+			return fmt.Errorf("reading the kubeconfig of %s: %w", name, err)
+		}
+	}
 	if err := w.Start(ctx); err != nil {
 		return err
 	}
@@ -70,6 +77,8 @@ func run(ctx context.Context, names string) (err error) {
 	}
 	return nil
 }
+
+var physicalClusters = []string{"east", "west"}
 
 // lab is the processes.
 type lab struct {
@@ -90,12 +99,12 @@ func (l *lab) start(ctx context.Context) error {
 	if l.server, err = process.Start(ctx, process.Spec{
 		Path: process.Binary("atoll"), Log: l.path("atoll.log"), Ready: "atoll serves at ",
 		Args: []string{"start", "--data-dir", l.path("atoll"), "--listen", address,
-			"--tenant-egress-allow", "127.0.0.0/8", "--tenant-egress-deny", attack.DeniedNetwork},
+			"--tenant-egress-allow", "127.0.0.0/8", "--tenant-egress-deny", attack.DeniedNetwork, "--max-connections", strconv.Itoa(attack.MaxConnections)},
 	}); err != nil {
 		return err
 	}
 	root := process.Kubectl{Kubeconfig: l.path("atoll", "admin.kubeconfig"), Context: "root"}
-	for _, name := range []string{"east", "west"} {
+	for _, name := range physicalClusters {
 		p, err := process.Start(ctx, process.Spec{
 			Path: process.Binary("localcluster"), Log: l.path(name + ".log"), Ready: " is ready ",
 			Args: []string{"up", "--name", name, "--data-dir", l.path(name), "--nodes", "1"},
@@ -108,7 +117,7 @@ func (l *lab) start(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{"east", "west"} {
+	for _, name := range physicalClusters {
 		if _, err := root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/"+name); err != nil {
 			return err
 		}

@@ -1,0 +1,137 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+var later = Attack{
+	Name: "nothing that is down there is made to want of a physical cluster what is not the tenant's",
+	Real: true,
+	Fence: func(ctx context.Context, w *World) error {
+		ctx, s, err := w.siteAt(ctx, "east")
+		if err != nil {
+			return err
+		}
+		if err := s.begin(ctx, hostileLater()); err != nil {
+			return err
+		}
+		return s.keepsOut(ctx, hostileLater(), s.update)
+	},
+	Control: func(ctx context.Context, w *World) (err error) {
+		if err := w.trust(ctx, "west"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.distrust(ctx, "west")) }()
+		ctx, s, err := w.siteAt(ctx, "west")
+		if err != nil {
+			return err
+		}
+		direct, err := s.directly(ctx)
+		if err != nil {
+			return err
+		}
+		permitted, never := byPermit(hostileLater())
+		defer func() { err = errors.Join(err, direct.remove(ctx, never)) }()
+		if err := errors.Join(s.begin(ctx, permitted), direct.begin(ctx, never)); err != nil {
+			return err
+		}
+		return errors.Join(s.receives(ctx, permitted, s.update), direct.receives(ctx, never, direct.update))
+	},
+}
+
+// unchanging are parts of manifests that nobody can change an object to.
+var unchanging = []string{"kind: StatefulSet", "kind: PersistentVolumeClaim", "type: kubernetes.io/service-account-token"}
+
+// hostileLater is what of the table an object can be changed to, with a host name and a port of nodes
+// that no other attack takes.
+func hostileLater() []down {
+	all := slices.DeleteFunc(hostileDown(), func(h down) bool {
+		return slices.ContainsFunc(unchanging, func(part string) bool { return strings.Contains(h.manifest, part) })
+	})
+	for i, h := range all {
+		all[i].manifest = strings.NewReplacer(".example.com, http:", ".later.example.com, http:", "30123", "30124").Replace(h.manifest)
+		all[i].evil = strings.ReplaceAll(h.evil, "30123", "30124")
+	}
+	return all
+}
+
+// harmless are objects that want nothing, by kind.
+var harmless = map[string]string{
+	"ConfigMap":     "{apiVersion: v1, kind: ConfigMap}",
+	"CronJob":       fmt.Sprintf(templates["cronjob"], plain),
+	"Deployment":    fmt.Sprintf(templates["deployment"], plain),
+	"Ingress":       ingressTo("a", "a.later.example.com").manifest,
+	"Namespace":     "{apiVersion: v1, kind: Namespace}",
+	"NetworkPolicy": "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, spec: {podSelector: {}}}",
+	"Secret":        "{apiVersion: v1, kind: Secret}",
+	"Service":       "{apiVersion: v1, kind: Service, spec: {ports: [{port: 80}]}}",
+}
+
+// begin makes a harmless object for each hostile one, and waits for all of them on the physical
+// cluster. From then on what arrives has what update marks it with.
+func (s *site) begin(ctx context.Context, all []down) error {
+	if err := s.create(ctx, users); err != nil {
+		return err
+	}
+	begins := func(step func(down) error) func(down) error {
+		return func(h down) error {
+			obj, _, err := h.object()
+			if err != nil {
+				return err
+			}
+			return step(down{name: h.name, manifest: harmless[obj.GetKind()]})
+		}
+	}
+	err := each(ctx, all, begins(func(h down) error { return s.create(ctx, h) }), begins(func(h down) error {
+		return s.arrived(ctx, h, func(string) error { return nil })
+	}))
+	s.awaited = fmt.Sprintf("%q:%q", markOfLater, "later")
+	return err
+}
+
+// markOfLater is an annotation that goes down with everything.
+const markOfLater = "app.kubernetes.io/version"
+
+// update makes a hostile object of the one of its name that is there.
+func (s *site) update(ctx context.Context, h down) error {
+	obj, kind, err := h.object()
+	if err != nil {
+		return err
+	}
+	var resource dynamic.ResourceInterface = s.above.Resource(kind.GroupVersionResource())
+	if kind.Role != workload.Container {
+		resource = s.above.Resource(kind.GroupVersionResource()).Namespace(s.namespace)
+	}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		is, err := resource.Get(ctx, h.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if spec, ok := obj.Object["spec"]; ok {
+			is.Object["spec"] = spec
+		}
+		is.SetLabels(merged(is.GetLabels(), obj.GetLabels()))
+		is.SetAnnotations(merged(is.GetAnnotations(), obj.GetAnnotations(), map[string]string{markOfLater: "later"}))
+		_, err = resource.Update(ctx, is, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func merged(all ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, one := range all {
+		maps.Copy(out, one)
+	}
+	return out
+}
