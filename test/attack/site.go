@@ -174,7 +174,7 @@ func (s *site) arrived(ctx context.Context, h down, ready func(text string) erro
 	if err != nil {
 		return err
 	}
-	var resource dynamic.ResourceInterface = s.below.Resource(kind.GroupVersionResource()).Namespace(s.physicalNamespace)
+	resource := s.below.Resource(kind.GroupVersionResource()).Namespace(s.physicalNamespace)
 	name := h.name
 	if kind.Role == workload.Container {
 		resource = s.below.Resource(kind.GroupVersionResource())
