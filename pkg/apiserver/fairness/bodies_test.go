@@ -398,3 +398,48 @@ func post(ctx context.Context, t *testing.T, client *http.Client, url, user stri
 	}
 	return resp.StatusCode, errors.Join(resp.Body.Close())
 }
+
+// Over HTTP/2 each request has a body, of which nobody waits for the end: a watch has none to read, and
+// ends when its client leaves, however long it was open.
+func TestWhoLeavesAWatchIsNoticed(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []int{1, 2} {
+		t.Run(fmt.Sprintf("HTTP/%d", protocol), func(t *testing.T) {
+			t.Parallel()
+			slots, left := testLimiter(1, 10), make(chan struct{})
+			watch := slots.With(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusOK)
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+				close(left)
+			}))
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				watch.ServeHTTP(w, r.WithContext(scope.WithCluster(r.Context(), "shop")))
+			}))
+			s.EnableHTTP2 = protocol == 2
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := s.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.ProtoMajor != protocol {
+				t.Fatalf("it speaks %s", resp.Proto)
+			}
+			time.Sleep(unfinishedTimeout + unfinishedTimeout/2) // what is left of a body would be cut by now
+			leave()
+			select {
+			case <-left:
+			case <-time.After(30 * time.Second):
+				t.Error("the watch goes on")
+			}
+		})
+	}
+}

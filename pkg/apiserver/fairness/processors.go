@@ -263,11 +263,17 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // of the connection
 }
 
-// measured is a request, and where it is answered, of which the length is looked at.
+// measured is a request, and where it is answered, of which the length is looked at. The request is
+// the caller's own.
 func measured(w http.ResponseWriter, req *http.Request, t *slot) (http.ResponseWriter, *http.Request) {
 	t.control = http.NewResponseController(w)
+	if req.ContentLength == 0 {
+		req.Body = http.NoBody // HTTP/2 has one for each request, and its end may never come
+	}
 	if req.Body != nil && req.Body != http.NoBody {
-		req = req.WithContext(t.uncut(req.Context()))
+		if req.ProtoMajor < 2 {
+			req = req.WithContext(t.uncut(req.Context()))
+		}
 		t.body = &body{ReadCloser: req.Body, ctx: req.Context(), slot: t, length: req.ContentLength}
 		req.Body = t.body
 	}
