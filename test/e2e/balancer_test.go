@@ -83,8 +83,8 @@ func (b *balancer) accept(ctx context.Context, running *sync.WaitGroup) {
 func (b *balancer) carry(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	// One turn for each connection: with one for each try, those of connections beside it
-	// could take each turn of the server that is ready.
+	// Counted once for each connection: if each try counted, those of connections beside it could
+	// always be the ones that meet the server that is ready.
 	first := int(b.next.Add(1))
 	for try := range b.servers {
 		i := (first + try) % len(b.servers)

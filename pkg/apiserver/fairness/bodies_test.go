@@ -1,7 +1,9 @@
 package fairness
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -333,15 +335,42 @@ func TestARequestThatIsWithSomebodyElseReadsOn(t *testing.T) {
 // HTTP/1 reads what is left of a body before it answers.
 func TestWhatIsLeftOfABodyHoldsUpNoAnswer(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []int{1, 2} {
+	for protocol, send := range map[int]func(ctx context.Context, t *testing.T, client *http.Client, url, user string, first []byte, interval time.Duration) (int, string, error){1: dripping, 2: drip} {
 		l := testLimiter(1, 100)
 		url, client := serving(t, l, protocol, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 		began := time.Now()
-		code, _, err := drip(t.Context(), t, client, url, "mallory", make([]byte, maxAhead), 10*time.Millisecond)
+		code, _, err := send(t.Context(), t, client, url, "mallory", make([]byte, maxAhead), 10*time.Millisecond)
 		if took := time.Since(began); code != http.StatusForbidden || took > 8*time.Second {
 			t.Errorf("HTTP/%d: %d after %s: %v", protocol, code, took, err)
 		}
 	}
+}
+
+// dripping is drip over HTTP/1 by a client that reads while it sends. Go's does not look at the answer once a
+// part of the body could not be sent any more, as the server closes the connection after it.
+func dripping(ctx context.Context, t *testing.T, client *http.Client, url, user string, first []byte, interval time.Duration) (int, string, error) {
+	t.Helper()
+	dialer := tls.Dialer{Config: client.Transport.(*http.Transport).TLSClientConfig}
+	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(url, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer conn.Close()
+	all.Go(func() {
+		_, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: server\r\nUser: %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", user, len(first), first)
+		for ; err == nil; _, err = io.WriteString(conn, "1\r\n \r\n") {
+			time.Sleep(interval)
+		}
+	})
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	reply, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(reply), err
 }
 
 func TestLargeBodiesThatAreSlowMakeRoomForOthers(t *testing.T) {
@@ -399,42 +428,47 @@ func post(ctx context.Context, t *testing.T, client *http.Client, url, user stri
 	return resp.StatusCode, errors.Join(resp.Body.Close())
 }
 
-// Over HTTP/2 each request has a body, of which nobody waits for the end: a watch has none to read, and
-// ends when its client leaves, however long it was open.
+// Over HTTP/2 each request has a body, of which nobody waits for the end: who leaves a watch is noticed,
+// however long it was open.
 func TestWhoLeavesAWatchIsNoticed(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []int{1, 2} {
-		t.Run(fmt.Sprintf("HTTP/%d", protocol), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		protocol int
+		goesOn   bool // HTTP/1 looks whether the client is there when the body has ended
+	}{"HTTP/1": {1, false}, "HTTP/2": {2, false}, "HTTP/2, with a body that goes on": {2, true}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			slots, left := testLimiter(1, 10), make(chan struct{})
-			watch := slots.With(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			now, left := clocktesting.NewFakeClock(time.Unix(1e9, 0)), make(chan struct{})
+			l := testLimiter(1, 10)
+			l.bodies = newBodies(defaultBodyBounds, now)
+			url, client := listening(t, l, c.protocol, func(w http.ResponseWriter, r *http.Request, _ user.Info) {
 				w.WriteHeader(http.StatusOK)
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
 				close(left)
-			}))
-			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				watch.ServeHTTP(w, r.WithContext(scope.WithCluster(r.Context(), "shop")))
-			}))
-			s.EnableHTTP2 = protocol == 2
-			s.StartTLS()
-			t.Cleanup(s.Close)
+			})
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+			var sent io.Reader
+			body, writes := io.Pipe()
+			if c.goesOn {
+				sent = body
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, sent)
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := s.Client().Do(req)
+			resp, err := client.Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			if resp.ProtoMajor != protocol {
+			if resp.ProtoMajor != c.protocol {
 				t.Fatalf("it speaks %s", resp.Proto)
 			}
-			time.Sleep(unfinishedTimeout + unfinishedTimeout/2) // what is left of a body would be cut by now
+			now.Step(2 * unfinishedTimeout) // what is left of a body is cut by now
 			leave()
+			_ = writes.CloseWithError(context.Canceled) // the client reads it before it leaves
 			select {
 			case <-left:
 			case <-time.After(30 * time.Second):
