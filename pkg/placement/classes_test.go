@@ -6,7 +6,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
-// Where something is placed is told apart from where it may be placed: the warning comes although nobody has
+// Where something is placed is one question, where it may be placed another: the warning comes although nobody has
 // the class.
 func TestAClassThatIsLackedIsSaidIfItIsKnown(t *testing.T) {
 	lacks := "it has no runtime class with the handler runsc"

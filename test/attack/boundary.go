@@ -102,7 +102,7 @@ func (s *site) receives(ctx context.Context, all []down, send func(context.Conte
 }
 
 // each does the steps one after the other, each for all objects for which none failed, until ctx
-// ends: what was not tried then is not told from what failed by it.
+// ends: what was not tried then looks like what failed by it.
 func each(ctx context.Context, all []down, steps ...func(down) error) error {
 	var errs []error
 	all = slices.Clone(all)

@@ -150,7 +150,7 @@ var ownEnds = Attack{
 		if err != nil {
 			return err
 		}
-		// By its certificate, which nobody has told the server of, it is known that it connects.
+		// By its certificate, of which the server hears from nobody else, it is known that it connects.
 		return eventually(ctx, "the webhook is called", func() error {
 			if err := w.called(ctx); err == nil || !strings.Contains(err.Error(), "certificate") {
 				return errors.Join(errors.New("it is not connected to"), err)

@@ -143,7 +143,7 @@ func TestADeclaredKindThatMayNotBeListedCountsAsNotServed(t *testing.T) {
 	}
 }
 
-// An offer that is not known is told from one of nothing: the one rejects no unit, the other does.
+// An offer that is not known is not one of nothing: the one rejects no unit, the other does.
 func TestTheHandlersThatAreOfferedAreReported(t *testing.T) {
 	class := func(name, handler string) *nodev1.RuntimeClass {
 		return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}
