@@ -93,6 +93,7 @@ func (b byCluster) Handle(ctx context.Context, digest flowcontrol.RequestDigest,
 	defer end()
 	if given && digest.RequestInfo != nil {
 		t.watches = digest.RequestInfo.Verb == "watch"
+		t.ofResource = digest.RequestInfo.IsResourceRequest
 		if serve := execute; t.uri > costlyURI || strings.HasPrefix(digest.RequestInfo.Path, "/openapi/") {
 			execute = func() {
 				_ = Expensive(ctx) // if there is none in time, its slot bounds what it takes

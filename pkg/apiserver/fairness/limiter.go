@@ -155,6 +155,9 @@ type slot struct {
 	uri int
 	// watches says that the request is a watch.
 	watches bool
+	// ofResource says that the request is one of a resource: documents of discovery and OpenAPI are
+	// compressed when they are made, not when they are answered.
+	ofResource bool
 	// code is the status that was answered, 0 if none was.
 	code atomic.Int32
 

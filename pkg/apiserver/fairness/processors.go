@@ -228,8 +228,9 @@ func (t *slot) free() {
 	}
 }
 
-// answer is that of a request, which becomes expensive when it is a long one. Nobody computes
-// while its reader takes his time. A watch is as long as it lasts.
+// answer is that of a request, which becomes expensive when it is a long one: when it is so long
+// already, or begins to be compressed, which only long ones are. Nobody computes while its reader
+// takes his time, nor when he has left. A watch is as long as it lasts.
 type answer struct {
 	http.ResponseWriter
 	ctx     context.Context //nolint:containedctx // that of the request
@@ -245,12 +246,18 @@ func (a *answer) WriteHeader(code int) {
 	if code >= http.StatusOK {
 		a.slot.code.Store(int32(code)) //nolint:gosec // it has three digits
 		a.slot.answers()
+		if a.slot.ofResource && a.Header().Get("Content-Encoding") == "gzip" {
+			_ = Expensive(a.ctx) // its slot bounds what it takes if there is none in time
+		}
 	}
 	a.ResponseWriter.WriteHeader(code)
 }
 
 // Write implements io.Writer.
 func (a *answer) Write(p []byte) (int, error) {
+	if err := a.ctx.Err(); err != nil {
+		return 0, fmt.Errorf("nobody waits for the answer: %w", err)
+	}
 	if a.written == 0 {
 		a.slot.answers() // without WriteHeader
 	}

@@ -65,6 +65,13 @@ func TestWhatMakesARequestExpensive(t *testing.T) {
 			}
 		}
 	}
+	zipped := func(resource bool) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			r.Context().Value(slotKey{}).(*slot).ofResource = resource
+			w.Header().Set("Content-Encoding", "gzip")
+			w.WriteHeader(http.StatusOK)
+		}
+	}
 	reads := func(sizes ...int) func(http.ResponseWriter, *http.Request) {
 		return func(_ http.ResponseWriter, r *http.Request) {
 			for _, n := range sizes {
@@ -88,6 +95,8 @@ func TestWhatMakesARequestExpensive(t *testing.T) {
 			r.Context().Value(slotKey{}).(*slot).watches = true
 			answers(5)(w, r)
 		}, false},
+		"a compressed answer":      {ann, "", zipped(true), true},
+		"a compressed document":    {ann, "", zipped(false), false},
 		"some that is read":        {ann, "", reads(costlyAnswer), false},
 		"much that is read":        {ann, "", reads(costlyAnswer/2, costlyAnswer/2, 1), true},
 		"an admin's long body":     {&user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}, long, read, false},
