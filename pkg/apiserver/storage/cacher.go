@@ -100,5 +100,8 @@ func (b *beginning) Watch(ctx context.Context, key string, o storage.ListOptions
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the reflector of the watch cache looks at it
 	}
-	return newForgetting(w, b.window, &b.resource.large, b.resource.newFunc), nil
+	ask := func(ctx context.Context) error {
+		return b.RequestWatchProgress(withoutMetadata(ctx)) //nolint:wrapcheck // nobody looks at it
+	}
+	return newForgetting(w, b.window, &b.resource.large, ask, b.resource.newFunc), nil
 }

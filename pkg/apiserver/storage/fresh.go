@@ -63,8 +63,7 @@ func (s *store) listFresh(ctx context.Context, c logicalcluster.Name, key string
 	if length <= smallList || o.Predicate.Limit != 0 {
 		return true, s.raw.GetList(ctx, key, o, list)
 	}
-	// Of the watches with this metadata: upstream's cache has none.
-	if err := s.raw.RequestWatchProgress(metadata.NewOutgoingContext(ctx, nil)); err != nil {
+	if err := s.raw.RequestWatchProgress(withoutMetadata(ctx)); err != nil {
 		return false, nil //nolint:nilerror // the cache asks, too, only later
 	}
 	cached.ResourceVersion, cached.ResourceVersionMatch = strconv.FormatUint(now, 10), metav1.ResourceVersionMatchNotOlderThan
@@ -73,6 +72,11 @@ func (s *store) listFresh(ctx context.Context, c logicalcluster.Name, key string
 		return false, nil
 	}
 	return true, err
+}
+
+// withoutMetadata is ctx to ask for progress of the watches of upstream's cache, which have no metadata.
+func withoutMetadata(ctx context.Context) context.Context {
+	return metadata.NewOutgoingContext(ctx, nil)
 }
 
 func versionOf(list runtime.Object) (uint64, error) {

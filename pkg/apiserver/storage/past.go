@@ -24,6 +24,8 @@ const (
 	// of at least largeValue, until its old events are worth to be forgotten.
 	pastBytes  = 4 << 20
 	largeValue = 16 << 10
+	// askTimeout bounds how long etcd is asked for a bookmark.
+	askTimeout = 5 * time.Second
 	// mostNothing is how many events that say nothing come at a time.
 	mostNothing = 20_000
 )
@@ -56,8 +58,8 @@ func (p *past) forget(now time.Time) int {
 	return n
 }
 
-// forgetting is a watch below a watch cache. With the bookmark of a quiet minute come events that say nothing, by
-// which the watch cache forgets its old ones: an object comes and goes whose key is below no
+// forgetting is a watch below a watch cache. With the bookmark of a quiet minute, for which it asks when what is old
+// may go, come events that say nothing, by which the watch cache forgets its old ones: an object comes and goes whose key is below no
 // resource, so that no watch and no list has it, at the version of the bookmark. That is later than the last
 // event, so whoever continues from before gets 410, and misses nothing.
 //
@@ -68,6 +70,7 @@ type forgetting struct {
 	done            chan struct{}
 	stop            func()
 	past            past
+	ask             func(context.Context) error // for a bookmark
 	newFunc         func() runtime.Object
 	passage         *passage // of the reader; nil while it has the channel that events come from
 }
@@ -80,8 +83,8 @@ type passage struct {
 	left   chan struct{} // closed by the reader when it knows
 }
 
-func newForgetting(from watch.Interface, window time.Duration, large *atomic.Int64, newFunc func() runtime.Object) *forgetting {
-	f := &forgetting{Interface: from, done: make(chan struct{}), past: past{window: window, large: large}, newFunc: newFunc}
+func newForgetting(from watch.Interface, window time.Duration, large *atomic.Int64, ask func(context.Context) error, newFunc func() runtime.Object) *forgetting {
+	f := &forgetting{Interface: from, done: make(chan struct{}), past: past{window: window, large: large}, ask: ask, newFunc: newFunc}
 	f.stop = sync.OnceFunc(func() { close(f.done) })
 	return f
 }
@@ -121,7 +124,20 @@ func (f *forgetting) send(p *passage, e watch.Event) bool {
 
 // pass sends events until all that is old is forgotten.
 func (f *forgetting) pass(p *passage) {
-	for e := range f.Interface.ResultChan() {
+	old := time.NewTimer(f.past.window)
+	defer old.Stop()
+	next := func() (e watch.Event, ok bool) {
+		for {
+			select {
+			case e, ok = <-f.Interface.ResultChan():
+				return e, ok
+			case <-old.C:
+				go f.asked() // etcd may be slow, and events come
+				old.Reset(f.past.window)
+			}
+		}
+	}
+	for e, ok := next(); ok; e, ok = next() {
 		if !f.send(p, e) {
 			break
 		}
@@ -129,6 +145,7 @@ func (f *forgetting) pass(p *passage) {
 		case watch.Added, watch.Modified, watch.Deleted:
 			f.past.add(recorded(e.Object))
 			p.last = ofObject(e.Object)
+			old.Reset(time.Until(f.past.last.Add(f.past.window)))
 		case watch.Bookmark:
 			at := ofObject(e.Object)
 			if p.last == "" {
@@ -147,6 +164,13 @@ func (f *forgetting) pass(p *passage) {
 		}
 	}
 	close(p.events)
+}
+
+// asked asks for a bookmark. If it fails there is one after a minute.
+func (f *forgetting) asked() {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	_ = f.ask(ctx)
 }
 
 // due is how many events are to come after the bookmark of a version.

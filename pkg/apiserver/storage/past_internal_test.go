@@ -84,6 +84,7 @@ func TestLargeValuesThatAreReadAreCounted(t *testing.T) {
 type quiet struct {
 	storage.Interface
 	events *watch.FakeWatcher
+	asked  atomic.Int64 // bookmarks
 }
 
 func (q *quiet) GetList(_ context.Context, _ string, _ storage.ListOptions, list apiruntime.Object) error {
@@ -98,7 +99,11 @@ func (q *quiet) Watch(context.Context, string, storage.ListOptions) (watch.Inter
 func (q *quiet) EnableResourceSizeEstimation(storage.KeysFunc) error       { return nil }
 func (q *quiet) CompactRevision() int64                                    { return 0 }
 func (q *quiet) GetCurrentResourceVersion(context.Context) (uint64, error) { return 100, nil }
-func (q *quiet) RequestWatchProgress(context.Context) error                { return nil }
+
+func (q *quiet) RequestWatchProgress(context.Context) error {
+	q.asked.Add(1)
+	return nil
+}
 
 // timed is an event of a time.
 type timed struct {
@@ -186,6 +191,15 @@ func TestAWatchCacheForgetsWhatWasLargeAndLongAgo(t *testing.T) {
 			for i := range objects {
 				q.events.Delete(pod(i))
 				saw(watch.Deleted, fmt.Sprint("pod-", i))
+			}
+			if large > 0 { // what is old may go
+				for began := time.Now(); q.asked.Load() == 0; time.Sleep(time.Millisecond) {
+					if time.Since(began) > 30*time.Second {
+						t.Fatal("nobody asks for a bookmark")
+					}
+				}
+			} else if n := q.asked.Load(); n > 0 {
+				t.Errorf("%d bookmarks are asked for although nothing is large", n)
 			}
 			for _, at := range []string{"999", "1000"} { // the first one may be that of the last event
 				q.events.Action(watch.Bookmark, &example.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: at}})
