@@ -125,7 +125,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 		return outcome{}, err
 	}
 	if unit := stamp.UnitOf(stored); unit != nil {
-		return outcome{unit: unit, division: stamp.DivisionOf(stored), overrides: stamp.OverridesOf(stored)}, d.stampNamespace(ctx, q, unit)
+		return outcome{unit: unit, division: stamp.DivisionOf(stored), overrides: stamp.OverridesOf(stored)}, d.stampNamespace(ctx, q, unit, stamp.OverridesOf(stored))
 	}
 	read, err := d.lookup.snapshot(ctx, q)
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	if err := include(&unit, q.kind, obj); err != nil {
 		return outcome{}, err
 	}
-	restrict(&unit, snapshot.PhysicalClusters, q.kind, obj)
+	restrict(&unit, snapshot, q.kind, obj)
 	if n := len(snapshot.PhysicalClusters); q.mayRefuse && n > 0 && len(unit.NotPermitted) == n {
 		// Waiting, it would keep all else from being placed.
 		return outcome{refused: true, message: notPermitted(snapshot.PhysicalClusters[0].Name, unit.NotPermitted[snapshot.PhysicalClusters[0].Name])}, nil
@@ -211,7 +211,7 @@ func (d *decider) settle(ctx context.Context, q question, stored *placementv1alp
 	if !decision.Possible() {
 		return o, nil
 	}
-	return o, d.stampNamespace(ctx, q, o.unit)
+	return o, d.stampNamespace(ctx, q, o.unit, o.overrides)
 }
 
 // stored reads the placement of the unit; one without UID means that there is none.
@@ -284,7 +284,7 @@ func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Pl
 // stampNamespace makes the Namespace, and before it what rules it, carry what the
 // decision wants, beside those of the other units of the namespace. Whoever crashes in between leaves it to the next object or to the
 // placement controller.
-func (d *decider) stampNamespace(ctx context.Context, q question, unit stamp.Unit) error {
+func (d *decider) stampNamespace(ctx context.Context, q question, unit stamp.Unit, overrides []placementv1alpha1.DecidedOverride) error {
 	if q.dryRun {
 		return nil
 	}
@@ -292,9 +292,10 @@ func (d *decider) stampNamespace(ctx context.Context, q question, unit stamp.Uni
 	if err != nil {
 		return err
 	}
-	unit = stamp.Merge(append(d.lookup.otherUnits(q), unit)...)
+	others, overrides := d.lookup.otherUnits(q, overrides)
+	unit = stamp.Merge(append(others, unit)...)
 	patch := stamp.Restamp(q.namespace, func(obj metav1.Object) {
-		stamp.Set(obj, stamp.Targets(q.kinds.Container(), q.cluster, obj, stamp.Source{Unit: unit}))
+		stamp.Set(obj, stamp.Targets(q.kinds.Container(), q.cluster, obj, stamp.Source{Unit: unit, Overrides: overrides}))
 		stamp.NamePhysicalNamespace(obj, id, q.cluster)
 	})
 	if patch == nil {

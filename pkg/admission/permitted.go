@@ -18,6 +18,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/override"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -31,6 +32,8 @@ import (
 //	user       the same as of the stored object                nothing: it was there before the rule
 //	user       refused                                         403 with the field
 //	user       stripped, mapped                                a warning with the field
+//
+// What policies permit besides is in the stamp.
 func (p *plugin) permitted(ctx context.Context, r *request) error {
 	kind, ok := r.kinds.ByResource(r.groupResource())
 	debugging := kind.IsPod() && r.GetSubresource() == "ephemeralcontainers"
@@ -46,6 +49,14 @@ func (p *plugin) permitted(ctx context.Context, r *request) error {
 		return apierrors.NewInternalError(err)
 	}
 	targets := stamp.TargetsOf(r.obj.GetAnnotations())
+	permits := targets // by policies
+	if debugging {     // what a controller of the target made has what its namespace has
+		namespace, err := r.getNamespace(ctx)
+		if err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", r.GetNamespace(), err))
+		}
+		permits = stamp.TargetsOf(namespace.Annotations)
+	}
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		if !targets[target].Keeps() && (!debugging || targets[target].State != placementv1alpha1.TargetObserved) {
 			continue
@@ -54,7 +65,7 @@ func (p *plugin) permitted(ctx context.Context, r *request) error {
 		if !ok {
 			continue
 		}
-		findings := newFindings(kind, asks, had, physical.Permits())
+		findings := newFindings(kind, asks, had, override.Permits(physical.Permits(), permits[target].Overrides))
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			return admission.NewForbidden(r.Attributes, errors.New(notPermitted(target, refusals[0].String())))
 		}
@@ -94,7 +105,7 @@ func (p *plugin) warnOfAccount(ctx context.Context, r *request) {
 
 // notPermitted names the field and the way out.
 func notPermitted(target, what string) string {
-	return fmt.Sprintf("physical cluster %s does not permit %s; leave it out, or have an admin permit it in spec.tenancy of the PhysicalCluster", target, what)
+	return fmt.Sprintf("physical cluster %s does not permit %s; leave it out, or have an admin permit it, in spec.tenancy of the PhysicalCluster or in a policy", target, what)
 }
 
 // contentOf is an object as people write it; nil if there is none.

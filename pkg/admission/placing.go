@@ -194,6 +194,7 @@ func (p *placing) known(ctx context.Context, r *request, kind workload.Kind) (st
 		return nil, nil
 	}
 	if kind.Role == workload.Container {
+		r.overrides = all.overrides(r.old.GetUID())
 		return all.of(r.old.GetUID()), nil
 	}
 	namespace, err := r.getNamespace(ctx)

@@ -113,7 +113,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 	}
 	unit.Requests, unit.APIs, unit.StorageClasses, unit.RuntimeHandlers = needs.Requests, needs.APIs, needs.StorageClasses, needs.RuntimeHandlers
 	if obj, ok := q.object.(*unstructured.Unstructured); ok {
-		restrict(&unit, snapshot.PhysicalClusters, q.kind, obj.Object)
+		restrict(&unit, snapshot.Snapshot, q.kind, obj.Object)
 	}
 	status.Unit, status.Decided = stored.Name, stamp.Decided(stored).Names()
 	q.unit = stored.Name

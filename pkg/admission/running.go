@@ -15,7 +15,7 @@ import (
 // the write that made it. In a Namespace that is nowhere, or that was never more than one
 // unit, nothing runs that is undecided.
 func (d *decider) begin(ctx context.Context, q question, read snapshot, decision *placement.Decision) (began bool, _ error) {
-	if !stamp.HasTargets(q.namespace) || len(read.selectors) == 0 && len(d.lookup.otherUnits(q)) == 0 {
+	if !stamp.HasTargets(q.namespace) || len(read.selectors) == 0 && !d.lookup.hasOtherUnits(q) {
 		return false, nil
 	}
 	var oldest, follows *unstructured.Unstructured

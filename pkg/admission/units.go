@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -220,13 +222,30 @@ func (d *decider) reviewed(ctx context.Context, q *question, spec *placementv1al
 	return errors.New("there is no PlacementPolicy of the name that selects objects; leave it out for the namespace")
 }
 
-// otherUnits are the other units of the namespace of a question, as the informer has them.
-func (l *lookup) otherUnits(q question) []stamp.Unit {
+// hasOtherUnits says that the namespace of a question has other units, as the informer has it.
+func (l *lookup) hasOtherUnits(q question) bool {
+	return slices.ContainsFunc(l.placements.ListNamespace(q.cluster, q.namespace.Name), q.isOther)
+}
+
+// isOther says that a Placement is that of another unit of the namespace.
+func (q question) isOther(p *placementv1alpha1.Placement) bool {
+	return p.Name != q.unit && stamp.BelongsTo(p, q.namespace.UID)
+}
+
+// otherUnits are the other units of the namespace of a question, as the informer has them, and
+// what changes of copies by them and its own.
+func (l *lookup) otherUnits(q question, own []placementv1alpha1.DecidedOverride) ([]stamp.Unit, []placementv1alpha1.DecidedOverride) {
 	var out []stamp.Unit
+	overrides := map[string][]placementv1alpha1.DecidedOverride{q.unit: own}
 	for _, p := range l.placements.ListNamespace(q.cluster, q.namespace.Name) {
-		if p.Name != q.unit && stamp.BelongsTo(p, q.namespace.UID) {
+		if q.isOther(p) {
 			out = append(out, stamp.UnitOf(p))
+			overrides[p.Name] = stamp.OverridesOf(p)
 		}
 	}
-	return out
+	var ordered [][]placementv1alpha1.DecidedOverride
+	for _, name := range slices.Sorted(maps.Keys(overrides)) {
+		ordered = append(ordered, overrides[name])
+	}
+	return out, stamp.MergeOverrides(ordered...)
 }

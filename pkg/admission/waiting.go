@@ -41,9 +41,12 @@ func handlers(kind workload.Kind, obj map[string]any) []string {
 }
 
 // restrict adds to a unit which physical clusters do not permit an object.
-func restrict(u *placement.Unit, clusters []placement.PhysicalCluster, kind workload.Kind, obj map[string]any) {
-	for _, c := range clusters {
-		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: c.Permits()})
+func restrict(u *placement.Unit, s placement.Snapshot, kind workload.Kind, obj map[string]any) {
+	selects := func(o *placementv1alpha1.ObjectSelection) bool {
+		return stamp.ReadSelection(o).Selects(kind, &unstructured.Unstructured{Object: obj})
+	}
+	for _, c := range s.PhysicalClusters {
+		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: placement.PermitsOn(s, *u, c, selects)})
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			if u.NotPermitted == nil {
 				u.NotPermitted = map[string]string{}
@@ -72,7 +75,7 @@ func (d *decider) includeWaiting(ctx context.Context, q question, read snapshot,
 			return nil
 		}
 		written := stamp.Written(kind, other)
-		restrict(u, read.PhysicalClusters, kind, written)
+		restrict(u, read.Snapshot, kind, written)
 		return include(u, kind, written)
 	})
 }

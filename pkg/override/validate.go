@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
@@ -154,9 +155,10 @@ func parse(path string) ([]string, error) {
 	return tokens, nil
 }
 
-// Bytes are those of a patch as it is kept.
-func Bytes(patch []placementv1alpha1.PatchOperation) int {
-	b, err := json.Marshal(patch)
+// Bytes are those of a patch, and of what is permitted in its place, as they are kept.
+func Bytes(patch []placementv1alpha1.PatchOperation, permits *fleetv1alpha1.Tenancy) int {
+	kept := placementv1alpha1.TargetOverride{Patch: patch, Permits: permits}
+	b, err := json.Marshal(kept)
 	if err != nil { // a value that is no JSON; Validate says so
 		return MaxBytesOfObject + 1
 	}

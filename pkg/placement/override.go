@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/override"
 )
@@ -26,7 +28,7 @@ func overridesOf(p Policy) []overrideOf {
 	var out []overrideOf
 	for i, o := range p.Rules.Overrides {
 		read := overrideOf{rank: rank(p.Level), term: labels.Everything(), DecidedOverride: placementv1alpha1.DecidedOverride{
-			Name: fmt.Sprintf("overrides[%d] of %s", i, p), Objects: o.Objects, Patch: o.Patch,
+			Name: fmt.Sprintf("overrides[%d] of %s", i, p), Objects: o.Objects, Patch: o.Patch, Permits: o.Permits,
 		}}
 		if o.Term != nil {
 			term, err := selector(*o.Term)
@@ -36,11 +38,12 @@ func overridesOf(p Policy) []overrideOf {
 				read.term = term
 			}
 		}
-		if errs := override.Validate(o.Patch, field.NewPath("patch")); read.Problem == "" && len(errs) > 0 {
+		mayPermit := p.Level == placementv1alpha1.PolicyGlobal && p.LogicalClusterSelector != nil
+		if errs := validateChange(o, mayPermit, field.NewPath("overrides").Index(i)); read.Problem == "" && len(errs) > 0 {
 			read.Problem = errs[0].Error() // of before this was checked
 		}
 		if read.Problem != "" {
-			read.Patch = nil
+			read.Patch, read.Permits = nil, nil
 		}
 		out = append(out, read)
 	}
@@ -55,11 +58,11 @@ func inOrder(read []overrideOf) []overrideOf {
 	slices.SortStableFunc(out, func(a, b overrideOf) int { return b.rank - a.rank })
 	size := 0
 	for i := range out {
-		size += override.Bytes(out[i].Patch)
+		size += override.Bytes(out[i].Patch, out[i].Permits)
 		if i < override.MaxOfUnit && size <= override.MaxBytesOfUnit {
 			continue
 		}
-		out[i].Patch, out[i].Objects, out[i].term = nil, nil, labels.Everything()
+		out[i].Patch, out[i].Permits, out[i].Objects, out[i].term = nil, nil, nil, labels.Everything()
 		out[i].Problem = fmt.Sprintf("all policies together have more than %d overrides, or %d bytes of them; shorten them", override.MaxOfUnit, override.MaxBytesOfUnit)
 		return out[:i+1]
 	}
@@ -98,8 +101,29 @@ func SameOverrides(a, b []placementv1alpha1.DecidedOverride) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// validateOverrides checks the overrides of one policy.
-func validateOverrides(list []placementv1alpha1.Override, path *field.Path) field.ErrorList {
+// PermitsOn is what a physical cluster permits an object of a unit: what it permits everybody, and
+// what policies of admins permit besides. selects says whether a selection selects the object.
+func PermitsOn(s Snapshot, u Unit, c PhysicalCluster, selects func(*placementv1alpha1.ObjectSelection) bool) fleetv1alpha1.Tenancy {
+	if !slices.ContainsFunc(s.Policies, Policy.permits) {
+		return c.Permits()
+	}
+	var here []placementv1alpha1.TargetOverride
+	for _, o := range OverridesOn(s, u, []string{c.Name}) {
+		if selects(o.Objects) {
+			here = append(here, placementv1alpha1.TargetOverride{Permits: o.Permits, Problem: o.Problem})
+		}
+	}
+	return override.Permits(c.Permits(), here)
+}
+
+// permits says that a policy says what is permitted, which few do.
+func (p Policy) permits() bool {
+	return slices.ContainsFunc(p.Rules.Overrides, func(o placementv1alpha1.Override) bool { return o.Permits != nil })
+}
+
+// validateOverrides checks the overrides of one policy; mayPermit says that an admin wrote it
+// for logical clusters that it names.
+func validateOverrides(list []placementv1alpha1.Override, mayPermit bool, path *field.Path) field.ErrorList {
 	errs := atMost(len(list), override.MaxOfPolicy, path)
 	size := 0
 	for i := range list {
@@ -110,11 +134,27 @@ func validateOverrides(list []placementv1alpha1.Override, path *field.Path) fiel
 		if o.Objects != nil {
 			errs = append(errs, validateObjects(o.Objects, at.Child("objects"))...)
 		}
-		errs = append(errs, override.Validate(o.Patch, at.Child("patch"))...)
-		size += override.Bytes(o.Patch)
+		errs = append(errs, validateChange(*o, mayPermit, at)...)
+		size += override.Bytes(o.Patch, o.Permits)
 	}
 	if size > override.MaxBytesOfPolicy {
 		errs = append(errs, field.TooLong(path, "", override.MaxBytesOfPolicy))
 	}
 	return errs
+}
+
+// validateChange checks what an override changes, or permits; path is that of the override.
+func validateChange(o placementv1alpha1.Override, mayPermit bool, path *field.Path) field.ErrorList {
+	at := path.Child("permits")
+	switch {
+	case o.Permits == nil:
+		return override.Validate(o.Patch, path.Child("patch"))
+	case !mayPermit:
+		return field.ErrorList{field.Forbidden(at, `only a policy of "root" with a logicalClusterSelector says what is permitted besides; what is for all logical clusters is spec.tenancy of the PhysicalCluster`)}
+	case len(o.Patch) > 0:
+		return field.ErrorList{field.Forbidden(path.Child("patch"), "an override has a patch or permits; make two")}
+	case !equality.Semantic.DeepEqual(o.Permits.Network, fleetv1alpha1.Network{}):
+		return field.ErrorList{field.Forbidden(at.Child("network"), "the network is that of the physical cluster: set it in spec.tenancy of the PhysicalCluster")}
+	}
+	return nil
 }

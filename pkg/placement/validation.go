@@ -49,7 +49,7 @@ func ValidateClusterPolicy(spec *placementv1alpha1.PolicySpec, global bool, path
 	if n := spec.ConfirmAbove; n != nil && *n < 0 {
 		errs = append(errs, field.Invalid(path.Child("confirmAbove"), *n, "must be 0 or more"))
 	}
-	return append(errs, ValidateRules(&spec.PolicyRules, path)...)
+	return append(errs, validateRules(&spec.PolicyRules, global && spec.LogicalClusterSelector != nil, path)...)
 }
 
 // ValidateNamespacePolicy checks the PlacementPolicy of a name; path is that of the spec.
@@ -104,8 +104,12 @@ func validateKind(k placementv1alpha1.ObjectKind, path *field.Path) field.ErrorL
 	return errs
 }
 
-// ValidateRules checks the rules of a policy.
+// ValidateRules checks the rules of a policy of a tenant.
 func ValidateRules(r *placementv1alpha1.PolicyRules, path *field.Path) field.ErrorList {
+	return validateRules(r, false, path)
+}
+
+func validateRules(r *placementv1alpha1.PolicyRules, mayPermit bool, path *field.Path) field.ErrorList {
 	errs := validateTerms(r.Terms, path.Child("terms"))
 	errs = append(errs, atMost(len(r.Tolerations), maxTolerations, path.Child("tolerations"))...)
 	for i, t := range r.Tolerations {
@@ -128,7 +132,7 @@ func ValidateRules(r *placementv1alpha1.PolicyRules, path *field.Path) field.Err
 		}
 	}
 	errs = append(errs, validateReplicas(r.Replicas, path.Child("replicas"))...)
-	errs = append(errs, validateOverrides(r.Overrides, path.Child("overrides"))...)
+	errs = append(errs, validateOverrides(r.Overrides, mayPermit, path.Child("overrides"))...)
 	errs = append(errs, validateRollout(r.Rollout, path.Child("rollout"))...)
 	return append(errs, validateMove(r.Move, path.Child("move"))...)
 }

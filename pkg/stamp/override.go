@@ -71,7 +71,7 @@ func overridden(rule []placementv1alpha1.DecidedOverride, decided Unit, kind wor
 			target.Overrides = overridesFor(rule, name, kind, obj)
 		}
 		for _, o := range target.Overrides {
-			size += override.Bytes(o.Patch) + len(o.Name) + len(o.Problem)
+			size += override.Bytes(o.Patch, o.Permits) + len(o.Name) + len(o.Problem)
 		}
 		wanted[name] = target
 	}
@@ -92,10 +92,33 @@ func overridesFor(rule []placementv1alpha1.DecidedOverride, target string, kind 
 	var out []placementv1alpha1.TargetOverride
 	for _, o := range rule {
 		if slices.Contains(o.PhysicalClusters, target) && ReadSelection(o.Objects).Selects(kind, obj) {
-			out = append(out, placementv1alpha1.TargetOverride{Name: o.Name, Patch: o.Patch, Problem: o.Problem})
+			out = append(out, placementv1alpha1.TargetOverride{Name: o.Name, Patch: o.Patch, Permits: o.Permits, Problem: o.Problem})
 		}
 	}
 	return out
+}
+
+// permitted gives the targets of a Namespace what policies permit there, to whatever objects: the
+// namespace below has the level of all that is in it. If that is too long, its objects say so, and
+// it has nothing of it.
+func permitted(rule []placementv1alpha1.DecidedOverride, wanted placementv1alpha1.Targets) {
+	size := 0
+	for name, target := range wanted {
+		target.Overrides = nil
+		for _, o := range rule {
+			if o.Permits != nil && o.Problem == "" && slices.Contains(o.PhysicalClusters, name) {
+				target.Overrides = append(target.Overrides, placementv1alpha1.TargetOverride{Name: o.Name, Permits: o.Permits})
+				size += override.Bytes(nil, o.Permits) + len(o.Name)
+			}
+		}
+		wanted[name] = target
+	}
+	for name, target := range wanted {
+		if size > override.MaxBytesOfObject {
+			target.Overrides = nil
+			wanted[name] = target
+		}
+	}
 }
 
 func sameOverrides(a, b []placementv1alpha1.TargetOverride) bool {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -27,6 +28,11 @@ func on(name string, objects *placementv1alpha1.ObjectSelection, physicalCluster
 	return placementv1alpha1.DecidedOverride{Name: name, PhysicalClusters: physicalClusters, Objects: objects, Patch: []placementv1alpha1.PatchOperation{
 		{Op: placementv1alpha1.PatchRemove, Path: "/spec/" + name},
 	}}
+}
+
+// permitting is one that permits more in the place of a patch.
+func permitting(name string, objects *placementv1alpha1.ObjectSelection, physicalClusters ...string) placementv1alpha1.DecidedOverride {
+	return placementv1alpha1.DecidedOverride{Name: name, PhysicalClusters: physicalClusters, Objects: objects, Permits: &fleetv1alpha1.Tenancy{StaticVolumes: true}}
 }
 
 // names shortens targets to the names of their overrides.
@@ -69,6 +75,10 @@ func TestOverridesAreStampedOnTheTargetsThatTheyAreFor(t *testing.T) {
 		{"what arrives", deployments, has, Unit{"east": PartLeaves, "west": PartLeaves, "north": PartArrives}, []placementv1alpha1.DecidedOverride{on("a", nil, "north")}, "east was, north a, west"},
 		{"what is removed", deployments, has, Unit{"east": PartRemoves, "west": PartStays}, nil, "east, west"},
 		{"a Namespace", kindIn(t, "", "Namespace"), ``, both, []placementv1alpha1.DecidedOverride{on("a", nil, "east")}, "east, west"},
+		{"a Namespace where more is permitted to some", kindIn(t, "", "Namespace"), `{"east":{"overrides":[{"name":"was","permits":{}}]},"west":{"overrides":[{"name":"was","permits":{}}]}}`, both,
+			[]placementv1alpha1.DecidedOverride{on("a", nil, "east"), permitting("b", kinds, "east"), permitting("c", nil, "east")}, "east b c, west"},
+		{"of this kind, permitted", deployments, ``, both, []placementv1alpha1.DecidedOverride{permitting("a", kinds, "east")}, "east a, west"},
+		{"of another kind, permitted", jobs, ``, both, []placementv1alpha1.DecidedOverride{permitting("a", kinds, "east")}, "east, west"},
 		{"a quota", kindIn(t, "", "LimitRange"), ``, both, []placementv1alpha1.DecidedOverride{on("a", nil, "east")}, "east, west"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -35,7 +35,8 @@ type Source struct {
 	// Scaling says how an autoscaler scales the object; nil: that is not known, and what its
 	// copies begin with stays as it is. It counts where replicas are not divided.
 	Scaling *Scaling
-	// Overrides are what changes of copies by target. They count for placed kinds.
+	// Overrides are what changes of copies by target, and what is permitted there. They count for
+	// placed kinds; for Namespaces what is permitted does.
 	Overrides []placementv1alpha1.DecidedOverride
 	// Referrers are the targets of everything that refers to the object: all of
 	// it, as what nobody needs is removed. It counts for referenced kinds only.
@@ -117,6 +118,8 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 			}
 			if kind.Role == workload.Placed {
 				overridden(from.Overrides, from.Unit, kind, obj, current, out)
+			} else {
+				permitted(from.Overrides, out)
 			}
 			return out
 		}

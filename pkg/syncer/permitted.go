@@ -10,6 +10,8 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
+	"github.com/atoll-dev/atoll/pkg/override"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // Reasons of a Copy that the physical cluster does not take as it is.
@@ -20,6 +22,15 @@ const (
 	// ReasonAdjusted: it is applied, with other values in some fields or without them.
 	ReasonAdjusted = "Adjusted"
 )
+
+// PermitsIn is what a target permits the pods that its controllers make in a Namespace: what it
+// permits everybody, and what policies permit besides to whatever is in it.
+func PermitsIn(namespace *unstructured.Unstructured, target string, everybody boundary.Permits) boundary.Permits {
+	if namespace == nil {
+		return everybody
+	}
+	return override.Permits(everybody, stamp.TargetsOf(namespace.GetAnnotations())[target].Overrides)
+}
 
 // maxFindings bounds how many a message names.
 const maxFindings = 3

@@ -6,10 +6,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	psa "k8s.io/pod-security-admission/api"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 // deploymentWith is the input for a Deployment that was never applied, with something in
@@ -35,6 +37,48 @@ func TestWhatIsNotPermittedIsNotAppliedAndTheCopySaysWhy(t *testing.T) {
 	in.Permits = boundary.Permits{NodeLabels: []string{"pool"}}
 	if actions := Plan(in); !hasVerb(actions, Apply) {
 		t.Errorf("permitted, but %v", describe(actions))
+	}
+}
+
+func TestWhatAPolicyPermitsOfAnObjectGoesDown(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[{name: a, permits: {nodeLabels: [pool]}}]":                                       true,
+		"[{name: a, permits: {taints: [pool]}}]":                                           false,
+		"[{name: a, permits: {nodeLabels: [pool]}, problem: of it}]":                       false,
+		"[{name: a, permits: {taints: [pool]}}, {name: b, permits: {nodeLabels: [pool]}}]": true,
+	} {
+		in := deploymentWith("nodeSelector", map[string]any{"pool": "finance"})
+		in.Permits = boundary.Permits{Taints: []string{"other"}}
+		targets := stamp.TargetsOf(in.Logical.GetAnnotations())
+		target := targets[in.Target]
+		target.Overrides = overridesOf(t, text)
+		targets[in.Target] = target
+		stamp.Set(in.Logical, targets)
+		actions := Plan(in)
+		if got := hasVerb(actions, Apply); got != want {
+			t.Errorf("%s: it goes down is %v, want %v: %v", text, got, want, describe(actions))
+		}
+	}
+}
+
+// The namespace below has the level of all that is in it, and so have the pods that controllers make there.
+func TestANamespaceHasTheLevelThatAPolicyPermits(t *testing.T) {
+	namespace := situation{kind: "Namespace", logical: "live"}.input()
+	if got := PermitsIn(namespace.Logical, namespace.Target, boundary.Permits{}); got.PodSecurity != "" {
+		t.Errorf("without a policy: %q", got.PodSecurity)
+	}
+	targets := stamp.TargetsOf(namespace.Logical.GetAnnotations())
+	targets[namespace.Target] = placementv1alpha1.Target{Overrides: overridesOf(t, "[{name: a, permits: {podSecurity: privileged}}]")}
+	stamp.Set(namespace.Logical, targets)
+	down, _ := Transform(namespace.Logical, Placing{Ref: namespace.Ref, ControlPlane: "cp", Namespace: "shop-web", Target: targets[namespace.Target]})
+	if got := down.GetLabels()[psa.EnforceLevelLabel]; got != "privileged" {
+		t.Errorf("the level below is %q", got)
+	}
+	if got := PermitsIn(namespace.Logical, namespace.Target, boundary.Permits{}); got.PodSecurity != fleetv1alpha1.PodSecurityPrivileged {
+		t.Errorf("pods that controllers make: %q", got.PodSecurity)
+	}
+	if got := PermitsIn(namespace.Logical, "another", boundary.Permits{}); got.PodSecurity != "" {
+		t.Errorf("on another target: %q", got.PodSecurity)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
+	"github.com/atoll-dev/atoll/pkg/override"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -35,7 +36,8 @@ type Placing struct {
 	// PlainFields leaves what pods ask about themselves to the physical cluster, for a copy
 	// that was made so and cannot be changed.
 	PlainFields bool
-	// Permits is what the physical cluster permits beyond the default.
+	// Permits is what the physical cluster permits everybody beyond the default; what policies
+	// permit besides is in Target.
 	Permits boundary.Permits
 	// Bounds are those of the autoscaler of the copy, if they are divided; else nil.
 	Bounds *Bounds
@@ -48,7 +50,7 @@ type Placing struct {
 
 // passage is that of the object to its physical cluster.
 func (p Placing) passage() boundary.Passage {
-	return boundary.Passage{Permits: p.Permits, Tenant: boundary.Tenant(p.ControlPlane, p.Ref.Cluster.String())}
+	return boundary.Passage{Permits: override.Permits(p.Permits, p.Target.Overrides), Tenant: boundary.Tenant(p.ControlPlane, p.Ref.Cluster.String())}
 }
 
 // Transform returns what is applied below for a logical object: a new object

@@ -3,8 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
 // mirrored is a policy by which east takes its images from elsewhere.
@@ -124,5 +127,83 @@ func TestAPolicyOverridesCopiesOnOnePhysicalCluster(t *testing.T) {
 	if _, err := shop.Run(ctx, "patch", "placementpolicy", "mirror", "--type=merge", "-p",
 		`{"spec":{"overrides":[{"patch":[{"op":"replace","path":"/spec/replicas","value":9}]}]}}`); err == nil || !strings.Contains(err.Error(), "spec.overrides[0].patch[0].path") {
 		t.Errorf("replicas were overridden: %v", err)
+	}
+}
+
+// permitting is a policy of an admin by which the logical clusters with a label may run what nobody
+// else may.
+const permitting = `
+apiVersion: placement.atoll.dev/v1alpha1
+kind: ClusterPlacementPolicy
+metadata: {name: %s}
+spec:
+  logicalClusterSelector: {matchLabels: {agents: %s}}
+  overrides:
+  - term: {matchLabels: {topology.kubernetes.io/region: east}}
+    permits: {podSecurity: privileged}
+`
+
+const agent = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      containers: [{name: a, image: nginx, securityContext: {privileged: true}, volumeMounts: [{name: host, mountPath: /host}]}]
+      volumes: [{name: host, hostPath: {path: /var/log}}]
+`
+
+// What an admin permits to one logical cluster goes down there, on the physical clusters that the
+// policy names: the namespace below has the level, and takes the pods.
+func TestAPolicyPermitsMoreToOneLogicalCluster(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	other := theLab.newCluster(t)
+	for _, l := range []process.Kubectl{k, other} {
+		must(t)(l.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: web}}"))
+	}
+	name := strings.TrimSuffix(filepath.Base(k.Kubeconfig), ".kubeconfig")
+	must(t)(theLab.root.Run(ctx, "label", "logicalcluster", name, "agents="+name))
+	must(t)(theLab.root.Apply(ctx, fmt.Sprintf(permitting, name, name)))
+	t.Cleanup(func() { _, _ = theLab.root.Run(ctx, "delete", "clusterplacementpolicy", name) })
+
+	eventually(t, func() error { // the policy is known a moment after it was made
+		_, err := k.In("web").Apply(ctx, agent)
+		return err
+	})
+	must(t)(k.In("web").Run(ctx, "rollout", "status", "deployment/agent", "--timeout=3m"))
+	namespace := must(t)(k.Run(ctx, "get", "namespace", "web", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`))
+	if level := must(t)(theLab.east.Run(ctx, "get", "namespace", namespace, "-o", `jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`)); level != "privileged" {
+		t.Errorf("the level below is %q", level)
+	}
+	if got := must(t)(theLab.east.In(namespace).Run(ctx, "get", "pods", "-o", `jsonpath={.items[*].spec.containers[*].securityContext.privileged} {.items[*].spec.volumes[?(@.name=="host")].hostPath.path}`)); got != "true /var/log" {
+		t.Errorf("the pod below has %q", got)
+	}
+	if _, err := other.In("web").Apply(ctx, agent); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
+		t.Errorf("in another logical cluster: %v", err)
+	}
+	if out := must(t)(plugin(ctx, k.In("web"), "explain", "web")); !strings.Contains(out, `more is permitted: {"podSecurity":"privileged"`) {
+		t.Errorf("it is not explained: %s", out)
+	}
+	// A pod of a controller is debugged as what it is, which the policy permits.
+	pod := must(t)(k.In("web").Run(ctx, "get", "pods", "-l", "app=agent", "-o", "jsonpath={.items[0].metadata.name}"))
+	if out, err := k.In("web").Run(ctx, "debug", pod, "--image=busybox", "--profile=sysadmin", "--container=look", "--attach=false"); err != nil {
+		t.Errorf("debugging: %v, %s", err, out)
+	}
+	// Without the permit what is there stays, and its copy says why.
+	must(t)(theLab.root.Run(ctx, "delete", "clusterplacementpolicy", name))
+	eventually(t, func() error {
+		out, err := k.In("web").Run(ctx, "get", "copies", "-o", `jsonpath={.items[?(@.spec.object.kind=="Deployment")].status.reason}`)
+		if err == nil && out != "NotPermitted" {
+			err = fmt.Errorf("the reason of the copy is %q", out)
+		}
+		return err
+	})
+	if got := must(t)(theLab.east.In(namespace).Run(ctx, "get", "deployment", "agent", "-o", "jsonpath={.status.availableReplicas}")); got != "1" {
+		t.Errorf("%q pods are left", got)
 	}
 }

@@ -1,9 +1,11 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
@@ -12,6 +14,9 @@ import (
 func (e *Explanation) overrides(list []placementv1alpha1.DecidedOverride) {
 	for _, o := range list {
 		what := changesOf(o.Patch)
+		if o.Permits != nil {
+			what = "more is permitted: " + permitsOf(*o.Permits)
+		}
 		if o.Problem != "" {
 			what = "cannot be honoured, and nothing that it is for goes down: " + o.Problem
 		}
@@ -25,6 +30,15 @@ func changesOf(patch []placementv1alpha1.PatchOperation) string {
 		out = append(out, string(o.Op)+" "+o.Path)
 	}
 	return strings.Join(out, ", ")
+}
+
+// permitsOf is a Tenancy as an admin wrote it.
+func permitsOf(t fleetv1alpha1.Tenancy) string {
+	b, err := json.Marshal(t)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
 
 // selection names what is selected, for people.

@@ -3128,6 +3128,12 @@ func schema_pkg_apis_placement_v1alpha1_DecidedOverride(ref common.ReferenceCall
 							},
 						},
 					},
+					"permits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "permits is what it permits, in the place of a patch.",
+							Ref:         ref(v1alpha1.Tenancy{}.OpenAPIModelName()),
+						},
+					},
 					"problem": {
 						SchemaProps: spec.SchemaProps{
 							Description: "problem says why it cannot be honoured: what it is for does not go down while there is one.",
@@ -3140,7 +3146,7 @@ func schema_pkg_apis_placement_v1alpha1_DecidedOverride(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.PatchOperation{}.OpenAPIModelName()},
+			v1alpha1.Tenancy{}.OpenAPIModelName(), placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.PatchOperation{}.OpenAPIModelName()},
 	}
 }
 
@@ -3629,7 +3635,7 @@ func schema_pkg_apis_placement_v1alpha1_Override(ref common.ReferenceCallback) c
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Override changes what goes down of some objects to some physical clusters. In the logical cluster the objects stay as they are.",
+				Description: "Override changes what goes down of some objects to some physical clusters, or what these permit of it. In the logical cluster the objects stay as they are.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"term": {
@@ -3662,12 +3668,17 @@ func schema_pkg_apis_placement_v1alpha1_Override(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"permits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "permits is what is permitted there besides spec.tenancy of the physical clusters, in the place of a patch. Only in policies of \"root\" that have a logicalClusterSelector.",
+							Ref:         ref(v1alpha1.Tenancy{}.OpenAPIModelName()),
+						},
+					},
 				},
-				Required: []string{"patch"},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.PatchOperation{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
+			v1alpha1.Tenancy{}.OpenAPIModelName(), placementv1alpha1.ObjectSelection{}.OpenAPIModelName(), placementv1alpha1.PatchOperation{}.OpenAPIModelName(), placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
 	}
 }
 
@@ -4192,7 +4203,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementPolicySpec(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "overrides change what goes down to some physical clusters. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
+							Description: "overrides change what goes down to some physical clusters, or permit more there. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -5167,7 +5178,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicyRules(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "overrides change what goes down to some physical clusters. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
+							Description: "overrides change what goes down to some physical clusters, or permit more there. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -5393,7 +5404,7 @@ func schema_pkg_apis_placement_v1alpha1_PolicySpec(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "overrides change what goes down to some physical clusters. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
+							Description: "overrides change what goes down to some physical clusters, or permit more there. Those of all policies hold, the most general first, so that the most specific has the last word; of one level by name, of one policy in order.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -5965,6 +5976,11 @@ func schema_pkg_apis_placement_v1alpha1_TargetOverride(ref common.ReferenceCallb
 							},
 						},
 					},
+					"permits": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(v1alpha1.Tenancy{}.OpenAPIModelName()),
+						},
+					},
 					"problem": {
 						SchemaProps: spec.SchemaProps{
 							Type:   []string{"string"},
@@ -5976,7 +5992,7 @@ func schema_pkg_apis_placement_v1alpha1_TargetOverride(ref common.ReferenceCallb
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.PatchOperation{}.OpenAPIModelName()},
+			v1alpha1.Tenancy{}.OpenAPIModelName(), placementv1alpha1.PatchOperation{}.OpenAPIModelName()},
 	}
 }
 

@@ -68,11 +68,11 @@ func (o Object) Behind(cluster logicalcluster.Name) bool {
 	if o.Kind.Role == workload.Referenced || o.Logical.GetDeletionTimestamp() != nil {
 		return false
 	}
-	source := stamp.Source{Unit: o.Unit}
+	source := stamp.Source{Unit: o.Unit, Overrides: o.Overrides}
 	if o.Kind.Role == workload.Placed {
 		source.Runs, source.Mounts = workload.RunsOf(o.Kind, o.Logical.Object), workload.MountsClaims(o.Kind, o.Logical.Object)
 		source.Division, source.Volume = o.Division, o.Volume
-		source.Wish, source.Overrides, source.Scaling = o.Wanted(), o.Overrides, o.Scaling()
+		source.Wish, source.Scaling = o.Wanted(), o.Scaling()
 	}
 	return o.Unrecorded || !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
 }

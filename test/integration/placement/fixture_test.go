@@ -50,6 +50,8 @@ func TestPlacement(t *testing.T) {
 			"what follows others does not decide before them":          testWhatFollowsDoesNotDecide,
 			"what follows others is placed by itself":                  testWhatFollowsAlone,
 			"what a physical cluster does not permit is refused":       testPermits,
+			"a policy permits more to those that it selects":           testPolicyPermits,
+			"only admins permit anything":                              testPolicyPermitsOfAdmins,
 			"a stamp is not lost":                                      testStampStays,
 			"a policy may refuse what cannot be placed":                testRefuse,
 			"a pin is honoured and checked":                            testPin,

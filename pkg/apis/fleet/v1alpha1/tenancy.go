@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -178,6 +179,43 @@ func (t Tenancy) Level() PodSecurityLevel {
 		return PodSecurityBaseline
 	}
 	return t.PodSecurity
+}
+
+// With is what is permitted by one of the two: the less strict level, and all that is listed. A
+// list of classes that says nothing permits all of them, and goes on to. Of a priority class that
+// both map, more has the last word. The network is that of the physical cluster: it stays.
+func (t Tenancy) With(more Tenancy) Tenancy {
+	if slices.Contains(PodSecurityLevels(), more.PodSecurity) && t.Level().Stricter(more.PodSecurity) == t.Level() {
+		t.PodSecurity = more.PodSecurity
+	}
+	if len(more.PriorityClasses) > 0 {
+		t.PriorityClasses = maps.Clone(t.PriorityClasses)
+		if t.PriorityClasses == nil {
+			t.PriorityClasses = map[string]string{}
+		}
+		maps.Copy(t.PriorityClasses, more.PriorityClasses)
+	}
+	for _, list := range []struct {
+		to   *[]string
+		from []string
+	}{
+		{&t.Schedulers, more.Schedulers}, {&t.NodeLabels, more.NodeLabels}, {&t.Taints, more.Taints}, {&t.Volumes, more.Volumes},
+		{&t.ExternalIPs, more.ExternalIPs}, {&t.LoadBalancerIPs, more.LoadBalancerIPs}, {&t.LoadBalancerClasses, more.LoadBalancerClasses},
+		{&t.Annotations, more.Annotations}, {&t.NamespaceLabels, more.NamespaceLabels},
+	} {
+		*list.to = slices.Concat(*list.to, list.from)
+	}
+	for _, list := range []struct {
+		to   *[]string
+		from []string
+	}{{&t.StorageClasses, more.StorageClasses}, {&t.IngressClasses, more.IngressClasses}} {
+		if len(*list.to) > 0 {
+			*list.to = slices.Concat(*list.to, list.from)
+		}
+	}
+	t.HostPorts, t.NodePorts = slices.Concat(t.HostPorts, more.HostPorts), slices.Concat(t.NodePorts, more.NodePorts)
+	t.StaticVolumes = t.StaticVolumes || more.StaticVolumes
+	return t
 }
 
 // PriorityClass is the class of the physical cluster for one of a logical cluster;

@@ -3,10 +3,12 @@ package v1alpha1
 import (
 	"bytes"
 	"encoding/json"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
-// Override changes what goes down of some objects to some physical clusters. In the
-// logical cluster the objects stay as they are.
+// Override changes what goes down of some objects to some physical clusters, or what these
+// permit of it. In the logical cluster the objects stay as they are.
 type Override struct {
 	// term selects physical clusters by their labels; absent: all.
 	// +optional
@@ -16,8 +18,13 @@ type Override struct {
 	// +optional
 	Objects *ObjectSelection `json:"objects,omitempty"`
 	// patch is what changes (RFC 6902): all of it, or nothing goes down.
+	// +optional
 	// +listType=atomic
-	Patch []PatchOperation `json:"patch"`
+	Patch []PatchOperation `json:"patch,omitempty"`
+	// permits is what is permitted there besides spec.tenancy of the physical clusters, in the
+	// place of a patch. Only in policies of "root" that have a logicalClusterSelector.
+	// +optional
+	Permits *fleetv1alpha1.Tenancy `json:"permits,omitempty"`
 }
 
 // PatchOperation is one operation of a JSON patch.
@@ -82,6 +89,9 @@ type DecidedOverride struct {
 	// +optional
 	// +listType=atomic
 	Patch []PatchOperation `json:"patch,omitempty"`
+	// permits is what it permits, in the place of a patch.
+	// +optional
+	Permits *fleetv1alpha1.Tenancy `json:"permits,omitempty"`
 	// problem says why it cannot be honoured: what it is for does not go down while there is
 	// one.
 	// +optional
@@ -90,7 +100,8 @@ type DecidedOverride struct {
 
 // TargetOverride is an override of an object on one target.
 type TargetOverride struct {
-	Name    string           `json:"name"`
-	Patch   []PatchOperation `json:"patch,omitempty"`
-	Problem string           `json:"problem,omitempty"`
+	Name    string                 `json:"name"`
+	Patch   []PatchOperation       `json:"patch,omitempty"`
+	Permits *fleetv1alpha1.Tenancy `json:"permits,omitempty"`
+	Problem string                 `json:"problem,omitempty"`
 }

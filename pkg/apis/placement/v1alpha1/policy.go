@@ -185,7 +185,7 @@ type PolicyRules struct {
 	// +optional
 	Replicas *ReplicaRules `json:"replicas,omitempty"`
 
-	// overrides change what goes down to some physical clusters. Those of all policies hold,
+	// overrides change what goes down to some physical clusters, or permit more there. Those of all policies hold,
 	// the most general first, so that the most specific has the last word; of one level by
 	// name, of one policy in order.
 	// +optional

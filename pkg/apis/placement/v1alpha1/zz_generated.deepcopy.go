@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -363,6 +364,11 @@ func (in *DecidedOverride) DeepCopyInto(out *DecidedOverride) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Permits != nil {
+		in, out := &in.Permits, &out.Permits
+		*out = new(fleetv1alpha1.Tenancy)
+		(*in).DeepCopyInto(*out)
+	}
 	return
 }
 
@@ -641,6 +647,11 @@ func (in *Override) DeepCopyInto(out *Override) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.Permits != nil {
+		in, out := &in.Permits, &out.Permits
+		*out = new(fleetv1alpha1.Tenancy)
+		(*in).DeepCopyInto(*out)
 	}
 	return
 }
@@ -1699,6 +1710,11 @@ func (in *TargetOverride) DeepCopyInto(out *TargetOverride) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.Permits != nil {
+		in, out := &in.Permits, &out.Permits
+		*out = new(fleetv1alpha1.Tenancy)
+		(*in).DeepCopyInto(*out)
 	}
 	return
 }

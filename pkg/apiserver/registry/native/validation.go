@@ -221,7 +221,13 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 
 func validateClusterPlacementPolicy(obj, _ runtime.Object) field.ErrorList {
 	p := obj.(*placementapi.ClusterPlacementPolicy)
-	return placement.ValidateClusterPolicy(&p.Spec, logicalcluster.From(p) == scope.Root, specPath)
+	errs := placement.ValidateClusterPolicy(&p.Spec, logicalcluster.From(p) == scope.Root, specPath)
+	for i, o := range p.Spec.Overrides {
+		if o.Permits != nil {
+			errs = append(errs, validateTenancy(*o.Permits, specPath.Child("overrides").Index(i).Child("permits"))...)
+		}
+	}
+	return errs
 }
 
 func validatePlacementPolicy(obj, _ runtime.Object) field.ErrorList {

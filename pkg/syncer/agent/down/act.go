@@ -289,7 +289,8 @@ func (p *pass) carry(ctx context.Context) error {
 			return err
 		}
 	}
-	patch, refused := syncer.EphemeralContainersBelow(p.kind, p.in.Logical, p.in.Physical, p.in.Permits)
+	within, _ := p.View.Namespace(p.key.Request.Cluster, p.key.Request.Namespace)
+	patch, refused := syncer.EphemeralContainersBelow(p.kind, p.in.Logical, p.in.Physical, syncer.PermitsIn(within, p.View.Target, p.in.Permits))
 	switch {
 	case refused != "":
 		connection.WriteEvent(ctx, p.Up, syncer.PodEvent(p.in.Logical, p.in.Target, syncer.ReasonDebuggingRefused, refused, metav1.NewTime(p.in.Now)))

@@ -195,8 +195,9 @@ func isUnavailable(err error) bool {
 
 // change answers with what the logical cluster changed, as far as it may go down.
 func (k *Keeper) change(kind workload.Kind, owner syncer.Ref, physical string, made *unstructured.Unstructured, review *placementv1alpha1.PodReview) *admissionv1.AdmissionResponse {
+	within, _ := k.View.Namespace(owner.Cluster, owner.Namespace)
 	a := syncer.Admission{Pod: kind, Made: made, Before: &unstructured.Unstructured{}, After: &unstructured.Unstructured{},
-		Placing: syncer.Placing{Ref: owner, ControlPlane: k.View.ControlPlane, Namespace: physical, Permits: k.Permits()}}
+		Placing: syncer.Placing{Ref: owner, ControlPlane: k.View.ControlPlane, Namespace: physical, Permits: syncer.PermitsIn(within, k.View.Target, k.Permits())}}
 	if err := errors.Join(a.Before.UnmarshalJSON(review.Spec.Pod.Raw), a.After.UnmarshalJSON(review.Status.Pod.Raw)); err != nil {
 		return k.unavailable(fmt.Errorf("reading the answer: %w", err))
 	}

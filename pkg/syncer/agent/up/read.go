@@ -56,6 +56,8 @@ func (r *Reconciler) read(ctx context.Context, key view.MirrorKey) (*viewed, err
 	if v.cluster.Empty() {
 		return nil, nil
 	}
+	within, _ := r.View.Namespace(v.cluster, v.Namespace)
+	v.Permits = syncer.PermitsIn(within, r.View.Target, v.Permits)
 	v.client = r.Up.Dynamic.Resource(key.Resource).Namespace(v.Namespace)
 	if v.Physical == nil && v.Logical != nil {
 		if err := r.lookBelow(ctx, v); err != nil {

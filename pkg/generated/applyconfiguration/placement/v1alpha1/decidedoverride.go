@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/generated/applyconfiguration/fleet/v1alpha1"
+)
+
 // DecidedOverrideApplyConfiguration represents a declarative configuration of the DecidedOverride type for use
 // with apply.
 //
@@ -13,6 +17,8 @@ type DecidedOverrideApplyConfiguration struct {
 	PhysicalClusters []string                           `json:"physicalClusters,omitempty"`
 	Objects          *ObjectSelectionApplyConfiguration `json:"objects,omitempty"`
 	Patch            []PatchOperationApplyConfiguration `json:"patch,omitempty"`
+	// permits is what it permits, in the place of a patch.
+	Permits *fleetv1alpha1.TenancyApplyConfiguration `json:"permits,omitempty"`
 	// problem says why it cannot be honoured: what it is for does not go down while there is
 	// one.
 	Problem *string `json:"problem,omitempty"`
@@ -60,6 +66,14 @@ func (b *DecidedOverrideApplyConfiguration) WithPatch(values ...*PatchOperationA
 		}
 		b.Patch = append(b.Patch, *values[i])
 	}
+	return b
+}
+
+// WithPermits sets the Permits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Permits field is set to the value of the last call.
+func (b *DecidedOverrideApplyConfiguration) WithPermits(value *fleetv1alpha1.TenancyApplyConfiguration) *DecidedOverrideApplyConfiguration {
+	b.Permits = value
 	return b
 }
 

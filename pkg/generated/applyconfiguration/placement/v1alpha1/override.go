@@ -2,11 +2,15 @@
 
 package v1alpha1
 
+import (
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/generated/applyconfiguration/fleet/v1alpha1"
+)
+
 // OverrideApplyConfiguration represents a declarative configuration of the Override type for use
 // with apply.
 //
-// Override changes what goes down of some objects to some physical clusters. In the
-// logical cluster the objects stay as they are.
+// Override changes what goes down of some objects to some physical clusters, or what these
+// permit of it. In the logical cluster the objects stay as they are.
 type OverrideApplyConfiguration struct {
 	// term selects physical clusters by their labels; absent: all.
 	Term *PhysicalClusterTermApplyConfiguration `json:"term,omitempty"`
@@ -15,6 +19,9 @@ type OverrideApplyConfiguration struct {
 	Objects *ObjectSelectionApplyConfiguration `json:"objects,omitempty"`
 	// patch is what changes (RFC 6902): all of it, or nothing goes down.
 	Patch []PatchOperationApplyConfiguration `json:"patch,omitempty"`
+	// permits is what is permitted there besides spec.tenancy of the physical clusters, in the
+	// place of a patch. Only in policies of "root" that have a logicalClusterSelector.
+	Permits *fleetv1alpha1.TenancyApplyConfiguration `json:"permits,omitempty"`
 }
 
 // OverrideApplyConfiguration constructs a declarative configuration of the Override type for use with
@@ -49,5 +56,13 @@ func (b *OverrideApplyConfiguration) WithPatch(values ...*PatchOperationApplyCon
 		}
 		b.Patch = append(b.Patch, *values[i])
 	}
+	return b
+}
+
+// WithPermits sets the Permits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Permits field is set to the value of the last call.
+func (b *OverrideApplyConfiguration) WithPermits(value *fleetv1alpha1.TenancyApplyConfiguration) *OverrideApplyConfiguration {
+	b.Permits = value
 	return b
 }

@@ -54,7 +54,7 @@ type PolicyRulesApplyConfiguration struct {
 	// replicas say how many pods of an object run on each of its physical clusters. As a
 	// whole from the first policy that says so; absent, each runs all.
 	Replicas *ReplicaRulesApplyConfiguration `json:"replicas,omitempty"`
-	// overrides change what goes down to some physical clusters. Those of all policies hold,
+	// overrides change what goes down to some physical clusters, or permit more there. Those of all policies hold,
 	// the most general first, so that the most specific has the last word; of one level by
 	// name, of one policy in order.
 	Overrides []OverrideApplyConfiguration `json:"overrides,omitempty"`

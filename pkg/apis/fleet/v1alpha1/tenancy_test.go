@@ -1,0 +1,54 @@
+package v1alpha1
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A field that With does not know would be permitted by nobody, whatever a policy says: a new one
+// is asked for here.
+func TestTwoTenanciesPermitWhatEachDoes(t *testing.T) {
+	t.Parallel()
+	more := Tenancy{
+		PodSecurity: PodSecurityPrivileged, Schedulers: []string{"a"}, PriorityClasses: map[string]string{"a": "b"}, NodeLabels: []string{"a"}, Taints: []string{"a"},
+		HostPorts: []PortRange{{First: 1, Last: 2}}, NodePorts: []PortRange{{First: 3, Last: 4}}, Volumes: []string{"nfs"}, StaticVolumes: true,
+		StorageClasses: []string{"a"}, ExternalIPs: []string{"a"}, LoadBalancerIPs: []string{"a"}, LoadBalancerClasses: []string{"a"},
+		IngressClasses: []string{"a"}, Annotations: []string{"a"}, NamespaceLabels: []string{"a"}, Network: Network{Isolation: NetworkIsolationNone},
+	}
+	want := more
+	want.Network = Network{}
+	want.StorageClasses, want.IngressClasses = nil, nil // all of them are permitted, and remain so
+	if diff := cmp.Diff(want, Tenancy{}.With(more)); diff != "" {
+		t.Errorf("to what is permitted by default (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, want.With(Tenancy{})); diff != "" {
+		t.Errorf("nothing (-want +got):\n%s", diff)
+	}
+	for i := range reflect.TypeFor[Tenancy]().NumField() {
+		if reflect.ValueOf(more).Field(i).IsZero() {
+			t.Errorf("%s is not in this test", reflect.TypeFor[Tenancy]().Field(i).Name)
+		}
+	}
+}
+
+func TestOfTwoTenanciesNeitherIsChanged(t *testing.T) {
+	t.Parallel()
+	mine := func() Tenancy {
+		return Tenancy{PriorityClasses: map[string]string{"a": "b", "c": "d"}, StorageClasses: []string{"a"}, Taints: append(make([]string, 0, 8), "a")}
+	}
+	base := mine()
+	got := base.With(Tenancy{PodSecurity: PodSecurityRestricted, PriorityClasses: map[string]string{"a": "e"}, StorageClasses: []string{"b"}, Taints: []string{"b"}})
+	want := Tenancy{PriorityClasses: map[string]string{"a": "e", "c": "d"}, StorageClasses: []string{"a", "b"}, Taints: []string{"a", "b"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	base.With(Tenancy{Taints: []string{"c"}})
+	if diff := cmp.Diff(mine(), base); diff != "" || got.Taints[1] != "b" {
+		t.Errorf("the first was changed, or what came of it (-before +after):\n%s", diff)
+	}
+	if got := (Tenancy{}).With(Tenancy{PodSecurity: "none"}); got.PodSecurity != "" {
+		t.Errorf("what is no level is %q", got.PodSecurity)
+	}
+}
