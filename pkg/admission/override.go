@@ -37,7 +37,7 @@ func (p *placing) warnOfOverrides(ctx context.Context, r *request, kind workload
 		if !ok {
 			continue
 		}
-		if refusals := boundary.Refusals(boundary.Filter(kind, changed, boundary.Passage{Permits: override.Permits(physical.Permits(), target.Overrides), Asked: true})); len(refusals) > 0 {
+		if refusals := boundary.Refusals(boundary.Filter(kind, changed, boundary.Passage{Permits: override.Permits(physical.Permits(), target.Overrides), Asked: true, Notes: notesOf(content)})); len(refusals) > 0 {
 			warning.AddWarning(ctx, "", fmt.Sprintf("nothing of this goes to %s: with its overrides, %s", name, notPermitted(name, refusals[0].String())))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
@@ -65,7 +66,7 @@ func (p *plugin) permitted(ctx context.Context, r *request) error {
 		if !ok {
 			continue
 		}
-		findings := newFindings(kind, asks, had, override.Permits(physical.Permits(), permits[target].Overrides))
+		findings := newFindings(kind, asks, had, boundary.Passage{Permits: override.Permits(physical.Permits(), permits[target].Overrides), Handlers: physical.Status.RuntimeHandlers})
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			return admission.NewForbidden(r.Attributes, errors.New(notPermitted(target, refusals[0].String())))
 		}
@@ -117,14 +118,20 @@ func contentOf(kind workload.Kind, obj runtime.Object) (map[string]any, error) {
 }
 
 // newFindings are those about what an object asks for and did not have already.
-func newFindings(kind workload.Kind, asks, had map[string]any, permits boundary.Permits) []boundary.Finding {
-	passage := boundary.Passage{Permits: permits, Asked: had == nil}
+func newFindings(kind workload.Kind, asks, had map[string]any, passage boundary.Passage) []boundary.Finding {
+	passage.Asked, passage.Notes = had == nil, notesOf(asks)
 	findings := boundary.Filter(kind, runtime.DeepCopyJSON(asks), passage)
 	if had == nil || len(findings) == 0 {
 		return findings
 	}
+	passage.Notes = notesOf(had)
 	known := boundary.Filter(kind, runtime.DeepCopyJSON(had), passage)
 	return slices.DeleteFunc(findings, func(f boundary.Finding) bool { return slices.Contains(known, f) })
+}
+
+// notesOf are the notes on an object as people write it.
+func notesOf(obj map[string]any) boundary.Notes {
+	return boundary.NotesOf((&unstructured.Unstructured{Object: obj}).GetAnnotations())
 }
 
 // maxWarnings bounds what one answer says for one target: each is a header.

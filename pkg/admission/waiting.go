@@ -46,7 +46,7 @@ func restrict(u *placement.Unit, s placement.Snapshot, kind workload.Kind, obj m
 		return stamp.ReadSelection(o).Selects(kind, &unstructured.Unstructured{Object: obj})
 	}
 	for _, c := range s.PhysicalClusters {
-		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: placement.PermitsOn(s, *u, c, selects)})
+		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: placement.PermitsOn(s, *u, c, selects), Notes: notesOf(obj)})
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			if u.NotPermitted == nil {
 				u.NotPermitted = map[string]string{}

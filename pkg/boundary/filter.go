@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -19,6 +20,11 @@ type Passage struct {
 	// Asked says that the object has what its user asked for, and nothing yet that
 	// servers and schedulers write into it.
 	Asked bool
+	// Notes are those of admission on the object.
+	Notes Notes
+	// Handlers are those for which the physical cluster reports a RuntimeClass that it permits;
+	// nil if that is not known, or who asks looks at the classes.
+	Handlers *fleetv1alpha1.RuntimeHandlers
 }
 
 // Finding is something of an object that does not go down as it is.

@@ -60,7 +60,7 @@ func (n class) on(c PhysicalCluster) (reported, has bool) {
 func (n class) lacking() *rejection {
 	switch {
 	case n.kind == runtimeHandler:
-		return reject(ReasonNoRuntimeClass, "it has no runtime class with the handler %s", n.name)
+		return reject(ReasonNoRuntimeClass, "it has no runtime class with the handler %s that pods may run with", n.name)
 	case n.name == workload.DefaultStorageClass:
 		return reject(ReasonNoStorageClass, "it has no default storage class")
 	}

@@ -9,7 +9,7 @@ import (
 // Where something is placed is one question, where it may be placed another: the warning comes although nobody has
 // the class.
 func TestAClassThatIsLackedIsSaidIfItIsKnown(t *testing.T) {
-	lacks := "it has no runtime class with the handler runsc"
+	lacks := "it has no runtime class with the handler runsc that pods may run with"
 	for name, c := range map[string]struct {
 		reports *fleetv1alpha1.RuntimeHandlers
 		want    string

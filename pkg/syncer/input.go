@@ -77,8 +77,8 @@ type Input struct {
 	NotCarried string
 	// Failure is why the last action failed; nil if none did.
 	Failure *Failure
-	// RuntimeClasses are those of the target by handler: the name of one.
-	RuntimeClasses map[string]string
+	// RuntimeClasses are those of the target that it permits, by name; none if the object names none.
+	RuntimeClasses []RuntimeClass
 	// Account is the one that the pods of the object run as, nil if the target does not see
 	// it, and Server how pods there reach the control plane.
 	Account *Account

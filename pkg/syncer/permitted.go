@@ -21,6 +21,8 @@ const (
 	ReasonNotPermitted = "NotPermitted"
 	// ReasonAdjusted: it is applied, with other values in some fields or without them.
 	ReasonAdjusted = "Adjusted"
+	// ReasonNoRuntimeClass: it has no RuntimeClass for the pods, or none that it permits.
+	ReasonNoRuntimeClass = "NoRuntimeClass"
 )
 
 // PermitsIn is what a target permits the pods that its controllers make in a Namespace: what it

@@ -172,8 +172,8 @@ func (p planner) keep() []Action {
 }
 
 func (p planner) apply() []Action {
-	if handler := RuntimeHandler(p.Logical); handler != "" && p.RuntimeClasses[handler] == "" {
-		return p.fail(Failure{Reason: "NoRuntimeClass", Message: "the physical cluster has no RuntimeClass with the handler " + handler})
+	if _, lacking := p.runtimeClass(); lacking != "" {
+		return p.fail(Failure{Reason: ReasonNoRuntimeClass, Message: "the physical cluster has no " + lacking + " that pods may run with"})
 	}
 	if p.HostTaken != "" {
 		return p.hostTaken()
@@ -273,10 +273,11 @@ func (p planner) placing() Placing {
 		account, server = made(p.Ref.Kind, p.Physical.Object, account, server)
 		plain = asksBelow(p.Ref.Kind, p.Physical.Object)
 	}
+	runtimeClass, _ := p.runtimeClass()
 	return Placing{
 		Account: account, Server: server, PlainFields: plain,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
-		Target: p.entry(), Bounds: p.Bounds, Start: p.startOf(), Permits: p.Permits, RuntimeClass: p.RuntimeClasses[RuntimeHandler(p.Logical)],
+		Target: p.entry(), Bounds: p.Bounds, Start: p.startOf(), Permits: p.Permits, RuntimeClass: runtimeClass,
 		OmitReplicas: !ranged(p.entry()) && (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
 	}
 }

@@ -5,19 +5,36 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 )
 
-func class(name, handler string) unstructured.Unstructured {
-	return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "handler": handler}}
+func class(name, handler string, tolerated ...string) nodev1.RuntimeClass {
+	c := nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}
+	for _, taint := range tolerated {
+		c.Scheduling = &nodev1.Scheduling{Tolerations: []corev1.Toleration{{Key: taint, Operator: corev1.TolerationOpExists}}}
+	}
+	return c
 }
 
-func TestARuntimeClassIsFoundByItsHandler(t *testing.T) {
-	got := ByHandler([]unstructured.Unstructured{class("sandbox", "runsc"), class("gvisor", "runsc"), class("vm", "kata"), class("broken", "")})
-	if diff := cmp.Diff(map[string]string{"runsc": "gvisor", "kata": "vm"}, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+func TestOfRuntimeClassesThoseThatArePermittedAreOfferedByName(t *testing.T) {
+	all := []nodev1.RuntimeClass{class("sandbox", "runsc"), class("gvisor", "runsc"), class("vm", "kata"), class("broken", ""), class("a-pool", "runsc", "pool")}
+	for name, c := range map[string]struct {
+		permits boundary.Permits
+		want    []RuntimeClass
+	}{
+		"by default":       {boundary.Permits{}, []RuntimeClass{{"gvisor", "runsc"}, {"sandbox", "runsc"}, {"vm", "kata"}}},
+		"with its taint":   {boundary.Permits{Taints: []string{"pool"}}, []RuntimeClass{{"a-pool", "runsc"}, {"gvisor", "runsc"}, {"sandbox", "runsc"}, {"vm", "kata"}}},
+		"what is named":    {boundary.Permits{RuntimeClasses: []string{"a-pool", "vm", "broken"}}, []RuntimeClass{{"a-pool", "runsc"}, {"vm", "kata"}}},
+		"what is not here": {boundary.Permits{RuntimeClasses: []string{"x"}}, nil},
+	} {
+		if diff := cmp.Diff(c.want, RuntimeClasses(all, c.permits)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
 	}
 }
 
@@ -71,21 +88,34 @@ func TestATemplateIsMirroredWithTheClassThatItWasWrittenWith(t *testing.T) {
 }
 
 func TestWithoutTheHandlerNothingRuns(t *testing.T) {
-	needs := func(classes map[string]string) func(*Input) {
+	needs := func(classes ...RuntimeClass) func(*Input) {
 		return func(in *Input) {
 			in.Logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`, placementv1alpha1.RuntimeHandlerAnnotation: "runsc"})
 			in.RuntimeClasses = classes
 		}
 	}
+	// names has pods name a class that the logical cluster does not have.
+	names := func(name string, permits boundary.Permits, classes ...RuntimeClass) func(*Input) {
+		return func(in *Input) {
+			setNested(in.Logical.Object, name, "spec", "runtimeClassName")
+			in.Permits, in.RuntimeClasses = permits, classes
+		}
+	}
+	gvisor, vm, listed := RuntimeClass{"gvisor", "runsc"}, RuntimeClass{"vm", "kata"}, boundary.Permits{RuntimeClasses: []string{"vm"}}
 	for _, c := range []struct {
 		name string
 		s    situation
 		want string
 	}{
-		{"offered", situation{kind: "Pod", logical: "live", copy: "Pending", edit: needs(map[string]string{"runsc": "gvisor"})}, "Apply Absent"},
-		{"not offered", situation{kind: "Pod", logical: "live", copy: "Pending", edit: needs(map[string]string{"kata": "vm"})}, "WriteCopy Failed/NoRuntimeClass"},
-		{"nothing known of it", situation{kind: "Pod", logical: "live", copy: "Pending", edit: needs(nil)}, "WriteCopy Failed/NoRuntimeClass"},
-		{"not any more: what runs is left", situation{kind: "Pod", logical: "live", copy: "Synced", physical: "old", edit: needs(nil)}, "WriteCopy Failed/NoRuntimeClass"},
+		{"offered", situation{kind: "Pod", logical: "live", copy: "Pending", edit: needs(gvisor)}, "Apply Absent"},
+		{"not offered", situation{kind: "Pod", logical: "live", copy: "Pending", edit: needs(vm)}, "WriteCopy Failed/NoRuntimeClass"},
+		{"nothing known of it", situation{kind: "Pod", logical: "live", copy: "Pending", edit: needs()}, "WriteCopy Failed/NoRuntimeClass"},
+		{"not any more: what runs is left", situation{kind: "Pod", logical: "live", copy: "Synced", physical: "old", edit: needs()}, "WriteCopy Failed/NoRuntimeClass"},
+		{"a name that is offered", situation{kind: "Pod", logical: "live", copy: "Pending", edit: names("vm", boundary.Permits{}, gvisor, vm)}, "Apply Absent"},
+		{"a handler is no name", situation{kind: "Pod", logical: "live", copy: "Pending", edit: names("kata", boundary.Permits{}, gvisor, vm)}, "WriteCopy Failed/NoRuntimeClass"},
+		{"a name that is not offered, or not any more", situation{kind: "Pod", logical: "live", copy: "Synced", physical: "old", edit: names("a-pool", boundary.Permits{}, gvisor, vm)}, "WriteCopy Failed/NoRuntimeClass"},
+		{"a name that is permitted by name, whatever is there", situation{kind: "Pod", logical: "live", copy: "Pending", edit: names("vm", listed)}, "Apply Absent"},
+		{"a name that is not", situation{kind: "Pod", logical: "live", copy: "Pending", edit: names("gvisor", listed, gvisor)}, "WriteCopy Failed/NotPermitted"},
 		{"a deletion needs no class", situation{kind: "Pod", logical: "deleting", copy: "Synced", physical: "old"}, "WriteCopy Removing/Removing, Delete p1 Removing"},
 	} {
 		if got := describe(Plan(c.s.input())); got != c.want {

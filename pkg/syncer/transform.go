@@ -81,7 +81,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 	obj["metadata"] = metadataBelow(logical, p)
 	setParts(obj, p)
 	stripRuntimeFields(p.Ref.Kind, obj)
-	findings := filterDown(obj, p)
+	findings := filterDown(obj, p, boundary.NotesOf(written.GetAnnotations()))
 	if len(p.Target.Overrides) > 0 {
 		noteOverridden(p.Ref.Kind, written.Object, logical.Object, obj)
 	}
@@ -99,12 +99,14 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 
 // filterDown takes off what must not leave the logical cluster, and notes in
 // templates what that was.
-func filterDown(obj map[string]any, p Placing) []boundary.Finding {
+func filterDown(obj map[string]any, p Placing, notes boundary.Notes) []boundary.Finding {
 	var before []templateContent
 	for _, t := range workload.PodTemplates(p.Ref.Kind, obj) {
 		before = append(before, contentOf(t))
 	}
-	findings := boundary.Filter(p.Ref.Kind, obj, p.passage())
+	passage := p.passage()
+	passage.Notes = notes
+	findings := boundary.Filter(p.Ref.Kind, obj, passage)
 	for i, t := range workload.PodTemplates(p.Ref.Kind, obj) {
 		if !p.Ref.Kind.IsPod() {
 			before[i].note(t)

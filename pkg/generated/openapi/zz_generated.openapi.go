@@ -1354,7 +1354,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 					},
 					"runtimeHandlers": {
 						SchemaProps: spec.SchemaProps{
-							Description: "runtimeHandlers are what the RuntimeClasses of the physical cluster offer. Absent: not known, as its syncer does not report them or may not list RuntimeClasses. Present without names: there are none.",
+							Description: "runtimeHandlers are what those RuntimeClasses of the physical cluster offer with which spec.tenancy lets pods run. Absent: not known, as its syncer does not report them or may not list RuntimeClasses. Present without names: there are none.",
 							Ref:         ref(v1alpha1.RuntimeHandlers{}.OpenAPIModelName()),
 						},
 					},
@@ -2324,6 +2324,25 @@ func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "ingressClasses are the ingress classes that may be named; none means all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"runtimeClasses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "runtimeClasses are the RuntimeClasses of the physical cluster that pods may run with, and all that comes with each; \"*\" is every one. None means those that give pods no toleration and no node selector that these could not have themselves, by taints and nodeLabels.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -174,18 +174,15 @@ func (s *session) names() string {
 }
 
 // follow has the view show the kinds that there are, as far as the physical cluster
-// serves them, and everything looked at anew that other permits, or another way
+// serves them, and everything looked at anew that other permits, other RuntimeClasses, or another way
 // to the server, are for, until ctx is done.
 func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
-	permits, server, names := s.permits(), s.server(), s.names()
-	world, _ := s.report.World()
-	volumes := world.Volumes
+	before, _ := s.report.World()
 	for ctx.Err() == nil {
 		kinds := s.kinds.Current()
 		world, changed := s.report.World()
-		if !equality.Semantic.DeepEqual(permits, world.Tenancy) || server != world.Server || names != world.Names ||
-			!equality.Semantic.DeepEqual(volumes, world.Volumes) {
-			permits, server, names, volumes = world.Tenancy, world.Server, world.Names, world.Volumes
+		if decidesAnew(before, world) {
+			before = world
 			s.dispatch.All()
 		}
 		s.view.Follow(ctx, running, kinds, world.Serves)
@@ -195,4 +192,10 @@ func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
 		case <-changed:
 		}
 	}
+}
+
+// decidesAnew says that copies may be others than they were in the world before.
+func decidesAnew(before, now report.World) bool {
+	return !equality.Semantic.DeepEqual(before.Tenancy, now.Tenancy) || before.RuntimeClasses != now.RuntimeClasses ||
+		before.Server != now.Server || before.Names != now.Names || !equality.Semantic.DeepEqual(before.Volumes, now.Volumes)
 }

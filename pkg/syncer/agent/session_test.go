@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/report"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view/viewtest"
@@ -41,5 +43,25 @@ func TestASessionFollowsTheCatalogWhileItRuns(t *testing.T) {
 		viewtest.Eventually(t, "a kind that comes is shown", func() bool { return s.view.IsPlaced(widgets) })
 		kinds.Set(workload.Builtin())
 		viewtest.Eventually(t, "a kind that goes is not", func() bool { return !s.view.IsPlaced(widgets) })
+	}
+}
+
+func TestCopiesAreLookedAtAnewWhenWhatDecidesThemIsAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		now  report.World
+		anew bool
+	}{
+		"nothing":                                {report.World{}, false},
+		"permits":                                {report.World{Tenancy: fleetv1alpha1.Tenancy{RuntimeClasses: []string{"gvisor"}}}, true},
+		"permits that are written otherwise":     {report.World{Tenancy: fleetv1alpha1.Tenancy{Taints: []string{}}}, false},
+		"a RuntimeClass of the physical cluster": {report.World{RuntimeClasses: "digest"}, true},
+		"the way to the server":                  {report.World{Server: syncer.Server{Host: "10.0.0.1"}}, true},
+		"who answers with names":                 {report.World{Names: "names"}, true},
+		"what is declared of volumes":            {report.World{Volumes: []fleetv1alpha1.ClassVolumes{{}}}, true},
+		"what is served":                         {report.World{APIs: []string{"/v1/pods"}}, false},
+	} {
+		if got := decidesAnew(report.World{}, c.now); got != c.anew {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

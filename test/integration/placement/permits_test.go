@@ -2,11 +2,13 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,6 +80,67 @@ func testPermits(t *testing.T) {
 	forbidden(t, "a Service of another namespace", err, "spec.externalName")
 	testPermitsWarn(t, ctx)
 	testPermitsRatchet(t, ctx)
+	testPermitsRuntimeClasses(t, ctx)
+}
+
+// testPermitsRuntimeClasses: a name that the logical cluster does not have is one of the physical cluster. Of a class that it
+// has, its handler counts, for which the answer warns where no class is offered.
+func testPermitsRuntimeClasses(t *testing.T, ctx context.Context) {
+	const field = "spec.template.spec.runtimeClassName"
+	clusters := shared.Atoll.FleetV1alpha1().PhysicalClusters()
+	server.Eventually(t, waitTimeout, "permitting", func() error {
+		pc, err := clusters.Get(root(t), "strict", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		pc.Spec.Tenancy = fleetv1alpha1.Tenancy{RuntimeClasses: []string{"named"}}
+		_, err = clusters.Update(root(t), pc, metav1.UpdateOptions{})
+		return err
+	})
+	report(t, "strict", func(s *fleetv1alpha1.PhysicalClusterStatus) {
+		s.RuntimeHandlers = &fleetv1alpha1.RuntimeHandlers{Names: []string{"offered"}}
+	})
+	for name, handler := range map[string]string{"mine": "offered", "theirs": "kept-by-the-admin"} {
+		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}
+		if _, err := shared.Kube.NodeV1().RuntimeClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Eventually(t, waitTimeout, "the permit is known", func() error {
+		d := deployment("unnamed")
+		d.Spec.Template.Spec.RuntimeClassName = ptr.To("unnamed")
+		_, err := shared.Kube.AppsV1().Deployments("web").Create(ctx, d, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), field+": ") {
+			return fmt.Errorf("a class that is not named: %w", err)
+		}
+		return nil
+	})
+	for class, warns := range map[string]bool{"named": false, "mine": false, "theirs": true} {
+		client, warned := warningClient(t)
+		d := deployment("of-" + class)
+		d.Spec.Template.Spec.RuntimeClassName = &class
+		if _, err := client.AppsV1().Deployments("web").Create(ctx, d, metav1.CreateOptions{}); err != nil {
+			t.Errorf("%s: %v", class, err)
+		}
+		if strings.Contains(warned.text(), field+": ") != warns {
+			t.Errorf("%s: the answer warns %q", class, warned.text())
+		}
+	}
+	// What is there is asked only for what is new.
+	client, warned := warningClient(t)
+	for _, class := range []string{"mine", "theirs"} {
+		d, err := client.AppsV1().Deployments("web").Get(ctx, "of-mine", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Spec.Template.Spec.RuntimeClassName = &class
+		if _, err := client.AppsV1().Deployments("web").Update(ctx, d, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(warned.text(), field+": ") != (class == "theirs") {
+			t.Errorf("an update that names %s: the answer warns %q", class, warned.text())
+		}
+	}
 }
 
 // testPermitsWarn: what does not go down as it is is said in the answer.

@@ -180,7 +180,7 @@ func testPlacedByHandler(t *testing.T) {
 			t.Errorf("%s: the review (-want +got):\n%s", c.name, diff)
 		}
 		why := placementv1alpha1.RejectedPhysicalCluster{PhysicalCluster: "byhandler-small", Reason: "NoRuntimeClass",
-			Message: "it has no runtime class with the handler sandbox-of-big"}
+			Message: "it has no runtime class with the handler sandbox-of-big that pods may run with"}
 		if said := slices.Contains(review.Status.Rejected, why); said != (c.want == "byhandler-big") {
 			t.Errorf("%s: the review rejects %+v", c.name, review.Status.Rejected)
 		}

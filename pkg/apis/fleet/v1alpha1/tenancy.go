@@ -30,7 +30,7 @@ func (l PodSecurityLevel) Stricter(other PodSecurityLevel) PodSecurityLevel {
 	return l
 }
 
-// All in a list of keys is every key. In Tenancy.PriorityClasses it is the key for all
+// All in a list of keys is every key, in Tenancy.RuntimeClasses every class. In Tenancy.PriorityClasses it is the key for all
 // classes that are not named, and the value for the class of the same name.
 const All = "*"
 
@@ -103,6 +103,12 @@ type Tenancy struct {
 	// +optional
 	// +listType=set
 	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// runtimeClasses are the RuntimeClasses of the physical cluster that pods may run with, and all
+	// that comes with each; "*" is every one. None means those that give pods no toleration and no
+	// node selector that these could not have themselves, by taints and nodeLabels.
+	// +optional
+	// +listType=set
+	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
 	// annotations are keys of annotations that go down, besides those that only
 	// describe or shape the traffic of their own object.
 	// +optional
@@ -229,6 +235,11 @@ func (t Tenancy) PriorityClass(name string) string {
 		return name
 	}
 	return mapped
+}
+
+// NamesRuntimeClass says that RuntimeClasses has a class of the physical cluster.
+func (t Tenancy) NamesRuntimeClass(name string) bool {
+	return slices.Contains(t.RuntimeClasses, name) || slices.Contains(t.RuntimeClasses, All)
 }
 
 // PermitsKey says that a key is among keys and prefixes.

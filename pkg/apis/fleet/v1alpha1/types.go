@@ -335,9 +335,9 @@ type PhysicalClusterStatus struct {
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// +optional
 	DefaultStorageClass string `json:"defaultStorageClass,omitempty"`
-	// runtimeHandlers are what the RuntimeClasses of the physical cluster offer. Absent: not
-	// known, as its syncer does not report them or may not list RuntimeClasses. Present without
-	// names: there are none.
+	// runtimeHandlers are what those RuntimeClasses of the physical cluster offer with which
+	// spec.tenancy lets pods run. Absent: not known, as its syncer does not report them or may
+	// not list RuntimeClasses. Present without names: there are none.
 	// +optional
 	RuntimeHandlers *RuntimeHandlers `json:"runtimeHandlers,omitempty"`
 	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they

@@ -41,6 +41,7 @@ func validateTenancy(t fleet.Tenancy, path *field.Path) field.ErrorList {
 		"loadBalancerClasses": {t.LoadBalancerClasses, validation.IsQualifiedName},
 		"storageClasses":      {t.StorageClasses, validation.IsDNS1123Subdomain},
 		"ingressClasses":      {t.IngressClasses, validation.IsDNS1123Subdomain},
+		"runtimeClasses":      {t.RuntimeClasses, isClassOrAll},
 		"annotations":         {t.Annotations, isKeyOrPrefix},
 		"namespaceLabels":     {t.NamespaceLabels, isKeyOrPrefix},
 		"network.podCIDRs":    {t.Network.PodCIDRs, isPodRange},
@@ -90,16 +91,23 @@ func validateClasses(classes map[string]string, path *field.Path) field.ErrorLis
 	}
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
-		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 && name != fleet.All {
+		if problems := isClassOrAll(name); len(problems) > 0 {
 			errs = append(errs, field.Invalid(path, name, problems[0]))
 		}
-		if mapped := classes[name]; mapped != "" && mapped != fleet.All { // empty: none, whatever "*" says
-			if problems := validation.IsDNS1123Subdomain(mapped); len(problems) > 0 {
+		if mapped := classes[name]; mapped != "" { // empty: none, whatever "*" says
+			if problems := isClassOrAll(mapped); len(problems) > 0 {
 				errs = append(errs, field.Invalid(path.Key(name), mapped, problems[0]))
 			}
 		}
 	}
 	return errs
+}
+
+func isClassOrAll(value string) []string {
+	if value == fleet.All {
+		return nil
+	}
+	return validation.IsDNS1123Subdomain(value)
 }
 
 // isKeyOrPrefix: a prefix becomes a key if something follows it.

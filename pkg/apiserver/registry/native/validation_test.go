@@ -196,7 +196,7 @@ func TestTheTenancyOfAPhysicalClusterIsChecked(t *testing.T) {
 		"all said": {"", fleet.Tenancy{PodSecurity: "privileged", Schedulers: []string{"ours"}, PriorityClasses: map[string]string{"*": "tenants", "high": ""},
 			NodeLabels: []string{"pool", "example.com/", "node."}, Taints: []string{"*", "dedicated"}, HostPorts: []fleet.PortRange{{First: 80, Last: 80}},
 			NodePorts: []fleet.PortRange{{First: 30000, Last: 30100}}, Volumes: []string{"nfs", "csi"}, ExternalIPs: []string{"192.0.2.1", "2001:db8::1"},
-			LoadBalancerIPs: []string{"192.0.2.1"}, LoadBalancerClasses: []string{"example.com/a"}, IngressClasses: []string{"nginx"}, StorageClasses: []string{"fast"}, Annotations: []string{"example.com/"},
+			LoadBalancerIPs: []string{"192.0.2.1"}, LoadBalancerClasses: []string{"example.com/a"}, IngressClasses: []string{"nginx"}, RuntimeClasses: []string{"*", "gvisor"}, StorageClasses: []string{"fast"}, Annotations: []string{"example.com/"},
 			NamespaceLabels: []string{"team"}}},
 		"no level":                        {at + "podSecurity FieldValueNotSupported", fleet.Tenancy{PodSecurity: "loose"}},
 		"ports that Pod Security refuses": {at + "hostPorts FieldValueForbidden", fleet.Tenancy{HostPorts: []fleet.PortRange{{First: 80, Last: 80}}}},
@@ -210,6 +210,7 @@ func TestTheTenancyOfAPhysicalClusterIsChecked(t *testing.T) {
 		"no classes": {at + "priorityClasses FieldValueInvalid, " + at + "priorityClasses[a] FieldValueInvalid",
 			fleet.Tenancy{PriorityClasses: map[string]string{"A B": "a", "a": "x y"}}},
 		"no storage class": {at + "storageClasses[1] FieldValueInvalid", fleet.Tenancy{StorageClasses: []string{"fast", ""}}},
+		"no runtime class": {at + "runtimeClasses[0] FieldValueInvalid", fleet.Tenancy{RuntimeClasses: []string{"g*"}}},
 		"too much":         {at + "schedulers FieldValueTooMany", fleet.Tenancy{Schedulers: make([]string, 1000)}},
 	} {
 		obj := &fleet.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}

@@ -2,6 +2,7 @@ package down
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view/viewtest"
 )
 
@@ -209,5 +211,40 @@ func TestAPodWhoseRuntimeIsNotOfferedFails(t *testing.T) {
 	f.reconcile(t, key)
 	if got := f.Record(t, key).Status.Reason; got != "NoRuntimeClass" {
 		t.Errorf("the Copy says %s", got)
+	}
+}
+
+// The class of an admin brings a toleration that tenants may not have. It is neither reached by its handler nor
+// by its name, until it is permitted.
+func TestAPodRunsInNoClassThatIsNotPermitted(t *testing.T) {
+	for name, handler := range map[string]string{"by its handler": "gvisor", "by its name": ""} {
+		t.Run(name, func(t *testing.T) {
+			namespace, _, space, _, _ := placed("")
+			pod := viewtest.Logical("Pod", "web", "app", "p", `{"east":{}}`)
+			annotations := pod.GetAnnotations()
+			annotations[logicalcluster.AnnotationKey] = "shop"
+			if handler != "" {
+				annotations[placementv1alpha1.RuntimeHandlerAnnotation] = handler
+			}
+			pod.SetAnnotations(annotations)
+			pod.Object["spec"] = map[string]any{"runtimeClassName": "pool", "containers": []any{map[string]any{"name": "c", "image": "i"}}}
+			class := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": map[string]any{"name": "pool"},
+				"handler": "gvisor", "scheduling": map[string]any{"tolerations": []any{map[string]any{"key": "pool", "operator": "Exists"}}}}}
+			f := newFixture(t, []runtime.Object{namespace, pod}, []runtime.Object{space, class})
+			var permits boundary.Permits
+			f.Permits = func() boundary.Permits { return permits }
+			applied := f.ServeApplies(t)
+			f.Watch(t)
+			key := viewtest.KeyOf("Pod", "web", "app")
+			f.reconcile(t, key)
+			if got := f.Record(t, key).Status; got.Reason != "NoRuntimeClass" || len(applied()) > 0 {
+				t.Fatalf("the Copy says %s, and applied is %v", got.Reason, applied())
+			}
+			permits.RuntimeClasses = []string{"pool"}
+			viewtest.Eventually(t, "the pod is made", func() bool {
+				f.reconcile(t, key)
+				return slices.Contains(applied(), "pods app")
+			})
+		})
 	}
 }

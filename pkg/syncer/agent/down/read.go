@@ -8,6 +8,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -142,7 +143,7 @@ var runtimeClasses = nodev1.SchemeGroupVersion.WithResource("runtimeclasses")
 // readRuntimeClasses asks for what the physical cluster offers, for an object whose
 // pods need a runtime of their own: few do.
 func (p *pass) readRuntimeClasses(ctx context.Context) error {
-	if p.in.Logical == nil || syncer.RuntimeHandler(p.in.Logical) == "" {
+	if p.in.Logical == nil || !syncer.NeedsRuntimeClass(p.kind, p.in.Logical) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
@@ -155,6 +156,14 @@ func (p *pass) readRuntimeClasses(ctx context.Context) error {
 		klog.FromContext(ctx).V(2).Info("Listing runtime classes failed", "err", err)
 		return nil
 	}
-	p.in.RuntimeClasses = syncer.ByHandler(list.Items)
+	var classes nodev1.RuntimeClassList
+	for _, item := range list.Items {
+		var class nodev1.RuntimeClass
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &class); err != nil {
+			continue // what is no class is offered by nobody
+		}
+		classes.Items = append(classes.Items, class)
+	}
+	p.in.RuntimeClasses = syncer.RuntimeClasses(classes.Items, p.in.Permits)
 	return nil
 }

@@ -2,6 +2,8 @@ package report
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,8 +46,17 @@ type inventory struct {
 	// forbidden are the declared kinds that may not be listed, of those of kinds.
 	forbidden []string
 	kinds     workload.Catalog
-	// handlers are those that RuntimeClasses offered then; nil: not known.
+	// runtimes is what RuntimeClasses offered then, with these permits.
+	runtimes runtimes
+	permits  fleetv1alpha1.Tenancy
+}
+
+// runtimes is what the RuntimeClasses of the physical cluster offer that pods may run with.
+type runtimes struct {
+	// handlers are theirs; nil: not known.
 	handlers *fleetv1alpha1.RuntimeHandlers
+	// digest changes with what there is; empty: not known.
+	digest string
 }
 
 // apisTTL is how long the list of served resources is believed.
@@ -55,7 +67,7 @@ type survey struct {
 	version             string
 	apis                []string
 	forbidden           []string
-	handlers            *fleetv1alpha1.RuntimeHandlers
+	runtimes            runtimes
 	watched             bool // the fields below are known
 	nodes               int32
 	podCIDRs, nodeCIDRs []string
@@ -119,7 +131,7 @@ func (i *inventory) run(ctx context.Context, changed func()) {
 
 // survey takes the inventory of the cluster that is meant. Until the watches begin,
 // what is served is known, and no more.
-func (r *Reporter) survey(ctx context.Context) (survey, *syncer.Failure) {
+func (r *Reporter) survey(ctx context.Context, permits fleetv1alpha1.Tenancy) (survey, *syncer.Failure) {
 	r.mu.Lock()
 	inv := r.inv
 	r.mu.Unlock()
@@ -130,11 +142,11 @@ func (r *Reporter) survey(ctx context.Context) (survey, *syncer.Failure) {
 	if r.kinds != nil {
 		kinds = r.kinds.Current()
 	}
-	return inv.look(ctx, kinds)
+	return inv.look(ctx, kinds, permits)
 }
 
 // look asks the physical cluster whether it is there.
-func (i *inventory) look(ctx context.Context, kinds workload.Catalog) (survey, *syncer.Failure) {
+func (i *inventory) look(ctx context.Context, kinds workload.Catalog, permits fleetv1alpha1.Tenancy) (survey, *syncer.Failure) {
 	ctx, cancel := context.WithTimeout(ctx, connection.QuestionTimeout)
 	defer cancel()
 	answer, err := i.down.Kube.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
@@ -146,19 +158,29 @@ func (i *inventory) look(ctx context.Context, kinds workload.Catalog) (survey, *
 		return survey{}, &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: "the address does not belong to a Kubernetes API server"}
 	}
 	s := survey{version: v.GitVersion}
-	if time.Since(i.servedAt) > apisTTL || i.kinds != kinds {
-		if i.served, err = i.apis(); err != nil {
-			return survey{}, syncer.ContactFailure(err)
-		}
-		i.forbid(ctx, kinds)
-		i.handlers = i.offered(ctx)
-		i.servedAt, i.kinds = time.Now(), kinds
+	if err := i.ask(ctx, kinds, permits); err != nil {
+		return survey{}, syncer.ContactFailure(err)
 	}
-	s.apis, s.forbidden, s.handlers = i.served, i.forbidden, i.handlers
+	s.apis, s.forbidden, s.runtimes = i.served, i.forbidden, i.runtimes
 	if i.synced.Load() {
 		i.count(&s)
 	}
 	return s, nil
+}
+
+// ask finds out what is served and offered, unless that was asked a moment ago.
+func (i *inventory) ask(ctx context.Context, kinds workload.Catalog, permits fleetv1alpha1.Tenancy) error {
+	if time.Since(i.servedAt) <= apisTTL && i.kinds == kinds && equality.Semantic.DeepEqual(i.permits, permits) {
+		return nil
+	}
+	var err error
+	if i.served, err = i.apis(); err != nil {
+		return err
+	}
+	i.forbid(ctx, kinds)
+	i.runtimes = i.offered(ctx, permits)
+	i.servedAt, i.kinds, i.permits = time.Now(), kinds, permits
+	return nil
 }
 
 // apis are the served resources, sorted. A group whose extension server is down
@@ -201,25 +223,25 @@ func (i *inventory) forbid(ctx context.Context, kinds workload.Catalog) {
 	}
 }
 
-// offered are the handlers of RuntimeClasses, sorted. Whose classes may not be listed, or are
-// more than may be reported, is not known to offer anything; an answer that did not come says nothing new.
-func (i *inventory) offered(ctx context.Context) *fleetv1alpha1.RuntimeHandlers {
+// offered are the RuntimeClasses that pods may run with, their handlers sorted. Whose classes may not be
+// listed, or are more than may be reported, is not known to offer anything; an answer that did not come says
+// nothing new.
+func (i *inventory) offered(ctx context.Context, permits fleetv1alpha1.Tenancy) runtimes {
 	classes, err := i.down.Kube.NodeV1().RuntimeClasses().List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxRuntimeHandlers})
 	switch {
 	case err != nil && syncer.IsSilence(err):
-		return i.handlers
+		return i.runtimes
 	case err != nil || classes.Continue != "" || len(classes.Items) > fleetv1alpha1.MaxRuntimeHandlers:
-		return nil
+		return runtimes{}
 	}
-	offered := &fleetv1alpha1.RuntimeHandlers{}
-	for _, c := range classes.Items {
-		if c.Handler != "" {
-			offered.Names = append(offered.Names, c.Handler)
-		}
+	offered, digest := &fleetv1alpha1.RuntimeHandlers{}, sha256.New()
+	for _, c := range syncer.RuntimeClasses(classes.Items, permits) {
+		offered.Names = append(offered.Names, c.Handler)
+		fmt.Fprintf(digest, "%q %q\n", c.Name, c.Handler)
 	}
 	slices.Sort(offered.Names)
 	offered.Names = slices.Compact(offered.Names)
-	return offered
+	return runtimes{offered, hex.EncodeToString(digest.Sum(nil))}
 }
 
 func (i *inventory) count(s *survey) {
@@ -264,7 +286,7 @@ func (i *inventory) count(s *survey) {
 // they are written.
 func (s survey) fill(status *fleetv1alpha1.PhysicalClusterStatus) {
 	status.Version, status.APIs, status.Features = s.version, s.apis, syncer.Features(s.version)
-	status.RuntimeHandlers = s.handlers
+	status.RuntimeHandlers = s.runtimes.handlers
 	if !s.watched {
 		return
 	}

@@ -149,14 +149,20 @@ func TestTheHandlersThatAreOfferedAreReported(t *testing.T) {
 		return &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}
 	}
 	forbidden := apierrors.NewForbidden(nodev1.Resource("runtimeclasses"), "", nil)
+	pool := class("pool", "pool")
+	pool.Scheduling = &nodev1.Scheduling{Tolerations: []corev1.Toleration{{Key: "pool"}}}
 	before := &fleetv1alpha1.RuntimeHandlers{Names: []string{"before"}}
 	for name, c := range map[string]struct {
 		classes []runtime.Object
 		err     error
 		more    string
+		permits fleetv1alpha1.Tenancy
 		want    *fleetv1alpha1.RuntimeHandlers
 	}{
-		"sorted, each once": {classes: []runtime.Object{class("a", "runsc"), class("b", "kata"), class("c", "runsc")}, want: &fleetv1alpha1.RuntimeHandlers{Names: []string{"kata", "runsc"}}},
+		"sorted, each once":        {classes: []runtime.Object{class("a", "runsc"), class("b", "kata"), class("c", "runsc")}, want: &fleetv1alpha1.RuntimeHandlers{Names: []string{"kata", "runsc"}}},
+		"those that are permitted": {classes: []runtime.Object{class("a", "runsc"), pool}, want: &fleetv1alpha1.RuntimeHandlers{Names: []string{"runsc"}}},
+		"those that are named": {classes: []runtime.Object{class("a", "runsc"), pool}, permits: fleetv1alpha1.Tenancy{RuntimeClasses: []string{"pool"}},
+			want: &fleetv1alpha1.RuntimeHandlers{Names: []string{"pool"}}},
 		"none":              {want: &fleetv1alpha1.RuntimeHandlers{}},
 		"may not be listed": {classes: []runtime.Object{class("a", "runsc")}, err: forbidden},
 		"too many":          {more: "next"},
@@ -169,13 +175,44 @@ func TestTheHandlersThatAreOfferedAreReported(t *testing.T) {
 			})
 		}
 		i := newInventory(connection.Physical{Kube: client})
-		i.handlers = before
-		if diff := cmp.Diff(c.want, i.offered(t.Context())); diff != "" {
+		i.runtimes.handlers = before
+		if diff := cmp.Diff(c.want, i.offered(t.Context(), c.permits).handlers); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
 	}
 	status := &fleetv1alpha1.PhysicalClusterStatus{RuntimeHandlers: before}
 	if (survey{apis: []string{"/v1/pods"}}).fill(status); status.RuntimeHandlers != nil || len(status.APIs) == 0 {
 		t.Errorf("what may not be listed any more is still reported, or the rest is not: %+v", status)
+	}
+}
+
+// What pods may run with is looked at again when it changes: the names of classes stay.
+func TestAClassThatChangesIsNoticed(t *testing.T) {
+	client := kubefake.NewClientset(&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"})
+	i := newInventory(connection.Physical{Kube: client})
+	kinds := workload.Builtin()
+	offered := func(permits fleetv1alpha1.Tenancy) string {
+		if err := i.ask(t.Context(), kinds, permits); err != nil {
+			t.Fatal(err)
+		}
+		return i.runtimes.digest
+	}
+	first := offered(fleetv1alpha1.Tenancy{})
+	class, err := client.NodeV1().RuntimeClasses().Get(t.Context(), "gvisor", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	class.Scheduling = &nodev1.Scheduling{Tolerations: []corev1.Toleration{{Key: "pool"}}}
+	if _, err := client.NodeV1().RuntimeClasses().Update(t.Context(), class, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if again := offered(fleetv1alpha1.Tenancy{}); again != first {
+		t.Error("it was asked for at once")
+	}
+	i.servedAt = time.Time{}
+	gone := offered(fleetv1alpha1.Tenancy{})
+	permitted := offered(fleetv1alpha1.Tenancy{Taints: []string{"pool"}}) // other permits are looked at without delay
+	if gone == first || permitted != first {
+		t.Errorf("first %s, with a toleration %s, with the permit %s", first, gone, permitted)
 	}
 }

@@ -40,6 +40,8 @@ type World struct {
 	ControlPlane string
 	// APIs are the served resources, sorted.
 	APIs []string
+	// RuntimeClasses is a digest of the RuntimeClasses that pods may run with; empty: not known.
+	RuntimeClasses string
 	// Identity is that of the physical cluster if it is the one that is meant; else
 	// it is empty.
 	Identity types.UID
@@ -355,7 +357,7 @@ func (r *Reporter) learn(w World, failure *syncer.Failure) bool {
 	defer r.mu.Unlock()
 	r.failure = failure
 	if len(w.APIs) == 0 {
-		w.APIs = r.world.APIs // silence changes nothing
+		w.APIs, w.RuntimeClasses = r.world.APIs, r.world.RuntimeClasses // silence changes nothing
 	}
 	if equality.Semantic.DeepEqual(w, r.world) {
 		return false
@@ -397,11 +399,11 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	case w.Identity == "":
 		failure = &syncer.Failure{Reason: fleetv1alpha1.ReasonIdentifying, Message: "that the physical cluster is the one that is meant is about to be recorded"}
 	default:
-		if seen, failure = r.survey(ctx); failure == nil {
+		if seen, failure = r.survey(ctx, w.Tenancy); failure == nil {
 			failure = r.excessive()
 		}
 	}
-	w.APIs = seen.apis
+	w.APIs, w.RuntimeClasses = seen.apis, seen.runtimes.digest
 	news := r.learn(w, failure)
 	if news && pc.Spec.Forget {
 		klog.FromContext(ctx).Info("The physical cluster was given up (spec.forget is set): nothing is synced, and its copies stay as they are")

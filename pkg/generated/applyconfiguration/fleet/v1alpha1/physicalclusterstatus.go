@@ -43,9 +43,9 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// listed first and named in defaultStorageClass.
 	StorageClasses      []string `json:"storageClasses,omitempty"`
 	DefaultStorageClass *string  `json:"defaultStorageClass,omitempty"`
-	// runtimeHandlers are what the RuntimeClasses of the physical cluster offer. Absent: not
-	// known, as its syncer does not report them or may not list RuntimeClasses. Present without
-	// names: there are none.
+	// runtimeHandlers are what those RuntimeClasses of the physical cluster offer with which
+	// spec.tenancy lets pods run. Absent: not known, as its syncer does not report them or may
+	// not list RuntimeClasses. Present without names: there are none.
 	RuntimeHandlers *RuntimeHandlersApplyConfiguration `json:"runtimeHandlers,omitempty"`
 	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
 	// are one.

@@ -53,6 +53,10 @@ type TenancyApplyConfiguration struct {
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
 	// ingressClasses are the ingress classes that may be named; none means all.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// runtimeClasses are the RuntimeClasses of the physical cluster that pods may run with, and all
+	// that comes with each; "*" is every one. None means those that give pods no toleration and no
+	// node selector that these could not have themselves, by taints and nodeLabels.
+	RuntimeClasses []string `json:"runtimeClasses,omitempty"`
 	// annotations are keys of annotations that go down, besides those that only
 	// describe or shape the traffic of their own object.
 	Annotations []string `json:"annotations,omitempty"`
@@ -210,6 +214,16 @@ func (b *TenancyApplyConfiguration) WithLoadBalancerClasses(values ...string) *T
 func (b *TenancyApplyConfiguration) WithIngressClasses(values ...string) *TenancyApplyConfiguration {
 	for i := range values {
 		b.IngressClasses = append(b.IngressClasses, values[i])
+	}
+	return b
+}
+
+// WithRuntimeClasses adds the given value to the RuntimeClasses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the RuntimeClasses field.
+func (b *TenancyApplyConfiguration) WithRuntimeClasses(values ...string) *TenancyApplyConfiguration {
+	for i := range values {
+		b.RuntimeClasses = append(b.RuntimeClasses, values[i])
 	}
 	return b
 }
