@@ -66,6 +66,7 @@ func (p *plugin) stamp(ctx context.Context, r *request) error {
 	if err := p.runtimeHandler(ctx, r); err != nil {
 		return err
 	}
+	noteNodePorts(r)
 	if err := p.templates(ctx, r); err != nil {
 		return err
 	}

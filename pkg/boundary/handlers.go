@@ -90,16 +90,17 @@ func headless(_ *filter, _ member, value any, _ map[string]any, _ *field.Path) (
 	return value, value == "None" || len(list) == 1 && list[0] == "None"
 }
 
-// nodePort goes down where the physical cluster lets Services ask for it. The server
-// of the logical cluster chooses one for each port, so that only of a Service that is
-// being made it is known that its user asks.
+// nodePort goes down if the user of the Service asks for it, where the physical cluster lets
+// Services do so. One that the server of the logical cluster has chosen another Service may
+// have below, of whatever logical cluster.
 func nodePort(f *filter, _ member, value any, _ map[string]any, at *field.Path) (any, bool) {
-	if fleetv1alpha1.PermitsPort(number(value), f.Permits.NodePorts) {
+	switch port := number(value); {
+	case !slices.Contains(f.Notes.NodePorts, port):
+		return nil, false
+	case fleetv1alpha1.PermitsPort(port, f.Permits.NodePorts):
 		return value, true
 	}
-	if f.Asked {
-		f.find(at, Stripped, "the physical cluster chooses the port of its nodes itself")
-	}
+	f.find(at, Stripped, "the physical cluster chooses the port of its nodes itself")
 	return nil, false
 }
 

@@ -3,6 +3,8 @@ package stamp
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,6 +84,26 @@ func Adopted(target string, uid types.UID) placementv1alpha1.Targets {
 // takes the note off.
 func RuntimeHandler(obj metav1.Object, handler string) {
 	annotate(obj, placementv1alpha1.RuntimeHandlerAnnotation, handler)
+}
+
+// NodePorts notes which ports of nodes the user of a Service asks for; none takes the note off.
+func NodePorts(obj metav1.Object, ports []int64) {
+	texts := make([]string, 0, len(ports))
+	for _, port := range ports {
+		texts = append(texts, strconv.FormatInt(port, 10))
+	}
+	annotate(obj, placementv1alpha1.NodePortsAnnotation, strings.Join(texts, ","))
+}
+
+// NodePortsOf are those ports.
+func NodePortsOf(annotations map[string]string) []int64 {
+	var ports []int64
+	for text := range strings.SplitSeq(annotations[placementv1alpha1.NodePortsAnnotation], ",") {
+		if port, err := strconv.ParseInt(text, 10, 64); err == nil {
+			ports = append(ports, port)
+		}
+	}
+	return ports
 }
 
 // Templates notes the digests of the pod templates that an object has had.

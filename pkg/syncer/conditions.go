@@ -11,12 +11,13 @@ var badWhenTrue = map[string]bool{
 
 // worstConditions merges conditions by type: of each the worst, with its target
 // named in the message. A target that does not have a condition which others
-// have cannot confirm it: a good one becomes Unknown.
-func worstConditions(views []view) []any {
+// have cannot confirm it: a good one becomes Unknown. Those of the types in without are
+// merged by who knows better.
+func worstConditions(views []view, without ...string) []any {
 	var types []string
 	for _, v := range views {
 		for _, c := range list(v.status, "conditions") {
-			if t, ok := c["type"].(string); ok && !slices.Contains(types, t) {
+			if t, ok := c["type"].(string); ok && !slices.Contains(types, t) && !slices.Contains(without, t) {
 				types = append(types, t)
 			}
 		}

@@ -83,7 +83,7 @@ func (p planner) status(state placementv1alpha1.CopyState, reason, message strin
 	if state == placementv1alpha1.CopySynced {
 		p.synced(&s)
 	}
-	s.Observed = rawStatus(p.Physical.Object)
+	s.Observed = p.statusBelow()
 	s.Drifts += p.Reverted
 	if state != placementv1alpha1.CopyRemoving {
 		s.Volume = p.volumeReport(s.Volume)

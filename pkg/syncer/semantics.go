@@ -50,7 +50,7 @@ func semanticsOf(kind workload.Kind) semantics {
 	case workload.StatefulSetSemantics:
 		return semantics{merge: mergeStatefulSets, part: partOfStatefulSet}
 	case workload.ServiceSemantics:
-		return semantics{down: func(obj map[string]any) { stripService(field(obj, "spec")) }, zero: noAddresses, merge: mergeAddresses}
+		return semantics{down: func(obj map[string]any) { stripService(field(obj, "spec")) }, zero: noAddresses, merge: mergeServices, conditions: true}
 	case workload.IngressSemantics:
 		return semantics{zero: noAddresses, merge: mergeAddresses}
 	case workload.SecretSemantics:

@@ -81,7 +81,11 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 	obj["metadata"] = metadataBelow(logical, p)
 	setParts(obj, p)
 	stripRuntimeFields(p.Ref.Kind, obj)
-	findings := filterDown(obj, p, boundary.NotesOf(written.GetAnnotations()))
+	notes := boundary.NotesOf(written.GetAnnotations())
+	if len(p.Target.Overrides) > 0 {
+		notes = notes.Overridden(written.Object, logical.Object)
+	}
+	findings := filterDown(obj, p, notes)
 	if len(p.Target.Overrides) > 0 {
 		noteOverridden(p.Ref.Kind, written.Object, logical.Object, obj)
 	}

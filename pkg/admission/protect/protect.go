@@ -52,15 +52,15 @@ func Released(obj, old metav1.Object) bool {
 }
 
 // Equal reports whether the system's keys of two objects are the same, save the
-// notes of what a user wants, of what a name means and of templates, which the update
-// itself makes.
+// notes of what a user wants, of what a name means, of ports and of templates, which the
+// update itself makes.
 func Equal(a, b metav1.Object) bool {
 	return same(a.GetLabels(), b.GetLabels()) && same(withoutNotes(a.GetAnnotations()), withoutNotes(b.GetAnnotations())) &&
 		slices.Equal(systemKeys(a.GetFinalizers()), systemKeys(b.GetFinalizers()))
 }
 
 func withoutNotes(m map[string]string) map[string]string {
-	for _, note := range []string{placementv1alpha1.RuntimeHandlerAnnotation, placementv1alpha1.TemplatesAnnotation} {
+	for _, note := range []string{placementv1alpha1.RuntimeHandlerAnnotation, placementv1alpha1.NodePortsAnnotation, placementv1alpha1.TemplatesAnnotation} {
 		if _, ok := m[note]; ok {
 			m = maps.Clone(m)
 			delete(m, note)

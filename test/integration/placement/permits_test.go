@@ -81,6 +81,58 @@ func testPermits(t *testing.T) {
 	testPermitsWarn(t, ctx)
 	testPermitsRatchet(t, ctx)
 	testPermitsRuntimeClasses(t, ctx)
+	testAskedNodePorts(t, ctx)
+}
+
+// testAskedNodePorts: which ports a user asks for is known through each way of writing a Service.
+func testAskedNodePorts(t *testing.T, ctx context.Context) {
+	services := shared.Kube.CoreV1().Services("web")
+	step := func(what string, s *corev1.Service, err error, want string) int32 {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if got := s.Annotations[placementv1alpha1.NodePortsAnnotation]; got != want || s.Spec.Ports[0].NodePort == 0 {
+			t.Errorf("%s: asked for is %q, want %q; the port is %d", what, got, want, s.Spec.Ports[0].NodePort)
+		}
+		return s.Spec.Ports[0].NodePort
+	}
+	service := func(name string, port int32) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}}}
+	}
+	update := func(name string) (*corev1.Service, error) { // as kubectl edit does, with all that is there
+		s, err := services.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		s.Labels = map[string]string{"edited": "true"}
+		delete(s.Annotations, placementv1alpha1.NodePortsAnnotation)
+		return services.Update(ctx, s, metav1.UpdateOptions{})
+	}
+	apply := func(name, port string) (*corev1.Service, error) {
+		patch := "{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {type: NodePort, ports: [{port: 80, protocol: TCP" + port + "}]}}"
+		return services.Patch(ctx, name, types.ApplyPatchType, []byte(patch), metav1.PatchOptions{FieldManager: "deployer", Force: ptr.To(true)})
+	}
+	s, err := services.Create(ctx, service("chosen", 0), metav1.CreateOptions{})
+	port := step("made without", s, err, "")
+	s, err = update("chosen")
+	step("sent back with what the server chose", s, err, "")
+	s, err = apply("chosen", fmt.Sprintf(", nodePort: %d", port))
+	step("applied with it", s, err, fmt.Sprint(port))
+	s, err = update("chosen")
+	step("and sent back", s, err, fmt.Sprint(port))
+	s, err = apply("chosen", "")
+	if kept := step("applied without", s, err, ""); kept != port {
+		t.Errorf("the server keeps %d, not %d", kept, port)
+	}
+	s, err = services.Create(ctx, service("asked", 30124), metav1.CreateOptions{})
+	step("made with a port", s, err, "30124")
+	s, err = update("asked")
+	step("and sent back, without the note", s, err, "30124")
+	s, err = services.Patch(ctx, "asked", types.StrategicMergePatchType, []byte(`{"spec":{"ports":[{"port":80,"nodePort":null}]}}`), metav1.PatchOptions{})
+	if kept := step("taken off, as kubectl apply does", s, err, ""); kept != 30124 {
+		t.Errorf("the server keeps %d", kept)
+	}
 }
 
 // testPermitsRuntimeClasses: a name that the logical cluster does not have is one of the physical cluster. Of a class that it

@@ -33,6 +33,9 @@ const (
 	// RuntimeHandlerAnnotation is on an object with pods: the handler of the
 	// RuntimeClass of the logical cluster that it names.
 	RuntimeHandlerAnnotation = "placement.atoll.dev/runtime-handler"
+	// NodePortsAnnotation is on a Service: the ports of nodes that its user asks for, by comma. Any
+	// other that it has was chosen by the server of the logical cluster.
+	NodePortsAnnotation = "placement.atoll.dev/node-ports"
 	// MirroredAnnotation is on a claim that was mirrored before its volume was handed over: what
 	// its spec names as the volume was written by a syncer, and is that of the first place.
 	MirroredAnnotation = "placement.atoll.dev/mirrored"
