@@ -27,6 +27,7 @@ func init() {
 		"core/v1 PodSpec.priorityClassName":                  priorityClass,
 		"core/v1 PodSpec.preemptionPolicy":                   preemptionPolicy,
 		"core/v1 PodSpec.runtimeClassName":                   runtimeClass,
+		podVolumes:                                           tokenVolumes,
 		"core/v1 PodSpec.nodeName":                           nodeName,
 		"core/v1 PodSpec.nodeSelector":                       nodeSelector,
 		"core/v1 PodSpec.tolerations":                        tolerations,

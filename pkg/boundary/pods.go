@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // priorityClass names the class of the physical cluster. Without one the pods get
@@ -87,6 +88,18 @@ func hostIP(f *filter, m member, value any, parent map[string]any, at *field.Pat
 	}
 	f.find(at, m.verdict, m.why)
 	return nil, false
+}
+
+// tokenVolumes finds what a user loses by the name of a volume: the syncer replaces each that
+// is called like the one of the token that every pod mounts.
+func tokenVolumes(f *filter, _ member, value any, spec map[string]any, at *field.Path) (any, bool) {
+	list, _ := value.([]any)
+	for i, item := range list {
+		if volume, _ := item.(map[string]any); workload.IsTokenVolume(volume) && !workload.IsMount(spec, volume) {
+			f.find(at.Index(i), Stripped, "is taken for the volume of a token by its name, kube-api-access-..., and does not go down; give it another name")
+		}
+	}
+	return value, true
 }
 
 // projections takes whole sources off a projected volume: one without anything in

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -59,9 +61,36 @@ func TokenOf(spec, source map[string]any) TokenUse {
 	return use
 }
 
-// IsTokenVolume says that a volume is the one that admission adds to pods for a token.
+// IsTokenVolume says that a volume is, by its name, the one that admission adds to pods for a
+// token.
 func IsTokenVolume(volume map[string]any) bool {
 	return strings.HasPrefix(text(volume, "name"), "kube-api-access-") && volume["projected"] != nil
+}
+
+// mounted are the sources of that volume; how long the token is good aside.
+var mounted = []map[string]any{
+	{"serviceAccountToken": map[string]any{"path": "token"}},
+	{"configMap": map[string]any{"name": "kube-root-ca.crt", "items": []any{map[string]any{"key": "ca.crt", "path": "ca.crt"}}}},
+	{"downwardAPI": map[string]any{"items": []any{map[string]any{"path": "namespace", "fieldRef": map[string]any{"apiVersion": "v1", "fieldPath": "metadata.namespace"}}}}},
+}
+
+// IsMount says that a token volume of a spec has nothing but what is in the mount that every pod
+// has, and that its pods have one: whoever wrote it loses nothing when it is replaced.
+func IsMount(spec, volume map[string]any) bool {
+	if automount, ok := spec["automountServiceAccountToken"].(bool); ok && !automount {
+		return false
+	}
+	for _, source := range children(child(volume, "projected"), "sources") {
+		if token := child(source, "serviceAccountToken"); token != nil && len(source) == 1 {
+			token = maps.Clone(token)
+			delete(token, "expirationSeconds")
+			source = map[string]any{"serviceAccountToken": token}
+		}
+		if !slices.ContainsFunc(mounted, func(m map[string]any) bool { return reflect.DeepEqual(m, source) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // Tokens returns what the pods of an object mount, each once, given what its account

@@ -220,6 +220,25 @@ func testPermitsWarn(t *testing.T, ctx context.Context) {
 			t.Errorf("no warning begins with %q: %s", want, warned.text())
 		}
 	}
+	// The server itself puts the volume of a token into a pod, of which nobody has to hear; of one that a user calls so, he does.
+	const token = "kube-api-access-"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "plain"}, Spec: deployment("x").Spec.Template.Spec}
+	plain, err := client.CoreV1().Pods("web").Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if volumes := plain.Spec.Volumes; len(volumes) != 1 || !strings.HasPrefix(volumes[0].Name, token) || strings.Contains(warned.text(), token) {
+		t.Errorf("the server puts in %+v, and warns %s", volumes, warned.text())
+	}
+	pod.Name = "own"
+	pod.Spec.Volumes = []corev1.Volume{{Name: token + "mine", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "vault"}}}}}}}
+	if _, err := client.CoreV1().Pods("web").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(warned.text(), "spec.volumes[0]: ") {
+		t.Errorf("a volume of a user goes without a word: %s", warned.text())
+	}
 }
 
 // testPermitsRatchet: what was there before a permit was taken back can be changed
