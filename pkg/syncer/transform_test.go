@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -178,4 +179,123 @@ func TestCopyNamesAreReadableUniqueAndShort(t *testing.T) {
 	if got, want := CopyName(deployments, "web", "east"), "web-83904c5f33"; got != want {
 		t.Errorf("the name of a stored Copy changed from %s to %s", want, got)
 	}
+}
+
+// A mark that a tenant forges may make a physical cluster, or a syncer, take an object for that of
+// another one. On an object itself admission gives the system's keys back (see protect); what is
+// in its templates is taken off on the way down, when the object is made and when it is changed.
+func TestForgedMarksInTemplatesDoNotGoDown(t *testing.T) {
+	const pods = "template: {metadata: {labels: {app: x}}, spec: {containers: [{name: c, image: i}]}}"
+	for name, c := range map[string]struct {
+		object string
+		at     []string // of the metadata
+	}{
+		"the pods of a Deployment": {"apiVersion: apps/v1\nkind: Deployment\nspec: {" + pods + "}", []string{"spec", "template", "metadata"}},
+		"the pods of a DaemonSet":  {"apiVersion: apps/v1\nkind: DaemonSet\nspec: {" + pods + "}", []string{"spec", "template", "metadata"}},
+		"the pods of a Job":        {"apiVersion: batch/v1\nkind: Job\nspec: {" + pods + "}", []string{"spec", "template", "metadata"}},
+		"the jobs of a CronJob":    {"apiVersion: batch/v1\nkind: CronJob\nspec: {schedule: '* * * * *', jobTemplate: {metadata: {labels: {a: b}}, spec: {" + pods + "}}}", []string{"spec", "jobTemplate", "metadata"}},
+		"the pods of a CronJob":    {"apiVersion: batch/v1\nkind: CronJob\nspec: {schedule: '* * * * *', jobTemplate: {spec: {" + pods + "}}}", []string{"spec", "jobTemplate", "spec", "template", "metadata"}},
+		"the claims of a StatefulSet": {"apiVersion: apps/v1\nkind: StatefulSet\nspec: {" + pods + ", volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce]}}]}",
+			[]string{"spec", "volumeClaimTemplates", "0", "metadata"}},
+		"the pods of a StatefulSet": {"apiVersion: apps/v1\nkind: StatefulSet\nspec: {" + pods + "}", []string{"spec", "template", "metadata"}},
+		"an ephemeral claim": {"apiVersion: apps/v1\nkind: Deployment\nspec: {template: {spec: {containers: [{name: c, image: i}], volumes: [{name: v, ephemeral: {volumeClaimTemplate: {metadata: {labels: {a: b}}, spec: {accessModes: [ReadWriteOnce]}}}}]}}}",
+			[]string{"spec", "template", "spec", "volumes", "0", "ephemeral", "volumeClaimTemplate", "metadata"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain := parse(t, c.object)
+			plain.SetName("x")
+			plain.SetNamespace("web")
+			plain.SetUID("l1")
+			plain.SetGeneration(3)
+			plain.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`})
+			for _, field := range []string{"labels", "annotations"} {
+				setNested(partAt(plain.Object, c.at), "x", field, "example.com/of-the-user")
+			}
+			forged := plain.DeepCopy()
+			metadata := partAt(forged.Object, c.at)
+			for _, field := range []string{"labels", "annotations"} {
+				for key := range forgedMarks {
+					setNested(metadata, "forged", field, key)
+				}
+			}
+			p := Placing{Ref: Ref{Kind: kindOf(t, plain), Cluster: "shop", Namespace: "web", Name: "x"}, ControlPlane: controlPlane, Namespace: "shop-web-1"}
+			want := transformed(plain, p)
+			unforged := func(when string, got *unstructured.Unstructured) {
+				t.Helper()
+				if diff := cmp.Diff(partAt(want.Object, c.at), partAt(got.Object, c.at)); diff != "" {
+					t.Errorf("%s (-without marks +with)\n%s", when, diff)
+				}
+				if at := forgedAt(got.Object, ""); at != "" {
+					t.Errorf("%s: a mark is at %s", when, at)
+				}
+			}
+			unforged("made with marks", transformed(forged, p))
+
+			physical := below(want)
+			physical.SetUID("p1")
+			actions := Plan(Input{
+				Ref: p.Ref, Target: "east", ControlPlane: controlPlane, Logical: forged, Physical: physical, Ruled: true, Settled: Fingerprint(physical),
+				Namespace: Namespace{Name: "shop-web-1", State: NamespaceReady},
+				Copy: &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{UID: "l1"}},
+					Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, PhysicalNamespace: "shop-web-1", PhysicalUID: "p1"}},
+			})
+			if len(actions) == 0 {
+				t.Error("an update is not noticed")
+			}
+			for _, action := range actions {
+				if action.Object != nil {
+					unforged("changed to have marks", action.Object)
+				}
+			}
+			if field(partAt(want.Object, c.at), "labels")["example.com/of-the-user"] == nil { // what goes down is looked at
+				t.Error("a label of the user does not go down either")
+			}
+		})
+	}
+}
+
+// forgedMarks are keys of the system: of marks, of notes and of what nobody has thought of yet.
+var forgedMarks = map[string]bool{
+	placementv1alpha1.ManagedByLabel: true, placementv1alpha1.LogicalClusterAnnotation: true, placementv1alpha1.NamespaceAnnotation: true,
+	placementv1alpha1.UIDAnnotation: true, placementv1alpha1.AdmitsPodsLabel: true, placementv1alpha1.TargetsAnnotation: true, placementv1alpha1.RuntimeHandlerAnnotation: true,
+	AppliedAnnotation: true, replacedAnnotation: true, overriddenAnnotation: true, serviceAccountAnnotation: true, runtimeClassAnnotation: true,
+	"kcp.io/cluster": true, "atoll.dev/later": true, "later.atoll.dev/x": true,
+}
+
+// forgedAt is the path of a value of those marks; empty if there is none.
+func forgedAt(value any, at string) string {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, e := range v {
+			if found := forgedAt(e, at+"/"+name); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for i, e := range v {
+			if found := forgedAt(e, at+"/"+strconv.Itoa(i)); found != "" {
+				return found
+			}
+		}
+	case string:
+		if v == "forged" {
+			return at
+		}
+	}
+	return ""
+}
+
+// partAt is the map at a path, in which numbers are places in lists.
+func partAt(value any, path []string) map[string]any {
+	for _, name := range path {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[name]
+		case []any:
+			i, _ := strconv.Atoi(name)
+			value = v[i]
+		}
+	}
+	m, _ := value.(map[string]any)
+	return m
 }
