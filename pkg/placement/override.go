@@ -155,6 +155,8 @@ func validateChange(o placementv1alpha1.Override, mayPermit bool, path *field.Pa
 		return field.ErrorList{field.Forbidden(path.Child("patch"), "an override has a patch or permits; make two")}
 	case !equality.Semantic.DeepEqual(o.Permits.Network, fleetv1alpha1.Network{}):
 		return field.ErrorList{field.Forbidden(at.Child("network"), "the network is that of the physical cluster: set it in spec.tenancy of the PhysicalCluster")}
+	case len(o.Permits.RuntimeClasses) > 0: // of which it reports what all may have
+		return field.ErrorList{field.Forbidden(at.Child("runtimeClasses"), "they are those of the physical cluster: set them in spec.tenancy of the PhysicalCluster")}
 	}
 	return nil
 }

@@ -138,6 +138,9 @@ func testPolicyPermitsOfAdmins(t *testing.T) {
 		"a network": {func(o *placementv1alpha1.Override) {
 			o.Permits = &fleetv1alpha1.Tenancy{Network: fleetv1alpha1.Network{Isolation: "None"}}
 		}, "permits.network: Forbidden"},
+		"a class": {func(o *placementv1alpha1.Override) {
+			o.Permits = &fleetv1alpha1.Tenancy{RuntimeClasses: []string{"kata"}}
+		}, "permits.runtimeClasses: Forbidden"},
 		"both": {func(o *placementv1alpha1.Override) {
 			o.Patch = []placementv1alpha1.PatchOperation{{Op: "remove", Path: "/spec/paused"}}
 		}, "spec.overrides[0].patch: Forbidden"},

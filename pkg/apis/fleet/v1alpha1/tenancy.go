@@ -189,7 +189,8 @@ func (t Tenancy) Level() PodSecurityLevel {
 
 // With is what is permitted by one of the two: the less strict level, and all that is listed. A
 // list of classes that says nothing permits all of them, and goes on to. Of a priority class that
-// both map, more has the last word. The network is that of the physical cluster: it stays.
+// both map, more has the last word. The network and the runtime classes are those of the physical
+// cluster: they stay.
 func (t Tenancy) With(more Tenancy) Tenancy {
 	if slices.Contains(PodSecurityLevels(), more.PodSecurity) && t.Level().Stricter(more.PodSecurity) == t.Level() {
 		t.PodSecurity = more.PodSecurity

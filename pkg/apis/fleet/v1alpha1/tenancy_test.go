@@ -15,10 +15,10 @@ func TestTwoTenanciesPermitWhatEachDoes(t *testing.T) {
 		PodSecurity: PodSecurityPrivileged, Schedulers: []string{"a"}, PriorityClasses: map[string]string{"a": "b"}, NodeLabels: []string{"a"}, Taints: []string{"a"},
 		HostPorts: []PortRange{{First: 1, Last: 2}}, NodePorts: []PortRange{{First: 3, Last: 4}}, Volumes: []string{"nfs"}, StaticVolumes: true,
 		StorageClasses: []string{"a"}, ExternalIPs: []string{"a"}, LoadBalancerIPs: []string{"a"}, LoadBalancerClasses: []string{"a"},
-		IngressClasses: []string{"a"}, Annotations: []string{"a"}, NamespaceLabels: []string{"a"}, Network: Network{Isolation: NetworkIsolationNone},
+		IngressClasses: []string{"a"}, Annotations: []string{"a"}, NamespaceLabels: []string{"a"}, RuntimeClasses: []string{"a"}, Network: Network{Isolation: NetworkIsolationNone},
 	}
 	want := more
-	want.Network = Network{}
+	want.Network, want.RuntimeClasses = Network{}, nil
 	want.StorageClasses, want.IngressClasses = nil, nil // all of them are permitted, and remain so
 	if diff := cmp.Diff(want, Tenancy{}.With(more)); diff != "" {
 		t.Errorf("to what is permitted by default (-want +got):\n%s", diff)
