@@ -17,42 +17,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
-// Elsewhere the fence is open, as an admin permits it; what nobody can permit, the admin of the
-// physical cluster writes himself.
-var boundaries = Attack{
-	Name: "nothing that a tenant sends down gives it of a physical cluster what is not its own",
-	Real: true,
-	Fence: func(ctx context.Context, w *World) error {
-		ctx, s, err := w.siteAt(ctx, "east")
-		if err != nil {
-			return err
-		}
-		if err := s.create(ctx, users); err != nil {
-			return err
-		}
-		return s.keepsOut(ctx, hostileDown(), s.create)
-	},
-	Control: func(ctx context.Context, w *World) (err error) {
-		if err := w.trust(ctx, "west"); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, w.distrust(ctx, "west")) }()
-		ctx, s, err := w.siteAt(ctx, "west")
-		if err != nil {
-			return err
-		}
-		if err := s.create(ctx, users); err != nil {
-			return err
-		}
-		direct, err := s.directly(ctx)
-		if err != nil {
-			return err
-		}
-		permitted, never := byPermit(hostileDown())
-		defer func() { err = errors.Join(err, direct.remove(ctx, never)) }()
-		return errors.Join(s.receives(ctx, permitted, s.create), direct.receives(ctx, never, direct.create))
-	},
-}
+var boundaries = sendsDown("nothing that a tenant sends down gives it of a physical cluster what is not its own", hostileDown, made, knownAlready)
 
 // byPermit parts what an admin of a physical cluster can permit from what he cannot.
 func byPermit(all []down) (permitted, never []down) {
@@ -62,8 +27,8 @@ func byPermit(all []down) (permitted, never []down) {
 }
 
 // keepsOut fails if a physical cluster gets of hostile objects, sent in some way, what they want.
-func (s *site) keepsOut(ctx context.Context, all []down, send func(context.Context, down) error) error {
-	return each(ctx, all, func(h down) error { return h.sent(send(ctx, h)) }, func(h down) error {
+func (s *site) keepsOut(ctx context.Context, all []down, send func(*site, context.Context, down) error) error {
+	return each(ctx, all, func(h down) error { return h.sent(send(s, ctx, h)) }, func(h down) error {
 		if h.refused != "" {
 			return nil
 		}
@@ -88,9 +53,9 @@ func (h down) sent(answer error) error {
 }
 
 // receives fails if a physical cluster does not get what hostile objects, sent in some way, want.
-func (s *site) receives(ctx context.Context, all []down, send func(context.Context, down) error) error {
+func (s *site) receives(ctx context.Context, all []down, send func(*site, context.Context, down) error) error {
 	return each(ctx, all, func(h down) error {
-		return eventually(ctx, "it is permitted", func() error { return send(ctx, h) })
+		return eventually(ctx, "it is permitted", func() error { return send(s, ctx, h) })
 	}, func(h down) error {
 		return s.arrived(ctx, h, func(text string) error {
 			if !strings.Contains(text, h.evil) {

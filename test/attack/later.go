@@ -2,7 +2,6 @@ package attack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,40 +14,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-var later = Attack{
-	Name: "nothing that is down there is made to want of a physical cluster what is not the tenant's",
-	Real: true,
-	Fence: func(ctx context.Context, w *World) error {
-		ctx, s, err := w.siteAt(ctx, "east")
-		if err != nil {
-			return err
-		}
-		if err := s.begin(ctx, hostileLater()); err != nil {
-			return err
-		}
-		return s.keepsOut(ctx, hostileLater(), s.update)
-	},
-	Control: func(ctx context.Context, w *World) (err error) {
-		if err := w.trust(ctx, "west"); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, w.distrust(ctx, "west")) }()
-		ctx, s, err := w.siteAt(ctx, "west")
-		if err != nil {
-			return err
-		}
-		direct, err := s.directly(ctx)
-		if err != nil {
-			return err
-		}
-		permitted, never := byPermit(hostileLater())
-		defer func() { err = errors.Join(err, direct.remove(ctx, never)) }()
-		if err := errors.Join(s.begin(ctx, permitted), direct.begin(ctx, never)); err != nil {
-			return err
-		}
-		return errors.Join(s.receives(ctx, permitted, s.update), direct.receives(ctx, never, direct.update))
-	},
-}
+var later = sendsDown("nothing that is down there is made to want of a physical cluster what is not the tenant's", hostileLater, changed, knownAlready)
 
 // unchanging are parts of manifests that nobody can change an object to.
 var unchanging = []string{"kind: StatefulSet", "kind: PersistentVolumeClaim", "type: kubernetes.io/service-account-token"}
@@ -72,6 +38,7 @@ var harmless = map[string]string{
 	"CronJob":       fmt.Sprintf(templates["cronjob"], plain),
 	"Deployment":    fmt.Sprintf(templates["deployment"], plain),
 	"Ingress":       ingressTo("a", "a.later.example.com").manifest,
+	"Machine":       fmt.Sprintf(machineTemplates["machine"], plain),
 	"Namespace":     "{apiVersion: v1, kind: Namespace}",
 	"NetworkPolicy": "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, spec: {podSelector: {}}}",
 	"Secret":        "{apiVersion: v1, kind: Secret}",

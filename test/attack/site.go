@@ -23,6 +23,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
+	"github.com/atoll-dev/atoll/pkg/workload/declared"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -127,7 +128,11 @@ func (h down) object() (*unstructured.Unstructured, workload.Kind, error) {
 		return nil, workload.Kind{}, fmt.Errorf("reading the manifest: %w", err)
 	}
 	obj.SetName(h.name)
-	kind, ok := workload.Builtin().ByKind(obj.GroupVersionKind().GroupKind())
+	kinds, err := workload.Builtin().With(declared.Kind(machines()))
+	if err != nil {
+		return nil, workload.Kind{}, fmt.Errorf("declaring machines: %w", err)
+	}
+	kind, ok := kinds.ByKind(obj.GroupVersionKind().GroupKind())
 	if !ok {
 		return nil, kind, fmt.Errorf("no kind %s goes down", obj.GetKind())
 	}
