@@ -35,7 +35,7 @@ func All() []Attack {
 		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules, schemaPatterns,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes, secretAttributes, reports,
-		boundaries, later, declaredKinds, declaredLater, hostNames, neighbours, ports, ownEnds, headers, idle, slow, hanging, watches,
+		boundaries, later, declaredKinds, declaredLater, hostNames, neighbours, ports, ownEnds, headers, idle, slow, hanging, watches, crowd,
 		claims, // the last: what it draws takes the room for a minute
 	}
 }

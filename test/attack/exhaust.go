@@ -39,9 +39,7 @@ const (
 
 // served fails if somebody is not served, by connections of its own, some times.
 func (c clients) served(ctx context.Context) error {
-	config := rest.CopyConfig(c.config)
-	config.Dial = (&net.Dialer{}).DialContext // a transport of its own, which is shared with nobody
-	fresh := clientsOf(config)
+	fresh := c.apart()
 	for range 3 {
 		brief, cancel := context.WithTimeout(ctx, servedTimeout)
 		_, err := fresh.kube.CoreV1().ConfigMaps("default").Create(brief, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "a-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -51,6 +49,13 @@ func (c clients) served(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// apart are the same clients with connections of their own.
+func (c clients) apart() clients {
+	config := rest.CopyConfig(c.config)
+	config.Dial = (&net.Dialer{}).DialContext // a transport of its own, which is shared with nobody
+	return clientsOf(config)
 }
 
 // dial makes connections that say nothing, and returns how to close them.
@@ -336,11 +341,18 @@ func (c clients) watchOnce(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.begin(ctx, client, "/api/v1/namespaces/default/configmaps?watch=true")
+}
+
+// begin asks, by a client, for something in the logical cluster of ctx, and leaves the answer to the caller, which is
+// as long as what is in it.
+func (c clients) begin(ctx context.Context, by *http.Client, path string) (*http.Response, error) {
 	cluster, _ := scope.ClusterFrom(ctx)
-	url := strings.TrimSuffix(c.config.Host, "/") + scope.Scope{Cluster: cluster}.Path() + "/api/v1/namespaces/default/configmaps?watch=true"
+	url := strings.TrimSuffix(c.config.Host, "/") + scope.Scope{Cluster: cluster}.Path() + path
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	return client.Do(req)
+	req.Header.Set("Accept-Encoding", "identity")
+	return by.Do(req)
 }
