@@ -31,7 +31,7 @@ const timeout = 3 * time.Minute
 func All() []Attack {
 	return []Attack{
 		documents, names, endpoints, backends, metadata, tunnels, tokens, certificates, former,
-		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects,
+		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects, endlessList,
 		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules, schemaPatterns,
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes, secretAttributes, reports,

@@ -77,11 +77,16 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"`))
+	withoutEnd(w, &h.longest)
+}
+
+// withoutEnd writes until nobody takes more, and notes the most of what was taken at once.
+func withoutEnd(to io.Writer, longest *atomic.Int64) {
 	part := bytes.Repeat([]byte("x"), 64<<10)
 	for sent := int64(0); sent < 1<<30; {
-		n, err := w.Write(part)
+		n, err := to.Write(part)
 		sent += int64(n)
-		for longest := h.longest.Load(); sent > longest && !h.longest.CompareAndSwap(longest, sent); longest = h.longest.Load() {
+		for most := longest.Load(); sent > most && !longest.CompareAndSwap(most, sent); most = longest.Load() {
 		}
 		if err != nil {
 			return

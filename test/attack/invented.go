@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -89,6 +90,10 @@ type inventor struct {
 	*httptest.Server
 	sent atomic.Int64
 	stop atomic.Bool
+	// endless says that it does not invent pods: a list of them has one, whose name does not end. lists is
+	// how many of these were given up, longest how many bytes of one were taken.
+	endless        bool
+	lists, longest atomic.Int64
 }
 
 func newInventor() *inventor {
@@ -123,6 +128,10 @@ func (i *inventor) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		answerJSON(w, inventedResources())
 	case path == "/api/v1/namespaces/kube-system":
 		answerJSON(w, map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "kube-system", "uid": "inventor-" + i.URL[strings.LastIndex(i.URL, ":")+1:], "resourceVersion": "1"}})
+	case req.URL.Query().Get("watch") == "" && path == "/api/v1/pods" && i.endless:
+		_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"PodList","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"`)
+		withoutEnd(w, &i.longest)
+		i.lists.Add(1)
 	case req.URL.Query().Get("watch") == "":
 		list["apiVersion"], list["kind"] = "v1", listKinds[path[strings.LastIndex(path, "/")+1:]]
 		if list["kind"] == "" {
