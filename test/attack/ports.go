@@ -31,7 +31,7 @@ var ports = Attack{
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(open, []uint16{own}) {
+		if !slices.Equal(open, []uint16{own}) { // no physical cluster asks about pods
 			return fmt.Errorf("it listens at the ports %v, and has %d", open, own)
 		}
 		return nil
@@ -118,14 +118,19 @@ func listeningOf(path string, own map[string]bool) (open []uint16, err error) {
 }
 
 var ownEnds = Attack{
-	Name: "no webhook has the server call itself, by whatever address",
+	Name: "no webhook has the server call itself, by whatever address: where it listens, is asked about pods, or is found by other servers",
 	Fence: func(ctx context.Context, w *World) error {
-		port, err := portOf(w.Config.Host)
-		if err != nil {
-			return err
+		var all []string
+		for _, own := range []string{w.Config.Host, "https://" + w.Admission} {
+			port, err := portOf(own)
+			if err != nil {
+				return err
+			}
+			for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"} {
+				all = append(all, fmt.Sprintf("%s:%d", host, port))
+			}
 		}
-		for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"} {
-			end := fmt.Sprintf("%s:%d", host, port)
+		for _, end := range append(all, w.Advertised) {
 			ctx, err := w.calling(ctx, "https://"+end)
 			if err != nil {
 				return err

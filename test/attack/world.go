@@ -45,6 +45,9 @@ type World struct {
 	Physical map[string]*rest.Config
 	// PID is that of the server, for attacks that are Real.
 	PID int
+	// Admission is where the server is asked about pods, and Advertised where other servers would
+	// find it, as its flags say.
+	Admission, Advertised string
 
 	admin, mallory clients
 	clusters       atomic.Int32

@@ -59,7 +59,7 @@ func run(ctx context.Context, names string) (err error) {
 		return fmt.Errorf("reading the admin's kubeconfig: %w", err)
 	}
 	config.Host = strings.TrimSuffix(config.Host, scope.Scope{Cluster: scope.Root}.Path())
-	w := &attack.World{Config: config, Dir: l.path("atoll"), PID: l.server.PID(), Physical: map[string]*rest.Config{}}
+	w := &attack.World{Config: config, Dir: l.path("atoll"), PID: l.server.PID(), Physical: map[string]*rest.Config{}, Admission: l.admission, Advertised: l.advertised}
 	for _, name := range physicalClusters {
 		if w.Physical[name], err = clientcmd.BuildConfigFromFlags("", l.path(name, "admin.kubeconfig")); err != nil {
 			return fmt.Errorf("reading the kubeconfig of %s: %w", name, err)
@@ -85,20 +85,26 @@ type lab struct {
 	dir      string
 	server   *process.Process
 	physical []*process.Process
+	// admission and advertised are addresses of the server beside that where it listens.
+	admission, advertised string
 }
 
 func (l *lab) path(elem ...string) string { return filepath.Join(append([]string{l.dir}, elem...)...) }
 
 func (l *lab) start(ctx context.Context) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress("127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("finding a free port: %w", err)
+		return err
 	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	if l.admission, err = freeAddress("127.0.0.1:0"); err != nil {
+		return err
+	}
+	if l.advertised, err = freeAddress("127.0.0.9:0"); err != nil {
+		return err
+	}
 	if l.server, err = process.Start(ctx, process.Spec{
 		Path: process.Binary("atoll"), Log: l.path("atoll.log"), Ready: "atoll serves at ",
-		Args: []string{"start", "--data-dir", l.path("atoll"), "--listen", address,
+		Args: []string{"start", "--data-dir", l.path("atoll"), "--listen", address, "--admission-address", l.admission, "--advertise-address", l.advertised,
 			"--tenant-egress-allow", "127.0.0.0/8", "--tenant-egress-deny", attack.DeniedNetwork, "--max-connections", strconv.Itoa(attack.MaxConnections)},
 	}); err != nil {
 		return err
@@ -123,6 +129,16 @@ func (l *lab) start(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// freeAddress is one at which nobody listens.
+func freeAddress(like string) (string, error) {
+	listener, err := net.Listen("tcp", like)
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
 }
 
 // register has the server connect to a physical cluster.

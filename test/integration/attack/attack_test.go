@@ -2,6 +2,7 @@
 package attack
 
 import (
+	"net"
 	"testing"
 
 	"github.com/atoll-dev/atoll/cmd/atoll/app"
@@ -10,8 +11,19 @@ import (
 )
 
 func TestAttacksHold(t *testing.T) {
-	s := server.StartWith(t, func(o *app.Options) { o.Egress.Deny = []string{attack.DeniedNetwork} })
-	w := &attack.World{Config: s.Config, Dir: s.Dir}
+	w := &attack.World{}
+	for address, like := range map[*string]string{&w.Admission: "127.0.0.1:0", &w.Advertised: "127.0.0.9:0"} {
+		free, err := net.Listen("tcp", like)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*address = free.Addr().String()
+		_ = free.Close()
+	}
+	s := server.StartWith(t, func(o *app.Options) {
+		o.Egress.Deny, o.AdmissionAddress, o.AdvertiseAddress = []string{attack.DeniedNetwork}, w.Admission, w.Advertised
+	})
+	w.Config, w.Dir = s.Config, s.Dir
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
