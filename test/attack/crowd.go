@@ -82,13 +82,13 @@ func (w *World) crowd(ctx context.Context, limit int64, refusedBefore int32) (se
 		}
 		crowd = append(crowd, one)
 	}
-	asking, cancel := context.WithCancel(ctx)
+	held, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
 	var unread []io.Closer
 	for range inFlightLimit {
-		resp, err := who.begin(asking, crowd[0], "/api/v1/namespaces/default/configmaps")
+		resp, err := who.begin(held, crowd[0], "/api/v1/namespaces/default/configmaps")
 		if err != nil {
 			return 0, 0, fmt.Errorf("a list that nobody reads: %w", err)
 		}
@@ -98,7 +98,7 @@ func (w *World) crowd(ctx context.Context, limit int64, refusedBefore int32) (se
 	var wrong atomic.Pointer[error]
 	for i := range crowdTries {
 		all.Go(func() {
-			switch err := who.asked(asking, crowd[i%crowdConnections]); {
+			switch err := who.asked(held, crowd[i%crowdConnections]); {
 			case err == nil:
 				were.Add(1)
 			case errors.Is(err, errAtLimit):
