@@ -216,6 +216,12 @@ func (t *slot) resume(ctx context.Context) {
 	t.budget.resume()
 }
 
+func (t *slot) isExpensive() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.processor.expensive
+}
+
 // free ends the need for a processor, with the request.
 func (t *slot) free() {
 	t.mu.Lock()
@@ -230,7 +236,7 @@ func (t *slot) free() {
 
 // answer is that of a request, which becomes expensive when it is a long one: when it is so long
 // already, or begins to be compressed, which only long ones are. Nobody computes while its reader
-// takes his time, nor when he has left. A watch is as long as it lasts.
+// takes his time, and of an expensive one nothing more when he has left. A watch is as long as it lasts.
 type answer struct {
 	http.ResponseWriter
 	ctx     context.Context //nolint:containedctx // that of the request
@@ -255,7 +261,7 @@ func (a *answer) WriteHeader(code int) {
 
 // Write implements io.Writer.
 func (a *answer) Write(p []byte) (int, error) {
-	if err := a.ctx.Err(); err != nil {
+	if err := a.ctx.Err(); err != nil && a.slot.isExpensive() {
 		return 0, fmt.Errorf("nobody waits for the answer: %w", err)
 	}
 	if a.written == 0 {

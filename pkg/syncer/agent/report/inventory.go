@@ -55,7 +55,8 @@ type inventory struct {
 type runtimes struct {
 	// handlers are theirs; nil: not known.
 	handlers *fleetv1alpha1.RuntimeHandlers
-	// digest changes with what there is; empty: not known.
+	// digest changes whenever a class does, permitted or not; empty: not known. Copies may have met
+	// what was there for a moment between two looks.
 	digest string
 }
 
@@ -235,9 +236,11 @@ func (i *inventory) offered(ctx context.Context, permits fleetv1alpha1.Tenancy) 
 		return runtimes{}
 	}
 	offered, digest := &fleetv1alpha1.RuntimeHandlers{}, sha256.New()
+	for _, c := range classes.Items {
+		fmt.Fprintf(digest, "%q %q\n", c.Name, c.ResourceVersion)
+	}
 	for _, c := range syncer.RuntimeClasses(classes.Items, permits) {
 		offered.Names = append(offered.Names, c.Handler)
-		fmt.Fprintf(digest, "%q %q\n", c.Name, c.Handler)
 	}
 	slices.Sort(offered.Names)
 	offered.Names = slices.Compact(offered.Names)

@@ -202,7 +202,7 @@ func TestAClassThatChangesIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	class.Scheduling = &nodev1.Scheduling{Tolerations: []corev1.Toleration{{Key: "pool"}}}
+	class.Scheduling, class.ResourceVersion = &nodev1.Scheduling{Tolerations: []corev1.Toleration{{Key: "pool"}}}, "2"
 	if _, err := client.NodeV1().RuntimeClasses().Update(t.Context(), class, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -211,8 +211,19 @@ func TestAClassThatChangesIsNoticed(t *testing.T) {
 	}
 	i.servedAt = time.Time{}
 	gone := offered(fleetv1alpha1.Tenancy{})
-	permitted := offered(fleetv1alpha1.Tenancy{Taints: []string{"pool"}}) // other permits are looked at without delay
-	if gone == first || permitted != first {
-		t.Errorf("first %s, with a toleration %s, with the permit %s", first, gone, permitted)
+	if gone == first {
+		t.Error("a class that has a toleration now is not noticed")
+	}
+	class.ResourceVersion = "4" // without it, and with it again: copies may have met that
+	if _, err := client.NodeV1().RuntimeClasses().Update(t.Context(), class, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	i.servedAt = time.Time{}
+	if again := offered(fleetv1alpha1.Tenancy{}); again == gone {
+		t.Error("a class that was another one between two looks is not noticed")
+	}
+	offered(fleetv1alpha1.Tenancy{Taints: []string{"pool"}}) // other permits are looked at without delay
+	if names := i.runtimes.handlers.Names; len(names) != 1 {
+		t.Errorf("with the permit there are %v", names)
 	}
 }

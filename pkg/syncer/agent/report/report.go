@@ -40,7 +40,7 @@ type World struct {
 	ControlPlane string
 	// APIs are the served resources, sorted.
 	APIs []string
-	// RuntimeClasses is a digest of the RuntimeClasses that pods may run with; empty: not known.
+	// RuntimeClasses is a digest of the RuntimeClasses of the physical cluster; empty: not known.
 	RuntimeClasses string
 	// Identity is that of the physical cluster if it is the one that is meant; else
 	// it is empty.
