@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -129,5 +130,46 @@ func TestWhatAnotherSchedulerBindsIsDividedAndOverriddenToo(t *testing.T) {
 	d := Decide(s, Unit{Name: placementv1alpha1.NamespaceUnit, Bound: []string{"east", "west"}, BoundBy: "cheapest"})
 	if d.Division == nil || len(d.Division.Targets) != 2 || holding(d.Overrides) != "overrides[0] of policy own of the namespace on east,west" {
 		t.Errorf("%+v", d)
+	}
+}
+
+// Whatever is stored, nobody but an admin permits anything, and only to those whom he selects.
+func TestPoliciesOfAdminsPermitMoreAndOthersNothing(t *testing.T) {
+	t.Parallel()
+	const rules = `{overrides: [{term: {matchLabels: {region: east}}, permits: {staticVolumes: true}}]}`
+	with := func(level placementv1alpha1.PolicyLevel, labels map[string]string) Policy {
+		p := ruledBy(t, level, "a", rules)
+		if labels != nil {
+			p.LogicalClusterSelector = &metav1.LabelSelector{MatchLabels: labels}
+		}
+		return p
+	}
+	mine := map[string]string{"team": "a"}
+	for name, c := range map[string]struct {
+		policy  Policy
+		on      string
+		selects bool
+		want    bool
+	}{
+		"an admin":                              {with(placementv1alpha1.PolicyGlobal, mine), "east", true, true},
+		"of other objects":                      {with(placementv1alpha1.PolicyGlobal, mine), "east", false, false},
+		"on another physical cluster":           {with(placementv1alpha1.PolicyGlobal, mine), "west", true, false},
+		"to another logical cluster":            {with(placementv1alpha1.PolicyGlobal, map[string]string{"team": "b"}), "east", true, false},
+		"an admin, to everybody":                {with(placementv1alpha1.PolicyGlobal, nil), "east", true, false},
+		"a logical cluster":                     {with(placementv1alpha1.PolicyLogicalCluster, nil), "east", true, false},
+		"a logical cluster that selects itself": {with(placementv1alpha1.PolicyLogicalCluster, mine), "east", true, false},
+		"a namespace":                           {with(placementv1alpha1.PolicyNamespace, nil), "east", true, false},
+	} {
+		two := []PhysicalCluster{sized("east", "4", map[string]string{"region": "east"}), sized("west", "8", nil)}
+		s := Snapshot{PhysicalClusters: two, Policies: []Policy{c.policy}}
+		u := Unit{Name: placementv1alpha1.NamespaceUnit, LogicalClusterLabels: mine}
+		at := two[0]
+		if c.on == "west" {
+			at = two[1]
+		}
+		selects := func(*placementv1alpha1.ObjectSelection) bool { return c.selects }
+		if got := PermitsOn(s, u, at, selects).StaticVolumes; got != c.want {
+			t.Errorf("%s permits it: %v, want %v", name, got, c.want)
+		}
 	}
 }

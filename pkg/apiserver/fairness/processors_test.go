@@ -342,3 +342,27 @@ func TestTheBudgetIsSpentByWhatIsComputedOnly(t *testing.T) {
 		}
 	})
 }
+
+// A large answer is encoded in parts: the first one that nobody waits for any more is the last.
+func TestAnExpensiveAnswerEndsWhenWhoAskedHasLeft(t *testing.T) {
+	t.Parallel()
+	for name, expensive := range map[string]bool{"a cheap one": false, "an expensive one": true} {
+		l := computing()
+		l.serve(t, httptest.NewRecorder(), "noisy", ann, "", func(w http.ResponseWriter, r *http.Request) {
+			if expensive {
+				if err := Expensive(r.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			gone, leave := context.WithCancel(r.Context())
+			a := &answer{ResponseWriter: w, ctx: gone, slot: r.Context().Value(slotKey{}).(*slot)}
+			if _, err := a.Write([]byte("part")); err != nil {
+				t.Errorf("%s, while he is there: %v", name, err)
+			}
+			leave()
+			if _, err := a.Write([]byte("part")); errors.Is(err, context.Canceled) != expensive {
+				t.Errorf("%s, when he has left: %v", name, err)
+			}
+		})
+	}
+}
