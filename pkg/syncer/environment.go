@@ -47,10 +47,10 @@ var serverNames = []any{"kubernetes", "kubernetes.default", "kubernetes.default.
 
 // environmentDown gives the pods of a template what they need to work with their logical
 // cluster: tokens of their account, the way to the server, and what the account says
-// about images. account is nil if it is not known.
-func environmentDown(template map[string]any, kind workload.Kind, account *Account, server Server) {
+// about images. account is nil if it is not known; mounts says whether they have the mount of
+// its token.
+func environmentDown(template map[string]any, kind workload.Kind, account *Account, mounts bool, server Server) {
 	spec := field(template, "spec")
-	mounts := server.Reached() && account != nil && workload.Mounts(spec, account.Automount)
 	tokensDown(template, account)
 	// Admission has given a Pod those that its account had when it was made.
 	if account != nil && !kind.IsPod() && len(list(spec, "imagePullSecrets")) == 0 && len(account.PullSecrets) > 0 {
@@ -67,7 +67,7 @@ func environmentDown(template map[string]any, kind workload.Kind, account *Accou
 	for _, ref := range rootCARefs(spec, rootCA) {
 		ref["name"] = ourRootCA
 	}
-	if mounts {
+	if mounts && account != nil {
 		mountToken(template, Token{TokenUse: workload.MountOf(spec), UID: account.UID})
 	}
 	setNested(template, server.Host+" "+server.Port, "metadata", "annotations", serverAnnotation)

@@ -44,8 +44,9 @@ func templateDown(template map[string]any, p Placing) {
 	if automount, ok := spec["automountServiceAccountToken"].(bool); ok {
 		setNested(template, boolean(automount), "metadata", "annotations", automountAnnotation)
 	}
+	mounts := p.Account != nil && workload.Mounts(spec, p.Account.Automount) // by the volume of a token, too
 	dropTokenVolumes(spec)
-	environmentDown(template, kind, p.Account, p.Server)
+	environmentDown(template, kind, p.Account, mounts, p.Server)
 	namesDown(template, p.Ref.Namespace, p.Nameserver.Address)
 	if !p.PlainFields {
 		downwardDown(template, kind, p.Ref.Namespace)

@@ -41,12 +41,21 @@ func MountOf(spec map[string]any) TokenUse {
 }
 
 // Mounts says whether the pods of a spec have that mount: as it says itself, else as
-// its account says, else yes.
+// its account says, else yes. A spec that has the volume of it, as whoever copies a pod
+// writes, has the mount whatever the account says.
 func Mounts(spec map[string]any, account *bool) bool {
 	if automount, ok := spec["automountServiceAccountToken"].(bool); ok {
 		return automount
 	}
-	return account == nil || *account
+	return account == nil || *account || slices.ContainsFunc(children(spec, "volumes"), func(volume map[string]any) bool {
+		return IsTokenVolume(volume) && hasToken(volume) && IsMount(spec, volume)
+	})
+}
+
+func hasToken(volume map[string]any) bool {
+	return slices.ContainsFunc(children(child(volume, "projected"), "sources"), func(source map[string]any) bool {
+		return source["serviceAccountToken"] != nil
+	})
 }
 
 // TokenOf is the token of a projected source, as it is in the API, of a spec.

@@ -26,6 +26,14 @@ func TestTokensThatPodsMount(t *testing.T) {
 			{serviceAccountToken: {path: c}}, {configMap: {name: x}}]}}]}}}`, nil,
 			[]TokenUse{{Account: "default", Audience: "vault", Seconds: 600}, {Account: "default", Seconds: 3600}}},
 		{"the volume of admission is no source", "apiVersion: v1\nkind: Pod\nspec: {volumes: [{name: kube-api-access-x, projected: {sources: [{serviceAccountToken: {path: token, expirationSeconds: 3607}}]}}]}", nil, []TokenUse{mount("default")}},
+		{"whoever writes the volume wants it, whatever the account says", deployment + `{volumes: [{name: kube-api-access-x, projected: {sources: [
+			{serviceAccountToken: {path: token, expirationSeconds: 3607}}]}}]}}}`, ptr.To(false), []TokenUse{mount("default")}},
+		{"not what the pod says", deployment + `{automountServiceAccountToken: false, volumes: [{name: kube-api-access-x, projected: {sources: [
+			{serviceAccountToken: {path: token, expirationSeconds: 3607}}]}}]}}}`, ptr.To(false), nil},
+		{"a volume of that name without a token", deployment + `{volumes: [{name: kube-api-access-x, projected: {sources: [
+			{configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}}]}}]}}}`, ptr.To(false), nil},
+		{"another one of that name", deployment + `{volumes: [{name: kube-api-access-x, projected: {sources: [
+			{serviceAccountToken: {path: token}}, {secret: {name: mine}}]}}]}}}`, ptr.To(false), nil},
 		{"no pods", "apiVersion: v1\nkind: Service\nspec: {}", nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
