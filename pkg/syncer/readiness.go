@@ -21,6 +21,8 @@ type Readiness struct {
 	Forgotten bool
 	// Watching: all watches are held, as far as is known.
 	Watching bool
+	// Awaited names the objects whose first list has not ended, if it is known.
+	Awaited string
 	// Undecided counts the orphans that wait for an order.
 	Undecided int32
 }
@@ -51,6 +53,9 @@ func (r Readiness) Conditions(generation int64) []metav1.Condition {
 		syncing.Reason, syncing.Message = fleetv1alpha1.ReasonIdentifying, "nothing is synced before the physical cluster is known to be the one that is meant"
 	case !r.Watching:
 		syncing.Reason, syncing.Message = "Starting", "the watches are not complete yet"
+		if r.Awaited != "" {
+			syncing.Message += fmt.Sprintf(": the first list of %s has not ended", r.Awaited)
+		}
 	case r.Failure != nil:
 		syncing.Status, syncing.Reason, syncing.Message = metav1.ConditionUnknown, r.Failure.Reason, "whether the watches still work is not known: "+r.Failure.Message
 	default:

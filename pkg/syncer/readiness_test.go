@@ -26,6 +26,7 @@ func TestConditionsOfAPhysicalClusterSayNoMoreThanIsKnown(t *testing.T) {
 		"no watches, and no answer":   {syncer.Readiness{Identified: true, Failure: silent}, "Ready=False Unreachable, Syncing=False Starting"},
 		"nobody knows who it is":      {syncer.Readiness{Failure: silent}, "Ready=False Unreachable, Syncing=False Identifying"},
 		"watches on another one":      {syncer.Readiness{Watching: true}, "Ready=True Heartbeat, Syncing=False Identifying"},
+		"a list that does not end":    {syncer.Readiness{Identified: true, Awaited: "pods on east"}, "Ready=True Heartbeat, Syncing=False Starting"},
 		"given up":                    {syncer.Readiness{Forgotten: true, Identified: true, Watching: true}, "Ready=True Heartbeat"},
 		"given up, and it is silent":  {syncer.Readiness{Forgotten: true, Failure: silent}, "Ready=False Unreachable"},
 		"orphans change no condition": {syncer.Readiness{Identified: true, Watching: true, Undecided: 3}, "Ready=True Heartbeat, Syncing=True Watching"},
@@ -39,6 +40,9 @@ func TestConditionsOfAPhysicalClusterSayNoMoreThanIsKnown(t *testing.T) {
 			counts := strings.Contains(condition.Message, "3 objects there")
 			if counts != (c.is.Undecided == 3 && condition.Type == fleetv1alpha1.ConditionSyncing) {
 				t.Errorf("%s: %s says %q", name, condition.Type, condition.Message)
+			}
+			if condition.Type == fleetv1alpha1.ConditionSyncing && !strings.Contains(condition.Message, c.is.Awaited) {
+				t.Errorf("%s: it does not say what is awaited: %s", name, condition.Message)
 			}
 			if condition.Type == fleetv1alpha1.ConditionReady && condition.Status == metav1.ConditionTrue && c.is.Failure != nil {
 				t.Errorf("%s: it is ready", name)

@@ -120,6 +120,7 @@ func (s *session) run(ctx context.Context) error {
 	for _, q := range queues {
 		defer q.ShutDown() // also if they are never run
 	}
+	s.report.Begins(s.view.Awaited)
 	if err := s.view.Start(ctx, &running); err != nil {
 		return errors.Join(s.view.Excess(), err)
 	}

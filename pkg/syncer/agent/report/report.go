@@ -95,7 +95,9 @@ type Reporter struct {
 	world     World
 	known     chan struct{} // closed and replaced when world changes
 	isSyncing bool
-	strays    fleetv1alpha1.OrphanCounts
+	// awaited names what a session that begins has not listed yet.
+	awaited func() string
+	strays  fleetv1alpha1.OrphanCounts
 	// incomplete counts namespaces without full isolation.
 	incomplete int
 	// notAdmitted is why pods are not admitted by their logical cluster.
@@ -196,6 +198,13 @@ func (r *Reporter) Syncing(is bool) {
 	r.isSyncing = is
 	r.mu.Unlock()
 	r.Notify()
+}
+
+// Begins notes that a session begins, and how to ask whose first list it waits for.
+func (r *Reporter) Begins(awaited func() string) {
+	r.mu.Lock()
+	r.awaited = awaited
+	r.mu.Unlock()
 }
 
 // TooLarge notes that the physical cluster shows more than is kept of it; nil that it does
@@ -466,8 +475,12 @@ func (r *Reporter) admits(pc *fleetv1alpha1.PhysicalCluster, failure *syncer.Fai
 func (r *Reporter) conditions(generation int64) []metav1.Condition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return syncer.Readiness{
+	readiness := syncer.Readiness{
 		Failure: r.failure, Identified: r.world.Identity != "", Forgotten: r.world.Forgotten,
 		Watching: r.isSyncing, Undecided: r.strays.Undecided,
-	}.Conditions(generation)
+	}
+	if r.awaited != nil {
+		readiness.Awaited = r.awaited()
+	}
+	return readiness.Conditions(generation)
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -42,6 +43,8 @@ type View struct {
 	orphans  *orphans
 	accounts *objects
 	events   *objects
+	// awaited is whose first list Start waits for.
+	awaited atomic.Pointer[string]
 	// allowance bounds what is held of the physical cluster; nil if nothing does.
 	allowance *controller.Allowance
 
@@ -158,6 +161,7 @@ func (v *View) OnWentBack(end func()) (remove func()) {
 
 // informer is what Run runs.
 type informer interface {
+	Name() string
 	Run(context.Context)
 	WaitForSync(context.Context) error
 }
@@ -182,12 +186,18 @@ func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 		all = append(all, i)
 	}
 	for _, i := range all {
+		v.awaited.Store(ptr.To(i.Name()))
 		if err := i.WaitForSync(ctx); err != nil {
 			return err
 		}
 	}
+	v.awaited.Store(nil)
 	return nil
 }
+
+// Awaited names the objects whose first list Start waits for; empty if it waits for none. A server may
+// answer page after page, and never come to an end.
+func (v *View) Awaited() string { return ptr.Deref(v.awaited.Load(), "") }
 
 // StartEvents runs the watch of the events of the physical cluster, of which those about
 // known namespaces are kept: Start comes first.
