@@ -140,7 +140,7 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := include(&unit, q.kind, obj); err != nil {
+	if err := include(&unit.Needs, q.kind, obj); err != nil {
 		return outcome{}, err
 	}
 	restrict(&unit, snapshot, q.kind, obj)
@@ -240,13 +240,13 @@ func (d *decider) stored(ctx context.Context, q question) (*placementv1alpha1.Pl
 	return none, nil
 }
 
-// includeObject adds to a unit what an object of admission needs.
-func includeObject(u *placement.Unit, kind workload.Kind, object runtime.Object) error {
+// includeObject adds to the needs of a unit those of an object of admission.
+func includeObject(n *placement.Needs, kind workload.Kind, object runtime.Object) error {
 	obj, err := external(kind, object)
 	if err != nil {
 		return err
 	}
-	return include(u, kind, obj)
+	return include(n, kind, obj)
 }
 
 // external turns an object of admission, which has an internal type, into the

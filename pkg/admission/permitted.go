@@ -66,7 +66,10 @@ func (p *plugin) permitted(ctx context.Context, r *request) error {
 		if !ok {
 			continue
 		}
-		findings := newFindings(kind, asks, had, boundary.Passage{Permits: override.Permits(physical.Permits(), permits[target].Overrides), Handlers: physical.Status.RuntimeHandlers})
+		findings := newFindings(kind, asks, had, boundary.Passage{
+			Permits:  override.Permits(physical.Permits(), permits[target].Overrides),
+			Handlers: physical.Status.RuntimeHandlers, PriorityClasses: physical.Status.PriorityClasses,
+		})
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			return admission.NewForbidden(r.Attributes, errors.New(notPermitted(target, refusals[0].String())))
 		}

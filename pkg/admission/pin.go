@@ -111,7 +111,7 @@ func (p pins) foretell(ctx context.Context, r *request, pin string) error {
 		return apierrors.NewInternalError(fmt.Errorf("reading namespace %s: %w", in, err))
 	}
 	q := question{cluster: r.cluster, kinds: r.kinds, namespace: namespace, unit: unit, pin: &pin, dryRun: true}
-	status, err := p.decider.answer(ctx, q, &placementv1alpha1.PlacementReviewSpec{}, placement.Unit{})
+	status, err := p.decider.answer(ctx, q, &placementv1alpha1.PlacementReviewSpec{}, placement.Needs{})
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reviewing the move of %s: %w", name, err))
 	}

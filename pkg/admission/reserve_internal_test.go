@@ -107,7 +107,7 @@ func TestWhatAUnitTakesIsLookedAtOnceItIsStored(t *testing.T) {
 				pc.Status.Allocatable = one
 			}
 			s := placement.Snapshot{PhysicalClusters: []placement.PhysicalCluster{{PhysicalCluster: pc}}}
-			u := placement.Unit{Requests: one}
+			u := placement.Unit{Needs: placement.Needs{Requests: one}}
 			q := question{cluster: "shop", namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "ns"}}, unit: placementv1alpha1.NamespaceUnit, reserved: &metav1.MicroTime{}}
 			decision := placement.Decide(s, u)
 			r := reserve.New(u, decision, clock.Now())

@@ -50,7 +50,7 @@ func (p *placing) review(ctx context.Context, r *request) error {
 	}
 	errs = append(errs, placement.ValidateSupposed(spec, r.system || slices.Contains(r.GetUserInfo().GetGroups(), user.SystemPrivilegedGroup), path)...)
 	q := question{cluster: r.cluster, kinds: r.kinds, namespace: namespace, dryRun: true}
-	var needs placement.Unit
+	var needs placement.Needs
 	invalid := q.suppose(review)
 	if invalid == nil && q.object != nil {
 		if err := p.decider.supposeHandler(ctx, q); err != nil {
@@ -92,7 +92,7 @@ func (q *question) suppose(review *placementv1alpha1.PlacementReview) error {
 }
 
 // answer decides as the first object of the namespace would have it decided.
-func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha1.PlacementReviewSpec, needs placement.Unit) (placementv1alpha1.PlacementReviewStatus, error) {
+func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha1.PlacementReviewSpec, needs placement.Needs) (placementv1alpha1.PlacementReviewStatus, error) {
 	var status placementv1alpha1.PlacementReviewStatus
 	stored, err := d.stored(ctx, q)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 			return status, err
 		}
 	}
-	unit.Requests, unit.APIs, unit.StorageClasses, unit.RuntimeHandlers = needs.Requests, needs.APIs, needs.StorageClasses, needs.RuntimeHandlers
+	unit.Needs = needs
 	if obj, ok := q.object.(*unstructured.Unstructured); ok {
 		restrict(&unit, snapshot.Snapshot, q.kind, obj.Object)
 	}

@@ -21,13 +21,16 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// include adds to a unit what an object of a kind needs.
-func include(u *placement.Unit, kind workload.Kind, obj map[string]any) error {
+// include adds to the needs of a unit those of an object of a kind.
+func include(n *placement.Needs, kind workload.Kind, obj map[string]any) error {
 	requests, err := workload.Requests(kind, obj)
 	if err != nil {
 		return err
 	}
-	u.Include(kind.API(), workload.StorageClasses(kind, obj), handlers(kind, obj), requests)
+	n.Include(placement.Needs{
+		Requests: requests, APIs: []string{kind.API()}, StorageClasses: workload.StorageClasses(kind, obj),
+		RuntimeHandlers: handlers(kind, obj), IngressClasses: workload.IngressClasses(kind, obj),
+	})
 	return nil
 }
 
@@ -40,13 +43,21 @@ func handlers(kind workload.Kind, obj map[string]any) []string {
 	return []string{handler}
 }
 
-// restrict adds to a unit which physical clusters do not permit an object.
+// restrict adds to a unit which physical clusters do not permit an object, and what they make of its priority
+// classes.
 func restrict(u *placement.Unit, s placement.Snapshot, kind workload.Kind, obj map[string]any) {
 	selects := func(o *placementv1alpha1.ObjectSelection) bool {
 		return stamp.ReadSelection(o).Selects(kind, &unstructured.Unstructured{Object: obj})
 	}
+	priorities := workload.PriorityClasses(kind, obj)
 	for _, c := range s.PhysicalClusters {
-		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: placement.PermitsOn(s, *u, c, selects), Notes: notesOf(obj)})
+		permits := placement.PermitsOn(s, *u, c, selects)
+		for _, name := range priorities {
+			if class := permits.PriorityClass(name); class != "" {
+				u.Prioritize(name, c.Name, class)
+			}
+		}
+		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: permits, Notes: notesOf(obj)})
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			if u.NotPermitted == nil {
 				u.NotPermitted = map[string]string{}
@@ -76,7 +87,7 @@ func (d *decider) includeWaiting(ctx context.Context, q question, read snapshot,
 		}
 		written := stamp.Written(kind, other)
 		restrict(u, read.Snapshot, kind, written)
-		return include(u, kind, written)
+		return include(&u.Needs, kind, written)
 	})
 }
 

@@ -42,7 +42,7 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 	if r.GetOperation() != admission.Create {
 		return nil
 	}
-	var needs placement.Unit
+	var needs placement.Needs
 	if err := includeObject(&needs, kind, r.GetObject()); err != nil {
 		return nil // the validation of the kind says it better
 	}
@@ -52,7 +52,7 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 		if !ok || unit[name] != stamp.PartStays && unit[name] != stamp.PartArrives {
 			continue
 		}
-		if lacks := placement.Lacks(placement.PhysicalCluster{PhysicalCluster: c}, needs); lacks != "" {
+		if lacks := placement.Lacks(placement.PhysicalCluster{PhysicalCluster: c}, placement.Unit{Needs: needs}); lacks != "" {
 			warning.AddWarning(ctx, "", fmt.Sprintf("%s is placed on %s, which does not have what this needs: %s", unitName(r.GetNamespace(), r.belongs.units[0]), name, lacks))
 		}
 	}

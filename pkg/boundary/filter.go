@@ -24,7 +24,10 @@ type Passage struct {
 	Notes Notes
 	// Handlers are those for which the physical cluster reports a RuntimeClass that it permits;
 	// nil if that is not known, or who asks looks at the classes.
-	Handlers *fleetv1alpha1.RuntimeHandlers
+	Handlers *fleetv1alpha1.ReportedNames
+	// PriorityClasses are those that the physical cluster reports; nil if that is not known, or does not
+	// matter.
+	PriorityClasses *fleetv1alpha1.ReportedNames
 }
 
 // Finding is something of an object that does not go down as it is.

@@ -293,6 +293,15 @@ func TestStorageClassesAreThosePermitted(t *testing.T) {
 
 func TestClassesAreMapped(t *testing.T) {
 	obj := parseObject(t, podOf("priorityClassName: high", "preemptionPolicy: PreemptLowerPriority"))
+	for reports, want := range map[*fleetv1alpha1.ReportedNames]string{
+		nil: "tenants", {Names: []string{"tenants"}}: "tenants", {Names: []string{"high"}}: "tenants, which the physical cluster does not have; no pod starts until it has",
+	} {
+		asked := parseObject(t, podOf("priorityClassName: high"))
+		findings := Filter(kindOf(asked), asked.Object, Passage{Permits: Permits{PriorityClasses: map[string]string{"*": "tenants"}}, PriorityClasses: reports})
+		if len(findings) != 1 || findings[0].Verdict != Mapped || !strings.HasSuffix(findings[0].Why, ", "+want) {
+			t.Errorf("where there is %v: %v", reports.Reported(), findings)
+		}
+	}
 	findings := Filter(kindOf(obj), obj.Object, Passage{Permits: Permits{PriorityClasses: map[string]string{"*": "tenants"}}})
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
 	if len(findings) != 1 || findings[0].Verdict != Mapped || spec["priorityClassName"] != "tenants" || spec["preemptionPolicy"] != nil {

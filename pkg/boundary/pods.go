@@ -13,16 +13,17 @@ import (
 // priorityClass names the class of the physical cluster. Without one the pods get
 // what that cluster gives to pods that ask for nothing.
 func priorityClass(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
-	switch class := f.Permits.PriorityClass(str(value)); class {
-	case str(value):
-		return value, true
-	case "":
+	class := f.Permits.PriorityClass(str(value))
+	switch {
+	case class == "":
 		f.find(at, Stripped, "the physical cluster maps it to no priority class of its own")
 		return nil, false
-	default:
+	case f.PriorityClasses != nil && !slices.Contains(f.PriorityClasses.Names, class):
+		f.find(at, Mapped, m.why+", "+class+", which the physical cluster does not have; no pod starts until it has")
+	case class != str(value):
 		f.find(at, Mapped, m.why+", "+class)
-		return class, true
 	}
+	return class, true
 }
 
 // preemptionPolicy belongs to the class. The default one is put on every pod that

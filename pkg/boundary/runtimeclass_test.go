@@ -53,8 +53,8 @@ func TestARuntimeClassIsNoWayAroundThePermitsForTaintsAndLabelsOfNodes(t *testin
 func TestTheNameOfARuntimeClassIsThatOfThePhysicalClusterIfTheLogicalOneHasNoSuch(t *testing.T) {
 	const at = "spec.template.spec.runtimeClassName"
 	named := Permits{RuntimeClasses: []string{"gvisor"}}
-	offers := func(handlers ...string) *fleetv1alpha1.RuntimeHandlers {
-		return &fleetv1alpha1.RuntimeHandlers{Names: handlers}
+	offers := func(handlers ...string) *fleetv1alpha1.ReportedNames {
+		return &fleetv1alpha1.ReportedNames{Names: handlers}
 	}
 	for name, c := range map[string]struct {
 		class   string

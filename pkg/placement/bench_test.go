@@ -20,7 +20,7 @@ func BenchmarkDecide(b *testing.B) {
 		for name, policies := range map[string][]Policy{"none": nil, "three": benchPolicies()} {
 			b.Run(fmt.Sprintf("clusters=%d/policies=%s", n, name), func(b *testing.B) {
 				s, u := Snapshot{PhysicalClusters: benchClusters(n), Policies: policies}, Unit{
-					Namespace: "web", Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, APIs: []string{"apps/v1/deployments"},
+					Namespace: "web", Needs: Needs{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, APIs: []string{"apps/v1/deployments"}},
 				}
 				b.ReportAllocs()
 				for b.Loop() {

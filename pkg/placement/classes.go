@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -17,16 +18,23 @@ type classKind int
 const (
 	storageClass classKind = iota
 	runtimeHandler
+	ingressClass
+	priorityClass
 )
 
 // classes are those that a unit needs.
 func (u Unit) classes() []class {
 	var out []class
-	for _, name := range u.StorageClasses {
-		out = append(out, class{storageClass, name})
-	}
-	for _, name := range u.RuntimeHandlers {
-		out = append(out, class{runtimeHandler, name})
+	for _, of := range []struct {
+		kind  classKind
+		names []string
+	}{
+		{storageClass, u.StorageClasses}, {runtimeHandler, u.RuntimeHandlers}, {ingressClass, u.IngressClasses},
+		{priorityClass, slices.Sorted(maps.Keys(u.PriorityClasses))},
+	} {
+		for _, name := range of.names {
+			out = append(out, class{of.kind, name})
+		}
 	}
 	return out
 }
@@ -34,20 +42,26 @@ func (u Unit) classes() []class {
 // offers rejects a physical cluster that is known to lack a class, if another one has it.
 func (r *rules) offers(c PhysicalCluster) *rejection {
 	for _, class := range r.unit.classes() {
-		if reported, has := class.on(c); reported && !has && !slices.Contains(r.nowhere, class) {
-			return class.lacking()
+		if reported, has := r.unit.has(c, class); reported && !has && !slices.Contains(r.nowhere, class) {
+			return r.unit.lacking(c, class)
 		}
 	}
 	return nil
 }
 
-// on says whether a physical cluster reports classes of the kind, and whether this one is among them. The
+// has says whether a physical cluster reports classes of the kind, and whether this one is among them. The
 // list of storage classes is trusted only beside a list of APIs: both come in one report, and
-// a list alone cannot say that it was never made.
-func (n class) on(c PhysicalCluster) (reported, has bool) {
+// a list alone cannot say that it was never made. A priority class that it maps to none of its own
+// keeps no pod from running there: that counts as not known.
+func (u Unit) has(c PhysicalCluster, n class) (reported, has bool) {
 	switch n.kind {
 	case runtimeHandler:
 		return c.Status.RuntimeHandlers != nil, slices.Contains(c.Status.RuntimeHandlers.Reported(), n.name)
+	case ingressClass:
+		return c.Status.IngressClasses != nil, slices.Contains(c.Status.IngressClasses.Reported(), n.name)
+	case priorityClass:
+		isMapped := len(u.PriorityClasses[n.name][c.Name]) > 0
+		return isMapped && c.Status.PriorityClasses != nil, isMapped && u.missing(c, n.name) == ""
 	default:
 		has = slices.Contains(c.Status.StorageClasses, n.name)
 		if n.name == workload.DefaultStorageClass {
@@ -57,11 +71,30 @@ func (n class) on(c PhysicalCluster) (reported, has bool) {
 	}
 }
 
-func (n class) lacking() *rejection {
-	switch {
-	case n.kind == runtimeHandler:
+// missing is a PriorityClass to which a physical cluster maps one of these names, and that it does not
+// report; empty if it reports all.
+func (u Unit) missing(c PhysicalCluster, name string) string {
+	for _, name := range u.PriorityClasses[name][c.Name] {
+		if !slices.Contains(c.Status.PriorityClasses.Reported(), name) {
+			return name
+		}
+	}
+	return ""
+}
+
+func (u Unit) lacking(c PhysicalCluster, n class) *rejection {
+	switch n.kind {
+	case runtimeHandler:
 		return reject(ReasonNoRuntimeClass, "it has no runtime class with the handler %s that pods may run with", n.name)
-	case n.name == workload.DefaultStorageClass:
+	case ingressClass:
+		return reject(ReasonNoIngressClass, "it has no ingress class %s", n.name)
+	case priorityClass:
+		if class := u.missing(c, n.name); class != n.name {
+			return reject(ReasonNoPriorityClass, "it has no priority class %s, to which it maps %s", class, n.name)
+		}
+		return reject(ReasonNoPriorityClass, "it has no priority class %s", n.name)
+	}
+	if n.name == workload.DefaultStorageClass {
 		return reject(ReasonNoStorageClass, "it has no default storage class")
 	}
 	return reject(ReasonNoStorageClass, "it has no storage class %s", n.name)
@@ -73,7 +106,7 @@ func (n class) lacking() *rejection {
 func nowhere(s Snapshot, u Unit) []class {
 	return slices.DeleteFunc(u.classes(), func(n class) bool {
 		return slices.ContainsFunc(s.PhysicalClusters, func(c PhysicalCluster) bool {
-			_, has := n.on(c)
+			_, has := u.has(c, n)
 			return has
 		})
 	})

@@ -11,17 +11,17 @@ import (
 func TestAClassThatIsLackedIsSaidIfItIsKnown(t *testing.T) {
 	lacks := "it has no runtime class with the handler runsc that pods may run with"
 	for name, c := range map[string]struct {
-		reports *fleetv1alpha1.RuntimeHandlers
+		reports *fleetv1alpha1.ReportedNames
 		want    string
 	}{
 		"not known": {nil, ""},
-		"none":      {&fleetv1alpha1.RuntimeHandlers{}, lacks},
-		"others":    {&fleetv1alpha1.RuntimeHandlers{Names: []string{"kata"}}, lacks},
-		"has it":    {&fleetv1alpha1.RuntimeHandlers{Names: []string{"kata", "runsc"}}, ""},
+		"none":      {&fleetv1alpha1.ReportedNames{}, lacks},
+		"others":    {&fleetv1alpha1.ReportedNames{Names: []string{"kata"}}, lacks},
+		"has it":    {&fleetv1alpha1.ReportedNames{Names: []string{"kata", "runsc"}}, ""},
 	} {
 		pc := &fleetv1alpha1.PhysicalCluster{}
 		pc.Status.RuntimeHandlers = c.reports
-		if got := Lacks(PhysicalCluster{PhysicalCluster: pc}, Unit{RuntimeHandlers: []string{"runsc"}}); got != c.want {
+		if got := Lacks(PhysicalCluster{PhysicalCluster: pc}, Unit{Needs: Needs{RuntimeHandlers: []string{"runsc"}}}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

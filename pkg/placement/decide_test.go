@@ -72,6 +72,8 @@ type clusterYAML struct {
 	StorageClasses  []string            `json:"storageClasses"`
 	DefaultClass    string              `json:"defaultClass"`
 	RuntimeHandlers *[]string           `json:"runtimeHandlers"`
+	IngressClasses  *[]string           `json:"ingressClasses"`
+	PriorityClasses *[]string           `json:"priorityClasses"`
 	Bounds          corev1.ResourceList `json:"bounds"`
 	CPU             *resource.Quantity  `json:"cpu"`
 	Memory          *resource.Quantity  `json:"memory"`
@@ -95,8 +97,13 @@ func (y clusterYAML) cluster() PhysicalCluster {
 		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: y.Reason, LastTransitionTime: y.Since}}
 	}
 	c.Status.APIs, c.Status.StorageClasses, c.Status.DefaultStorageClass = y.APIs, y.StorageClasses, y.DefaultClass
-	if y.RuntimeHandlers != nil {
-		c.Status.RuntimeHandlers = &fleetv1alpha1.RuntimeHandlers{Names: *y.RuntimeHandlers}
+	for _, l := range []struct {
+		to   **fleetv1alpha1.ReportedNames
+		from *[]string
+	}{{&c.Status.RuntimeHandlers, y.RuntimeHandlers}, {&c.Status.IngressClasses, y.IngressClasses}, {&c.Status.PriorityClasses, y.PriorityClasses}} {
+		if l.from != nil {
+			*l.to = &fleetv1alpha1.ReportedNames{Names: *l.from}
+		}
 	}
 	if y.CPU != nil && y.Memory != nil {
 		c.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: *y.CPU, corev1.ResourceMemory: *y.Memory}
@@ -116,7 +123,10 @@ type unitYAML struct {
 	APIs                 []string            `json:"apis"`
 	StorageClasses       []string            `json:"storageClasses"`
 	RuntimeHandlers      []string            `json:"runtimeHandlers"`
-	Others               []otherYAML         `json:"others"`
+	IngressClasses       []string            `json:"ingressClasses"`
+	// PriorityClasses are as those of a Unit.
+	PriorityClasses map[string]map[string][]string `json:"priorityClasses"`
+	Others          []otherYAML                    `json:"others"`
 }
 
 // otherYAML is a namespace beside the unit.
@@ -196,7 +206,11 @@ func (s *scene) asked() Unit {
 		LogicalCluster: "shop", LogicalClusterLabels: s.unit.LogicalClusterLabels,
 		Namespace: "web", NamespaceLabels: s.unit.NamespaceLabels,
 		Pin: s.unit.Pin, Decided: s.unit.Decided, Bound: s.unit.Bound, BoundBy: s.unit.BoundBy,
-		Requests: s.unit.Requests, APIs: s.unit.APIs, StorageClasses: s.unit.StorageClasses, RuntimeHandlers: s.unit.RuntimeHandlers,
+		Needs: Needs{
+			Requests: s.unit.Requests, APIs: s.unit.APIs, StorageClasses: s.unit.StorageClasses, RuntimeHandlers: s.unit.RuntimeHandlers,
+			IngressClasses: s.unit.IngressClasses,
+		},
+		PriorityClasses: s.unit.PriorityClasses,
 	}
 	for _, o := range s.unit.Others {
 		u.Others = append(u.Others, Other{Labels: o.Labels, PhysicalClusters: o.Places})

@@ -26,6 +26,8 @@ const (
 	ReasonAPINotServed     = "APINotServed"
 	ReasonNoStorageClass   = "NoStorageClass"
 	ReasonNoRuntimeClass   = "NoRuntimeClass"
+	ReasonNoIngressClass   = "NoIngressClass"
+	ReasonNoPriorityClass  = "NoPriorityClass"
 	ReasonBoundsExceeded   = "BoundsExceeded"
 	ReasonInsufficient     = "InsufficientCapacity"
 	ReasonLessFree         = "LessFree"

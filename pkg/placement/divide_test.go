@@ -75,7 +75,7 @@ func TestTheDivisionIsThatOfTheMostSpecificPolicyThatSaysSo(t *testing.T) {
 func TestWhatIsDividedHasToFitInParts(t *testing.T) {
 	t.Parallel()
 	s := Snapshot{PhysicalClusters: []PhysicalCluster{sized("east", "4", nil), sized("west", "4", nil)}}
-	u := Unit{Name: placementv1alpha1.NamespaceUnit, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}}
+	u := Unit{Name: placementv1alpha1.NamespaceUnit, Needs: Needs{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}}}
 	for rules, want := range map[string]bool{`{count: 2}`: false, `{count: 2, replicas: {mode: Divide}}`: true} {
 		s.Policies = []Policy{ruledBy(t, placementv1alpha1.PolicyGlobal, "all", rules)}
 		if got := Decide(s, u).Possible(); got != want {

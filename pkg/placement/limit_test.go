@@ -44,7 +44,7 @@ func TestWhatIsLimitedAndExceeded(t *testing.T) {
 			}
 			c.Spec.Unschedulable = true
 			c.Spec.Bounds, c.Status.Allocatable, c.Status.Requested = test.bounds, test.allocatable, test.requested
-			u, exceeds := Unit{Requests: test.wants}, ""
+			u, exceeds := Unit{Needs: Needs{Requests: test.wants}}, ""
 			if no := Exceeds(c, u); no != nil {
 				exceeds = no.Reason
 			}

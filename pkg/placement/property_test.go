@@ -207,8 +207,10 @@ func drawCluster(t *rapid.T, name string) PhysicalCluster {
 			c.Status.DefaultStorageClass = c.Status.StorageClasses[0]
 		}
 	}
-	if rapid.Bool().Draw(t, "handlers reported") {
-		c.Status.RuntimeHandlers = &fleetv1alpha1.RuntimeHandlers{Names: rapid.SliceOfNDistinct(rapid.SampledFrom(values), 0, 2, rapid.ID[string]).Draw(t, "handlers")}
+	for _, classes := range []**fleetv1alpha1.ReportedNames{&c.Status.RuntimeHandlers, &c.Status.IngressClasses, &c.Status.PriorityClasses} {
+		if rapid.Bool().Draw(t, "classes reported") {
+			*classes = &fleetv1alpha1.ReportedNames{Names: rapid.SliceOfNDistinct(rapid.SampledFrom(values), 0, 2, rapid.ID[string]).Draw(t, "reported classes")}
+		}
 	}
 	return PhysicalCluster{PhysicalCluster: c, Assumed: drawList(t, "assumed", 3), Placements: rapid.IntRange(0, 2).Draw(t, "placements")}
 }
@@ -335,8 +337,8 @@ func drawDecided(t *rapid.T) (Snapshot, Unit, Decision) {
 func drawUnit(t *rapid.T) Unit {
 	u := Unit{
 		LogicalCluster: "shop", LogicalClusterLabels: drawLabels(t), Namespace: "web", NamespaceLabels: drawLabels(t),
-		Requests: drawList(t, "requests", 6),
-		Decided:  rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID[string]).Draw(t, "decided"),
+		Needs:   Needs{Requests: drawList(t, "requests", 6)},
+		Decided: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID[string]).Draw(t, "decided"),
 	}
 	if rapid.IntRange(0, 5).Draw(t, "pinned") == 0 {
 		u.Pin = rapid.SampledFrom(names).Draw(t, "pin")
@@ -352,6 +354,16 @@ func drawUnit(t *rapid.T) Unit {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "runtime") == 0 {
 		u.RuntimeHandlers = []string{rapid.SampledFrom(values).Draw(t, "handler")}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "ingress") == 0 {
+		u.IngressClasses = []string{rapid.SampledFrom(values).Draw(t, "ingress class")}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "priority") == 0 {
+		for _, name := range names {
+			if class := rapid.SampledFrom(append([]string{""}, values...)).Draw(t, "priority class on "+name); class != "" {
+				u.Prioritize("high", name, class)
+			}
+		}
 	}
 	return u
 }

@@ -348,6 +348,33 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 			}
 		}
 	}
+	if c.Status.IngressClasses != nil {
+		for _, class := range u.IngressClasses {
+			somewhere, here := false, false
+			for _, o := range s.PhysicalClusters {
+				it := o.Status.IngressClasses != nil && has(o.Status.IngressClasses.Names, class)
+				somewhere, here = somewhere || it, here || it && o.Name == c.Name
+			}
+			if somewhere && !here {
+				return false
+			}
+		}
+	}
+	if c.Status.PriorityClasses != nil {
+		for _, mapped := range u.PriorityClasses {
+			somewhere, here := false, len(mapped[c.Name]) == 0
+			for _, o := range s.PhysicalClusters {
+				it := len(mapped[o.Name]) > 0
+				for _, class := range mapped[o.Name] {
+					it = it && o.Status.PriorityClasses != nil && has(o.Status.PriorityClasses.Names, class)
+				}
+				somewhere, here = somewhere || it, here || it && o.Name == c.Name
+			}
+			if somewhere && !here {
+				return false
+			}
+		}
+	}
 	if _, ok := c.Spec.Bounds["count/namespaces"]; ok && int64(c.Placements+1)*1000 > millis(c.Spec.Bounds, "count/namespaces") {
 		return false
 	}

@@ -146,7 +146,7 @@ func drawReturning(t *rapid.T) (Snapshot, Unit, Preference) {
 	for _, name := range names[len(s.PhysicalClusters):] {
 		s.PhysicalClusters = append(s.PhysicalClusters, drawCluster(t, name))
 	}
-	u.Pin, u.Decided, u.APIs, u.StorageClasses, u.RuntimeHandlers = "", nil, nil, nil, nil
+	u.Pin, u.Decided, u.Needs, u.PriorityClasses = "", nil, Needs{Requests: u.Requests}, nil
 	if rapid.IntRange(0, 3).Draw(t, "needs room") > 0 {
 		u.Requests = nil
 	}

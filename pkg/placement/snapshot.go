@@ -79,12 +79,10 @@ type Unit struct {
 	// Bound is where the scheduler BoundBy wants the unit.
 	Bound   []string
 	BoundBy string
-	// Requests, APIs (as workload.Kind.API), StorageClasses (as workload.StorageClasses) and
-	// RuntimeHandlers (as admission notes them) are what the objects of the unit need.
-	Requests        corev1.ResourceList
-	APIs            []string
-	StorageClasses  []string
-	RuntimeHandlers []string
+	Needs
+	// PriorityClasses has, by the name in pods and the physical cluster, the PriorityClasses to which
+	// that maps it; none: its pods get what others get that name none.
+	PriorityClasses map[string]map[string][]string
 	// NotPermitted says by physical cluster what of the objects it does not permit.
 	NotPermitted map[string]string
 }
@@ -95,12 +93,42 @@ type Other struct {
 	PhysicalClusters []string
 }
 
-// Include adds what an object needs to the needs of its unit.
-func (u *Unit) Include(api string, storageClasses, runtimeHandlers []string, requests corev1.ResourceList) {
-	u.APIs = sorted(append(slices.Clone(u.APIs), api))
-	u.StorageClasses = sorted(append(slices.Clone(u.StorageClasses), storageClasses...))
-	u.RuntimeHandlers = sorted(append(slices.Clone(u.RuntimeHandlers), runtimeHandlers...))
-	u.Requests = Sum(u.Requests, requests)
+// Needs are what objects need together, wherever they are. Names are sorted, each once.
+type Needs struct {
+	// Requests are those of the pods in sum.
+	Requests corev1.ResourceList
+	// APIs are as workload.Kind.API, StorageClasses as workload.StorageClasses, RuntimeHandlers as
+	// admission notes them, IngressClasses as Ingresses name them.
+	APIs            []string
+	StorageClasses  []string
+	RuntimeHandlers []string
+	IngressClasses  []string
+}
+
+// Include adds the needs of an object to those of its unit.
+func (n *Needs) Include(more Needs) {
+	for _, l := range []struct {
+		to   *[]string
+		more []string
+	}{
+		{&n.APIs, more.APIs}, {&n.StorageClasses, more.StorageClasses}, {&n.RuntimeHandlers, more.RuntimeHandlers},
+		{&n.IngressClasses, more.IngressClasses},
+	} {
+		*l.to = sorted(append(slices.Clone(*l.to), l.more...))
+	}
+	n.Requests = Sum(n.Requests, more.Requests)
+}
+
+// Prioritize adds that a physical cluster maps the name of a priority class to one of its own.
+func (u *Unit) Prioritize(name, physicalCluster, class string) {
+	if u.PriorityClasses == nil {
+		u.PriorityClasses = map[string]map[string][]string{}
+	}
+	if u.PriorityClasses[name] == nil {
+		u.PriorityClasses[name] = map[string][]string{}
+	}
+	on := u.PriorityClasses[name]
+	on[physicalCluster] = sorted(append(slices.Clone(on[physicalCluster]), class))
 }
 
 // Sum adds up requests, and changes none of them.

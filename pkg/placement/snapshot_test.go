@@ -17,12 +17,19 @@ func TestAUnitNeedsWhatItsObjectsNeedTogether(t *testing.T) {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
 	}
 	u := Unit{}
-	u.Include("apps/v1/deployments", nil, []string{"runsc"}, cpu("2"))
-	u.Include("/v1/persistentvolumeclaims", []string{"fast"}, nil, nil)
-	u.Include("apps/v1/deployments", []string{"", "fast"}, []string{"kata", "runsc"}, cpu("1"))
+	deployments, ingresses := []string{"apps/v1/deployments"}, []string{"networking.k8s.io/v1/ingresses"}
+	u.Include(Needs{APIs: deployments, RuntimeHandlers: []string{"runsc"}, Requests: cpu("2")})
+	u.Include(Needs{APIs: ingresses, StorageClasses: []string{"fast"}, IngressClasses: []string{"nginx"}})
+	u.Include(Needs{APIs: deployments, StorageClasses: []string{"", "fast"}, RuntimeHandlers: []string{"kata", "runsc"}, Requests: cpu("1")})
+	u.Prioritize("high", "east", "tenants-high")
+	u.Prioritize("high", "east", "shops-high") // as a policy permits another object
+	u.Prioritize("high", "east", "tenants-high")
 	want := Unit{
-		APIs: []string{"/v1/persistentvolumeclaims", "apps/v1/deployments"}, StorageClasses: []string{"", "fast"},
-		RuntimeHandlers: []string{"kata", "runsc"}, Requests: cpu("3"),
+		Needs: Needs{
+			APIs: []string{"apps/v1/deployments", "networking.k8s.io/v1/ingresses"}, StorageClasses: []string{"", "fast"},
+			RuntimeHandlers: []string{"kata", "runsc"}, IngressClasses: []string{"nginx"}, Requests: cpu("3"),
+		},
+		PriorityClasses: map[string]map[string][]string{"high": {"east": {"shops-high", "tenants-high"}}},
 	}
 	if diff := cmp.Diff(want, u); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -54,7 +61,7 @@ func TestWhatAReviewSupposesIsTaken(t *testing.T) {
 		s := Snapshot{PhysicalClusters: []PhysicalCluster{{PhysicalCluster: east, Assumed: assumed, Placements: 1}, {PhysicalCluster: west, Assumed: requests("2"), Placements: 2}}}
 		s.PhysicalClusters[0].Assumed = assumed.DeepCopy()
 		Assume(s, []placementv1alpha1.AssumedRequests{c.supposed})
-		if got := Decide(s, Unit{Requests: requests("1")}); len(got.PhysicalClusters) != 1 || got.PhysicalClusters[0] != c.want {
+		if got := Decide(s, Unit{Needs: Needs{Requests: requests("1")}}); len(got.PhysicalClusters) != 1 || got.PhysicalClusters[0] != c.want {
 			t.Errorf("%+v: %s", c.supposed, got.Message())
 		}
 	}

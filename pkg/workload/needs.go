@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
@@ -60,6 +61,28 @@ func storageClass(claim map[string]any) (class string, ok bool) {
 		return DefaultStorageClass, true
 	}
 	return named, named != ""
+}
+
+var ingresses = networkingv1.SchemeGroupVersion.WithKind("Ingress").GroupKind()
+
+// PriorityClasses returns the priority classes that the pods of an object name, sorted and each once.
+func PriorityClasses(kind Kind, obj map[string]any) []string {
+	var classes []string
+	for _, t := range PodTemplates(kind, obj) {
+		if class := text(child(t, "spec"), "priorityClassName"); class != "" {
+			classes = append(classes, class)
+		}
+	}
+	slices.Sort(classes)
+	return slices.Compact(classes)
+}
+
+// IngressClasses returns the ingress class that an object names, if it is an Ingress.
+func IngressClasses(kind Kind, obj map[string]any) []string {
+	if class := text(child(obj, "spec"), "ingressClassName"); class != "" && kind.GroupKind() == ingresses {
+		return []string{class}
+	}
+	return nil
 }
 
 // Requests returns the resources that the pods of an object request in sum:

@@ -27,7 +27,9 @@ func checkSizes(w Write) error {
 		items []string
 	}{
 		{"features", 64, s.Features}, {"apis", 10_000, s.APIs}, {"storageClasses", 1_000, s.StorageClasses},
-		{"runtimeHandlers.names", fleetv1alpha1.MaxRuntimeHandlers, s.RuntimeHandlers.Reported()},
+		{"runtimeHandlers.names", fleetv1alpha1.MaxReportedNames, s.RuntimeHandlers.Reported()},
+		{"ingressClasses.names", fleetv1alpha1.MaxReportedNames, s.IngressClasses.Reported()},
+		{"priorityClasses.names", fleetv1alpha1.MaxReportedNames, s.PriorityClasses.Reported()},
 		{"podCIDRs", 10_000, s.PodCIDRs}, {"nodeCIDRs", 10_000, s.NodeCIDRs}, {"version", 1, []string{s.Version}}, {"defaultStorageClass", 1, []string{s.DefaultStorageClass}},
 	} {
 		if len(list.items) > list.most {

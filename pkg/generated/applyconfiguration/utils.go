@@ -78,10 +78,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.PodsAccessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PortRange"):
 		return &fleetv1alpha1.PortRangeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReportedNames"):
+		return &fleetv1alpha1.ReportedNamesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceCount"):
 		return &fleetv1alpha1.ResourceCountApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("RuntimeHandlers"):
-		return &fleetv1alpha1.RuntimeHandlersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &fleetv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SyncerVersion"):

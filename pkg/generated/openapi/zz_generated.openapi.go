@@ -52,8 +52,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.Pods{}.OpenAPIModelName():                                schema_pkg_apis_fleet_v1alpha1_Pods(ref),
 		v1alpha1.PodsAccess{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_PodsAccess(ref),
 		v1alpha1.PortRange{}.OpenAPIModelName():                           schema_pkg_apis_fleet_v1alpha1_PortRange(ref),
+		v1alpha1.ReportedNames{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ReportedNames(ref),
 		v1alpha1.ResourceCount{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref),
-		v1alpha1.RuntimeHandlers{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_RuntimeHandlers(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
 		v1alpha1.SyncerVersion{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_SyncerVersion(ref),
 		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
@@ -1355,7 +1355,19 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 					"runtimeHandlers": {
 						SchemaProps: spec.SchemaProps{
 							Description: "runtimeHandlers are what those RuntimeClasses of the physical cluster offer with which spec.tenancy lets pods run. Absent: not known, as its syncer does not report them or may not list RuntimeClasses. Present without names: there are none.",
-							Ref:         ref(v1alpha1.RuntimeHandlers{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.ReportedNames{}.OpenAPIModelName()),
+						},
+					},
+					"ingressClasses": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ingressClasses are the IngressClasses of the physical cluster, absent or without names as runtimeHandlers.",
+							Ref:         ref(v1alpha1.ReportedNames{}.OpenAPIModelName()),
+						},
+					},
+					"priorityClasses": {
+						SchemaProps: spec.SchemaProps{
+							Description: "priorityClasses are the PriorityClasses of the physical cluster, absent or without names as runtimeHandlers.",
+							Ref:         ref(v1alpha1.ReportedNames{}.OpenAPIModelName()),
 						},
 					},
 					"podCIDRs": {
@@ -1425,7 +1437,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), v1alpha1.RuntimeHandlers{}.OpenAPIModelName(), v1alpha1.SyncerVersion{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), v1alpha1.ReportedNames{}.OpenAPIModelName(), v1alpha1.SyncerVersion{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1966,6 +1978,38 @@ func schema_pkg_apis_fleet_v1alpha1_PortRange(ref common.ReferenceCallback) comm
 	}
 }
 
+func schema_pkg_apis_fleet_v1alpha1_ReportedNames(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReportedNames are what a physical cluster has of a kind, by name.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"names": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "names are sorted.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1990,38 +2034,6 @@ func schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref common.ReferenceCallback) 
 					},
 				},
 				Required: []string{"resource", "count"},
-			},
-		},
-	}
-}
-
-func schema_pkg_apis_fleet_v1alpha1_RuntimeHandlers(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "RuntimeHandlers are handlers of the container runtime, as RuntimeClasses name them.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"names": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "set",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "names are sorted.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-				},
 			},
 		},
 	}

@@ -183,7 +183,7 @@ func TestNothingIsRememberedOfPlacementsThatAreGone(t *testing.T) {
 
 func TestAReservationIsForWhereAUnitComes(t *testing.T) {
 	t.Parallel()
-	u := placement.Unit{Decided: []string{"east"}, Requests: cpu("1")}
+	u := placement.Unit{Decided: []string{"east"}, Needs: placement.Needs{Requests: cpu("1")}}
 	got := New(u, placement.Decision{PhysicalClusters: []string{"east", "west"}}, start.Add(1234*time.Nanosecond))
 	want := &placementv1alpha1.Reservation{At: metav1.NewMicroTime(start.Add(time.Microsecond)), PhysicalClusters: []string{"west"}, Requests: cpu("1")}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -85,7 +85,7 @@ func (w *world) list(s *deciding, missed []event) {
 
 // step has a server take the next step with one unit, and reports whether that is done.
 func (w *world) step(s *deciding, name string, checks bool) (done bool) {
-	u := placement.Unit{Requests: cpu("1")}
+	u := placement.Unit{Needs: placement.Needs{Requests: cpu("1")}}
 	version := s.units[name]
 	switch {
 	case version == 0:

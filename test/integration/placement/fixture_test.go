@@ -69,6 +69,7 @@ func TestPlacement(t *testing.T) {
 			"a quota is not divided":                                   testRulesOnTwo,
 			"a class means its handler, whoever writes":                testRuntimeHandler,
 			"pods go where their handler is":                           testPlacedByHandler,
+			"what names a class goes where it is":                      testPlacedByClass,
 			"policies of all levels hold together":                     testLevels,
 			"policies go with a client of metadata":                    testDeletesPoliciesByMetadata,
 			"policies lay out, prefer and relate":                      testPolicyRules,

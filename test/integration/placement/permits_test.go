@@ -150,7 +150,7 @@ func testPermitsRuntimeClasses(t *testing.T, ctx context.Context) {
 		return err
 	})
 	report(t, "strict", func(s *fleetv1alpha1.PhysicalClusterStatus) {
-		s.RuntimeHandlers = &fleetv1alpha1.RuntimeHandlers{Names: []string{"offered"}}
+		s.RuntimeHandlers = &fleetv1alpha1.ReportedNames{Names: []string{"offered"}}
 	})
 	for name, handler := range map[string]string{"mine": "offered", "theirs": "kept-by-the-admin"} {
 		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: handler}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -146,7 +148,7 @@ func testPlacedByHandler(t *testing.T) {
 	prefersSmall(t, shared, "byhandler", "byhandler-small", "byhandler-big")
 	for name, handlers := range map[string][]string{"byhandler-small": nil, "byhandler-big": {"sandbox-of-big"}} {
 		report(t, name, func(s *fleetv1alpha1.PhysicalClusterStatus) {
-			s.RuntimeHandlers = &fleetv1alpha1.RuntimeHandlers{Names: handlers}
+			s.RuntimeHandlers = &fleetv1alpha1.ReportedNames{Names: handlers}
 		})
 	}
 	for name, handler := range map[string]string{"safe": "sandbox-of-big", "elsewhere": "sandbox-of-none"} {
@@ -234,5 +236,80 @@ func testAStampIsNoConflict(t *testing.T) {
 	read.ResourceVersion = "999999999"
 	if _, err := limits.Update(ctx, read, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("a version to come: %v", err)
+	}
+}
+
+// What is preferred lacks the ingress class, or the class to which it maps the priority class of pods, which it says of what is
+// placed there nevertheless. An Ingress that was written first waits, and takes part in the decision.
+func testPlacedByClass(t *testing.T) {
+	ctx := newCluster(t, "byclass")
+	prefersSmall(t, shared, "byclass", "byclass-small", "byclass-big")
+	clusters := shared.Atoll.FleetV1alpha1().PhysicalClusters()
+	for name, has := range map[string][]string{"byclass-small": nil, "byclass-big": {"of-big"}} {
+		server.Eventually(t, waitTimeout, "mapping a class", func() error {
+			pc, err := clusters.Get(root(t), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			pc.Spec.Tenancy.PriorityClasses = map[string]string{"high": "of-big", "low": "of-none"}
+			_, err = clusters.Update(root(t), pc, metav1.UpdateOptions{})
+			return err
+		})
+		report(t, name, func(s *fleetv1alpha1.PhysicalClusterStatus) {
+			s.IngressClasses, s.PriorityClasses = &fleetv1alpha1.ReportedNames{Names: has}, &fleetv1alpha1.ReportedNames{Names: has}
+		})
+	}
+	of := func(priority string) *appsv1.Deployment {
+		d := deployment("a")
+		d.Spec.Template.Spec.PriorityClassName = priority
+		return d
+	}
+	for _, c := range []struct{ name, ingress, priority, want, why string }{
+		{"high", "", "high", "byclass-big", "NoPriorityClass: it has no priority class of-big, to which it maps high"},
+		{"low", "", "low", "byclass-small", ""},
+		{"unmapped", "", "unmapped", "byclass-small", ""},
+		{"ingress", "of-big", "", "byclass-big", "NoIngressClass: it has no ingress class of-big"},
+		{"nowhere", "of-none", "", "byclass-small", ""},
+	} {
+		namespace(t, ctx, c.name)
+		if c.ingress != "" {
+			ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+			ingress.Spec.IngressClassName = &c.ingress
+			ingress.Spec.DefaultBackend = &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "a", Port: networkingv1.ServiceBackendPort{Number: 80}}}
+			if _, err := shared.Kube.NetworkingV1().Ingresses(c.name).Create(ctx, ingress, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		written, err := as(t, of(c.priority)).MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Eventually(t, waitTimeout, "what is reported is known", func() error {
+			review := &placementv1alpha1.PlacementReview{Spec: placementv1alpha1.PlacementReviewSpec{Object: &runtime.RawExtension{Raw: written}}}
+			review, err := shared.Atoll.PlacementV1alpha1().PlacementReviews(c.name).Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				return err
+			}
+			why := ""
+			for _, r := range review.Status.Rejected {
+				if r.PhysicalCluster == "byclass-small" {
+					why = r.Reason + ": " + r.Message
+				}
+			}
+			return expect("the review", c.want+" "+c.why, strings.Join(review.Status.PhysicalClusters, ",")+" "+why)
+		})
+		// What is placed is decided by what is stored, and what is said of it may be a moment older.
+		server.Eventually(t, waitTimeout, "the answer", func() error {
+			client, warned := warningClient(t)
+			d, err := client.AppsV1().Deployments(c.name).Create(ctx, of(c.priority), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				return err
+			}
+			says := strings.Contains(warned.text(), "no pod starts until it has")
+			return expect("answer", fmt.Sprint(c.want, c.priority == "low"), fmt.Sprint(targetsOf(d), says))
+		})
+		if got := targetsOf(create(t, ctx, c.name, of(c.priority))); got != c.want {
+			t.Errorf("%s: it is on %q, not %s", c.name, got, c.want)
+		}
 	}
 }

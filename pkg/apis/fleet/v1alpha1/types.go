@@ -339,7 +339,15 @@ type PhysicalClusterStatus struct {
 	// spec.tenancy lets pods run. Absent: not known, as its syncer does not report them or may
 	// not list RuntimeClasses. Present without names: there are none.
 	// +optional
-	RuntimeHandlers *RuntimeHandlers `json:"runtimeHandlers,omitempty"`
+	RuntimeHandlers *ReportedNames `json:"runtimeHandlers,omitempty"`
+	// ingressClasses are the IngressClasses of the physical cluster, absent or without names
+	// as runtimeHandlers.
+	// +optional
+	IngressClasses *ReportedNames `json:"ingressClasses,omitempty"`
+	// priorityClasses are the PriorityClasses of the physical cluster, absent or without names
+	// as runtimeHandlers.
+	// +optional
+	PriorityClasses *ReportedNames `json:"priorityClasses,omitempty"`
 	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
 	// are one.
 	// +optional
@@ -470,11 +478,11 @@ type PhysicalClusterList struct {
 	Items           []PhysicalCluster `json:"items"`
 }
 
-// MaxRuntimeHandlers is how many a physical cluster may report.
-const MaxRuntimeHandlers = 1_000
+// MaxReportedNames is how many of a kind a physical cluster may report.
+const MaxReportedNames = 1_000
 
-// RuntimeHandlers are handlers of the container runtime, as RuntimeClasses name them.
-type RuntimeHandlers struct {
+// ReportedNames are what a physical cluster has of a kind, by name.
+type ReportedNames struct {
 	// names are sorted.
 	// +optional
 	// +listType=set
@@ -482,9 +490,9 @@ type RuntimeHandlers struct {
 }
 
 // Reported are the names; none if it is not known which there are.
-func (h *RuntimeHandlers) Reported() []string {
-	if h == nil {
+func (r *ReportedNames) Reported() []string {
+	if r == nil {
 		return nil
 	}
-	return h.Names
+	return r.Names
 }

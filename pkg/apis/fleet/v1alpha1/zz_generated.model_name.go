@@ -166,13 +166,13 @@ func (in PortRange) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
-func (in ResourceCount) OpenAPIModelName() string {
-	return "dev.atoll.fleet.v1alpha1.ResourceCount"
+func (in ReportedNames) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ReportedNames"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
-func (in RuntimeHandlers) OpenAPIModelName() string {
-	return "dev.atoll.fleet.v1alpha1.RuntimeHandlers"
+func (in ResourceCount) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ResourceCount"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -12,11 +12,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -30,7 +33,7 @@ import (
 
 // inventory knows what the physical cluster has. Nodes, storage classes and the
 // requests of pods are watched; the version and the served resources are asked
-// for, and so are RuntimeClasses, as a watch that is forbidden would hold up the rest.
+// for, and so are other classes, as a watch that is forbidden would hold up the rest.
 type inventory struct {
 	down    connection.Physical
 	nodes   *controller.Informer[*corev1.Node]
@@ -49,12 +52,14 @@ type inventory struct {
 	// runtimes is what RuntimeClasses offered then, with these permits.
 	runtimes runtimes
 	permits  fleetv1alpha1.Tenancy
+	// ingresses and priorities are the classes that were there then; nil: not known.
+	ingresses, priorities *fleetv1alpha1.ReportedNames
 }
 
 // runtimes is what the RuntimeClasses of the physical cluster offer that pods may run with.
 type runtimes struct {
 	// handlers are theirs; nil: not known.
-	handlers *fleetv1alpha1.RuntimeHandlers
+	handlers *fleetv1alpha1.ReportedNames
 	// digest changes whenever a class does, permitted or not; empty: not known. Copies may have met
 	// what was there for a moment between two looks.
 	digest string
@@ -69,6 +74,8 @@ type survey struct {
 	apis                []string
 	forbidden           []string
 	runtimes            runtimes
+	ingresses           *fleetv1alpha1.ReportedNames
+	priorities          *fleetv1alpha1.ReportedNames
 	watched             bool // the fields below are known
 	nodes               int32
 	podCIDRs, nodeCIDRs []string
@@ -163,6 +170,7 @@ func (i *inventory) look(ctx context.Context, kinds workload.Catalog, permits fl
 		return survey{}, syncer.ContactFailure(err)
 	}
 	s.apis, s.forbidden, s.runtimes = i.served, i.forbidden, i.runtimes
+	s.ingresses, s.priorities = i.ingresses, i.priorities
 	if i.synced.Load() {
 		i.count(&s)
 	}
@@ -180,6 +188,8 @@ func (i *inventory) ask(ctx context.Context, kinds workload.Catalog, permits fle
 	}
 	i.forbid(ctx, kinds)
 	i.runtimes = i.offered(ctx, permits)
+	i.ingresses = i.names(ctx, networkingv1.SchemeGroupVersion.WithResource("ingressclasses"), i.ingresses)
+	i.priorities = i.names(ctx, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), i.priorities)
 	i.servedAt, i.kinds, i.permits = time.Now(), kinds, permits
 	return nil
 }
@@ -228,14 +238,14 @@ func (i *inventory) forbid(ctx context.Context, kinds workload.Catalog) {
 // listed, or are more than may be reported, is not known to offer anything; an answer that did not come says
 // nothing new.
 func (i *inventory) offered(ctx context.Context, permits fleetv1alpha1.Tenancy) runtimes {
-	classes, err := i.down.Kube.NodeV1().RuntimeClasses().List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxRuntimeHandlers})
+	classes, err := i.down.Kube.NodeV1().RuntimeClasses().List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxReportedNames})
 	switch {
 	case err != nil && syncer.IsSilence(err):
 		return i.runtimes
-	case err != nil || classes.Continue != "" || len(classes.Items) > fleetv1alpha1.MaxRuntimeHandlers:
+	case err != nil || classes.Continue != "" || len(classes.Items) > fleetv1alpha1.MaxReportedNames:
 		return runtimes{}
 	}
-	offered, digest := &fleetv1alpha1.RuntimeHandlers{}, sha256.New()
+	offered, digest := &fleetv1alpha1.ReportedNames{}, sha256.New()
 	for _, c := range classes.Items {
 		fmt.Fprintf(digest, "%q %q\n", c.Name, c.ResourceVersion)
 	}
@@ -245,6 +255,25 @@ func (i *inventory) offered(ctx context.Context, permits fleetv1alpha1.Tenancy) 
 	slices.Sort(offered.Names)
 	offered.Names = slices.Compact(offered.Names)
 	return runtimes{offered, hex.EncodeToString(digest.Sum(nil))}
+}
+
+// names are those of a resource of the whole physical cluster, sorted, by the rules of offered: known before is what
+// an answer that did not come leaves.
+func (i *inventory) names(ctx context.Context, resource schema.GroupVersionResource, known *fleetv1alpha1.ReportedNames) *fleetv1alpha1.ReportedNames {
+	list, err := i.down.Metadata.Resource(resource).List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxReportedNames})
+	switch {
+	case err != nil && syncer.IsSilence(err):
+		return known
+	case err != nil || list.Continue != "" || len(list.Items) > fleetv1alpha1.MaxReportedNames:
+		return nil
+	}
+	out := &fleetv1alpha1.ReportedNames{}
+	for _, item := range list.Items {
+		out.Names = append(out.Names, item.Name)
+	}
+	slices.Sort(out.Names)
+	out.Names = slices.Compact(out.Names)
+	return out
 }
 
 func (i *inventory) count(s *survey) {
@@ -289,7 +318,7 @@ func (i *inventory) count(s *survey) {
 // they are written.
 func (s survey) fill(status *fleetv1alpha1.PhysicalClusterStatus) {
 	status.Version, status.APIs, status.Features = s.version, s.apis, syncer.Features(s.version)
-	status.RuntimeHandlers = s.runtimes.handlers
+	status.RuntimeHandlers, status.IngressClasses, status.PriorityClasses = s.runtimes.handlers, s.ingresses, s.priorities
 	if !s.watched {
 		return
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -151,19 +152,19 @@ func TestTheHandlersThatAreOfferedAreReported(t *testing.T) {
 	forbidden := apierrors.NewForbidden(nodev1.Resource("runtimeclasses"), "", nil)
 	pool := class("pool", "pool")
 	pool.Scheduling = &nodev1.Scheduling{Tolerations: []corev1.Toleration{{Key: "pool"}}}
-	before := &fleetv1alpha1.RuntimeHandlers{Names: []string{"before"}}
+	before := &fleetv1alpha1.ReportedNames{Names: []string{"before"}}
 	for name, c := range map[string]struct {
 		classes []runtime.Object
 		err     error
 		more    string
 		permits fleetv1alpha1.Tenancy
-		want    *fleetv1alpha1.RuntimeHandlers
+		want    *fleetv1alpha1.ReportedNames
 	}{
-		"sorted, each once":        {classes: []runtime.Object{class("a", "runsc"), class("b", "kata"), class("c", "runsc")}, want: &fleetv1alpha1.RuntimeHandlers{Names: []string{"kata", "runsc"}}},
-		"those that are permitted": {classes: []runtime.Object{class("a", "runsc"), pool}, want: &fleetv1alpha1.RuntimeHandlers{Names: []string{"runsc"}}},
+		"sorted, each once":        {classes: []runtime.Object{class("a", "runsc"), class("b", "kata"), class("c", "runsc")}, want: &fleetv1alpha1.ReportedNames{Names: []string{"kata", "runsc"}}},
+		"those that are permitted": {classes: []runtime.Object{class("a", "runsc"), pool}, want: &fleetv1alpha1.ReportedNames{Names: []string{"runsc"}}},
 		"those that are named": {classes: []runtime.Object{class("a", "runsc"), pool}, permits: fleetv1alpha1.Tenancy{RuntimeClasses: []string{"pool"}},
-			want: &fleetv1alpha1.RuntimeHandlers{Names: []string{"pool"}}},
-		"none":              {want: &fleetv1alpha1.RuntimeHandlers{}},
+			want: &fleetv1alpha1.ReportedNames{Names: []string{"pool"}}},
+		"none":              {want: &fleetv1alpha1.ReportedNames{}},
 		"may not be listed": {classes: []runtime.Object{class("a", "runsc")}, err: forbidden},
 		"too many":          {more: "next"},
 		"no answer":         {err: context.DeadlineExceeded, want: before},
@@ -186,10 +187,52 @@ func TestTheHandlersThatAreOfferedAreReported(t *testing.T) {
 	}
 }
 
+// What is not known, and what is not there, are told apart as for handlers.
+func TestTheClassesThatAreThereAreReported(t *testing.T) {
+	resource := schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"}
+	class := func(name string) runtime.Object {
+		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "IngressClass"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	var many []runtime.Object
+	for i := range fleetv1alpha1.MaxReportedNames + 1 {
+		many = append(many, class(fmt.Sprint("c", i)))
+	}
+	before := &fleetv1alpha1.ReportedNames{Names: []string{"before"}}
+	for name, c := range map[string]struct {
+		classes []runtime.Object
+		err     error
+		want    *fleetv1alpha1.ReportedNames
+	}{
+		"sorted":            {classes: []runtime.Object{class("nginx"), class("haproxy")}, want: &fleetv1alpha1.ReportedNames{Names: []string{"haproxy", "nginx"}}},
+		"none":              {want: &fleetv1alpha1.ReportedNames{}},
+		"may not be listed": {classes: []runtime.Object{class("nginx")}, err: apierrors.NewForbidden(resource.GroupResource(), "", nil)},
+		"not served":        {err: apierrors.NewNotFound(resource.GroupResource(), "")},
+		"too many":          {classes: many},
+		"no answer":         {err: context.DeadlineExceeded, want: before},
+	} {
+		scheme := metadatafake.NewTestScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		client := metadatafake.NewSimpleMetadataClient(scheme, c.classes...)
+		if c.err != nil {
+			client.PrependReactor("list", resource.Resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+		}
+		i := newInventory(connection.Physical{Kube: kubefake.NewClientset(), Metadata: client})
+		if diff := cmp.Diff(c.want, i.names(t.Context(), resource, before)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+	status := &fleetv1alpha1.PhysicalClusterStatus{IngressClasses: before, PriorityClasses: before}
+	if (survey{apis: []string{"/v1/pods"}, priorities: &fleetv1alpha1.ReportedNames{}}).fill(status); status.IngressClasses != nil || len(status.PriorityClasses.Names) != 0 {
+		t.Errorf("what is not known any more, or is not there any more, is still reported: %+v", status)
+	}
+}
+
 // What pods may run with is looked at again when it changes: the names of classes stay.
 func TestAClassThatChangesIsNoticed(t *testing.T) {
 	client := kubefake.NewClientset(&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "gvisor"}, Handler: "runsc"})
-	i := newInventory(connection.Physical{Kube: client})
+	i := newInventory(connection.Physical{Kube: client, Metadata: metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())})
 	kinds := workload.Builtin()
 	offered := func(permits fleetv1alpha1.Tenancy) string {
 		if err := i.ask(t.Context(), kinds, permits); err != nil {

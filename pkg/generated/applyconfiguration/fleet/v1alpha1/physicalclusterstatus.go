@@ -46,7 +46,13 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// runtimeHandlers are what those RuntimeClasses of the physical cluster offer with which
 	// spec.tenancy lets pods run. Absent: not known, as its syncer does not report them or may
 	// not list RuntimeClasses. Present without names: there are none.
-	RuntimeHandlers *RuntimeHandlersApplyConfiguration `json:"runtimeHandlers,omitempty"`
+	RuntimeHandlers *ReportedNamesApplyConfiguration `json:"runtimeHandlers,omitempty"`
+	// ingressClasses are the IngressClasses of the physical cluster, absent or without names
+	// as runtimeHandlers.
+	IngressClasses *ReportedNamesApplyConfiguration `json:"ingressClasses,omitempty"`
+	// priorityClasses are the PriorityClasses of the physical cluster, absent or without names
+	// as runtimeHandlers.
+	PriorityClasses *ReportedNamesApplyConfiguration `json:"priorityClasses,omitempty"`
 	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
 	// are one.
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
@@ -188,8 +194,24 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithDefaultStorageClass(value 
 // WithRuntimeHandlers sets the RuntimeHandlers field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RuntimeHandlers field is set to the value of the last call.
-func (b *PhysicalClusterStatusApplyConfiguration) WithRuntimeHandlers(value *RuntimeHandlersApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+func (b *PhysicalClusterStatusApplyConfiguration) WithRuntimeHandlers(value *ReportedNamesApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
 	b.RuntimeHandlers = value
+	return b
+}
+
+// WithIngressClasses sets the IngressClasses field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IngressClasses field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithIngressClasses(value *ReportedNamesApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.IngressClasses = value
+	return b
+}
+
+// WithPriorityClasses sets the PriorityClasses field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PriorityClasses field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithPriorityClasses(value *ReportedNamesApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.PriorityClasses = value
 	return b
 }
 
