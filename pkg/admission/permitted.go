@@ -32,7 +32,7 @@ import (
 //	system     any                                             nothing: who restamps changes nothing of the user's
 //	user       the same as of the stored object                nothing: it was there before the rule
 //	user       refused                                         403 with the field
-//	user       stripped, mapped                                a warning with the field
+//	user       stripped, mapped, waits                         a warning with the field
 //
 // What policies permit besides is in the stamp.
 func (p *plugin) permitted(ctx context.Context, r *request) error {
@@ -68,7 +68,7 @@ func (p *plugin) permitted(ctx context.Context, r *request) error {
 		}
 		findings := newFindings(kind, asks, had, boundary.Passage{
 			Permits:  override.Permits(physical.Permits(), permits[target].Overrides),
-			Handlers: physical.Status.RuntimeHandlers, PriorityClasses: physical.Status.PriorityClasses,
+			Handlers: physical.Status.RuntimeHandlers, Offered: boundary.Classes{Ingress: physical.Status.IngressClasses, Priority: physical.Status.PriorityClasses},
 		})
 		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 			return admission.NewForbidden(r.Attributes, errors.New(notPermitted(target, refusals[0].String())))

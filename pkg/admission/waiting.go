@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,7 +50,7 @@ func restrict(u *placement.Unit, s placement.Snapshot, kind workload.Kind, obj m
 	selects := func(o *placementv1alpha1.ObjectSelection) bool {
 		return stamp.ReadSelection(o).Selects(kind, &unstructured.Unstructured{Object: obj})
 	}
-	priorities := workload.PriorityClasses(kind, obj)
+	priorities, refused := workload.PriorityClasses(kind, obj), refusals(kind, obj)
 	for _, c := range s.PhysicalClusters {
 		permits := placement.PermitsOn(s, *u, c, selects)
 		for _, name := range priorities {
@@ -57,13 +58,34 @@ func restrict(u *placement.Unit, s placement.Snapshot, kind workload.Kind, obj m
 				u.Prioritize(name, c.Name, class)
 			}
 		}
-		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: permits, Notes: notesOf(obj)})
-		if refusals := boundary.Refusals(findings); len(refusals) > 0 {
+		if why := refused(permits); why != "" {
 			if u.NotPermitted == nil {
 				u.NotPermitted = map[string]string{}
 			}
-			u.NotPermitted[c.Name] = refusals[0].String()
+			u.NotPermitted[c.Name] = why
 		}
+	}
+}
+
+// refusals says of permits what of an object is refused, empty if nothing is. Of a large fleet most physical clusters
+// permit the same: the object is filtered once for all of those.
+func refusals(kind workload.Kind, obj map[string]any) func(boundary.Permits) string {
+	type answer struct {
+		permits boundary.Permits
+		why     string
+	}
+	var known []answer
+	return func(permits boundary.Permits) string {
+		if i := slices.IndexFunc(known, func(a answer) bool { return equality.Semantic.DeepEqual(a.permits, permits) }); i >= 0 {
+			return known[i].why
+		}
+		findings := boundary.Filter(kind, runtime.DeepCopyJSON(obj), boundary.Passage{Permits: permits, Notes: notesOf(obj)})
+		a := answer{permits: permits}
+		if refused := boundary.Refusals(findings); len(refused) > 0 {
+			a.why = refused[0].String()
+		}
+		known = append(known, a)
+		return a.why
 	}
 }
 

@@ -46,7 +46,7 @@ func (p *placing) warn(ctx context.Context, r *request, kind workload.Kind, unit
 	if err := includeObject(&needs, kind, r.GetObject()); err != nil {
 		return nil // the validation of the kind says it better
 	}
-	needs.RuntimeHandlers = nil // permitted warns of these, by their field
+	needs.RuntimeHandlers, needs.IngressClasses = nil, nil // permitted warns of these, by their field
 	for _, name := range unit.Names() {
 		c, ok := p.decider.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
 		if !ok || unit[name] != stamp.PartStays && unit[name] != stamp.PartArrives {

@@ -25,16 +25,24 @@ type Passage struct {
 	// Handlers are those for which the physical cluster reports a RuntimeClass that it permits;
 	// nil if that is not known, or who asks looks at the classes.
 	Handlers *fleetv1alpha1.ReportedNames
-	// PriorityClasses are those that the physical cluster reports; nil if that is not known, or does not
-	// matter.
-	PriorityClasses *fleetv1alpha1.ReportedNames
+	// Offered are the classes that the physical cluster reports.
+	Offered Classes
 }
 
-// Finding is something of an object that does not go down as it is.
+// Classes are those of a physical cluster by name; nil if that is not known, or who asks does not
+// want to hear of it.
+type Classes struct{ Ingress, Priority *fleetv1alpha1.ReportedNames }
+
+// lacks says that a class is known not to be there.
+func lacks(there *fleetv1alpha1.ReportedNames, name string) bool {
+	return there != nil && !slices.Contains(there.Names, name)
+}
+
+// Finding is something of an object that does not go down as it is, or does nothing there.
 type Finding struct {
 	// Field is its path, such as spec.template.spec.tolerations[0].
 	Field string
-	// Verdict is Mapped, Stripped or Refused.
+	// Verdict is Mapped, Stripped, Refused, or Waits.
 	Verdict Verdict
 	// Why is a sentence without its subject, which is the field.
 	Why string

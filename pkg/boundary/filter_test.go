@@ -293,15 +293,6 @@ func TestStorageClassesAreThosePermitted(t *testing.T) {
 
 func TestClassesAreMapped(t *testing.T) {
 	obj := parseObject(t, podOf("priorityClassName: high", "preemptionPolicy: PreemptLowerPriority"))
-	for reports, want := range map[*fleetv1alpha1.ReportedNames]string{
-		nil: "tenants", {Names: []string{"tenants"}}: "tenants", {Names: []string{"high"}}: "tenants, which the physical cluster does not have; no pod starts until it has",
-	} {
-		asked := parseObject(t, podOf("priorityClassName: high"))
-		findings := Filter(kindOf(asked), asked.Object, Passage{Permits: Permits{PriorityClasses: map[string]string{"*": "tenants"}}, PriorityClasses: reports})
-		if len(findings) != 1 || findings[0].Verdict != Mapped || !strings.HasSuffix(findings[0].Why, ", "+want) {
-			t.Errorf("where there is %v: %v", reports.Reported(), findings)
-		}
-	}
 	findings := Filter(kindOf(obj), obj.Object, Passage{Permits: Permits{PriorityClasses: map[string]string{"*": "tenants"}}})
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
 	if len(findings) != 1 || findings[0].Verdict != Mapped || spec["priorityClassName"] != "tenants" || spec["preemptionPolicy"] != nil {
@@ -416,4 +407,47 @@ func TestADeclaredKindWithTheNameOfABuiltInOneIsFilteredAsAnyOther(t *testing.T)
 			t.Errorf("%s (-any other +got):\n%s", kind, diff)
 		}
 	}
+}
+
+// A class that is not there, as far as is known, is said; the field goes down.
+func TestAClassThatIsNotThereIsSaid(t *testing.T) {
+	tenants := map[string]string{"high": "tenants", "critical": "critical"}
+	for _, c := range []struct {
+		name, object string
+		has          *fleetv1alpha1.ReportedNames
+		verdict      Verdict
+		why, below   string
+	}{
+		{"not known", podOf("priorityClassName: critical"), nil, "", "", "critical"},
+		{"there", podOf("priorityClassName: critical"), &fleetv1alpha1.ReportedNames{Names: []string{"critical"}}, "", "", "critical"},
+		{"none there", podOf("priorityClassName: critical"), &fleetv1alpha1.ReportedNames{}, Waits, "no priority class critical; no pod starts", "critical"},
+		{"mapped", podOf("priorityClassName: high"), &fleetv1alpha1.ReportedNames{Names: []string{"tenants"}}, Mapped, ", tenants", "tenants"},
+		{"mapped to one that is not there", podOf("priorityClassName: high"), &fleetv1alpha1.ReportedNames{Names: []string{"high"}}, Waits, "no priority class tenants; no pod starts", "tenants"},
+		{"mapped to none", podOf("priorityClassName: low"), &fleetv1alpha1.ReportedNames{}, Stripped, "no priority class of its own", ""},
+		{"an Ingress, not known", ingressOf("nginx"), nil, "", "", "nginx"},
+		{"an Ingress, there", ingressOf("nginx"), &fleetv1alpha1.ReportedNames{Names: []string{"nginx"}}, "", "", "nginx"},
+		{"an Ingress, none there", ingressOf("nginx"), &fleetv1alpha1.ReportedNames{}, Waits, "no ingress class nginx; nobody serves it", "nginx"},
+		{"an Ingress without a class", ingressOf(`""`), &fleetv1alpha1.ReportedNames{}, "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			obj := parseObject(t, c.object)
+			findings := Filter(kindOf(obj), obj.Object, Passage{Permits: Permits{PriorityClasses: tenants}, Offered: Classes{Ingress: c.has, Priority: c.has}})
+			got := Finding{}
+			if len(findings) > 0 {
+				got = findings[0]
+			}
+			if len(findings) > 1 || got.Verdict != c.verdict || !strings.Contains(got.Why, c.why) || len(Refusals(findings)) > 0 {
+				t.Errorf("it says %v", findings)
+			}
+			for _, field := range [][]string{{"spec", "template", "spec", "priorityClassName"}, {"spec", "ingressClassName"}} {
+				if below, found, _ := unstructured.NestedString(obj.Object, field...); found && below != c.below {
+					t.Errorf("%s is %q", field, below)
+				}
+			}
+		})
+	}
+}
+
+func ingressOf(class string) string {
+	return object("Ingress", "networking.k8s.io/v1", "spec: {ingressClassName: "+class+"}")
 }

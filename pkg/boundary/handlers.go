@@ -49,7 +49,7 @@ func init() {
 		"core/v1 ServiceSpec.loadBalancerIP":                 unless(func(f *filter, v any) bool { return named(f.Permits.LoadBalancerIPs, v) }),
 		"core/v1 ServiceSpec.loadBalancerClass":              loadBalancerClass,
 		"core/v1 ServiceSpec.externalName":                   externalName,
-		"networking/v1 IngressSpec.ingressClassName":         unless(func(f *filter, v any) bool { return f.ingressClass(str(v)) }),
+		"networking/v1 IngressSpec.ingressClassName":         ingressClassName,
 	}
 	for _, name := range VolumeTypes() {
 		handlers["core/v1 VolumeSource."+name] = unless(func(f *filter, _ any) bool { return slices.Contains(f.Permits.Volumes, name) })
@@ -81,6 +81,19 @@ func storageClass(f *filter, m member, value any, _ map[string]any, at *field.Pa
 	case name != "" && len(f.Permits.StorageClasses) > 0 && !named(f.Permits.StorageClasses, value):
 		f.find(at, m.verdict, m.why)
 		return nil, false
+	}
+	return value, true
+}
+
+// ingressClassName is carried, whether or not the class is there.
+func ingressClassName(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
+	name := str(value)
+	if !f.ingressClass(name) {
+		f.find(at, m.verdict, m.why)
+		return nil, false
+	}
+	if name != "" && lacks(f.Offered.Ingress, name) {
+		f.find(at, Waits, "the physical cluster has no ingress class "+name+"; nobody serves it there until it has")
 	}
 	return value, true
 }

@@ -18,8 +18,8 @@ func priorityClass(f *filter, m member, value any, _ map[string]any, at *field.P
 	case class == "":
 		f.find(at, Stripped, "the physical cluster maps it to no priority class of its own")
 		return nil, false
-	case f.PriorityClasses != nil && !slices.Contains(f.PriorityClasses.Names, class):
-		f.find(at, Mapped, m.why+", "+class+", which the physical cluster does not have; no pod starts until it has")
+	case lacks(f.Offered.Priority, class):
+		f.find(at, Waits, "the physical cluster has no priority class "+class+"; no pod starts until it has")
 	case class != str(value):
 		f.find(at, Mapped, m.why+", "+class)
 	}

@@ -20,6 +20,10 @@ const (
 	Refused  Verdict = "refused"
 )
 
+// Waits is no verdict of the table: the field goes down, and nothing comes of it until the physical
+// cluster has the class that it names.
+const Waits Verdict = "waits"
+
 // speaks says that a user hears of the verdict, so that its row has a sentence.
 func (v Verdict) speaks() bool { return v == Mapped || v == Stripped || v == Refused }
 

@@ -90,8 +90,9 @@ type Input struct {
 	// HostTaken is a host name of an Ingress that another logical cluster has on the target;
 	// empty if there is none.
 	HostTaken string
-	// Permits is what the target permits beyond the default.
+	// Permits is what the target permits beyond the default, and Offered which classes it has.
 	Permits boundary.Permits
+	Offered boundary.Classes
 	// Owner finds the logical object that mirrors the one with a physical UID;
 	// nil finds nothing.
 	Owner func(types.UID) (*unstructured.Unstructured, bool)

@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ const (
 	ReasonNotPermitted = "NotPermitted"
 	// ReasonAdjusted: it is applied, with other values in some fields or without them.
 	ReasonAdjusted = "Adjusted"
+	// ReasonNoClass: it is applied, and names a class that the physical cluster does not have.
+	ReasonNoClass = "NoClass"
 	// ReasonNoRuntimeClass: it has no RuntimeClass for the pods, or none that it permits.
 	ReasonNoRuntimeClass = "NoRuntimeClass"
 )
@@ -36,6 +39,18 @@ func PermitsIn(namespace *unstructured.Unstructured, target string, everybody bo
 
 // maxFindings bounds how many a message names.
 const maxFindings = 3
+
+// waiting are the findings with those first for which something waits, and says whether there are any.
+func waiting(findings []boundary.Finding) (ordered []boundary.Finding, any bool) {
+	waits := func(f boundary.Finding) int {
+		if f.Verdict == boundary.Waits {
+			return 0
+		}
+		return 1
+	}
+	ordered = slices.SortedStableFunc(slices.Values(findings), func(a, b boundary.Finding) int { return waits(a) - waits(b) })
+	return ordered, len(ordered) > 0 && waits(ordered[0]) == 0
+}
 
 // summary names the first findings, and how many more there are.
 func summary(findings []boundary.Finding) string {

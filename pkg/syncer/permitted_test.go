@@ -105,6 +105,33 @@ func TestWhatIsLeftOutIsAReasonOnTheSyncedCopyOnce(t *testing.T) {
 	}
 }
 
+// What waits comes first, whatever else is said, and nothing is applied anew for it.
+func TestAClassThatIsNotThereIsTheReasonOnTheSyncedCopy(t *testing.T) {
+	in := deploymentWith("priorityClassName", "high")
+	setNested(in.Logical.Object, []any{map[string]any{"key": "pool"}}, "spec", "template", "spec", "tolerations")
+	in.Permits = boundary.Permits{PriorityClasses: map[string]string{"high": "tenants"}}
+	in.Physical = Plan(in)[0].Object
+	in.Physical.SetUID("p")
+	in.Applied, in.Settled = true, Fingerprint(in.Physical)
+	for name, c := range map[string]struct {
+		has          *fleetv1alpha1.ReportedNames
+		reason, says string
+	}{
+		"not known": {nil, ReasonAdjusted, "spec.template.spec.priorityClassName: the class that"},
+		"there":     {&fleetv1alpha1.ReportedNames{Names: []string{"tenants"}}, ReasonAdjusted, "spec.template.spec.priorityClassName: the class that"},
+		"not there": {&fleetv1alpha1.ReportedNames{}, ReasonNoClass, "spec.template.spec.priorityClassName: the physical cluster has no priority class tenants; no pod starts until it has; spec.template.spec.tolerations"},
+	} {
+		in.Offered = boundary.Classes{Priority: c.has}
+		actions := Plan(in)
+		if len(actions) != 1 || actions[0].Verb != WriteCopy {
+			t.Fatalf("%s: %v", name, describe(actions))
+		}
+		if status := actions[0].Copy.Status; status.State != placementv1alpha1.CopySynced || status.Reason != c.reason || !strings.HasPrefix(status.Message, c.says) {
+			t.Errorf("%s: %+v", name, status)
+		}
+	}
+}
+
 func TestASummaryIsBounded(t *testing.T) {
 	findings := make([]boundary.Finding, 50)
 	for i := range findings {

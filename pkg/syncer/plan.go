@@ -228,12 +228,15 @@ func (p planner) apply() []Action {
 	if actions := p.pods(); len(actions) > 0 {
 		return actions
 	}
+	findings, waits := waiting(findings)
 	reason, message := "", summary(findings)
 	switch {
 	case placing.Account != nil && p.Account != nil && placing.Account.UID != p.Account.UID:
 		reason, message = ReasonAccountReplaced, "the service account was deleted and made again, and the tokens of these pods ended with it: delete the object to have it made anew"
 	case p.mayMissRun() != "":
 		reason, message = ReasonRunMayBeMissed, p.mayMissRun()
+	case waits:
+		reason = ReasonNoClass
 	case len(findings) > 0:
 		reason = ReasonAdjusted
 	}
@@ -277,7 +280,7 @@ func (p planner) placing() Placing {
 	return Placing{
 		Account: account, Server: server, PlainFields: plain,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
-		Target: p.entry(), Bounds: p.Bounds, Start: p.startOf(), Permits: p.Permits, RuntimeClass: runtimeClass,
+		Target: p.entry(), Bounds: p.Bounds, Start: p.startOf(), Permits: p.Permits, Offered: p.Offered, RuntimeClass: runtimeClass,
 		OmitReplicas: !ranged(p.entry()) && (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
 	}
 }

@@ -39,6 +39,8 @@ type Placing struct {
 	// Permits is what the physical cluster permits everybody beyond the default; what policies
 	// permit besides is in Target.
 	Permits boundary.Permits
+	// Offered are the classes that the physical cluster has.
+	Offered boundary.Classes
 	// Bounds are those of the autoscaler of the copy, if they are divided; else nil.
 	Bounds *Bounds
 	// Start is what the copy has in place of the replicas that the object wants, because an
@@ -50,7 +52,9 @@ type Placing struct {
 
 // passage is that of the object to its physical cluster.
 func (p Placing) passage() boundary.Passage {
-	return boundary.Passage{Permits: override.Permits(p.Permits, p.Target.Overrides), Tenant: boundary.Tenant(p.ControlPlane, p.Ref.Cluster.String())}
+	return boundary.Passage{
+		Permits: override.Permits(p.Permits, p.Target.Overrides), Tenant: boundary.Tenant(p.ControlPlane, p.Ref.Cluster.String()), Offered: p.Offered,
+	}
 }
 
 // Transform returns what is applied below for a logical object: a new object

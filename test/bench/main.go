@@ -42,6 +42,8 @@ type options struct {
 	noises         []string
 	moves          int
 	drained        []int
+	fleets         []int
+	placed         int
 }
 
 func main() {
@@ -76,6 +78,8 @@ func parse(args []string) (o options, err error) {
 	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the parts footprint, builds and documents")
 	fs.IntVar(&o.moves, "moves", 20, "moves of one unit in the part moves")
 	drained := fs.String("drained", "100,1000", "numbers of units that are drained in the part moves, rising")
+	fleets := fs.String("fleets", "10,100,1000", "numbers of physical clusters of the part placing, rising")
+	fs.IntVar(&o.placed, "placed", 100, "objects of each kind that are placed in the part placing")
 	fs.IntVar(&o.tenants, "tenants", 800, "logical clusters of the part footprint, made twice")
 	fs.StringVar(&o.noise, "noise", "", "file that says which noise to make; the part neighbour starts itself so")
 	only := fs.String("noises", "", "noises of the part neighbour, all if empty: "+strings.Join(noiseNames(), ","))
@@ -92,7 +96,10 @@ func parse(args []string) (o options, err error) {
 	if o.sizes, err = rising("-sizes", *sizes); err != nil {
 		return o, err
 	}
-	o.drained, err = rising("-drained", *drained)
+	if o.drained, err = rising("-drained", *drained); err != nil {
+		return o, err
+	}
+	o.fleets, err = rising("-fleets", *fleets)
 	return o, err
 }
 
@@ -126,6 +133,7 @@ var parts = map[string]func(context.Context, *lab, options) error{
 	"moves":       movesPart,
 	"documents":   documentsPart,
 	"neighbour":   neighbourPart,
+	"placing":     placingPart,
 }
 
 func run(ctx context.Context, o options) error {

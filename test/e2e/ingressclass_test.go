@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
 // The class of an Ingress is on the physical cluster that comes last otherwise. The first report of it, and of the priority
-// classes that each cluster has, says so.
+// classes that each cluster has, says so. One that is not there yet is said on the Copy until it is.
 func TestAnIngressGoesWhereItsClassIs(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -33,6 +35,14 @@ func TestAnIngressGoesWhereItsClassIs(t *testing.T) {
 	if at.physicalCluster != theLab.west {
 		t.Fatalf("it is on %s", at.name)
 	}
+	const later = class + "-later"
+	must(t)(k.Apply(ctx, "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: back}, spec: {ingressClassName: "+later+", defaultBackend: {service: {name: back, port: {number: 80}}}}}"))
+	eventually(t, func() error {
+		return copyOf(k, "ingresses", "back", placementv1alpha1.CopySynced, syncer.ReasonNoClass)
+	})
+	must(t)(theLab.west.Apply(ctx, "{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: "+later+"}, spec: {controller: example.com/front}}"))
+	t.Cleanup(func() { _, _ = theLab.west.Run(ctx, "delete", "ingressclass", later) })
+	eventually(t, func() error { return copyOf(k, "ingresses", "back", placementv1alpha1.CopySynced, "") })
 	eventually(t, func() error {
 		below, err := at.below().Run(ctx, "get", "ingress", "front", "-o", "jsonpath={.spec.ingressClassName}")
 		if err != nil {

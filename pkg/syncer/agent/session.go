@@ -75,7 +75,7 @@ func newSession(a *Agent, w report.World) *session {
 		Wanted: s.admission, Permits: s.permits, Report: s.report.Admitting})
 	isolating := isolation.New(isolation.Config{View: s.view, Down: a.down, Permits: s.permits, Incomplete: s.report.Incomplete})
 	copies := down.New(down.Config{
-		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Classes: s.classes, Server: s.server, Supplies: s.supplies, Isolate: isolating.Prepare,
+		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Offered: s.offered, Classes: s.classes, Server: s.server, Supplies: s.supplies, Isolate: isolating.Prepare,
 		Confirm: s.gate.Confirm, Forbidden: s.report.Notify, Orphans: unplaced,
 	})
 	mirrors := up.New(up.Config{
@@ -144,6 +144,12 @@ func (s *session) run(ctx context.Context) error {
 	return s.view.Excess()
 }
 
+// offered are the classes that the physical cluster reports now.
+func (s *session) offered() boundary.Classes {
+	world, _ := s.report.World()
+	return world.Classes
+}
+
 // permits is what the physical cluster permits now.
 func (s *session) permits() boundary.Permits {
 	world, _ := s.report.World()
@@ -175,7 +181,7 @@ func (s *session) names() string {
 }
 
 // follow has the view show the kinds that there are, as far as the physical cluster
-// serves them, and everything looked at anew that other permits, other RuntimeClasses, or another way
+// serves them, and everything looked at anew that other permits, other classes, or another way
 // to the server, are for, until ctx is done.
 func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
 	before, _ := s.report.World()
@@ -198,5 +204,6 @@ func (s *session) follow(ctx context.Context, running *sync.WaitGroup) {
 // decidesAnew says that copies may be others than they were in the world before.
 func decidesAnew(before, now report.World) bool {
 	return !equality.Semantic.DeepEqual(before.Tenancy, now.Tenancy) || before.RuntimeClasses != now.RuntimeClasses ||
+		!equality.Semantic.DeepEqual(before.Classes, now.Classes) ||
 		before.Server != now.Server || before.Names != now.Names || !equality.Semantic.DeepEqual(before.Volumes, now.Volumes)
 }

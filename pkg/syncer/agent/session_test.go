@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
@@ -55,6 +56,7 @@ func TestCopiesAreLookedAtAnewWhenWhatDecidesThemIsAnother(t *testing.T) {
 		"permits":                                {report.World{Tenancy: fleetv1alpha1.Tenancy{RuntimeClasses: []string{"gvisor"}}}, true},
 		"permits that are written otherwise":     {report.World{Tenancy: fleetv1alpha1.Tenancy{Taints: []string{}}}, false},
 		"a RuntimeClass of the physical cluster": {report.World{RuntimeClasses: "digest"}, true},
+		"that it has no IngressClass":            {report.World{Classes: boundary.Classes{Ingress: &fleetv1alpha1.ReportedNames{}}}, true},
 		"the way to the server":                  {report.World{Server: syncer.Server{Host: "10.0.0.1"}}, true},
 		"who answers with names":                 {report.World{Names: "names"}, true},
 		"what is declared of volumes":            {report.World{Volumes: []fleetv1alpha1.ClassVolumes{{}}}, true},

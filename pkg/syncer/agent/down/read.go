@@ -26,7 +26,7 @@ func (p *pass) read() {
 	p.in = syncer.Input{
 		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds(),
 		Settled: known.settled, Reverts: known.reverts, Reported: known.reported, AppliedAt: known.applied, Counting: known.counting,
-		Permits: p.Permits(), Classes: p.Classes, Server: p.Server(), Missing: p.missing, Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
+		Permits: p.Permits(), Offered: p.Offered(), Classes: p.Classes, Server: p.Server(), Missing: p.missing, Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}
 	if obj, ok := p.View.Object(p.key); ok {
 		p.in.Logical, p.in.Withheld = syncer.Received(p.kind, obj, p.View.Target)

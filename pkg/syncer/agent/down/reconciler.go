@@ -37,6 +37,8 @@ type Config struct {
 	// Permits is what the physical cluster permits now; default: nothing beyond the
 	// default.
 	Permits func() boundary.Permits
+	// Offered are the classes that it has now; default: not known.
+	Offered func() boundary.Classes
 	// Classes is what an admin declared of the volumes of a storage class there; default: nothing.
 	Classes func(class string) fleetv1alpha1.ClassVolumes
 	// Server is how pods there reach the control plane; default: they do not.
@@ -100,6 +102,9 @@ func New(c Config) *Reconciler {
 	}
 	if c.Permits == nil {
 		c.Permits = func() boundary.Permits { return boundary.Permits{} }
+	}
+	if c.Offered == nil {
+		c.Offered = func() boundary.Classes { return boundary.Classes{} }
 	}
 	if c.Classes == nil {
 		c.Classes = func(string) fleetv1alpha1.ClassVolumes { return fleetv1alpha1.ClassVolumes{} }

@@ -25,6 +25,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
@@ -52,8 +53,8 @@ type inventory struct {
 	// runtimes is what RuntimeClasses offered then, with these permits.
 	runtimes runtimes
 	permits  fleetv1alpha1.Tenancy
-	// ingresses and priorities are the classes that were there then; nil: not known.
-	ingresses, priorities *fleetv1alpha1.ReportedNames
+	// offered are the other classes that were there then.
+	offered boundary.Classes
 }
 
 // runtimes is what the RuntimeClasses of the physical cluster offer that pods may run with.
@@ -74,8 +75,7 @@ type survey struct {
 	apis                []string
 	forbidden           []string
 	runtimes            runtimes
-	ingresses           *fleetv1alpha1.ReportedNames
-	priorities          *fleetv1alpha1.ReportedNames
+	offered             boundary.Classes
 	watched             bool // the fields below are known
 	nodes               int32
 	podCIDRs, nodeCIDRs []string
@@ -169,8 +169,7 @@ func (i *inventory) look(ctx context.Context, kinds workload.Catalog, permits fl
 	if err := i.ask(ctx, kinds, permits); err != nil {
 		return survey{}, syncer.ContactFailure(err)
 	}
-	s.apis, s.forbidden, s.runtimes = i.served, i.forbidden, i.runtimes
-	s.ingresses, s.priorities = i.ingresses, i.priorities
+	s.apis, s.forbidden, s.runtimes, s.offered = i.served, i.forbidden, i.runtimes, i.offered
 	if i.synced.Load() {
 		i.count(&s)
 	}
@@ -187,9 +186,9 @@ func (i *inventory) ask(ctx context.Context, kinds workload.Catalog, permits fle
 		return err
 	}
 	i.forbid(ctx, kinds)
-	i.runtimes = i.offered(ctx, permits)
-	i.ingresses = i.names(ctx, networkingv1.SchemeGroupVersion.WithResource("ingressclasses"), i.ingresses)
-	i.priorities = i.names(ctx, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), i.priorities)
+	i.runtimes = i.runtimeClasses(ctx, permits)
+	i.offered.Ingress = i.names(ctx, networkingv1.SchemeGroupVersion.WithResource("ingressclasses"), i.offered.Ingress)
+	i.offered.Priority = i.names(ctx, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), i.offered.Priority)
 	i.servedAt, i.kinds, i.permits = time.Now(), kinds, permits
 	return nil
 }
@@ -234,10 +233,10 @@ func (i *inventory) forbid(ctx context.Context, kinds workload.Catalog) {
 	}
 }
 
-// offered are the RuntimeClasses that pods may run with, their handlers sorted. Whose classes may not be
+// runtimeClasses are those that pods may run with, their handlers sorted. Whose classes may not be
 // listed, or are more than may be reported, is not known to offer anything; an answer that did not come says
 // nothing new.
-func (i *inventory) offered(ctx context.Context, permits fleetv1alpha1.Tenancy) runtimes {
+func (i *inventory) runtimeClasses(ctx context.Context, permits fleetv1alpha1.Tenancy) runtimes {
 	classes, err := i.down.Kube.NodeV1().RuntimeClasses().List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxReportedNames})
 	switch {
 	case err != nil && syncer.IsSilence(err):
@@ -257,7 +256,7 @@ func (i *inventory) offered(ctx context.Context, permits fleetv1alpha1.Tenancy) 
 	return runtimes{offered, hex.EncodeToString(digest.Sum(nil))}
 }
 
-// names are those of a resource of the whole physical cluster, sorted, by the rules of offered: known before is what
+// names are those of a resource of the whole physical cluster, sorted, by the rules of runtimeClasses: known before is what
 // an answer that did not come leaves.
 func (i *inventory) names(ctx context.Context, resource schema.GroupVersionResource, known *fleetv1alpha1.ReportedNames) *fleetv1alpha1.ReportedNames {
 	list, err := i.down.Metadata.Resource(resource).List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxReportedNames})
@@ -318,7 +317,7 @@ func (i *inventory) count(s *survey) {
 // they are written.
 func (s survey) fill(status *fleetv1alpha1.PhysicalClusterStatus) {
 	status.Version, status.APIs, status.Features = s.version, s.apis, syncer.Features(s.version)
-	status.RuntimeHandlers, status.IngressClasses, status.PriorityClasses = s.runtimes.handlers, s.ingresses, s.priorities
+	status.RuntimeHandlers, status.IngressClasses, status.PriorityClasses = s.runtimes.handlers, s.offered.Ingress, s.offered.Priority
 	if !s.watched {
 		return
 	}

@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -177,7 +178,7 @@ func TestTheHandlersThatAreOfferedAreReported(t *testing.T) {
 		}
 		i := newInventory(connection.Physical{Kube: client})
 		i.runtimes.handlers = before
-		if diff := cmp.Diff(c.want, i.offered(t.Context(), c.permits).handlers); diff != "" {
+		if diff := cmp.Diff(c.want, i.runtimeClasses(t.Context(), c.permits).handlers); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
 	}
@@ -224,7 +225,7 @@ func TestTheClassesThatAreThereAreReported(t *testing.T) {
 		}
 	}
 	status := &fleetv1alpha1.PhysicalClusterStatus{IngressClasses: before, PriorityClasses: before}
-	if (survey{apis: []string{"/v1/pods"}, priorities: &fleetv1alpha1.ReportedNames{}}).fill(status); status.IngressClasses != nil || len(status.PriorityClasses.Names) != 0 {
+	if (survey{apis: []string{"/v1/pods"}, offered: boundary.Classes{Priority: &fleetv1alpha1.ReportedNames{}}}).fill(status); status.IngressClasses != nil || len(status.PriorityClasses.Names) != 0 {
 		t.Errorf("what is not known any more, or is not there any more, is still reported: %+v", status)
 	}
 }

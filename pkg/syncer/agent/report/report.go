@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/skew"
 	"github.com/atoll-dev/atoll/pkg/syncer"
@@ -42,6 +43,8 @@ type World struct {
 	APIs []string
 	// RuntimeClasses is a digest of the RuntimeClasses of the physical cluster; empty: not known.
 	RuntimeClasses string
+	// Classes are others of its classes.
+	Classes boundary.Classes
 	// Identity is that of the physical cluster if it is the one that is meant; else
 	// it is empty.
 	Identity types.UID
@@ -366,7 +369,7 @@ func (r *Reporter) learn(w World, failure *syncer.Failure) bool {
 	defer r.mu.Unlock()
 	r.failure = failure
 	if len(w.APIs) == 0 {
-		w.APIs, w.RuntimeClasses = r.world.APIs, r.world.RuntimeClasses // silence changes nothing
+		w.APIs, w.RuntimeClasses, w.Classes = r.world.APIs, r.world.RuntimeClasses, r.world.Classes // silence changes nothing
 	}
 	if equality.Semantic.DeepEqual(w, r.world) {
 		return false
@@ -412,7 +415,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 			failure = r.excessive()
 		}
 	}
-	w.APIs, w.RuntimeClasses = seen.apis, seen.runtimes.digest
+	w.APIs, w.RuntimeClasses, w.Classes = seen.apis, seen.runtimes.digest, seen.offered
 	news := r.learn(w, failure)
 	if news && pc.Spec.Forget {
 		klog.FromContext(ctx).Info("The physical cluster was given up (spec.forget is set): nothing is synced, and its copies stay as they are")

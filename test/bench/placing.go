@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// placer has the clients of a server with physical clusters that exist as objects only: what is
+// measured is what the server does before an answer.
+type placer struct {
+	*server
+	kube kubernetes.Interface
+	own  versioned.Interface
+	// clusters is how many there are.
+	clusters int
+}
+
+// placingPart measures what it takes to place with more and more physical clusters, beside the same
+// creates at a stock server.
+func placingPart(ctx context.Context, l *lab, o options) error {
+	stock, err := l.startStock(ctx, "stock", 0)
+	if err != nil {
+		return err
+	}
+	ours, err := l.startAtoll(ctx, "atoll")
+	if err != nil {
+		return err
+	}
+	p := &placer{server: ours}
+	if p.kube, p.own, err = ours.scoped(); err != nil {
+		return err
+	}
+	if err := ours.makeLogicalCluster(ctx, benchCluster.String()); err != nil {
+		return err
+	}
+	reference, err := stock.in("")
+	if err != nil {
+		return err
+	}
+	t := newTable("a create of a Deployment", "physical clusters", "p50 ms", "ratio", "p99 ms", "ratio", "CPU ms")
+	first, err := timeCreates(ctx, stock, reference, "at a stock server", o.placed, newNamespace)
+	if err != nil {
+		return err
+	}
+	t.add(first.row(first, "none")...)
+	for _, size := range o.fleets {
+		if err := p.register(ctx, size); err != nil {
+			return err
+		}
+		inside := inCluster(ctx, benchCluster)
+		for _, c := range []struct {
+			name string
+			in   func(i int) (string, bool)
+		}{
+			{"the first of a unit, which decides", newNamespace},
+			{"in a unit that is placed", oneNamespace},
+		} {
+			got, err := timeCreates(inside, ours, p.kube, c.name, o.placed, c.in)
+			if err != nil {
+				return err
+			}
+			t.add(got.row(first, fmt.Sprint(size))...)
+		}
+	}
+	t.print()
+	return p.decisions(ctx, o.placed)
+}
+
+// newNamespace and oneNamespace say in which namespace something is made, and whether that is made for it.
+func newNamespace(i int) (string, bool) { return fmt.Sprintf("unit-%d", i), true }
+func oneNamespace(i int) (string, bool) { return "unit", i == 0 }
+
+// creates are some of them.
+type creates struct {
+	name      string
+	latencies []time.Duration
+	cpu       time.Duration
+}
+
+func (c creates) row(base creates, clusters string) []string {
+	p50, p99 := median(c.latencies), percentile(c.latencies, 99)
+	return []string{c.name, clusters, ms(p50), times(float64(p50) / float64(median(base.latencies))), ms(p99), times(float64(p99) / float64(percentile(base.latencies, 99))), ms(c.cpu)}
+}
+
+// timeCreates makes Deployments one after the other, and throws their namespaces away.
+func timeCreates(ctx context.Context, s *server, kube kubernetes.Interface, name string, n int, in func(int) (string, bool)) (creates, error) {
+	out := creates{name: name}
+	run := runs.Add(1)
+	var made []string
+	for i := range n {
+		namespace, isNew := in(i)
+		namespace = fmt.Sprintf("%s-%d", namespace, run)
+		if isNew {
+			if _, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+				return out, fmt.Errorf("creating namespace %s: %w", namespace, err)
+			}
+			made = append(made, namespace)
+		}
+		if err := s.settle(ctx, gathered); err != nil {
+			return out, err
+		}
+		cpu, err := cpuTime(s.PID())
+		if err != nil {
+			return out, err
+		}
+		d := newDeployment(metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i), Labels: map[string]string{"app": "web"}})
+		began := time.Now()
+		if _, err := kube.AppsV1().Deployments(namespace).Create(ctx, d, metav1.CreateOptions{}); err != nil {
+			return out, fmt.Errorf("creating a deployment in %s: %w", namespace, err)
+		}
+		out.latencies = append(out.latencies, time.Since(began))
+		now, err := cpuTime(s.PID())
+		if err != nil {
+			return out, err
+		}
+		out.cpu += (now - cpu) / time.Duration(n)
+	}
+	for _, namespace := range made {
+		if err := kube.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
+			return out, fmt.Errorf("deleting namespace %s: %w", namespace, err)
+		}
+	}
+	return out, nil
+}
+
+// runs numbers the namespaces of runs.
+var runs atomic.Int32
+
+// register makes physical clusters until there are n.
+func (p *placer) register(ctx context.Context, n int) error {
+	g, inside := errgroup.WithContext(inCluster(ctx, scope.Root))
+	g.SetLimit(fillers)
+	client := p.own.FleetV1alpha1().PhysicalClusters()
+	for ; p.clusters < n; p.clusters++ {
+		name := fmt.Sprintf("c%04d", p.clusters)
+		g.Go(func() error {
+			pc, err := client.Create(inside, &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": name[:4]}}}, metav1.CreateOptions{})
+			if err != nil {
+				return fmt.Errorf("registering %s: %w", name, err)
+			}
+			pc.Status = reported()
+			if _, err := client.UpdateStatus(inside, pc, metav1.UpdateOptions{}); err != nil {
+				return fmt.Errorf("reporting %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait() //nolint:wrapcheck // each names what failed
+}
+
+// reported is the status of an empty physical cluster. Nobody renews a Lease for it, so it counts as silent
+// some time after the moment of its condition, which is in an hour.
+func reported() fleetv1alpha1.PhysicalClusterStatus {
+	classes := func(n int) *fleetv1alpha1.ReportedNames {
+		out := &fleetv1alpha1.ReportedNames{}
+		for i := range n {
+			out.Names = append(out.Names, fmt.Sprintf("class-%d", i))
+		}
+		return out
+	}
+	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000"), corev1.ResourceMemory: resource.MustParse("4Ti"), corev1.ResourcePods: resource.MustParse("11000")}
+	s := fleetv1alpha1.PhysicalClusterStatus{
+		Version: "v1.35.0", Nodes: 100, Capacity: capacity, Allocatable: capacity,
+		StorageClasses: classes(3).Names, DefaultStorageClass: "class-0", RuntimeHandlers: classes(2), IngressClasses: classes(2), PriorityClasses: classes(5),
+	}
+	for _, kind := range workload.Builtin().All() {
+		s.APIs = append(s.APIs, kind.API())
+	}
+	for i := range 60 { // as operators bring
+		s.APIs = append(s.APIs, fmt.Sprintf("operator-%d.example.com/v1/widgets", i))
+	}
+	at := metav1.NewTime(time.Now().Add(time.Hour))
+	for _, of := range []string{fleetv1alpha1.ConditionReady, fleetv1alpha1.ConditionSyncing} {
+		s.Conditions = append(s.Conditions, metav1.Condition{Type: of, Status: metav1.ConditionTrue, Reason: fleetv1alpha1.ReasonHeartbeat, Message: "as it is said", LastTransitionTime: at})
+	}
+	return s
+}
+
+// decisions prints how many are made a second by reviews that come one after the other, and by several at a time.
+func (p *placer) decisions(ctx context.Context, n int) error {
+	ctx = inCluster(ctx, benchCluster)
+	const namespace = "reviewed"
+	if _, err := p.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating namespace %s: %w", namespace, err)
+	}
+	t := newTable("decisions by PlacementReview", "physical clusters", "a second", "CPU ms each")
+	for _, atOnce := range []int{1, fillers} {
+		g, inside := errgroup.WithContext(ctx)
+		g.SetLimit(atOnce)
+		cpu, err := cpuTime(p.PID())
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		for range n {
+			g.Go(func() error {
+				review := &placementv1alpha1.PlacementReview{Spec: placementv1alpha1.PlacementReviewSpec{Anew: true}}
+				if _, err := p.own.PlacementV1alpha1().PlacementReviews(namespace).Create(inside, review, metav1.CreateOptions{}); err != nil {
+					return fmt.Errorf("asking where something would go: %w", err)
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err //nolint:wrapcheck // it says what it asked
+		}
+		took := time.Since(began)
+		now, err := cpuTime(p.PID())
+		if err != nil {
+			return err
+		}
+		t.add(fmt.Sprintf("%d at a time", atOnce), fmt.Sprint(p.clusters), fmt.Sprintf("%.0f", float64(n)/took.Seconds()), ms((now-cpu)/time.Duration(n)))
+	}
+	t.print()
+	return nil
+}
