@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -17,6 +18,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -43,6 +45,10 @@ type Config struct {
 	// Default: nobody does.
 	Objects func() *controller.Metadata
 
+	// Fleet lists the PhysicalClusters as they are stored now, which are not to be changed. Default: that
+	// of Client, which encodes and decodes each.
+	Fleet func(context.Context) (*fleetv1alpha1.PhysicalClusterList, error)
+
 	// Kinds are those that have copies, or are mirrored.
 	Kinds workload.Source
 	// ControlPlane returns the id of the control plane.
@@ -64,6 +70,11 @@ func (c *Config) complete() error {
 		return errors.New("admission needs the kinds that there are")
 	case c.ControlPlane == nil:
 		return errors.New("admission needs the id of the control plane")
+	}
+	if c.Fleet == nil {
+		c.Fleet = func(ctx context.Context) (*fleetv1alpha1.PhysicalClusterList, error) {
+			return c.Client.FleetV1alpha1().PhysicalClusters().List(at(ctx, scope.Root), metav1.ListOptions{}) //nolint:wrapcheck // who asks does
+		}
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

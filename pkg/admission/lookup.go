@@ -37,6 +37,7 @@ type lookup struct {
 	namespaces       *controller.Informer[*corev1.Namespace]
 	logicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+	fleet            func(context.Context) (*fleetv1alpha1.PhysicalClusterList, error)
 	placements       *controller.Informer[*placementv1alpha1.Placement]
 	kinds            workload.Source
 	// objects may be nil, or return nil: see Config.

@@ -32,7 +32,7 @@ func (l *lookup) snapshot(ctx context.Context, q question) (snapshot, error) {
 	cluster, namespace := q.cluster, q.namespace
 	s := snapshot{Snapshot: placement.Snapshot{Now: l.clock.Now(), Watched: l.watched}}
 	s.unit = placement.Unit{Name: q.unit, LogicalCluster: cluster, Namespace: namespace.Name, NamespaceLabels: namespace.Labels}
-	physicalClusters, err := l.client.FleetV1alpha1().PhysicalClusters().List(at(ctx, scope.Root), metav1.ListOptions{})
+	physicalClusters, err := l.fleet(ctx)
 	if err != nil {
 		return s, fmt.Errorf("listing physical clusters: %w", err)
 	}

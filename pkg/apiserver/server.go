@@ -108,6 +108,9 @@ type Server struct {
 	Continuity *storage.Continuity
 	// Deletions must follow informers for answers to deletions to come in time.
 	Deletions *deletion.Waiter
+	// Fleet lists the PhysicalClusters as they are stored now. They are those of the watch cache, and not to be
+	// changed.
+	Fleet func(context.Context) (*fleet.PhysicalClusterList, error)
 	// Watches are those of syncers, and must follow PhysicalClusters to end with them.
 	Watches *Watches
 }
@@ -253,7 +256,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	server.Handler.NonGoRestfulMux.Handle(tunnel.Path, acceptTunnels(c.Tunnels))
 	server.Handler.NonGoRestfulMux.HandlePrefix(tunnel.PeerPath, giveStreams(c.GiveStream))
 	inside.Serve(server.Handler)
-	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter, Watches: watches}, nil
+	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter, Fleet: clusters.fleet, Watches: watches}, nil
 }
 
 // installAPIs puts all API groups into the server. Tokens are verified by what is in them.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -32,7 +33,7 @@ type placer struct {
 // placingPart measures what it takes to place with more and more physical clusters, beside the same
 // creates at a stock server.
 func placingPart(ctx context.Context, l *lab, o options) error {
-	stock, err := l.startStock(ctx, "stock", 0)
+	stock, err := l.startStock(ctx, "stock", 1)
 	if err != nil {
 		return err
 	}
@@ -148,12 +149,20 @@ func (p *placer) register(ctx context.Context, n int) error {
 	for ; p.clusters < n; p.clusters++ {
 		name := fmt.Sprintf("c%04d", p.clusters)
 		g.Go(func() error {
-			pc, err := client.Create(inside, &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": name[:4]}}}, metav1.CreateOptions{})
-			if err != nil {
+			pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": name[:4]}}}
+			if _, err := client.Create(inside, pc, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("registering %s: %w", name, err)
 			}
-			pc.Status = reported()
-			if _, err := client.UpdateStatus(inside, pc, metav1.UpdateOptions{}); err != nil {
+			err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the server says that nothing is heard of it
+				pc, err := client.Get(inside, name, metav1.GetOptions{})
+				if err != nil {
+					return err //nolint:wrapcheck // below
+				}
+				pc.Status = reported()
+				_, err = client.UpdateStatus(inside, pc, metav1.UpdateOptions{})
+				return err //nolint:wrapcheck // below
+			})
+			if err != nil {
 				return fmt.Errorf("reporting %s: %w", name, err)
 			}
 			return nil

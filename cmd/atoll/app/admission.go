@@ -13,6 +13,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/admission"
 	"github.com/atoll-dev/atoll/pkg/admission/stock"
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver"
 )
 
@@ -33,6 +34,7 @@ type late struct {
 	mu         sync.RWMutex
 	authorizer authorizer.UnconditionalAuthorizer
 	mapper     func(context.Context, logicalcluster.Name) (meta.RESTMapper, error)
+	clusters   func(context.Context) (*fleetv1alpha1.PhysicalClusterList, error)
 }
 
 var errNotStarted = errors.New("the server has not started yet")
@@ -40,7 +42,7 @@ var errNotStarted = errors.New("the server has not started yet")
 func (l *late) set(server *apiserver.Server, mapper func(context.Context, logicalcluster.Name) (meta.RESTMapper, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.authorizer, l.mapper = server.Generic.Authorizer, mapper
+	l.authorizer, l.mapper, l.clusters = server.Generic.Authorizer, mapper, server.Fleet
 }
 
 // Authorize implements authorizer.UnconditionalAuthorizer.
@@ -62,4 +64,14 @@ func (l *late) restMapper(ctx context.Context, c logicalcluster.Name) (meta.REST
 		return nil, errNotStarted
 	}
 	return next(ctx, c)
+}
+
+func (l *late) fleet(ctx context.Context) (*fleetv1alpha1.PhysicalClusterList, error) {
+	l.mu.RLock()
+	next := l.clusters
+	l.mu.RUnlock()
+	if next == nil {
+		return nil, errNotStarted
+	}
+	return next(ctx)
 }

@@ -157,7 +157,7 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 	if c.chain, err = c.newChain(config, admission.Config{
 		Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies,
-		ControlPlane: c.controlPlane.id, Kinds: c.kinds, Objects: c.objects.Load, Copies: c.copies,
+		ControlPlane: c.controlPlane.id, Kinds: c.kinds, Objects: c.objects.Load, Copies: c.copies, Fleet: c.late.fleet,
 	}); err != nil {
 		return nil, err
 	}

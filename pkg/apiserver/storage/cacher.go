@@ -103,5 +103,5 @@ func (b *beginning) Watch(ctx context.Context, key string, o storage.ListOptions
 	ask := func(ctx context.Context) error {
 		return b.RequestWatchProgress(withoutMetadata(ctx)) //nolint:wrapcheck // nobody looks at it
 	}
-	return newForgetting(w, b.window, &b.resource.large, ask, b.resource.newFunc), nil
+	return newForgetting(w, b.window, &b.resource.read, ask, b.resource.newFunc), nil
 }

@@ -26,16 +26,24 @@ const (
 	largeValue = 16 << 10
 	// askTimeout bounds how long etcd is asked for a bookmark.
 	askTimeout = 5 * time.Second
-	// mostNothing is how many events that say nothing come at a time.
-	mostNothing = 20_000
+	// mostNothing is how many events that say nothing come at a time: upstream's watch caches keep twice that
+	// at most, after more than three hundred events a second for more than a minute.
+	mostNothing = 52_000
 )
+
+// amount is what was read from the database for a resource, since old events were forgotten.
+type amount struct {
+	// large are the bytes of large values, and values is how many there were of any size: no more
+	// events than that came, whether or not they were seen.
+	large, values atomic.Int64
+}
 
 // past is what the watch cache of a resource keeps of events, which it forgets by their number alone: who
 // deletes a hundred objects of a megabyte leaves twice as much behind, until somebody changes a
 // hundred others.
 type past struct {
 	window time.Duration
-	large  *atomic.Int64
+	read   *amount
 	// events are those since all were forgotten, the last one at so much time.
 	events int
 	last   time.Time
@@ -47,14 +55,15 @@ func (p *past) add(at time.Time) {
 }
 
 // forget is how many events must come for all to be forgotten: as many as a watch cache keeps, which
-// doubles what it keeps in a storm. Zero while the last one is younger than the window, and where it is not worth it.
+// doubles what it keeps in a storm, whatever is large in it. Zero while the last one is younger than the window, and where it is not worth it.
 func (p *past) forget(now time.Time) int {
-	if p.events == 0 || p.large.Load() < pastBytes || now.Sub(p.last) < p.window {
+	if p.events == 0 || p.read.large.Load() < pastBytes || now.Sub(p.last) < p.window {
 		return 0
 	}
-	n := min(pastKept+2*p.events, mostNothing)
+	n := min(pastKept+2*max(p.events, int(p.read.values.Load())), mostNothing)
 	p.events = 0
-	p.large.Store(0)
+	p.read.large.Store(0)
+	p.read.values.Store(0)
 	return n
 }
 
@@ -83,8 +92,8 @@ type passage struct {
 	left   chan struct{} // closed by the reader when it knows
 }
 
-func newForgetting(from watch.Interface, window time.Duration, large *atomic.Int64, ask func(context.Context) error, newFunc func() runtime.Object) *forgetting {
-	f := &forgetting{Interface: from, done: make(chan struct{}), past: past{window: window, large: large}, ask: ask, newFunc: newFunc}
+func newForgetting(from watch.Interface, window time.Duration, read *amount, ask func(context.Context) error, newFunc func() runtime.Object) *forgetting {
+	f := &forgetting{Interface: from, done: make(chan struct{}), past: past{window: window, read: read}, ask: ask, newFunc: newFunc}
 	f.stop = sync.OnceFunc(func() { close(f.done) })
 	return f
 }
@@ -104,7 +113,7 @@ func (f *forgetting) ResultChan() <-chan watch.Event {
 		close(p.left)
 		f.passage = nil
 	}
-	if f.past.large.Load() < pastBytes {
+	if f.past.read.large.Load() < pastBytes {
 		return f.Interface.ResultChan()
 	}
 	f.past.add(time.Now()) // there was one, nobody knows when
@@ -227,10 +236,10 @@ func ofObject(obj runtime.Object) string {
 	return m.GetResourceVersion()
 }
 
-// weighing counts the bytes of large values that are read.
+// weighing counts what is read.
 type weighing struct {
 	value.Transformer
-	large *atomic.Int64
+	read *amount
 }
 
 // weighed is config with a count of what is read for r.
@@ -239,14 +248,15 @@ func (r *resource) weighed(config *storagebackend.ConfigForResource) *storagebac
 	if c.Transformer == nil {
 		c.Transformer = identity.NewEncryptCheckTransformer()
 	}
-	c.Transformer = weighing{c.Transformer, &r.large}
+	c.Transformer = weighing{c.Transformer, &r.read}
 	return &c
 }
 
 // TransformFromStorage implements value.Read.
 func (w weighing) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+	w.read.values.Add(1)
 	if len(data) >= largeValue {
-		w.large.Add(int64(len(data)))
+		w.read.large.Add(int64(len(data)))
 	}
 	return w.Transformer.TransformFromStorage(ctx, data, dataCtx) //nolint:wrapcheck // it is that of upstream
 }

@@ -36,20 +36,24 @@ func TestWhatIsForgottenOfThePast(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		large  int64
+		read   int64 // values
 		events int
 		age    time.Duration // of the last one
 		want   int           // events that say nothing
 	}{
-		{"small values", pastBytes - 1, 100, window, 0},
-		{"nothing happened", pastBytes, 0, window, 0},
-		{"the last one is young", pastBytes, 60, window - 1, 0},
-		{"all are old", pastBytes, 60, window, 220},
-		{"a storm", pastBytes, 5000, window, 10_100},
-		{"a storm without end", pastBytes, 1_000_000, window, mostNothing},
+		{"small values", pastBytes - 1, 100, 100, window, 0},
+		{"nothing happened", pastBytes, 0, 0, window, 0},
+		{"the last one is young", pastBytes, 60, 60, window - 1, 0},
+		{"all are old", pastBytes, 60, 60, window, 220},
+		{"a storm", pastBytes, 5000, 5000, window, 10_100},
+		{"a storm of small ones before", pastBytes, 5000, 60, window, 10_100},
+		{"more events than were read", pastBytes, 0, 60, window, 220},
+		{"a storm without end", pastBytes, 1_000_000, 1_000_000, window, mostNothing},
 	} {
-		large := &atomic.Int64{}
-		large.Store(c.large)
-		p := past{window: window, large: large}
+		read := &amount{}
+		read.large.Store(c.large)
+		read.values.Store(c.read)
+		p := past{window: window, read: read}
 		for i := range c.events {
 			p.add(now.Add(-c.age - time.Duration(c.events-1-i)))
 		}
@@ -59,8 +63,8 @@ func TestWhatIsForgottenOfThePast(t *testing.T) {
 		if n := p.forget(now); n != 0 {
 			t.Errorf("%s: %d more say nothing at once, want none", c.name, n)
 		}
-		if c.want > 0 && large.Load() != 0 {
-			t.Errorf("%s: %d bytes are still counted", c.name, large.Load())
+		if c.want > 0 && (read.large.Load() != 0 || read.values.Load() != 0) {
+			t.Errorf("%s: %d bytes and %d values are still counted", c.name, read.large.Load(), read.values.Load())
 		}
 	}
 }
@@ -75,8 +79,8 @@ func TestLargeValuesThatAreReadAreCounted(t *testing.T) {
 			t.Errorf("%d bytes became %d: %v", size, len(out), err)
 		}
 	}
-	if n := r.large.Load(); n != 4*largeValue {
-		t.Errorf("%d bytes are counted, want %d", n, 4*largeValue)
+	if n, values := r.read.large.Load(), r.read.values.Load(); n != 4*largeValue || values != 3 {
+		t.Errorf("%d bytes of %d values are counted, want %d of 3", n, values, 4*largeValue)
 	}
 }
 
@@ -127,8 +131,12 @@ func nameOf(e watch.Event) string {
 func TestAWatchCacheForgetsWhatWasLargeAndLongAgo(t *testing.T) {
 	t.Parallel()
 	const objects = 60
-	for _, large := range []int64{0, pastBytes} {
-		t.Run(fmt.Sprint(large, " bytes were read"), func(t *testing.T) {
+	for _, read := range []struct {
+		large int64
+		storm int // of small events before, by which the watch cache has grown
+	}{{0, 0}, {pastBytes, 0}, {pastBytes, 500}} {
+		large := read.large
+		t.Run(fmt.Sprint(large, " bytes were read, ", read.storm, " events before"), func(t *testing.T) {
 			t.Parallel()
 			r := &resource{
 				gr: schema.GroupResource{Resource: "pods"}, keys: keys{prefix: "/pods"},
@@ -136,7 +144,7 @@ func TestAWatchCacheForgetsWhatWasLargeAndLongAgo(t *testing.T) {
 				baseAttrs: storage.DefaultNamespaceScopedAttr, targets: TargetsOf, sharer: newSharer(&sharing.Maps{}),
 				newFunc: func() apiruntime.Object { return &example.Pod{} }, newListFunc: func() apiruntime.Object { return &example.PodList{} },
 			}
-			r.large.Store(large)
+			r.read.values.Store(int64(read.storm) + 2*objects)
 			q := &quiet{events: watch.NewFake()}
 			known := apiruntime.NewScheme()
 			utilruntime.Must(errors.Join(example.AddToScheme(known), examplev1.AddToScheme(known)))
@@ -177,13 +185,24 @@ func TestAWatchCacheForgetsWhatWasLargeAndLongAgo(t *testing.T) {
 				t.Helper()
 				select {
 				case e := <-running.ResultChan():
-					if e.Type != want || name != "" && nameOf(e) != name {
+					if want != "" && e.Type != want || name != "" && nameOf(e) != name {
 						t.Fatalf("the watch saw %v, want %s of %s", e, want, name)
 					}
 				case <-time.After(30 * time.Second):
 					t.Fatalf("the watch saw no %s of %s", want, name)
 				}
 			}
+			for i := range read.storm {
+				version++
+				p := &example.Pod{ObjectMeta: metav1.ObjectMeta{Name: "small", Namespace: "default", ResourceVersion: fmt.Sprint(version), Annotations: map[string]string{"kcp.io/cluster": "a"}}}
+				if i == 0 {
+					q.events.Add(&timed{p, long})
+				} else {
+					q.events.Modify(&timed{p, long})
+				}
+				saw("", "small")
+			}
+			r.read.large.Store(large)
 			for i := range objects {
 				q.events.Add(pod(i))
 				saw(watch.Added, fmt.Sprint("pod-", i))

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,8 +25,8 @@ type resource struct {
 	sharer      *sharer
 	newFunc     func() runtime.Object
 	newListFunc func() runtime.Object
-	// large is how many bytes of large values were read, since old events were forgotten.
-	large atomic.Int64
+	// read is what was, since old events were forgotten.
+	read amount
 }
 
 // key is the key of obj in storage, derived from the object alone.
