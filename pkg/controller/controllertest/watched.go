@@ -13,8 +13,9 @@ import (
 )
 
 // AwaitWatches waits until a fake server has been asked to watch the resources. A test
-// that changes an object when its informer has listed it may be too early: fakes do not
-// know resource versions, and never send what changed between the list and the watch.
+// that changes an object when its informer has listed it may be too early: of what changed between
+// the list and the watch fakes send nothing, or the object that they keep themselves, which the
+// informer then changes.
 func AwaitWatches(t *testing.T, fake *clienttesting.Fake, resources ...schema.GroupVersionResource) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {

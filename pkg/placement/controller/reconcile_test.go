@@ -25,6 +25,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/controller/controllertest"
 	atollfake "github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -124,6 +125,16 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 		if err := i.WaitForSync(ctx); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for fake, resources := range map[*clienttesting.Fake][]schema.GroupVersionResource{
+		&f.kube.Fake: {corev1.SchemeGroupVersion.WithResource("namespaces")}, &f.metadata.Fake: {deployments, services, configMaps, limitRanges},
+		&f.atoll.Fake: {
+			fleetv1alpha1.SchemeGroupVersion.WithResource("physicalclusters"), tenancyv1alpha1.SchemeGroupVersion.WithResource("logicalclusters"),
+			placementv1alpha1.SchemeGroupVersion.WithResource("clusterplacementpolicies"), placementv1alpha1.SchemeGroupVersion.WithResource("placementpolicies"),
+			placementv1alpha1.SchemeGroupVersion.WithResource("placements"), placementv1alpha1.SchemeGroupVersion.WithResource("copies"),
+		},
+	} {
+		controllertest.AwaitWatches(t, fake, resources...)
 	}
 	return f
 }
