@@ -26,7 +26,7 @@ type snapshot struct {
 }
 
 // snapshot assembles what Decide looks at. All of it is read from the server and
-// nothing from informers: a cordon, a label or a policy that was written before the
+// nothing from informers, PhysicalClusters from the watch cache once it has all that etcd has: a cordon, a label or a policy that was written before the
 // object, through whichever server, counts.
 func (l *lookup) snapshot(ctx context.Context, q question) (snapshot, error) {
 	cluster, namespace := q.cluster, q.namespace

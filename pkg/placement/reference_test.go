@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
@@ -336,23 +337,20 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 			}
 		}
 	}
-	if c.Status.RuntimeHandlers != nil {
-		for _, handler := range u.RuntimeHandlers {
-			somewhere, here := false, false
-			for _, o := range s.PhysicalClusters {
-				it := o.Status.RuntimeHandlers != nil && has(o.Status.RuntimeHandlers.Names, handler)
-				somewhere, here = somewhere || it, here || it && o.Name == c.Name
-			}
-			if somewhere && !here {
-				return false
-			}
+	for _, named := range []struct {
+		classes  []string
+		reported func(PhysicalCluster) *fleetv1alpha1.ReportedNames
+	}{
+		{u.RuntimeHandlers, func(c PhysicalCluster) *fleetv1alpha1.ReportedNames { return c.Status.RuntimeHandlers }},
+		{u.IngressClasses, func(c PhysicalCluster) *fleetv1alpha1.ReportedNames { return c.Status.IngressClasses }},
+	} {
+		if named.reported(c) == nil {
+			continue
 		}
-	}
-	if c.Status.IngressClasses != nil {
-		for _, class := range u.IngressClasses {
+		for _, class := range named.classes {
 			somewhere, here := false, false
 			for _, o := range s.PhysicalClusters {
-				it := o.Status.IngressClasses != nil && has(o.Status.IngressClasses.Names, class)
+				it := named.reported(o) != nil && has(named.reported(o).Names, class)
 				somewhere, here = somewhere || it, here || it && o.Name == c.Name
 			}
 			if somewhere && !here {

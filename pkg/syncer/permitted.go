@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,16 +39,17 @@ func PermitsIn(namespace *unstructured.Unstructured, target string, everybody bo
 // maxFindings bounds how many a message names.
 const maxFindings = 3
 
-// waiting are the findings with those first for which something waits, and says whether there are any.
-func waiting(findings []boundary.Finding) (ordered []boundary.Finding, any bool) {
-	waits := func(f boundary.Finding) int {
+// waiting are the findings with those first by which something waits, and whether there are such.
+func waiting(findings []boundary.Finding) (ordered []boundary.Finding, waits bool) {
+	var rest []boundary.Finding
+	for _, f := range findings {
 		if f.Verdict == boundary.Waits {
-			return 0
+			ordered = append(ordered, f)
+		} else {
+			rest = append(rest, f)
 		}
-		return 1
 	}
-	ordered = slices.SortedStableFunc(slices.Values(findings), func(a, b boundary.Finding) int { return waits(a) - waits(b) })
-	return ordered, len(ordered) > 0 && waits(ordered[0]) == 0
+	return append(ordered, rest...), len(ordered) > 0
 }
 
 // summary names the first findings, and how many more there are.

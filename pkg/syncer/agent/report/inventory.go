@@ -239,9 +239,9 @@ func (i *inventory) forbid(ctx context.Context, kinds workload.Catalog) {
 func (i *inventory) runtimeClasses(ctx context.Context, permits fleetv1alpha1.Tenancy) runtimes {
 	classes, err := i.down.Kube.NodeV1().RuntimeClasses().List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxReportedNames})
 	switch {
-	case err != nil && syncer.IsSilence(err):
+	case syncer.IsSilence(err):
 		return i.runtimes
-	case err != nil || classes.Continue != "" || len(classes.Items) > fleetv1alpha1.MaxReportedNames:
+	case err != nil || tooMany(classes.Continue, len(classes.Items)):
 		return runtimes{}
 	}
 	offered, digest := &fleetv1alpha1.ReportedNames{}, sha256.New()
@@ -261,9 +261,9 @@ func (i *inventory) runtimeClasses(ctx context.Context, permits fleetv1alpha1.Te
 func (i *inventory) names(ctx context.Context, resource schema.GroupVersionResource, known *fleetv1alpha1.ReportedNames) *fleetv1alpha1.ReportedNames {
 	list, err := i.down.Metadata.Resource(resource).List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxReportedNames})
 	switch {
-	case err != nil && syncer.IsSilence(err):
+	case syncer.IsSilence(err):
 		return known
-	case err != nil || list.Continue != "" || len(list.Items) > fleetv1alpha1.MaxReportedNames:
+	case err != nil || tooMany(list.Continue, len(list.Items)):
 		return nil
 	}
 	out := &fleetv1alpha1.ReportedNames{}
@@ -274,6 +274,9 @@ func (i *inventory) names(ctx context.Context, resource schema.GroupVersionResou
 	out.Names = slices.Compact(out.Names)
 	return out
 }
+
+// tooMany says that a list, of which there may be more, has more than may be reported.
+func tooMany(more string, n int) bool { return more != "" || n > fleetv1alpha1.MaxReportedNames }
 
 func (i *inventory) count(s *survey) {
 	s.watched = true

@@ -188,7 +188,7 @@ func TestTheHandlersThatAreOfferedAreReported(t *testing.T) {
 	}
 }
 
-// What is not known, and what is not there, are told apart as for handlers.
+// What is not known, and what is not there, are not the same, as for handlers.
 func TestTheClassesThatAreThereAreReported(t *testing.T) {
 	resource := schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"}
 	class := func(name string) runtime.Object {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -273,4 +274,19 @@ func TestAKindIsNotShownBeforeBothSidesHaveTheirLists(t *testing.T) {
 	f.to(builtinWith(t, insert(viewtest.Widgets)), all)
 	heal()
 	viewtest.Eventually(t, "it is shown", func() bool { return w.IsPlaced(gvr) && w.Served(gvr) })
+}
+
+func TestWhoseFirstListIsAwaitedIsSaid(t *testing.T) {
+	w := viewtest.New(t, []runtime.Object{viewtest.Namespace()}, nil)
+	heal := viewtest.Fail(w.Below, "pods")
+	ctx, cancel := context.WithCancel(w.Ctx)
+	var running sync.WaitGroup
+	t.Cleanup(func() { cancel(); running.Wait() })
+	started := make(chan error, 1)
+	go func() { started <- w.Start(ctx, &running) }()
+	viewtest.Eventually(t, "pods are awaited", func() bool { return strings.Contains(w.Awaited(), "pods") })
+	heal()
+	if err := <-started; err != nil || w.Awaited() != "" {
+		t.Errorf("%q is awaited by who has all (error %v)", w.Awaited(), err)
+	}
 }
