@@ -213,6 +213,14 @@ func testForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	create(t, ctx, "store", deployment("s"))
+	// It waits for what makes pods, and follows a moment later: before that it has nothing to lose.
+	server.Eventually(t, waitTimeout, "the claim is where its namespace is", func() error {
+		got, err := shared.Kube.CoreV1().PersistentVolumeClaims("store").Get(ctx, claim.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return expect("its targets", "doomed", targetsOf(got))
+	})
 	namespace(t, ctx, "web")
 	d := create(t, ctx, "web", deployment("a"))
 	create(t, ctx, "web", deployment("unmade"))
