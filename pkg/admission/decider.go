@@ -166,8 +166,8 @@ func (d *decider) try(ctx context.Context, q question) (outcome, error) {
 		return d.await(ctx, q, stored)
 	}
 	if began {
-		forget() // it takes nothing that it has not
-		reservation = nil
+		forget() // it takes nothing that it has not, and nobody looked whether that fits
+		reservation, decision.Requests = nil, nil
 	}
 	if o := q.outcome(decision); q.dryRun || o.refused {
 		forget()
@@ -271,7 +271,7 @@ func external(kind workload.Kind, obj runtime.Object) (map[string]any, error) {
 // undecided placement.
 func (d *decider) store(ctx context.Context, q question, p *placementv1alpha1.Placement, decision placement.Decision) (*placementv1alpha1.Placement, error) {
 	p = p.DeepCopy()
-	p.Spec.Decision = decision.API()
+	p.Spec.Decision = placement.KeepCounted(decision.API(), p.Spec.Decision)
 	if decision.Possible() && decision.Scheduler == "" {
 		p.Spec.Bound = nil // it is overruled
 	}

@@ -96,6 +96,7 @@ func (d *decider) isBeingDecided(q question, p *placementv1alpha1.Placement) boo
 // The placement that is returned has the reservation.
 func (d *decider) reserve(ctx context.Context, q question, p *placementv1alpha1.Placement, s placement.Snapshot, u placement.Unit, decision placement.Decision, r *placementv1alpha1.Reservation) (*placementv1alpha1.Placement, error) {
 	before := p
+	u.Requests = decision.Requests
 	p = p.DeepCopy()
 	p.Spec.Reservation = r
 	takes := func(c placement.PhysicalCluster) bool { return slices.Contains(r.PhysicalClusters, c.Name) }

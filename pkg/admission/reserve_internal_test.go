@@ -110,6 +110,7 @@ func TestWhatAUnitTakesIsLookedAtOnceItIsStored(t *testing.T) {
 			u := placement.Unit{Needs: placement.Needs{Requests: one}}
 			q := question{cluster: "shop", namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "ns"}}, unit: placementv1alpha1.NamespaceUnit, reserved: &metav1.MicroTime{}}
 			decision := placement.Decide(s, u)
+			u.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")} // of which one physical cluster gets a half
 			r := reserve.New(u, decision, clock.Now())
 			if test.stored == nil {
 				test.stored = &placementv1alpha1.Placement{}

@@ -138,7 +138,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		}
 	}
 	status.PhysicalClusters, status.Message, status.Policies = decision.PhysicalClusters, decision.Message(), decision.Policies
-	status.Requests = unit.Requests
+	status.Requests = decision.Requests
 	status.SchedulerName, status.Permitted = decision.Scheduler, decision.Permitted
 	status.Division, status.Overrides, status.Rollout = decision.Division, decision.Overrides, decision.Rollout
 	if obj, ok := q.object.(*unstructured.Unstructured); ok && decision.Division != nil {

@@ -24,10 +24,7 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	d := Decision{Wanted: r.shape.String(), Policies: r.heard, Refuse: r.refuse, Move: r.move, Pin: r.unit.Pin}
 	d.PinKnown = slices.ContainsFunc(from, func(c PhysicalCluster) bool { return c.Name == d.Pin })
 	if r.foreign() {
-		d = r.follow(from, d)
-		d.Division, d.Overrides = r.replicas.over(d.PhysicalClusters, from), r.overridesOn(d.PhysicalClusters, from)
-		d.Rollout = r.waves.over(d.PhysicalClusters, from)
-		return d
+		return r.on(r.follow(from, d), from)
 	}
 
 	ranked, rejected := r.filter(from)
@@ -41,14 +38,23 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 		d.PhysicalClusters = append(d.PhysicalClusters, c.name)
 	}
 	slices.Sort(d.PhysicalClusters)
-	d.Division, d.Overrides = r.replicas.over(d.PhysicalClusters, from), r.overridesOn(d.PhysicalClusters, from)
-	d.Rollout = r.waves.over(d.PhysicalClusters, from)
+	d = r.on(d, from)
 	for _, c := range ranked {
 		if !slices.Contains(d.PhysicalClusters, c.name) {
 			d.Rejected = append(d.Rejected, r.spare(c, chosen, d))
 		}
 	}
 	slices.SortFunc(d.Rejected, func(a, b Rejection) int { return cmp.Compare(a.PhysicalCluster, b.PhysicalCluster) })
+	return d
+}
+
+// on adds to a decision what holds on the chosen.
+func (r *rules) on(d Decision, from []PhysicalCluster) Decision {
+	d.Division, d.Overrides = r.replicas.over(d.PhysicalClusters, from), r.overridesOn(d.PhysicalClusters, from)
+	d.Rollout = r.waves.over(d.PhysicalClusters, from)
+	if d.Requests = r.whole; d.Division != nil {
+		d.Requests = ofShare(r.whole, len(d.PhysicalClusters))
+	}
 	return d
 }
 

@@ -80,6 +80,7 @@ type clusterYAML struct {
 	UsedCPU         resource.Quantity   `json:"usedCPU"`
 	UsedMemory      resource.Quantity   `json:"usedMemory"`
 	Assumed         corev1.ResourceList `json:"assumed"`
+	LetIn           corev1.ResourceList `json:"letIn"`
 	PlacementsCount int                 `json:"placements"`
 }
 
@@ -109,7 +110,7 @@ func (y clusterYAML) cluster() PhysicalCluster {
 		c.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: *y.CPU, corev1.ResourceMemory: *y.Memory}
 	}
 	c.Status.Requested = corev1.ResourceList{corev1.ResourceCPU: y.UsedCPU, corev1.ResourceMemory: y.UsedMemory}
-	return PhysicalCluster{PhysicalCluster: c, Assumed: y.Assumed, Placements: y.PlacementsCount}
+	return PhysicalCluster{PhysicalCluster: c, Assumed: y.Assumed, LetIn: y.LetIn, Placements: y.PlacementsCount}
 }
 
 type unitYAML struct {

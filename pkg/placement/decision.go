@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
@@ -73,6 +75,8 @@ type Decision struct {
 	Overrides []placementv1alpha1.DecidedOverride
 	// Rollout has the waves in which changes reach them; nil: all at once.
 	Rollout *placementv1alpha1.DecidedRollout
+	// Requests is what the unit requests on each of the chosen.
+	Requests corev1.ResourceList
 	// Move says how the unit moves, if a policy says.
 	Move placementv1alpha1.MoveRules
 	// Until is when what is decided may stay no longer where it is, as things are; zero:
@@ -142,7 +146,7 @@ func (d Decision) API() *placementv1alpha1.Decision {
 		SchedulerName: cmp.Or(d.Scheduler, placementv1alpha1.DefaultScheduler),
 	}
 	for _, name := range d.PhysicalClusters {
-		out.PhysicalClusters = append(out.PhysicalClusters, placementv1alpha1.DecidedPhysicalCluster{Name: name})
+		out.PhysicalClusters = append(out.PhysicalClusters, placementv1alpha1.DecidedPhysicalCluster{Name: name, Requests: d.Requests})
 	}
 	return out
 }

@@ -78,8 +78,15 @@ func TestWhatIsDividedHasToFitInParts(t *testing.T) {
 	u := Unit{Name: placementv1alpha1.NamespaceUnit, Needs: Needs{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}}}
 	for rules, want := range map[string]bool{`{count: 2}`: false, `{count: 2, replicas: {mode: Divide}}`: true} {
 		s.Policies = []Policy{ruledBy(t, placementv1alpha1.PolicyGlobal, "all", rules)}
-		if got := Decide(s, u).Possible(); got != want {
-			t.Errorf("%s: %v", rules, got)
+		d := Decide(s, u)
+		if d.Possible() != want {
+			t.Errorf("%s: %v", rules, d.Possible())
+		}
+		if !want {
+			continue
+		}
+		if diff := cmp.Diff(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3500m")}, d.Requests); diff != "" {
+			t.Errorf("%s: each gets (-want +got):\n%s", rules, diff)
 		}
 	}
 }

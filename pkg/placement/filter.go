@@ -184,12 +184,16 @@ func (r *rules) bounded(c PhysicalCluster) *rejection {
 		if !ok || want.IsZero() {
 			continue
 		}
-		left := bound.DeepCopy()
-		left.Sub(c.Status.Requested[name])
-		left.Sub(c.Assumed[name])
-		if want.Cmp(left) > 0 {
-			return reject(ReasonBoundsExceeded, "%s of %s is wanted, %s of the bound %s is left", want.String(), name, floor(left), bound.String())
+		left, used := bound.DeepCopy(), taken(c, name)
+		left.Sub(used)
+		if want.Cmp(left) <= 0 {
+			continue
 		}
+		why := ""
+		if used.Cmp(reported(c, name)) > 0 {
+			why = fmt.Sprintf(": what is placed there came with %s, whatever it reports", used.String())
+		}
+		return reject(ReasonBoundsExceeded, "%s of %s is wanted, %s of the bound %s is left%s", want.String(), name, floor(left), bound.String(), why)
 	}
 	return nil
 }

@@ -149,7 +149,9 @@ func (p Policy) String() string {
 
 // rules is what the policies that select a unit come to.
 type rules struct {
-	unit   Unit
+	unit Unit
+	// whole is what all replicas of the unit request; unit has what one physical cluster gets at most.
+	whole  corev1.ResourceList
 	shape  shape
 	order  order
 	refuse bool
@@ -192,7 +194,7 @@ type fence struct {
 // compile reads the policies that select a unit, the most specific level first, by
 // name.
 func compile(s Snapshot, u Unit) *rules {
-	r := &rules{unit: u, shape: shape{count: 1, least: 1}, nowhere: nowhere(s, u), now: s.Now, watched: s.Watched, cutOff: s.CutOff}
+	r := &rules{unit: u, whole: u.Requests, shape: shape{count: 1, least: 1}, nowhere: nowhere(s, u), now: s.Now, watched: s.Watched, cutOff: s.CutOff}
 	policies := slices.Clone(s.Policies)
 	slices.SortFunc(policies, func(a, b Policy) int {
 		return cmp.Or(cmp.Compare(rank(a.Level), rank(b.Level)), cmp.Compare(a.Name, b.Name))
@@ -234,7 +236,7 @@ func compile(s Snapshot, u Unit) *rules {
 		r.fences = append(r.fences, newFence(p, err))
 	}
 	if r.replicas.by != "" && r.unit.Pin == "" {
-		r.unit.Requests = ofShare(r.unit.Requests, r.shape.least)
+		r.unit.Requests = ofShare(r.whole, r.shape.least)
 	}
 	return r
 }

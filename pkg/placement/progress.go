@@ -195,6 +195,7 @@ func settledCondition(progress map[string]Progress) metav1.Condition {
 // EqualStatus reports whether two statuses say the same.
 func EqualStatus(a, b placementv1alpha1.PlacementStatus) bool {
 	return a.SchedulerName == b.SchedulerName && SameAwaited(a.Awaited, b.Awaited) && equality.Semantic.DeepEqual(a.Rollout, b.Rollout) && slices.Equal(a.Rejected, b.Rejected) &&
+		equality.Semantic.DeepEqual(a.Requests, b.Requests) &&
 		slices.EqualFunc(a.Targets, b.Targets, func(x, y placementv1alpha1.TargetStatus) bool {
 			return x.PhysicalCluster == y.PhysicalCluster && x.Phase == y.Phase && x.Reason == y.Reason
 		}) &&

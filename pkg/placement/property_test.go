@@ -212,7 +212,7 @@ func drawCluster(t *rapid.T, name string) PhysicalCluster {
 			*classes = &fleetv1alpha1.ReportedNames{Names: rapid.SliceOfNDistinct(rapid.SampledFrom(values), 0, 2, rapid.ID[string]).Draw(t, "reported classes")}
 		}
 	}
-	return PhysicalCluster{PhysicalCluster: c, Assumed: drawList(t, "assumed", 3), Placements: rapid.IntRange(0, 2).Draw(t, "placements")}
+	return PhysicalCluster{PhysicalCluster: c, Assumed: drawList(t, "assumed", 3), LetIn: drawList(t, "let in", 12), Placements: rapid.IntRange(0, 2).Draw(t, "placements")}
 }
 
 func drawSelector(t *rapid.T, name string) *metav1.LabelSelector {

@@ -380,7 +380,7 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 		if want.MilliValue() == 0 {
 			continue
 		}
-		used := millis(c.Status.Requested, name) + millis(c.Assumed, name)
+		used := dumbUsed(c, name)
 		if _, ok := c.Spec.Bounds[name]; ok && used+want.MilliValue() > millis(c.Spec.Bounds, name) {
 			return false
 		}
@@ -394,6 +394,15 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 func millis(l corev1.ResourceList, name corev1.ResourceName) int64 {
 	q := l[name]
 	return q.MilliValue()
+}
+
+// dumbUsed is what is used by what is said, or by what was let in if an admin bounds it.
+func dumbUsed(c PhysicalCluster, name corev1.ResourceName) int64 {
+	used := millis(c.Status.Requested, name) + millis(c.Assumed, name)
+	if _, ok := c.Spec.Bounds[name]; ok {
+		used = max(used, millis(c.LetIn, name))
+	}
+	return used
 }
 
 // dumbScore adds up the weights of the first policy that ranks.
@@ -444,7 +453,7 @@ func dumbFree(c PhysicalCluster, name corev1.ResourceName) int {
 	if total == 0 {
 		return 0
 	}
-	left := total - millis(c.Status.Requested, name) - millis(c.Assumed, name)
+	left := total - dumbUsed(c, name)
 	return max(0, min(100, int(100*left/total)))
 }
 

@@ -183,12 +183,10 @@ func allocatable(c PhysicalCluster, name corev1.ResourceName) resource.Quantity 
 	return claimed
 }
 
-// free is what is allocatable and neither requested nor assumed; it may be
-// negative.
+// free is what is allocatable and not taken; it may be negative.
 func free(c PhysicalCluster, name corev1.ResourceName) resource.Quantity {
 	left := allocatable(c, name).DeepCopy()
-	left.Sub(c.Status.Requested[name])
-	left.Sub(c.Assumed[name])
+	left.Sub(taken(c, name))
 	return left
 }
 

@@ -33,6 +33,9 @@ type PhysicalCluster struct {
 	Assumed corev1.ResourceList
 	// Placements counts the units that are on it.
 	Placements int
+	// LetIn is what these count for by what the server itself knows, whatever the physical cluster
+	// reports: see Counted.
+	LetIn corev1.ResourceList
 }
 
 // Assume adds requests to those that are assumed.
@@ -54,6 +57,9 @@ func Assume(s Snapshot, supposed []placementv1alpha1.AssumedRequests) {
 		a := taken[c.Name]
 		c.Placements += int(a.Units)
 		c.Assume(a.Requests)
+		if a.Units > 0 { // else they may be decided, and let in
+			c.LetIn = Sum(c.LetIn, a.Requests)
+		}
 	}
 }
 

@@ -3196,10 +3196,26 @@ func schema_pkg_apis_placement_v1alpha1_DecidedPhysicalCluster(ref common.Refere
 							Format:      "",
 						},
 					},
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests is what the unit was let in with: what it requested there when it came, for which there was room. It counts for no more, see status.requests.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"name"},
 			},
 		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 
@@ -4789,6 +4805,20 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 							Ref:         ref(placementv1alpha1.RolloutStatus{}.OpenAPIModelName()),
 						},
 					},
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requests is what the objects of the unit request now on each of its physical clusters, while one of these has a bound of resources. Absent: it counts for what it was let in with.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -4814,7 +4844,7 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.Awaited{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.RolloutStatus{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			placementv1alpha1.Awaited{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.RolloutStatus{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 

@@ -239,7 +239,9 @@ func keepsVolume(transition.Object, string) string { return "it comes into anoth
 // between has decided.
 func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha1.PlacementReviewStatus, t *placementv1alpha1.Transition) error {
 	p := u.placement.DeepCopy()
-	p.Spec.Decision = placement.Decision{PhysicalClusters: review.PhysicalClusters, Policies: review.Policies, Scheduler: review.SchedulerName, Division: review.Division, Overrides: review.Overrides, Rollout: review.Rollout}.API()
+	p.Spec.Decision = placement.KeepCounted(placement.Decision{
+		PhysicalClusters: review.PhysicalClusters, Policies: review.Policies, Scheduler: review.SchedulerName, Division: review.Division, Overrides: review.Overrides, Rollout: review.Rollout, Requests: review.Requests,
+	}.API(), u.placement.Spec.Decision)
 	if review.SchedulerName == "" {
 		p.Spec.Bound = nil // it is overruled
 	}

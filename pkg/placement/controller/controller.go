@@ -105,6 +105,8 @@ type Controller struct {
 	moves  *moves
 	// contents holds what was read of units that move.
 	contents *utilcache.LRUExpireCache
+	// weighed holds what the objects of units request.
+	weighed *utilcache.LRUExpireCache
 	// later follows the kinds that come.
 	later func(context.Context)
 	// watched is since when silence counts, see placement.Snapshot.
@@ -134,6 +136,7 @@ func New(config Config) *Controller {
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		undivided:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		contents:    utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
+		weighed:     utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
 		followed:    utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		looked:      utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
@@ -476,6 +479,10 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving
 	progress := placement.Progresses(u.objects, c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace))
 	status := placement.Status(u.placement, progress, now)
 	status.SchedulerName, status.Awaited = v.Scheduler, u.awaited
+	var err error
+	if status.Requests, err = c.weigh(ctx, u); err != nil {
+		return controller.Result{}, err
+	}
 	later := controller.Result{RequeueAfter: v.again}
 	if v.condition != nil {
 		meta.SetStatusCondition(&status.Conditions, *v.condition)
@@ -514,7 +521,7 @@ func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving
 	}
 	changed := u.placement.DeepCopy()
 	changed.Status = status
-	_, err := c.Client.PlacementV1alpha1().Placements(changed.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	_, err = c.Client.PlacementV1alpha1().Placements(changed.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 	}

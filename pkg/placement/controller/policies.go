@@ -146,6 +146,9 @@ func (c *Controller) subscribePolicies() {
 		if old != nil && (new == nil || !maps.Equal(old.Labels, new.Labels) || !sameTaints(old.Spec.Taints, new.Spec.Taints) || !apiequality.Semantic.DeepEqual(old.Spec.Drain, new.Spec.Drain) || old.Spec.Forget != new.Spec.Forget) {
 			c.lookAt(old.Name)
 		}
+		if old != nil && new != nil && !apiequality.Semantic.DeepEqual(old.Spec.Bounds, new.Spec.Bounds) {
+			c.lookAt(old.Name) // what is there is weighed where it is bounded
+		}
 		if old != nil && new != nil && (!placement.SilentSince(old).Equal(placement.SilentSince(new)) || old.Spec.Forget != new.Spec.Forget) {
 			c.lookAt(old.Name)
 			c.lookAtSilent() // whether silence counts depends on how many are silent, and not given up

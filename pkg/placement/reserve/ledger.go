@@ -28,10 +28,16 @@ type Ledger struct {
 	// stored are the reservations that the informer has, own those that this server is about
 	// to store.
 	stored, own map[Unit]entry
-	// decided counts, by physical cluster, the decisions that the informer has, and counted
-	// are the units of which it has one.
-	decided map[string]int
-	counted map[Unit]struct{}
+	// decided sums, by physical cluster, what the informer has that is decided, and counted has the units
+	// of which it has a decision, with what that counts for.
+	decided map[string]letIn
+	counted map[Unit]map[string]corev1.ResourceList
+}
+
+// letIn is what is on a physical cluster by what is decided.
+type letIn struct {
+	units    int
+	requests corev1.ResourceList
 }
 
 type entry struct {
@@ -44,14 +50,14 @@ type entry struct {
 
 // NewLedger returns an empty one.
 func NewLedger() *Ledger {
-	return &Ledger{stored: map[Unit]entry{}, own: map[Unit]entry{}, decided: map[string]int{}, counted: map[Unit]struct{}{}}
+	return &Ledger{stored: map[Unit]entry{}, own: map[Unit]entry{}, decided: map[string]letIn{}, counted: map[Unit]map[string]corev1.ResourceList{}}
 }
 
 // New is the reservation of a unit that is decided; nil if it stays where it is, or can go
 // nowhere.
 func New(u placement.Unit, d placement.Decision, now time.Time) *placementv1alpha1.Reservation {
 	on := slices.DeleteFunc(slices.Clone(d.PhysicalClusters), func(name string) bool { return slices.Contains(u.Decided, name) })
-	return On(on, u.Requests, now)
+	return On(on, d.Requests, now)
 }
 
 // On is the reservation of a unit that comes to physical clusters; nil for none.
@@ -131,18 +137,50 @@ func (l *Ledger) count(p *placementv1alpha1.Placement, n int) {
 	if p == nil {
 		return
 	}
-	on := stamp.Decided(p)
-	for name := range on {
-		if l.decided[name] += n; l.decided[name] == 0 {
+	on := countedOn(p)
+	for name, requests := range on {
+		sum := l.decided[name]
+		if sum.units += n; sum.units == 0 {
 			delete(l.decided, name) // it may be gone for good
+			continue
 		}
+		if sum.requests == nil {
+			sum.requests = corev1.ResourceList{}
+		}
+		addTimes(sum.requests, requests, n)
+		l.decided[name] = sum
 	}
 	if u := unitOf(p); u != (Unit{}) && on != nil {
 		if n > 0 {
-			l.counted[u] = struct{}{}
+			l.counted[u] = on
 		} else {
 			delete(l.counted, u)
 		}
+	}
+}
+
+// countedOn is what a placement counts for, by physical cluster; nil if it is not decided.
+func countedOn(p *placementv1alpha1.Placement) map[string]corev1.ResourceList {
+	if p.Spec.Decision == nil {
+		return nil
+	}
+	on := make(map[string]corev1.ResourceList, len(p.Spec.Decision.PhysicalClusters))
+	for _, c := range p.Spec.Decision.PhysicalClusters {
+		on[c.Name] = placement.Counted(c, p.Status.Requests)
+	}
+	return on
+}
+
+// addTimes adds requests to a sum, or takes them away if n is -1.
+func addTimes(sum, requests corev1.ResourceList, n int) {
+	for name, quantity := range requests {
+		total := sum[name]
+		if n < 0 {
+			total.Sub(quantity)
+		} else {
+			total.Add(quantity)
+		}
+		sum[name] = total
 	}
 }
 
@@ -211,7 +249,10 @@ func (l *Ledger) sum(s placement.Snapshot) sum {
 	out := sum{l, make(map[string]*placement.PhysicalCluster, len(s.PhysicalClusters))}
 	for i := range s.PhysicalClusters {
 		c := &s.PhysicalClusters[i]
-		c.Placements, c.Assumed = l.decided[c.Name], corev1.ResourceList{}
+		c.Placements, c.LetIn, c.Assumed = l.decided[c.Name].units, l.decided[c.Name].requests.DeepCopy(), corev1.ResourceList{}
+		if c.LetIn == nil {
+			c.LetIn = corev1.ResourceList{}
+		}
 		out.physicalClusters[c.Name] = c
 	}
 	return out
@@ -223,25 +264,21 @@ func (s sum) add(u Unit, e entry) {
 		if !ok {
 			continue
 		}
-		if _, counted := s.counted[u]; !counted {
+		if _, counted := s.counted[u][name]; !counted {
 			c.Placements++
+			addTimes(c.LetIn, e.requests, 1)
 		}
-		for resource, quantity := range e.requests {
-			total := c.Assumed[resource]
-			total.Add(quantity)
-			c.Assumed[resource] = total
-		}
+		addTimes(c.Assumed, e.requests, 1)
 	}
 }
 
 // without takes back that a unit is counted as decided where it has reserved.
 func (s sum) without(u Unit, e entry) {
-	if _, counted := s.counted[u]; !counted {
-		return
-	}
 	for _, name := range e.physicalClusters {
-		if c, ok := s.physicalClusters[name]; ok {
+		requests, counted := s.counted[u][name]
+		if c, ok := s.physicalClusters[name]; ok && counted {
 			c.Placements--
+			addTimes(c.LetIn, requests, -1)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func TestNothingIsRememberedOfPlacementsThatAreGone(t *testing.T) {
 		l.Observe(nil, on(n, "east"), start, true)
 		l.Observe(on(n, "east"), on(n, "west"), start, true)
 	}
-	if l.decided["west"] != 10 || len(l.decided) != 1 || len(l.counted) != 10 || len(l.stored) != 10 {
+	if l.decided["west"].units != 10 || len(l.decided) != 1 || len(l.counted) != 10 || len(l.stored) != 10 {
 		t.Errorf("%v of %d units, %d reservations", l.decided, len(l.counted), len(l.stored))
 	}
 	for n := range 10 {
@@ -183,8 +183,8 @@ func TestNothingIsRememberedOfPlacementsThatAreGone(t *testing.T) {
 
 func TestAReservationIsForWhereAUnitComes(t *testing.T) {
 	t.Parallel()
-	u := placement.Unit{Decided: []string{"east"}, Needs: placement.Needs{Requests: cpu("1")}}
-	got := New(u, placement.Decision{PhysicalClusters: []string{"east", "west"}}, start.Add(1234*time.Nanosecond))
+	u := placement.Unit{Decided: []string{"east"}, Needs: placement.Needs{Requests: cpu("2")}}
+	got := New(u, placement.Decision{PhysicalClusters: []string{"east", "west"}, Requests: cpu("1")}, start.Add(1234*time.Nanosecond))
 	want := &placementv1alpha1.Reservation{At: metav1.NewMicroTime(start.Add(time.Microsecond)), PhysicalClusters: []string{"west"}, Requests: cpu("1")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

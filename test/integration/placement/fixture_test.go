@@ -75,6 +75,7 @@ func TestPlacement(t *testing.T) {
 			"policies lay out, prefer and relate":                      testPolicyRules,
 			"a decision that no policy permits any more stays":         testUnsatisfied,
 			"what a physical cluster lacks is a warning":               testLacks,
+			"a namespace counts for what it came with":                 testLetIn,
 			"a review answers where a namespace would go":              testReview,
 			"nothing is placed in root":                                testNeverPlaced,
 			"a lost stamp of a namespace is repaired":                  testRepair,

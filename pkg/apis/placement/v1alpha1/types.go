@@ -218,6 +218,10 @@ type Decision struct {
 type DecidedPhysicalCluster struct {
 	// name of the PhysicalCluster.
 	Name string `json:"name"`
+	// requests is what the unit was let in with: what it requested there when it came, for which
+	// there was room. It counts for no more, see status.requests.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
 // PolicyLevel says whose policy one is.
@@ -329,6 +333,10 @@ type PlacementStatus struct {
 	// rollout is how far a change is that is under way, see the condition RolledOut.
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
+	// requests is what the objects of the unit request now on each of its physical clusters, while one of
+	// these has a bound of resources. Absent: it counts for what it was let in with.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
 	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided, RolledOut.
 	// +optional
 	// +listType=map

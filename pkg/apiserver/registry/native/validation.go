@@ -274,7 +274,8 @@ func validateTransition(p, old *placementapi.Placement, path *field.Path) field.
 	if p.Spec.Decision == nil {
 		return field.ErrorList{field.Forbidden(path.Child("decision"), "a decision is not taken back, but followed by another")}
 	}
-	if apiequality.Semantic.DeepEqual(old.Spec.Decision.PhysicalClusters, p.Spec.Decision.PhysicalClusters) {
+	if slices.EqualFunc(old.Spec.Decision.PhysicalClusters, p.Spec.Decision.PhysicalClusters,
+		func(a, b placementapi.DecidedPhysicalCluster) bool { return a.Name == b.Name }) {
 		t := p.Spec.Transition
 		if was := old.Spec.Transition; t == nil && was != nil && len(was.From) > 0 &&
 			was.Phase != placementapi.TransitionRemoving && was.Phase != placementapi.TransitionClearing {

@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
 // DecidedPhysicalClusterApplyConfiguration represents a declarative configuration of the DecidedPhysicalCluster type for use
 // with apply.
 //
@@ -9,6 +13,9 @@ package v1alpha1
 type DecidedPhysicalClusterApplyConfiguration struct {
 	// name of the PhysicalCluster.
 	Name *string `json:"name,omitempty"`
+	// requests is what the unit was let in with: what it requested there when it came, for which
+	// there was room. It counts for no more, see status.requests.
+	Requests *v1.ResourceList `json:"requests,omitempty"`
 }
 
 // DecidedPhysicalClusterApplyConfiguration constructs a declarative configuration of the DecidedPhysicalCluster type for use with
@@ -22,5 +29,13 @@ func DecidedPhysicalCluster() *DecidedPhysicalClusterApplyConfiguration {
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *DecidedPhysicalClusterApplyConfiguration) WithName(value string) *DecidedPhysicalClusterApplyConfiguration {
 	b.Name = &value
+	return b
+}
+
+// WithRequests sets the Requests field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *DecidedPhysicalClusterApplyConfiguration) WithRequests(value v1.ResourceList) *DecidedPhysicalClusterApplyConfiguration {
+	b.Requests = &value
 	return b
 }

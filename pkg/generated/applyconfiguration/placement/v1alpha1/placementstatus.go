@@ -3,7 +3,8 @@
 package v1alpha1
 
 import (
-	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // PlacementStatusApplyConfiguration represents a declarative configuration of the PlacementStatus type for use
@@ -22,8 +23,11 @@ type PlacementStatusApplyConfiguration struct {
 	Awaited *AwaitedApplyConfiguration `json:"awaited,omitempty"`
 	// rollout is how far a change is that is under way, see the condition RolledOut.
 	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
+	// requests is what the objects of the unit request now on each of its physical clusters, while one of
+	// these has a bound of resources. Absent: it counts for what it was let in with.
+	Requests *v1.ResourceList `json:"requests,omitempty"`
 	// conditions: Scheduled, Settled, PolicySatisfied, Moving, Contested, Divided, RolledOut.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
 // PlacementStatusApplyConfiguration constructs a declarative configuration of the PlacementStatus type for use with
@@ -82,10 +86,18 @@ func (b *PlacementStatusApplyConfiguration) WithRollout(value *RolloutStatusAppl
 	return b
 }
 
+// WithRequests sets the Requests field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *PlacementStatusApplyConfiguration) WithRequests(value v1.ResourceList) *PlacementStatusApplyConfiguration {
+	b.Requests = &value
+	return b
+}
+
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
-func (b *PlacementStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *PlacementStatusApplyConfiguration {
+func (b *PlacementStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *PlacementStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
