@@ -32,7 +32,8 @@ type weight struct {
 //	is bounded nowhere           any           any                      nil: nobody counts it
 //	is bounded on one of its     yes           any                      as it was: moves read enough
 //	is bounded on one of its     no            are those of last time   as it was then
-//	is bounded on one of its     no            others, or scaled        read anew, from the watch caches
+//	is bounded on one of its     no            others, or scaled        read anew, from the watch caches;
+//	                                                                    nil if one cannot be understood
 func (c *Controller) weigh(ctx context.Context, u *unit) (corev1.ResourceList, error) {
 	switch {
 	case !c.isBounded(u):
@@ -65,7 +66,7 @@ func (c *Controller) weigh(ctx context.Context, u *unit) (corev1.ResourceList, e
 			}
 			more, err := workload.Requests(kind, o.Object)
 			if err != nil {
-				return nil, fmt.Errorf("reading what %s %s requests: %w", kind.Kind, o.GetName(), err)
+				return nil, nil // a template that nobody can read: it counts for what it was let in with
 			}
 			requests = placement.Sum(requests, more)
 		}
