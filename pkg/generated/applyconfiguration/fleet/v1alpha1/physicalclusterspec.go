@@ -24,7 +24,8 @@ type PhysicalClusterSpecApplyConfiguration struct {
 	Taints []v1.Taint `json:"taints,omitempty"`
 	// bounds is the most that placements may request here in sum, and the most of
 	// what the physical cluster says to have that counts when others are weighed
-	// against it; for a resource that is not named it is trusted with what it says.
+	// against it. What they requested when they came counts also if it reports less.
+	// For a resource that is not named it is trusted with what it says.
 	// "count/namespaces" is the most namespaces that are placed here, which the
 	// server counts itself. "count/objects" and "memory/objects" are the most objects of
 	// ours, and bytes of memory for them, that the syncer keeps of what the physical
