@@ -36,7 +36,7 @@ func All() []Attack {
 		overrides, patches, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes, secretAttributes, reports,
 		boundaries, later, declaredKinds, declaredLater, hostNames, neighbours, ports, ownEnds, headers, idle, slow, hanging, watches, crowd,
-		hides, claims, // the last: what they draw takes the room for a minute
+		claims, hides, // the last: what they draw takes the room for a minute, of processors and of memory
 	}
 }
 

@@ -86,7 +86,7 @@ var hides = Attack{
 	Name: "a syncer that reports no pod draws no more of them than its bounds say",
 	Real: true, // it waits
 	Fence: func(ctx context.Context, w *World) error {
-		first, more, err := w.hide(ctx, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20k")})
+		first, more, err := w.hide(ctx, corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("20Ti")})
 		if err == nil && (first != 2 || more > 0) {
 			err = fmt.Errorf("%d namespaces went there, and %d more when it had reported nothing; there is room for 2", first, more)
 		}
@@ -118,7 +118,10 @@ func (w *World) hide(ctx context.Context, bounds corev1.ResourceList) (first, mo
 	come := func(kind string) (n int, err error) {
 		for i := range 3 {
 			name := fmt.Sprint(kind, i)
-			if err := w.place(ctx, name, nil, "10k"); err != nil {
+			if err := w.namespace(ctx, name, nil); err != nil {
+				return n, err
+			}
+			if err := w.request(ctx, name, corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("10Ti")}); err != nil {
 				return n, err
 			}
 			there, err := w.isPlaced(ctx, name)

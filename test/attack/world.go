@@ -207,17 +207,29 @@ func (w *World) isPlaced(ctx context.Context, namespace string) (bool, error) {
 
 // place makes a namespace and in it a Deployment, whose pod wants so much CPU.
 func (w *World) place(ctx context.Context, namespace string, annotations map[string]string, cpu string) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: annotations}}
-	if _, err := w.admin.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating namespace %s: %w", namespace, err)
+	if err := w.namespace(ctx, namespace, annotations); err != nil {
+		return err
 	}
 	return w.deploy(ctx, namespace, cpu)
 }
 
+func (w *World) namespace(ctx context.Context, name string, annotations map[string]string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
+	if _, err := w.admin.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating namespace %s: %w", name, err)
+	}
+	return nil
+}
+
 // deploy makes a Deployment, whose pod wants so much CPU.
 func (w *World) deploy(ctx context.Context, namespace, cpu string) error {
+	return w.request(ctx, namespace, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)})
+}
+
+// request makes a Deployment, whose pod has such requests.
+func (w *World) request(ctx context.Context, namespace string, requests corev1.ResourceList) error {
 	labels := map[string]string{"app": "app"}
-	wants := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	wants := corev1.ResourceRequirements{Requests: requests}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "app"}, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx", Resources: wants}}}},
