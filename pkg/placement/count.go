@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Counted is what a unit counts for on one of its physical clusters, whatever that reports.
@@ -28,6 +29,16 @@ func Counted(on placementv1alpha1.DecidedPhysicalCluster, now corev1.ResourceLis
 		}
 	}
 	return out
+}
+
+// RequestsNow is what an object requests: nothing once it has ended. It is not known of one with a template
+// that cannot be read.
+func RequestsNow(kind workload.Kind, obj map[string]any) (_ corev1.ResourceList, known bool) {
+	if workload.Ended(kind, obj) {
+		return nil, true
+	}
+	requests, err := workload.Requests(kind, obj)
+	return requests, err == nil
 }
 
 // KeepCounted has a decision count where the unit was before for what it was let in with then.

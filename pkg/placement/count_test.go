@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func lists(t *testing.T, cpu, memory string) corev1.ResourceList {
@@ -68,5 +69,27 @@ func TestOfDividedReplicasEachHasAShare(t *testing.T) {
 	d.Division = nil
 	if diff := cmp.Diff(lists(t, "3", ""), OfShare(lists(t, "3", ""), d)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestWhatHasEndedRequestsNothing(t *testing.T) {
+	t.Parallel()
+	kind := workload.Kind{PodTemplate: []string{"spec", "template"}}
+	kind.Finished.Conditions = []string{"Complete"}
+	job := func(cpu, complete string) map[string]any {
+		container := map[string]any{"name": "c", "resources": map[string]any{"requests": map[string]any{"cpu": cpu}}}
+		return map[string]any{
+			"spec":   map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{container}}}},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Complete", "status": complete}}},
+		}
+	}
+	for _, c := range []struct {
+		cpu, complete, want string
+		known               bool
+	}{{"2", "False", "2", true}, {"2", "True", "0", true}, {"much", "False", "0", false}} {
+		requests, known := RequestsNow(kind, job(c.cpu, c.complete))
+		if q := requests[corev1.ResourceCPU]; known != c.known || q.String() != c.want {
+			t.Errorf("%+v: it requests %s, known: %v", c, q.String(), known)
+		}
 	}
 }

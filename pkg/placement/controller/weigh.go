@@ -61,12 +61,12 @@ func (c *Controller) weigh(ctx context.Context, u *unit) (corev1.ResourceList, e
 			return nil, err
 		}
 		for _, o := range list {
-			if !slices.Contains(mine, o.GetUID()) || workload.Ended(kind, o.Object) {
+			if !slices.Contains(mine, o.GetUID()) {
 				continue
 			}
-			more, err := workload.Requests(kind, o.Object)
-			if err != nil {
-				return nil, nil // a template that nobody can read: it counts for what it was let in with
+			more, known := placement.RequestsNow(kind, o.Object)
+			if !known {
+				return nil, nil // it counts for what it was let in with
 			}
 			requests = placement.Sum(requests, more)
 		}

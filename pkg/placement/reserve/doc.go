@@ -16,5 +16,8 @@
 // servers they went through; no lock and no leader is needed. A server that dies between two steps
 // leaves a reservation, which ends by itself, and no decision.
 //
+// The Ledger sums beside it what units were let in with, for as long as they are decided: what an admin bounds
+// is taken also if the physical cluster reports less, see placement.Counted.
+//
 // Nothing here does I/O or reads a clock. The shell is pkg/admission (assume.go, reserve.go).
 package reserve
