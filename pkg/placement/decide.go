@@ -2,9 +2,7 @@ package placement
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 )
 
 // Decide chooses the physical clusters of a unit.
@@ -69,7 +67,8 @@ func (r *rules) filter(from []PhysicalCluster) (ranked []candidate, rejected []R
 			predicate = r.mayKeep
 		}
 		if no := predicate(c); no != nil {
-			rejected = append(rejected, Rejection{PhysicalCluster: c.Name, Reason: no.reason, Message: no.message})
+			no.PhysicalCluster = c.Name
+			rejected = append(rejected, *no)
 			continue
 		}
 		fit, ranked = append(fit, c), append(ranked, r.candidate(c, decided))
@@ -82,7 +81,7 @@ func (r *rules) filter(from []PhysicalCluster) (ranked []candidate, rejected []R
 // spare says why a physical cluster that fits was not chosen.
 func (r *rules) spare(c candidate, chosen []candidate, d Decision) Rejection {
 	no := func(reason, format string, args ...any) Rejection {
-		return Rejection{PhysicalCluster: c.name, Reason: reason, Message: fmt.Sprintf(format, args...)}
+		return NewRejection(c.name, reason, format, args...)
 	}
 	if label := r.shape.missing(c); label != "" {
 		return no(ReasonNoTopologyLabel, "it has no label %s", label)
@@ -102,5 +101,5 @@ func (r *rules) spare(c candidate, chosen []candidate, d Decision) Rejection {
 	case c.preference == last.preference && c.score == last.score && c.free < last.free:
 		return no(ReasonLessFree, "fits, but has less free (%d %%) than %s (%d %%)", c.free, last.name, last.free)
 	}
-	return no(ReasonNotNeeded, "fits, but is not needed beside %s", strings.Join(d.PhysicalClusters, ", "))
+	return no(ReasonNotNeeded, "fits, but is not needed beside %s", nameList(d.PhysicalClusters))
 }

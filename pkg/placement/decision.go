@@ -23,6 +23,7 @@ const (
 	ReasonNotReady         = "NotReady"
 	ReasonReadyUnknown     = "ReadyUnknown"
 	ReasonUnreachable      = "Unreachable"
+	ReasonNotSyncing       = "NotSyncing"
 	ReasonUntoleratedTaint = "UntoleratedTaint"
 	ReasonNotPermitted     = "NotPermitted"
 	ReasonAPINotServed     = "APINotServed"
@@ -88,7 +89,31 @@ type Decision struct {
 }
 
 // Rejection says why one physical cluster was not chosen.
-type Rejection struct{ PhysicalCluster, Reason, Message string }
+type Rejection struct {
+	PhysicalCluster, Reason string
+	// format and args are the message, which is worded when somebody reads it: of a thousand
+	// nobody reads more than some.
+	format string
+	args   []any
+}
+
+// NewRejection is one with a message as fmt.Sprintf has it; what is among args must not change any more.
+func NewRejection(physicalCluster, reason, format string, args ...any) Rejection {
+	return Rejection{PhysicalCluster: physicalCluster, Reason: reason, format: format, args: args}
+}
+
+// Message is the sentence for people.
+func (r Rejection) Message() string { return fmt.Sprintf(r.format, r.args...) }
+
+// API is the rejection as a status has it.
+func (r Rejection) API() placementv1alpha1.RejectedPhysicalCluster {
+	return placementv1alpha1.RejectedPhysicalCluster{PhysicalCluster: r.PhysicalCluster, Reason: r.Reason, Message: r.Message()}
+}
+
+// nameList is joined when somebody reads them.
+type nameList []string
+
+func (n nameList) String() string { return strings.Join(n, ", ") }
 
 // Possible reports whether the unit can be placed.
 func (d Decision) Possible() bool { return len(d.PhysicalClusters) > 0 }
@@ -128,7 +153,7 @@ func (d Decision) Message() string {
 		if i == 0 {
 			sep = ": "
 		}
-		fmt.Fprintf(&b, "%s%s: %s", sep, r.PhysicalCluster, r.Message)
+		fmt.Fprintf(&b, "%s%s: %s", sep, r.PhysicalCluster, r.Message())
 	}
 	return b.String()
 }
@@ -158,7 +183,7 @@ const maxRejected = 30
 func (d Decision) RejectedAPI() []placementv1alpha1.RejectedPhysicalCluster {
 	var out []placementv1alpha1.RejectedPhysicalCluster
 	for _, r := range d.Rejected[:min(len(d.Rejected), maxRejected)] {
-		out = append(out, placementv1alpha1.RejectedPhysicalCluster(r))
+		out = append(out, r.API())
 	}
 	return out
 }

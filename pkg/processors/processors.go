@@ -36,6 +36,11 @@ func Spread() {
 	runtime.GOMAXPROCS(running(count))
 }
 
+// GiveWay is called by who was handed a place by the one who had it before. He would be next on that one's
+// processor, before everybody whom the network has woken meanwhile, and so would the next one, for as long as
+// somebody waits for such a place.
+func GiveWay() { runtime.Gosched() }
+
 // running is how many goroutines run at a time on so many processors.
 func running(processors int) int {
 	return max(processors, min(perProcessor*processors, most))

@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"net/http"
-	"runtime"
 	"sync"
 	"time"
 
@@ -32,9 +31,12 @@ const (
 // Nobody is known yet, and a name of a logical cluster costs nothing. So the entrance refuses
 // nobody and keeps nobody for longer than entranceTimeout: what it gives is an order.
 //
+// One logical cluster leaves a place to others, where there are two: who has the places may stand still, as
+// the kernel divides the processors, and who comes now and then would stand behind him.
+//
 // Selectors are parsed here, and one of 30 KiB takes as long as hundreds of other requests. Those
-// whose URI is that long take one of the processors that do what is expensive first, which leaves
-// half of the places to others, and are refused if there is none in time.
+// whose URI is that long take one of the processors that do what is expensive first, which leaves half of the
+// places to others, their own logical cluster among them, and are refused if there is none in time.
 type entrance struct {
 	timeout time.Duration
 	// long has the requests whose URI is expensive.
@@ -44,32 +46,46 @@ type entrance struct {
 
 	mu   sync.Mutex
 	free int
-	// flows are the logical clusters that have somebody waiting, the next one first, as *flow.
+	// share is how many places one logical cluster has at most, inside how many it has.
+	share  int
+	inside map[entrant]int
+	// flows are the entrants that have somebody waiting, the next one first, as *flow.
 	flows   list.List
-	waiting map[logicalcluster.Name]*list.Element
+	waiting map[entrant]*list.Element
 }
 
-// flow is the requests of a logical cluster that wait.
-type flow struct {
+// entrant are the requests of a logical cluster that take their turn together.
+type entrant struct {
 	cluster logicalcluster.Name
+	long    bool // their URI is
+}
+
+// flow has the requests of an entrant that wait.
+type flow struct {
+	entrant
 	waiting list.List // of chan struct{}, closed by who hands over his place
 }
 
 func newEntrance(own func(*http.Request) bool) *entrance {
-	return &entrance{timeout: entranceTimeout, long: newProcessors(), own: own, free: entrancePerCore * processors.Count(), waiting: map[logicalcluster.Name]*list.Element{}}
+	places := entrancePerCore * processors.Count()
+	return &entrance{
+		timeout: entranceTimeout, long: newProcessors(), own: own, free: places, share: max(1, places-1),
+		inside: map[entrant]int{}, waiting: map[entrant]*list.Element{},
+	}
 }
 
 // enter waits for a place, and returns what gives it back.
-func (e *entrance) enter(ctx context.Context, c logicalcluster.Name) (leave func()) {
+func (e *entrance) enter(ctx context.Context, c entrant) (leave func()) {
 	e.mu.Lock()
-	if e.free > 0 {
+	if e.free > 0 && e.inside[c] < e.share {
 		e.free--
+		e.inside[c]++
 		e.mu.Unlock()
-		return e.leave
+		return func() { e.leave(c) }
 	}
 	at := e.waiting[c]
 	if at == nil {
-		at = e.flows.PushBack(&flow{cluster: c})
+		at = e.flows.PushBack(&flow{entrant: c})
 		e.waiting[c] = at
 	}
 	mine := make(chan struct{})
@@ -79,10 +95,8 @@ func (e *entrance) enter(ctx context.Context, c logicalcluster.Name) (leave func
 	defer timeout.Stop()
 	select {
 	case <-mine:
-		// Who was handed a place would be next on this processor, before everybody whom
-		// the network has woken meanwhile, for as long as somebody waits here.
-		runtime.Gosched()
-		return e.leave
+		processors.GiveWay()
+		return func() { e.leave(c) }
 	case <-timeout.C:
 	case <-ctx.Done():
 	}
@@ -90,33 +104,40 @@ func (e *entrance) enter(ctx context.Context, c logicalcluster.Name) (leave func
 	defer e.mu.Unlock()
 	select {
 	case <-mine: // it came at the same moment
-		return e.leave
+		return func() { e.leave(c) }
 	default:
 		e.remove(at, place)
 		return func() {}
 	}
 }
 
-// leave hands a place to the next logical cluster that has somebody waiting.
-func (e *entrance) leave() {
+// leave hands the place of a logical cluster to the next one that has somebody waiting, and not its share inside.
+func (e *entrance) leave(c entrant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := e.flows.Front()
-	if at == nil {
-		e.free++
+	if e.inside[c]--; e.inside[c] == 0 {
+		delete(e.inside, c)
+	}
+	for at := e.flows.Front(); at != nil; at = at.Next() {
+		next := at.Value.(*flow)
+		if e.inside[next.entrant] >= e.share {
+			continue
+		}
+		e.inside[next.entrant]++
+		e.flows.MoveToBack(at)
+		first := next.waiting.Front()
+		e.remove(at, first)
+		close(first.Value.(chan struct{}))
 		return
 	}
-	e.flows.MoveToBack(at)
-	first := at.Value.(*flow).waiting.Front()
-	e.remove(at, first)
-	close(first.Value.(chan struct{}))
+	e.free++
 }
 
 func (e *entrance) remove(at, place *list.Element) {
 	t := at.Value.(*flow)
 	if t.waiting.Remove(place); t.waiting.Len() == 0 {
 		e.flows.Remove(at)
-		delete(e.waiting, t.cluster)
+		delete(e.waiting, t.entrant)
 	}
 }
 
@@ -127,15 +148,14 @@ func (e *entrance) pass(req *http.Request) (leave func(), refusal *apierrors.Sta
 	if !scoped || e.own(req) {
 		return func() {}, nil
 	}
-	parsed := func() {}
-	if len(req.RequestURI) > costlyURI {
-		release, err := e.long.Take(req.Context(), c, 1)
-		if err != nil {
-			return func() {}, busy(c, "its URI is a long one", err)
-		}
-		parsed = release
+	if len(req.RequestURI) <= costlyURI {
+		return sync.OnceFunc(e.enter(req.Context(), entrant{cluster: c})), nil
 	}
-	entered := e.enter(req.Context(), c)
+	parsed, err := e.long.Take(req.Context(), c, 1)
+	if err != nil {
+		return func() {}, busy(c, "its URI is a long one", err)
+	}
+	entered := e.enter(req.Context(), entrant{c, true})
 	return sync.OnceFunc(func() {
 		entered()
 		parsed()

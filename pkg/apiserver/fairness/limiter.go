@@ -103,6 +103,7 @@ func (t *Limiter) take(ctx context.Context, who string, most int) bool {
 	t.mu.Unlock()
 	select {
 	case <-mine:
+		processors.GiveWay()
 		return true
 	case <-ctx.Done():
 	}
