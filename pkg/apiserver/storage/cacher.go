@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,8 +42,9 @@ func newCachedStore(config *storagebackend.ConfigForResource, r *resource, index
 // trigger and index. It begins with the state of a revision, if that is not zero and
 // etcd still has it, else with that of now.
 func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexers *cache.Indexers, raw storage.Interface, seen *recentObjects, revision uint64) (*watchCache, error) {
+	below := &beginning{Interface: raw, revision: revision, resource: r, window: config.EventsHistoryWindow}
 	c, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage:             &beginning{Interface: raw, revision: revision, resource: r, window: config.EventsHistoryWindow},
+		Storage:             below,
 		Versioner:           storage.APIObjectVersioner{},
 		GroupResource:       config.GroupResource,
 		EventsHistoryWindow: config.EventsHistoryWindow,
@@ -58,8 +60,9 @@ func newWatchCache(config *storagebackend.ConfigForResource, r *resource, indexe
 	if err != nil {
 		return nil, err
 	}
+	below.above.Store(c)
 	cached := cacher.NewCacheDelegator(c, raw)
-	return &watchCache{CacheDelegator: cached, stop: func() {
+	return &watchCache{CacheDelegator: cached, kept: below.kept, stop: func() {
 		cached.Stop()
 		c.Stop()
 	}}, nil
@@ -73,6 +76,7 @@ type beginning struct {
 	begun    atomic.Bool
 	resource *resource
 	window   time.Duration // for how long events are kept at least
+	above    atomic.Pointer[cacher.Cacher]
 }
 
 // IsWatchListSemanticsUnSupported makes the reflector of the watch cache list, then
@@ -103,5 +107,32 @@ func (b *beginning) Watch(ctx context.Context, key string, o storage.ListOptions
 	ask := func(ctx context.Context) error {
 		return b.RequestWatchProgress(withoutMetadata(ctx)) //nolint:wrapcheck // nobody looks at it
 	}
-	return newForgetting(w, b.window, &b.resource.read, ask, b.resource.newFunc), nil
+	return newForgetting(w, b.window, &b.resource.large, ask, b.kept, b.resource.newFunc), nil
+}
+
+// kept is how many events the watch cache keeps, for who hands events to it: nobody else changes that. Upstream
+// says so in a metric only, which all servers of a process share.
+func (b *beginning) kept() int {
+	c := b.above.Load()
+	if c == nil {
+		return pastKept // it has just been made
+	}
+	return capacityOf(c)
+}
+
+// capacityOf reads what upstream has no API for, and is pastKept where upstream has it elsewhere.
+func capacityOf(c *cacher.Cacher) int {
+	v := reflect.ValueOf(c).Elem()
+	for _, field := range []string{"watchCache", "history", "capacity"} {
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if v.Kind() == reflect.Struct {
+			v = v.FieldByName(field)
+		}
+	}
+	if !v.IsValid() || !v.CanInt() {
+		return pastKept
+	}
+	return int(v.Int())
 }

@@ -20,6 +20,7 @@ import (
 type watchCache struct {
 	*cacher.CacheDelegator
 	stop func()
+	kept func() int // how many events it keeps, see beginning.kept
 }
 
 // lazy is a storage with a watch cache that begins when the resource may have objects,

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// pastKept is how many events a watch cache keeps however old they are, upstream's
+	// pastKept is how many events a watch cache keeps at least, however old they are, upstream's
 	// defaultLowerBoundCapacity: each holds an object as it was before and as it was then.
 	pastKept = 100
 	// pastBytes is how much must have been read from the database for a resource, in values
@@ -26,45 +26,27 @@ const (
 	largeValue = 16 << 10
 	// askTimeout bounds how long etcd is asked for a bookmark.
 	askTimeout = 5 * time.Second
-	// mostNothing is how many events that say nothing come at a time: upstream's watch caches keep twice that
-	// at most, after more than three hundred events a second for more than a minute.
-	mostNothing = 52_000
 )
-
-// amount is what was read from the database for a resource, since old events were forgotten.
-type amount struct {
-	// large are the bytes of large values, and values is how many there were of any size: no more
-	// events than that came, whether or not they were seen.
-	large, values atomic.Int64
-}
 
 // past is what the watch cache of a resource keeps of events, which it forgets by their number alone: who
 // deletes a hundred objects of a megabyte leaves twice as much behind, until somebody changes a
 // hundred others.
 type past struct {
 	window time.Duration
-	read   *amount
-	// events are those since all were forgotten, the last one at so much time.
-	events int
-	last   time.Time
+	// large are the bytes of large values that were read for the resource since all was forgotten.
+	large *atomic.Int64
+	// last is when the last event was; zero: none was since then.
+	last time.Time
 }
 
-func (p *past) add(at time.Time) {
-	p.events++
-	p.last = at
-}
-
-// forget is how many events must come for all to be forgotten: as many as a watch cache keeps, which
-// doubles what it keeps in a storm, whatever is large in it. Zero while the last one is younger than the window, and where it is not worth it.
-func (p *past) forget(now time.Time) int {
-	if p.events == 0 || p.read.large.Load() < pastBytes || now.Sub(p.last) < p.window {
-		return 0
+// forget says that all events are to be forgotten, once: the last one is as old as the window, and it is worth it.
+func (p *past) forget(now time.Time) bool {
+	if p.last.IsZero() || p.large.Load() < pastBytes || now.Sub(p.last) < p.window {
+		return false
 	}
-	n := min(pastKept+2*max(p.events, int(p.read.values.Load())), mostNothing)
-	p.events = 0
-	p.read.large.Store(0)
-	p.read.values.Store(0)
-	return n
+	p.last = time.Time{}
+	p.large.Store(0)
+	return true
 }
 
 // forgetting is a watch below a watch cache. With the bookmark of a quiet minute, for which it asks when what is old
@@ -80,6 +62,7 @@ type forgetting struct {
 	stop            func()
 	past            past
 	ask             func(context.Context) error // for a bookmark
+	kept            func() int                  // how many events the watch cache keeps; for the reader only
 	newFunc         func() runtime.Object
 	passage         *passage // of the reader; nil while it has the channel that events come from
 }
@@ -88,12 +71,13 @@ type forgetting struct {
 type passage struct {
 	events chan watch.Event
 	last   string        // version of the last event, or at least that
+	kept   atomic.Int64  // how many events the watch cache keeps, as the reader says when it asks for the next one
 	over   atomic.Bool   // nothing more comes, but to wake the reader
 	left   chan struct{} // closed by the reader when it knows
 }
 
-func newForgetting(from watch.Interface, window time.Duration, read *amount, ask func(context.Context) error, newFunc func() runtime.Object) *forgetting {
-	f := &forgetting{Interface: from, done: make(chan struct{}), past: past{window: window, read: read}, ask: ask, newFunc: newFunc}
+func newForgetting(from watch.Interface, window time.Duration, large *atomic.Int64, ask func(context.Context) error, kept func() int, newFunc func() runtime.Object) *forgetting {
+	f := &forgetting{Interface: from, done: make(chan struct{}), past: past{window: window, large: large}, ask: ask, kept: kept, newFunc: newFunc}
 	f.stop = sync.OnceFunc(func() { close(f.done) })
 	return f
 }
@@ -108,16 +92,18 @@ func (f *forgetting) Stop() {
 func (f *forgetting) ResultChan() <-chan watch.Event {
 	if p := f.passage; p != nil {
 		if !p.over.Load() {
+			p.kept.Store(int64(f.kept()))
 			return p.events
 		}
 		close(p.left)
 		f.passage = nil
 	}
-	if f.past.read.large.Load() < pastBytes {
+	if f.past.large.Load() < pastBytes {
 		return f.Interface.ResultChan()
 	}
-	f.past.add(time.Now()) // there was one, nobody knows when
+	f.past.last = time.Now() // there was one, nobody knows when
 	f.passage = &passage{events: make(chan watch.Event), left: make(chan struct{})}
+	f.passage.kept.Store(int64(f.kept()))
 	go f.pass(f.passage)
 	return f.passage.events
 }
@@ -152,7 +138,7 @@ func (f *forgetting) pass(p *passage) {
 		}
 		switch e.Type {
 		case watch.Added, watch.Modified, watch.Deleted:
-			f.past.add(recorded(e.Object))
+			f.past.last = recorded(e.Object)
 			p.last = ofObject(e.Object)
 			old.Reset(time.Until(f.past.last.Add(f.past.window)))
 		case watch.Bookmark:
@@ -160,7 +146,7 @@ func (f *forgetting) pass(p *passage) {
 			if p.last == "" {
 				p.last = at // no event was later
 			}
-			if n := f.due(p, at); n > 0 && f.forget(p, n, at) {
+			if f.due(p, at) && f.forget(p, at) {
 				p.over.Store(true)
 				select { // it may wait for an event here
 				case p.events <- e:
@@ -182,16 +168,15 @@ func (f *forgetting) asked() {
 	_ = f.ask(ctx)
 }
 
-// due is how many events are to come after the bookmark of a version.
-func (f *forgetting) due(p *passage, at string) int {
-	if at == "" || at == p.last {
-		return 0
-	}
-	return f.past.forget(time.Now())
+// due says whether the bookmark of a version is the moment to forget.
+func (f *forgetting) due(p *passage, at string) bool {
+	return at != "" && at != p.last && f.past.forget(time.Now())
 }
 
-// forget sends n events that say nothing, and reports whether there is still a reader.
-func (f *forgetting) forget(p *passage, n int, at string) bool {
+// forget sends events that say nothing, as many as the watch cache keeps, and reports whether there is still a
+// reader. The watch cache that is full of old ones keeps half as many upon each of the first, and one that is full of
+// these would keep twice as many upon the next: so what counts is what it keeps at the end.
+func (f *forgetting) forget(p *passage, at string) bool {
 	nothing := f.newFunc()
 	m, err := meta.Accessor(nothing)
 	if err != nil {
@@ -201,7 +186,7 @@ func (f *forgetting) forget(p *passage, n int, at string) bool {
 	m.SetNamespace(nowhere)
 	m.SetAnnotations(map[string]string{logicalcluster.AnnotationKey: nowhere})
 	m.SetResourceVersion(at)
-	for range n / 2 {
+	for sent := int64(0); sent < p.kept.Load(); sent += 2 {
 		if !f.send(p, watch.Event{Type: watch.Added, Object: nothing}) || !f.send(p, watch.Event{Type: watch.Deleted, Object: nothing}) {
 			return false
 		}
@@ -239,7 +224,7 @@ func ofObject(obj runtime.Object) string {
 // weighing counts what is read.
 type weighing struct {
 	value.Transformer
-	read *amount
+	large *atomic.Int64
 }
 
 // weighed is config with a count of what is read for r.
@@ -248,15 +233,14 @@ func (r *resource) weighed(config *storagebackend.ConfigForResource) *storagebac
 	if c.Transformer == nil {
 		c.Transformer = identity.NewEncryptCheckTransformer()
 	}
-	c.Transformer = weighing{c.Transformer, &r.read}
+	c.Transformer = weighing{c.Transformer, &r.large}
 	return &c
 }
 
 // TransformFromStorage implements value.Read.
 func (w weighing) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
-	w.read.values.Add(1)
 	if len(data) >= largeValue {
-		w.read.large.Add(int64(len(data)))
+		w.large.Add(int64(len(data)))
 	}
 	return w.Transformer.TransformFromStorage(ctx, data, dataCtx) //nolint:wrapcheck // it is that of upstream
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,37 +35,29 @@ func TestWhatIsForgottenOfThePast(t *testing.T) {
 	const window = time.Minute
 	now := time.Unix(10_000, 0)
 	for _, c := range []struct {
-		name   string
-		large  int64
-		read   int64 // values
-		events int
-		age    time.Duration // of the last one
-		want   int           // events that say nothing
+		name  string
+		large int64
+		age   time.Duration // of the last event; negative: there was none
+		want  bool
 	}{
-		{"small values", pastBytes - 1, 100, 100, window, 0},
-		{"nothing happened", pastBytes, 0, 0, window, 0},
-		{"the last one is young", pastBytes, 60, 60, window - 1, 0},
-		{"all are old", pastBytes, 60, 60, window, 220},
-		{"a storm", pastBytes, 5000, 5000, window, 10_100},
-		{"a storm of small ones before", pastBytes, 5000, 60, window, 10_100},
-		{"more events than were read", pastBytes, 0, 60, window, 220},
-		{"a storm without end", pastBytes, 1_000_000, 1_000_000, window, mostNothing},
+		{"small values", pastBytes - 1, window, false},
+		{"nothing happened", pastBytes, -1, false},
+		{"the last one is young", pastBytes, window - 1, false},
+		{"all are old", pastBytes, window, true},
 	} {
-		read := &amount{}
-		read.large.Store(c.large)
-		read.values.Store(c.read)
-		p := past{window: window, read: read}
-		for i := range c.events {
-			p.add(now.Add(-c.age - time.Duration(c.events-1-i)))
+		p := past{window: window, large: &atomic.Int64{}}
+		p.large.Store(c.large)
+		if c.age >= 0 {
+			p.last = now.Add(-c.age)
 		}
-		if n := p.forget(now); n != c.want {
-			t.Errorf("%s: %d events say nothing, want %d", c.name, n, c.want)
+		if got := p.forget(now); got != c.want {
+			t.Errorf("%s: forgotten: %v, want %v", c.name, got, c.want)
 		}
-		if n := p.forget(now); n != 0 {
-			t.Errorf("%s: %d more say nothing at once, want none", c.name, n)
+		if p.forget(now) {
+			t.Errorf("%s: forgotten once more at once", c.name)
 		}
-		if c.want > 0 && (read.large.Load() != 0 || read.values.Load() != 0) {
-			t.Errorf("%s: %d bytes and %d values are still counted", c.name, read.large.Load(), read.values.Load())
+		if c.want && p.large.Load() != 0 {
+			t.Errorf("%s: %d bytes are still counted", c.name, p.large.Load())
 		}
 	}
 }
@@ -79,9 +72,22 @@ func TestLargeValuesThatAreReadAreCounted(t *testing.T) {
 			t.Errorf("%d bytes became %d: %v", size, len(out), err)
 		}
 	}
-	if n, values := r.read.large.Load(), r.read.values.Load(); n != 4*largeValue || values != 3 {
-		t.Errorf("%d bytes of %d values are counted, want %d of 3", n, values, 4*largeValue)
+	if n := r.large.Load(); n != 4*largeValue {
+		t.Errorf("%d bytes are counted, want %d", n, 4*largeValue)
 	}
+}
+
+// podResource is one without a database.
+func podResource() (*resource, *storagebackend.ConfigForResource) {
+	r := &resource{
+		gr: schema.GroupResource{Resource: "pods"}, keys: keys{prefix: "/pods"},
+		keyFunc:   func(obj apiruntime.Object) (string, error) { return storage.NamespaceKeyFunc("/pods/", obj) },
+		baseAttrs: storage.DefaultNamespaceScopedAttr, targets: TargetsOf, sharer: newSharer(&sharing.Maps{}),
+		newFunc: func() apiruntime.Object { return &example.Pod{} }, newListFunc: func() apiruntime.Object { return &example.PodList{} },
+	}
+	known := apiruntime.NewScheme()
+	utilruntime.Must(errors.Join(example.AddToScheme(known), examplev1.AddToScheme(known)))
+	return r, storagebackend.NewDefaultConfig("/registry", serializer.NewCodecFactory(known).LegacyCodec(examplev1.SchemeGroupVersion)).ForResource(r.gr)
 }
 
 // quiet is a storage without objects, of which a test sends the events.
@@ -107,6 +113,75 @@ func (q *quiet) GetCurrentResourceVersion(context.Context) (uint64, error) { ret
 func (q *quiet) RequestWatchProgress(context.Context) error {
 	q.asked.Add(1)
 	return nil
+}
+
+// A watch cache grows in storms of small events, and with events that say nothing that come all at once. What was
+// large goes all the same, the second and the third time as well, and it does not grow by that.
+func TestAWatchCacheForgetsAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const objects, storm = 60, 3000
+		r, config := podResource()
+		q := &quiet{events: watch.NewFake()}
+		c, err := newWatchCache(config, r, nil, q, &recentObjects{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.stop()
+		synctest.Wait()
+		version := 100
+		pod := func(name string) *example.Pod {
+			version++
+			return &example.Pod{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: "default", ResourceVersion: fmt.Sprint(version), Annotations: map[string]string{"kcp.io/cluster": "a"},
+			}}
+		}
+		var gone atomic.Int64
+		large := func(name string) *example.Pod {
+			p := pod(name)
+			runtime.AddCleanup(p, func(struct{}) { gone.Add(1) }, struct{}{})
+			return p
+		}
+		grown := 0
+		for round := range 3 {
+			for range storm {
+				q.events.Add(pod("small"))
+				q.events.Delete(pod("small"))
+			}
+			r.large.Store(pastBytes)
+			for i := range objects {
+				q.events.Add(large(fmt.Sprint("pod-", i)))
+			}
+			for i := range objects {
+				q.events.Delete(large(fmt.Sprint("pod-", i)))
+			}
+			synctest.Wait()
+			if grown = max(grown, c.kept()); grown < 2*storm {
+				t.Fatalf("round %d: the watch cache keeps %d events, so this test finds nothing", round, c.kept())
+			}
+			asked := q.asked.Load()
+			time.Sleep(cacher.DefaultEventFreshDuration + time.Second)
+			if synctest.Wait(); q.asked.Load() == asked {
+				t.Fatalf("round %d: nobody asks for a bookmark", round)
+			}
+			version++
+			q.events.Action(watch.Bookmark, &example.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: fmt.Sprint(version)}})
+			synctest.Wait()
+			// Where the last events went is remembered elsewhere until there are others.
+			want := int64(2*objects*(round+1) - 4)
+			for tries := 0; gone.Load() < want && tries < 100; tries++ {
+				runtime.GC()
+				time.Sleep(time.Millisecond)
+			}
+			if gone.Load() < want {
+				t.Errorf("round %d: %d of %d objects went", round, gone.Load(), want)
+			}
+			if c.kept() > 2*grown {
+				t.Errorf("round %d: the watch cache keeps %d events, %d before", round, c.kept(), grown)
+			}
+		}
+		q.events.Stop()
+	})
 }
 
 // timed is an event of a time.
@@ -138,17 +213,8 @@ func TestAWatchCacheForgetsWhatWasLargeAndLongAgo(t *testing.T) {
 		large := read.large
 		t.Run(fmt.Sprint(large, " bytes were read, ", read.storm, " events before"), func(t *testing.T) {
 			t.Parallel()
-			r := &resource{
-				gr: schema.GroupResource{Resource: "pods"}, keys: keys{prefix: "/pods"},
-				keyFunc:   func(obj apiruntime.Object) (string, error) { return storage.NamespaceKeyFunc("/pods/", obj) },
-				baseAttrs: storage.DefaultNamespaceScopedAttr, targets: TargetsOf, sharer: newSharer(&sharing.Maps{}),
-				newFunc: func() apiruntime.Object { return &example.Pod{} }, newListFunc: func() apiruntime.Object { return &example.PodList{} },
-			}
-			r.read.values.Store(int64(read.storm) + 2*objects)
+			r, config := podResource()
 			q := &quiet{events: watch.NewFake()}
-			known := apiruntime.NewScheme()
-			utilruntime.Must(errors.Join(example.AddToScheme(known), examplev1.AddToScheme(known)))
-			config := storagebackend.NewDefaultConfig("/registry", serializer.NewCodecFactory(known).LegacyCodec(examplev1.SchemeGroupVersion)).ForResource(r.gr)
 			c, err := newWatchCache(config, r, nil, q, &recentObjects{}, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -202,7 +268,7 @@ func TestAWatchCacheForgetsWhatWasLargeAndLongAgo(t *testing.T) {
 				}
 				saw("", "small")
 			}
-			r.read.large.Store(large)
+			r.large.Store(large)
 			for i := range objects {
 				q.events.Add(pod(i))
 				saw(watch.Added, fmt.Sprint("pod-", i))

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,8 +26,8 @@ type resource struct {
 	sharer      *sharer
 	newFunc     func() runtime.Object
 	newListFunc func() runtime.Object
-	// read is what was, since old events were forgotten.
-	read amount
+	// large are the bytes of large values that were read since old events were forgotten.
+	large atomic.Int64
 }
 
 // key is the key of obj in storage, derived from the object alone.
