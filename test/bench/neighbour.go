@@ -58,7 +58,7 @@ func neighbourPart(ctx context.Context, l *lab, o options) error {
 	if err := p.fill(ctx, quietCluster); err != nil {
 		return err
 	}
-	n := &neighbour{server: s, population: p, dir: l.dir}
+	n := &neighbour{server: s, population: p, dir: l.dir, profiles: o.profiles}
 	if n.client, err = kubernetes.NewForConfig(config); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
@@ -101,7 +101,9 @@ type neighbour struct {
 	server *server
 	client kubernetes.Interface
 	dir    string
-	made   int
+	// profiles is where the heap before and after each noise is written, if anywhere.
+	profiles string
+	made     int
 }
 
 // latencies are those of the neighbour's requests.
@@ -179,6 +181,9 @@ func (n *neighbour) beside(ctx context.Context, noise string) (ok bool, row []st
 	if err != nil {
 		return false, nil, err
 	}
+	if err := n.server.saveProfile(ctx, n.profiles, "heap", c.String()+"-before.heap.pb.gz"); err != nil {
+		return false, nil, err
+	}
 	without, err := n.measure(ctx, neighbourTime)
 	if err != nil {
 		return false, nil, err
@@ -194,6 +199,9 @@ func (n *neighbour) beside(ctx context.Context, noise string) (ok bool, row []st
 	}
 	heap, err := n.heapAfter(ctx, c, before.heap)
 	if err != nil {
+		return false, nil, err
+	}
+	if err := n.server.saveProfile(ctx, n.profiles, "heap", c.String()+"-after.heap.pb.gz"); err != nil {
 		return false, nil, err
 	}
 	ok = heap <= mostHeap
@@ -251,7 +259,8 @@ func (n *neighbour) makeNoise(ctx context.Context, noise string, config *rest.Co
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, self, "-noise", file)
+	// From its beginning, so that all of its threads have it.
+	cmd := exec.CommandContext(ctx, "nice", "-n", "19", self, "-noise", file)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -260,7 +269,6 @@ func (n *neighbour) makeNoise(ctx context.Context, noise string, config *rest.Co
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the noise: %w", err)
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, 19)
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != "ready" {
 		return nil, errors.Join(fmt.Errorf("the noise says %q", lines.Text()), cmd.Process.Kill(), cmd.Wait())
