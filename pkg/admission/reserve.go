@@ -42,7 +42,7 @@ type tooLate struct {
 func (t tooLate) Error() string {
 	messages := make([]string, 0, len(t.rejected))
 	for _, r := range t.rejected {
-		messages = append(messages, r.PhysicalCluster+": "+r.Message)
+		messages = append(messages, r.PhysicalCluster+": "+r.Message())
 	}
 	return fmt.Sprintf("what is left was taken: %v", messages)
 }
@@ -55,7 +55,7 @@ func (t tooLate) without() placement.Decision {
 	d.Rejected = append(slices.DeleteFunc(slices.Clone(d.Rejected), func(r placement.Rejection) bool { return slices.Contains(chosen, r.PhysicalCluster) }), t.rejected...)
 	slices.SortFunc(d.Rejected, func(a, b placement.Rejection) int { return cmp.Compare(a.PhysicalCluster, b.PhysicalCluster) })
 	if d.Scheduler != "" && len(t.rejected) > 0 {
-		d.Unmet = t.rejected[0].PhysicalCluster + ": " + t.rejected[0].Message
+		d.Unmet = t.rejected[0].PhysicalCluster + ": " + t.rejected[0].Message()
 	}
 	return d
 }
@@ -114,9 +114,7 @@ func (d *decider) reserve(ctx context.Context, q question, p *placementv1alpha1.
 	if !d.assumptions.hear(ctx, p.ResourceVersion) || d.assumptions.clock.Now().Sub(r.At.Time) > mostBetween {
 		late.deaf = true
 		for _, name := range r.PhysicalClusters {
-			late.rejected = append(late.rejected, placement.Rejection{
-				PhysicalCluster: name, Reason: placement.ReasonUnheard, Message: "this server does not hear at the moment what others reserve there",
-			})
+			late.rejected = append(late.rejected, placement.NewRejection(name, placement.ReasonUnheard, "this server does not hear at the moment what others reserve there"))
 		}
 		return nil, d.withdraw(ctx, q, before, p, late)
 	}

@@ -154,7 +154,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		status.Obstacles, status.StopsFirst = transition.Obstacles(objects, from, handed(snapshot, status.PhysicalClusters, len(snapshot.selectors) > 0), snapshot.forgotten), transition.StopsFirst(objects, from)
 	}
 	for _, no := range decision.Rejected {
-		status.Rejected = append(status.Rejected, placementv1alpha1.RejectedPhysicalCluster(no))
+		status.Rejected = append(status.Rejected, no.API())
 	}
 	return status, nil
 }

@@ -59,7 +59,7 @@ func (r relation) place(c PhysicalCluster) (place string, ok bool) {
 
 // related: a physical cluster is where the others are, or where they are not. One
 // without the label is nowhere.
-func (r *rules) related(c PhysicalCluster) *rejection {
+func (r *rules) related(c PhysicalCluster) *Rejection {
 	for _, to := range r.relations {
 		place, ok := to.place(c)
 		switch {

@@ -51,7 +51,7 @@ func (r *rules) follow(from []PhysicalCluster, d Decision) Decision {
 		}
 		d.Unmet = fmt.Sprintf("there is no physical cluster %s", name)
 		if i := slices.IndexFunc(rejected, func(no Rejection) bool { return no.PhysicalCluster == name }); i >= 0 {
-			d.Unmet = name + ": " + rejected[i].Message
+			d.Unmet = name + ": " + rejected[i].Message()
 		}
 		return d
 	}

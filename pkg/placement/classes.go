@@ -40,8 +40,8 @@ func (u Unit) classes() []class {
 }
 
 // offers rejects a physical cluster that is known to lack a class, if another one has it.
-func (r *rules) offers(c PhysicalCluster) *rejection {
-	for _, class := range r.unit.classes() {
+func (r *rules) offers(c PhysicalCluster) *Rejection {
+	for _, class := range r.needed {
 		if reported, has := r.unit.has(c, class); reported && !has && !slices.Contains(r.nowhere, class) {
 			return r.unit.lacking(c, class)
 		}
@@ -82,7 +82,7 @@ func (u Unit) missing(c PhysicalCluster, name string) string {
 	return ""
 }
 
-func (u Unit) lacking(c PhysicalCluster, n class) *rejection {
+func (u Unit) lacking(c PhysicalCluster, n class) *Rejection {
 	switch n.kind {
 	case runtimeHandler:
 		return reject(ReasonNoRuntimeClass, "it has no runtime class with the handler %s that pods may run with", n.name)

@@ -67,6 +67,7 @@ type clusterYAML struct {
 	Ready           *string             `json:"ready"`
 	Reason          string              `json:"reason"`
 	Since           metav1.Time         `json:"since"`
+	Syncing         string              `json:"syncing"`
 	Taints          []corev1.Taint      `json:"taints"`
 	APIs            []string            `json:"apis"`
 	StorageClasses  []string            `json:"storageClasses"`
@@ -96,6 +97,11 @@ func (y clusterYAML) cluster() PhysicalCluster {
 	}
 	if status != "" {
 		c.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: y.Reason, LastTransitionTime: y.Since}}
+	}
+	if y.Syncing != "" {
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
+			Type: fleetv1alpha1.ConditionSyncing, Status: metav1.ConditionStatus(y.Syncing), Reason: "Starting", LastTransitionTime: y.Since,
+		})
 	}
 	c.Status.APIs, c.Status.StorageClasses, c.Status.DefaultStorageClass = y.APIs, y.StorageClasses, y.DefaultClass
 	for _, l := range []struct {
@@ -229,7 +235,7 @@ func describe(d Decision) string {
 		fmt.Fprintln(&b, "refused")
 	}
 	for _, r := range d.Rejected {
-		fmt.Fprintf(&b, "%s: %s: %s\n", r.PhysicalCluster, r.Reason, r.Message)
+		fmt.Fprintf(&b, "%s: %s: %s\n", r.PhysicalCluster, r.Reason, r.Message())
 	}
 	if len(d.Policies) > 0 {
 		fmt.Fprint(&b, "heard:")

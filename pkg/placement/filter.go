@@ -10,23 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
-// rejection is why not; nil means yes.
-type rejection struct{ reason, message string }
-
-func reject(reason, format string, args ...any) *rejection {
-	return &rejection{reason: reason, message: fmt.Sprintf(format, args...)}
+// reject says why not; nil means yes. Whoever asks knows of which physical cluster.
+func reject(reason, format string, args ...any) *Rejection {
+	return ptr.To(NewRejection("", reason, format, args...))
 }
 
 // mayReceive reports whether a physical cluster that does not have the unit may
 // get it. The first reason counts: those that an admin or user chose come
 // before those that the physical cluster reports.
-func (r *rules) mayReceive(c PhysicalCluster) *rejection {
-	for _, check := range []func(PhysicalCluster) *rejection{
-		forgotten, r.pinned, r.selected, r.related, deleting, draining, cordoned, ready, r.tainted,
+func (r *rules) mayReceive(c PhysicalCluster) *Rejection {
+	for _, check := range []func(PhysicalCluster) *Rejection{
+		forgotten, r.pinned, r.selected, r.related, deleting, draining, cordoned, ready, r.synced, r.tainted,
 		r.permits, r.serves, r.offers, counted, r.bounded, r.roomy,
 	} {
 		if why := check(c); why != nil {
@@ -40,8 +39,8 @@ func (r *rules) mayReceive(c PhysicalCluster) *rejection {
 // cordon, silence for which no policy has a time, a failure, lack of room, NoSchedule
 // taints and a deletion, which waits for what is there, say nothing about that. What an admin
 // gave up keeps nothing, whether it answers or not.
-func (r *rules) mayKeep(c PhysicalCluster) *rejection {
-	for _, check := range []func(PhysicalCluster) *rejection{forgotten, r.pinned, r.selected, r.related, r.drained} {
+func (r *rules) mayKeep(c PhysicalCluster) *Rejection {
+	for _, check := range []func(PhysicalCluster) *Rejection{forgotten, r.pinned, r.selected, r.related, r.drained} {
 		if why := check(c); why != nil {
 			return why
 		}
@@ -54,23 +53,23 @@ func (r *rules) mayKeep(c PhysicalCluster) *rejection {
 // Lacks says what a physical cluster lacks for what is needed, whether or not anything
 // may go there; empty: nothing that is known.
 func Lacks(c PhysicalCluster, u Unit) string {
-	r := &rules{unit: u}
-	for _, check := range []func(PhysicalCluster) *rejection{r.serves, r.offers, r.bounded, r.roomy} {
+	r := newRules(u)
+	for _, check := range []func(PhysicalCluster) *Rejection{r.serves, r.offers, r.bounded, r.roomy} {
 		if no := check(c); no != nil {
-			return no.message
+			return no.Message()
 		}
 	}
 	return ""
 }
 
-func (r *rules) pinned(c PhysicalCluster) *rejection {
+func (r *rules) pinned(c PhysicalCluster) *Rejection {
 	if r.unit.Pin != "" && r.unit.Pin != c.Name {
 		return reject(ReasonNotPinned, "the namespace is pinned to %s", r.unit.Pin)
 	}
 	return nil
 }
 
-func (r *rules) selected(c PhysicalCluster) *rejection {
+func (r *rules) selected(c PhysicalCluster) *Rejection {
 	for _, p := range r.fences {
 		if p.err != nil {
 			return reject(ReasonInvalidPolicy, "%s: %v", p.name, p.err)
@@ -85,7 +84,7 @@ func (r *rules) selected(c PhysicalCluster) *rejection {
 	return nil
 }
 
-func deleting(c PhysicalCluster) *rejection {
+func deleting(c PhysicalCluster) *Rejection {
 	if c.DeletionTimestamp != nil {
 		return reject(ReasonDeleting, "it is being removed")
 	}
@@ -94,14 +93,14 @@ func deleting(c PhysicalCluster) *rejection {
 
 // forgotten comes before all else: what an admin declared lost for good is lost whatever
 // a user chose.
-func forgotten(c PhysicalCluster) *rejection {
+func forgotten(c PhysicalCluster) *Rejection {
 	if c.Spec.Forget {
 		return reject(ReasonForgotten, "it was given up (spec.forget is set)")
 	}
 	return nil
 }
 
-func draining(c PhysicalCluster) *rejection {
+func draining(c PhysicalCluster) *Rejection {
 	if c.Spec.Drain.Requested {
 		return reject(ReasonDraining, "it is being drained")
 	}
@@ -109,7 +108,7 @@ func draining(c PhysicalCluster) *rejection {
 }
 
 // drained is what draining says to what is there: until the deadline.
-func (r *rules) drained(c PhysicalCluster) *rejection {
+func (r *rules) drained(c PhysicalCluster) *Rejection {
 	if !Drains(c.PhysicalCluster, r.now) {
 		return nil
 	}
@@ -128,14 +127,14 @@ func Drains(c *fleetv1alpha1.PhysicalCluster, now time.Time) bool {
 	return d.Requested && (d.Deadline == nil || now.Before(d.Deadline.Time))
 }
 
-func cordoned(c PhysicalCluster) *rejection {
+func cordoned(c PhysicalCluster) *Rejection {
 	if c.Spec.Unschedulable {
 		return reject(ReasonCordoned, "it is cordoned")
 	}
 	return nil
 }
 
-func ready(c PhysicalCluster) *rejection {
+func ready(c PhysicalCluster) *Rejection {
 	condition := meta.FindStatusCondition(c.Status.Conditions, fleetv1alpha1.ConditionReady)
 	switch {
 	case condition == nil:
@@ -148,14 +147,28 @@ func ready(c PhysicalCluster) *rejection {
 	return reject(ReasonReadyUnknown, "it is not known to be ready (%s)", condition.Reason)
 }
 
-func (r *rules) permits(c PhysicalCluster) *rejection {
+// startTimeout is how long nothing may be synced on a physical cluster that receives units: a syncer that
+// starts there anew has its watches within seconds.
+const startTimeout = time.Minute
+
+// synced rejects a physical cluster that answers, and on which nothing would run: its syncer has no watches
+// yet, and has had time for them. What is not known says nothing about that.
+func (r *rules) synced(c PhysicalCluster) *Rejection {
+	condition := meta.FindStatusCondition(c.Status.Conditions, fleetv1alpha1.ConditionSyncing)
+	if condition == nil || condition.Status != metav1.ConditionFalse || r.now.Before(condition.LastTransitionTime.Add(startTimeout)) {
+		return nil
+	}
+	return reject(ReasonNotSyncing, "nothing is synced there (%s)", condition.Reason)
+}
+
+func (r *rules) permits(c PhysicalCluster) *Rejection {
 	if what, ok := r.unit.NotPermitted[c.Name]; ok {
 		return reject(ReasonNotPermitted, "it does not permit %s", what)
 	}
 	return nil
 }
 
-func (r *rules) serves(c PhysicalCluster) *rejection {
+func (r *rules) serves(c PhysicalCluster) *Rejection {
 	if len(c.Status.APIs) == 0 {
 		return nil // not reported: nothing is known
 	}
@@ -169,7 +182,7 @@ func (r *rules) serves(c PhysicalCluster) *rejection {
 
 // counted is about what the server itself knows: all else rests on what the physical
 // cluster says of itself.
-func counted(c PhysicalCluster) *rejection {
+func counted(c PhysicalCluster) *Rejection {
 	bound, ok := c.Spec.Bounds[fleetv1alpha1.BoundNamespaces]
 	if ok && bound.CmpInt64(int64(c.Placements)) <= 0 {
 		return reject(ReasonBoundsExceeded, "it has %d namespaces, its bound is %s", c.Placements, bound.String())
@@ -177,8 +190,8 @@ func counted(c PhysicalCluster) *rejection {
 	return nil
 }
 
-func (r *rules) bounded(c PhysicalCluster) *rejection {
-	for _, name := range sortedNames(r.unit.Requests) {
+func (r *rules) bounded(c PhysicalCluster) *Rejection {
+	for _, name := range r.requested {
 		bound, ok := c.Spec.Bounds[name]
 		want := r.unit.Requests[name]
 		if !ok || want.IsZero() {
@@ -198,11 +211,11 @@ func (r *rules) bounded(c PhysicalCluster) *rejection {
 	return nil
 }
 
-func (r *rules) roomy(c PhysicalCluster) *rejection {
+func (r *rules) roomy(c PhysicalCluster) *Rejection {
 	if len(c.Status.Allocatable) == 0 {
 		return nil // not reported: nothing is known
 	}
-	for _, name := range sortedNames(r.unit.Requests) {
+	for _, name := range r.requested {
 		want := r.unit.Requests[name]
 		if want.IsZero() {
 			continue

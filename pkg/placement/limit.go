@@ -30,10 +30,11 @@ func Limited(c PhysicalCluster, u Unit) bool {
 // Exceeds says what of a physical cluster a unit would take more of than there is, beside
 // what is assumed; nil if there is room.
 func Exceeds(c PhysicalCluster, u Unit) *Rejection {
-	r := &rules{unit: u}
-	for _, check := range []func(PhysicalCluster) *rejection{counted, r.bounded, r.roomy} {
+	r := newRules(u)
+	for _, check := range []func(PhysicalCluster) *Rejection{counted, r.bounded, r.roomy} {
 		if no := check(c); no != nil {
-			return &Rejection{PhysicalCluster: c.Name, Reason: no.reason, Message: no.message}
+			no.PhysicalCluster = c.Name
+			return no
 		}
 	}
 	return nil

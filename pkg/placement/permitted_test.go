@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 func TestAPhysicalClusterThatDoesNotPermitWhatIsAskedIsNotChosen(t *testing.T) {
@@ -19,7 +20,7 @@ func TestAPhysicalClusterThatDoesNotPermitWhatIsAskedIsNotChosen(t *testing.T) {
 	u := Unit{LogicalCluster: "shop", Namespace: "web", NotPermitted: map[string]string{"east": what}}
 	d := Decide(s, u)
 	if len(d.PhysicalClusters) != 1 || d.PhysicalClusters[0] != "west" || len(d.Rejected) != 1 ||
-		d.Rejected[0] != (Rejection{"east", ReasonNotPermitted, "it does not permit " + what}) {
+		d.Rejected[0].API() != (placementv1alpha1.RejectedPhysicalCluster{PhysicalCluster: "east", Reason: ReasonNotPermitted, Message: "it does not permit " + what}) {
 		t.Errorf("%+v", d)
 	}
 	u.NotPermitted["west"] = what

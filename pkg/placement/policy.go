@@ -172,7 +172,10 @@ type rules struct {
 	heard     []placementv1alpha1.PolicyReference
 	fences    []fence
 	relations []relation
-	// nowhere are the classes that no physical cluster has.
+	// requested are the names of what it requests, needed the classes that it needs.
+	requested []corev1.ResourceName
+	needed    []class
+	// nowhere are those that no physical cluster has.
 	nowhere []class
 	// now, watched and cutOff are those of the snapshot.
 	now, watched time.Time
@@ -181,6 +184,11 @@ type rules struct {
 	stay stay
 	// tolerations of each level, by its rank.
 	tolerations [3][]corev1.Toleration
+}
+
+// newRules are those of a unit for which there is no policy.
+func newRules(u Unit) *rules {
+	return &rules{unit: u, whole: u.Requests, shape: shape{count: 1, least: 1}, requested: sortedNames(u.Requests), needed: u.classes()}
 }
 
 // fence is what one policy permits: physical clusters that one of the terms
@@ -194,7 +202,8 @@ type fence struct {
 // compile reads the policies that select a unit, the most specific level first, by
 // name.
 func compile(s Snapshot, u Unit) *rules {
-	r := &rules{unit: u, whole: u.Requests, shape: shape{count: 1, least: 1}, nowhere: nowhere(s, u), now: s.Now, watched: s.Watched, cutOff: s.CutOff}
+	r := newRules(u)
+	r.nowhere, r.now, r.watched, r.cutOff = nowhere(s, u), s.Now, s.Watched, s.CutOff
 	policies := slices.Clone(s.Policies)
 	slices.SortFunc(policies, func(a, b Policy) int {
 		return cmp.Or(cmp.Compare(rank(a.Level), rank(b.Level)), cmp.Compare(a.Name, b.Name))

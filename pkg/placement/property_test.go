@@ -37,7 +37,7 @@ func TestEveryPhysicalClusterIsEitherChosenOrRejectedWithAReason(t *testing.T) {
 		}
 		for _, r := range d.Rejected {
 			seen[r.PhysicalCluster]++
-			if r.Reason == "" || r.Message == "" {
+			if r.Reason == "" || r.Message() == "" {
 				t.Fatalf("no reason for %+v", r)
 			}
 		}

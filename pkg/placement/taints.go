@@ -64,7 +64,7 @@ func (s stay) sooner(other stay) stay {
 }
 
 // evicted says why a unit may not stay, or until when it may.
-func (r *rules) evicted(c PhysicalCluster) (*rejection, stay) {
+func (r *rules) evicted(c PhysicalCluster) (*Rejection, stay) {
 	var ends stay
 	for _, taint := range c.Spec.Taints {
 		if taint.Effect != corev1.TaintEffectNoExecute {
@@ -116,7 +116,7 @@ func (r *rules) abandoned(c PhysicalCluster) stay {
 
 // tainted rejects a physical cluster with a taint that is not tolerated for ever: what
 // comes to it would leave it again.
-func (r *rules) tainted(c PhysicalCluster) *rejection {
+func (r *rules) tainted(c PhysicalCluster) *Rejection {
 	for _, taint := range c.Spec.Taints {
 		if taint.Effect != corev1.TaintEffectNoSchedule && taint.Effect != corev1.TaintEffectNoExecute {
 			continue
@@ -132,7 +132,7 @@ func (r *rules) tainted(c PhysicalCluster) *rejection {
 	return nil
 }
 
-func untolerated(taint corev1.Taint) *rejection {
+func untolerated(taint corev1.Taint) *Rejection {
 	return reject(ReasonUntoleratedTaint, "no policy tolerates its taint %s", taint.ToString())
 }
 

@@ -71,7 +71,7 @@ func Verify(s Snapshot, u Unit) Verdict {
 				break
 			}
 		}
-		v.Reason, v.Message = first.Reason, first.PhysicalCluster+": "+first.Message
+		v.Reason, v.Message = first.Reason, first.PhysicalCluster+": "+first.Message()
 	}
 	v.Message = fmt.Sprintf("it is placed on %s; %s", strings.Join(decided, ", "), v.Message)
 	return v

@@ -8,8 +8,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 const (
@@ -24,7 +34,7 @@ const (
 )
 
 var endlessList = Attack{
-	Name: "a physical cluster that answers a list without end does not grow the server beyond a bound, and holds up no other",
+	Name: "a physical cluster that answers a list without end does not grow the server beyond a bound, holds up no other, and gets nothing new",
 	Real: true, // of a process of its own, which is looked at
 	Fence: func(ctx context.Context, w *World) error {
 		i := newInventor()
@@ -60,6 +70,9 @@ var endlessList = Attack{
 		if err := errors.Join(s.create(neighbour, users), s.arrived(neighbour, users, func(string) error { return nil }), s.who.served(neighbour)); err != nil {
 			return fmt.Errorf("at another physical cluster: %w", err)
 		}
+		if err := w.isNotSynced(ctx, "endless"); err != nil {
+			return err
+		}
 		switch longest := i.longest.Load(); {
 		case longest < mostRead:
 			return fmt.Errorf("it is not known to be endless: %d bytes of a list were taken", longest)
@@ -89,6 +102,43 @@ var endlessList = Attack{
 		}
 		return nil
 	},
+}
+
+// isNotSynced says that a physical cluster answers, that it is known which list of it does not end, and that
+// nothing goes there that would not run.
+func (w *World) isNotSynced(ctx context.Context, name string) error {
+	pc, err := w.admin.atoll.FleetV1alpha1().PhysicalClusters().Get(scope.WithCluster(ctx, scope.Root), name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	syncing := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionSyncing)
+	if !meta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady) || syncing == nil ||
+		syncing.Status != metav1.ConditionFalse || !strings.Contains(syncing.Message, "the first list of pods") {
+		return fmt.Errorf("the physical cluster says %+v", pc.Status.Conditions)
+	}
+	if ctx, err = w.cluster(ctx); err != nil {
+		return err
+	}
+	for n := 0; ; n++ { // a decision stands: each asks anew
+		namespace := fmt.Sprint("web-", n)
+		if err := w.place(ctx, namespace, map[string]string{placementv1alpha1.PhysicalClusterAnnotation: name}, "1m"); err != nil {
+			return err
+		}
+		p, err := w.admin.atoll.PlacementV1alpha1().Placements(namespace).Get(ctx, placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(p.Status.Rejected, func(r placementv1alpha1.RejectedPhysicalCluster) bool {
+			return r.PhysicalCluster == name && r.Reason == placement.ReasonNotSyncing
+		}) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("what would not run goes there: %+v", p.Status)
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // resident is how many bytes of memory a process of this machine has (proc_pid_status(5)).
