@@ -34,7 +34,7 @@ func (r *rules) wanted() []string {
 // If no policy says how many, it is as many as are bound; maxCount holds in any case.
 func (r *rules) follow(from []PhysicalCluster, d Decision) Decision {
 	ranked, rejected := r.filter(from)
-	d.Scheduler, d.Rejected, d.Until = r.scheduler, rejected, r.stay.until
+	d.Scheduler, d.Rejected, d.Until = r.scheduler, given(rejected), r.stay.until
 	for _, c := range ranked {
 		d.Permitted = append(d.Permitted, c.name)
 	}
@@ -50,8 +50,8 @@ func (r *rules) follow(from []PhysicalCluster, d Decision) Decision {
 			continue
 		}
 		d.Unmet = fmt.Sprintf("there is no physical cluster %s", name)
-		if i := slices.IndexFunc(rejected, func(no Rejection) bool { return no.PhysicalCluster == name }); i >= 0 {
-			d.Unmet = name + ": " + rejected[i].Message()
+		if i := slices.IndexFunc(d.Rejected, func(no Rejection) bool { return no.PhysicalCluster == name }); i >= 0 {
+			d.Unmet = name + ": " + d.Rejected[i].Message()
 		}
 		return d
 	}

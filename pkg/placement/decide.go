@@ -26,7 +26,7 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	}
 
 	ranked, rejected := r.filter(from)
-	d.Rejected, d.Until = rejected, r.stay.until
+	d.Until = r.stay.until
 	chosen := r.shape.choose(ranked)
 	if r.most > 0 && len(chosen) > r.most {
 		d.Excess = r.excess(len(chosen))
@@ -39,11 +39,21 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	d = r.on(d, from)
 	for _, c := range ranked {
 		if !slices.Contains(d.PhysicalClusters, c.name) {
-			d.Rejected = append(d.Rejected, r.spare(c, chosen, d))
+			rejected[c.at] = r.spare(c, chosen, d)
 		}
 	}
-	slices.SortFunc(d.Rejected, func(a, b Rejection) int { return cmp.Compare(a.PhysicalCluster, b.PhysicalCluster) })
+	d.Rejected = given(rejected)
 	return d
+}
+
+// given are the rejections that there are, by name.
+func given(rejected []Rejection) []Rejection {
+	byName := func(a, b Rejection) int { return cmp.Compare(a.PhysicalCluster, b.PhysicalCluster) }
+	rejected = slices.DeleteFunc(rejected, func(r Rejection) bool { return r.PhysicalCluster == "" })
+	if !slices.IsSortedFunc(rejected, byName) { // lists of physical clusters are
+		slices.SortFunc(rejected, byName)
+	}
+	return rejected
 }
 
 // on adds to a decision what holds on the chosen.
@@ -57,10 +67,11 @@ func (r *rules) on(d Decision, from []PhysicalCluster) Decision {
 }
 
 // filter are the physical clusters that fit, the best first, and why the others do
-// not. Deciding again never takes away for a reason that only forbids to receive.
+// not, each at its place in from. Deciding again never takes away for a reason that only forbids to receive.
 func (r *rules) filter(from []PhysicalCluster) (ranked []candidate, rejected []Rejection) {
-	var fit []PhysicalCluster
-	for _, c := range from {
+	fit := make([]PhysicalCluster, 0, len(from))
+	ranked, rejected = make([]candidate, 0, len(from)), make([]Rejection, len(from))
+	for i, c := range from {
 		decided := slices.Contains(r.unit.Decided, c.Name)
 		predicate := r.mayReceive
 		if decided {
@@ -68,10 +79,12 @@ func (r *rules) filter(from []PhysicalCluster) (ranked []candidate, rejected []R
 		}
 		if no := predicate(c); no != nil {
 			no.PhysicalCluster = c.Name
-			rejected = append(rejected, *no)
+			rejected[i] = *no
 			continue
 		}
-		fit, ranked = append(fit, c), append(ranked, r.candidate(c, decided))
+		next := r.candidate(c, decided)
+		next.at = i
+		fit, ranked = append(fit, c), append(ranked, next)
 	}
 	r.order.weigh(fit, ranked)
 	slices.SortFunc(ranked, better)

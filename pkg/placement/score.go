@@ -46,7 +46,9 @@ func newOrder(p Policy) (o order, ok bool, err error) {
 
 // candidate is a physical cluster that fits, with what it is ranked by.
 type candidate struct {
-	name   string
+	name string
+	// at is its place among those that were asked for.
+	at     int
 	labels labels.Set
 	// decided: the unit is there already.
 	decided bool

@@ -33,7 +33,7 @@ func All() []Attack {
 		documents, names, endpoints, backends, metadata, tunnels, tokens, certificates, former,
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects, endlessList,
 		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules, schemaPatterns,
-		overrides, patches, podReviews, injected, variables, operations, grown, floods,
+		overrides, patches, permits, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes, secretAttributes, reports,
 		boundaries, later, declaredKinds, declaredLater, hostNames, neighbours, ports, ownEnds, headers, idle, slow, hanging, watches, crowd,
 		claims, hides, // the last: what they draw takes the room for a minute, of processors and of memory
