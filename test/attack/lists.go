@@ -107,16 +107,22 @@ var endlessList = Attack{
 // isNotSynced says that a physical cluster answers, that it is known which list of it does not end, and that
 // nothing goes there that would not run.
 func (w *World) isNotSynced(ctx context.Context, name string) error {
-	pc, err := w.admin.atoll.FleetV1alpha1().PhysicalClusters().Get(scope.WithCluster(ctx, scope.Root), name, metav1.GetOptions{})
-	if err != nil {
+	if err := eventually(ctx, "which list does not end", func() error { // it reports each ten seconds
+		pc, err := w.admin.atoll.FleetV1alpha1().PhysicalClusters().Get(scope.WithCluster(ctx, scope.Root), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		syncing := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionSyncing)
+		if !meta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady) || syncing == nil ||
+			syncing.Status != metav1.ConditionFalse || !strings.Contains(syncing.Message, "the first list of pods") {
+			return fmt.Errorf("the physical cluster says %+v", pc.Status.Conditions)
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
-	syncing := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionSyncing)
-	if !meta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady) || syncing == nil ||
-		syncing.Status != metav1.ConditionFalse || !strings.Contains(syncing.Message, "the first list of pods") {
-		return fmt.Errorf("the physical cluster says %+v", pc.Status.Conditions)
-	}
-	if ctx, err = w.cluster(ctx); err != nil {
+	ctx, err := w.cluster(ctx)
+	if err != nil {
 		return err
 	}
 	for n := 0; ; n++ { // a decision stands: each asks anew
