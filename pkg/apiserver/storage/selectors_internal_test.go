@@ -75,7 +75,6 @@ func TestSelectorsOfAWatchThatHasEndedAreLetGo(t *testing.T) {
 		for _, w := range running {
 			w.Stop()
 		}
-		running = nil
 		synctest.Wait()
 		for tries := 0; gone.Load() < 2*watches && tries < 100; tries++ {
 			runtime.GC()
