@@ -107,7 +107,7 @@ var endlessList = Attack{
 // isNotSynced says that a physical cluster answers, that it is known which list of it does not end, and that
 // nothing goes there that would not run.
 func (w *World) isNotSynced(ctx context.Context, name string) error {
-	if err := eventually(ctx, "which list does not end", func() error { // it reports each ten seconds
+	if err := eventually(ctx, "which list does not end", func() error { // in one of its next reports
 		pc, err := w.admin.atoll.FleetV1alpha1().PhysicalClusters().Get(scope.WithCluster(ctx, scope.Root), name, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -46,23 +46,24 @@ type entrance struct {
 
 	mu   sync.Mutex
 	free int
-	// share is how many places one logical cluster has at most, inside how many it has.
+	// share is how many places one flow has at most, inside how many it has.
 	share  int
-	inside map[entrant]int
-	// flows are the entrants that have somebody waiting, the next one first, as *flow.
+	inside map[flowKey]int
+	// flows are those that have somebody waiting, the next one first, as *flow.
 	flows   list.List
-	waiting map[entrant]*list.Element
+	waiting map[flowKey]*list.Element
 }
 
-// entrant are the requests of a logical cluster that take their turn together.
-type entrant struct {
+// flowKey says which requests are one flow: those of a logical cluster, and of these those with a long URI by
+// themselves.
+type flowKey struct {
 	cluster logicalcluster.Name
 	long    bool // their URI is
 }
 
-// flow has the requests of an entrant that wait.
+// flow has its requests that wait.
 type flow struct {
-	entrant
+	flowKey
 	waiting list.List // of chan struct{}, closed by who hands over his place
 }
 
@@ -70,12 +71,12 @@ func newEntrance(own func(*http.Request) bool) *entrance {
 	places := entrancePerCore * processors.Count()
 	return &entrance{
 		timeout: entranceTimeout, long: newProcessors(), own: own, free: places, share: max(1, places-1),
-		inside: map[entrant]int{}, waiting: map[entrant]*list.Element{},
+		inside: map[flowKey]int{}, waiting: map[flowKey]*list.Element{},
 	}
 }
 
 // enter waits for a place, and returns what gives it back.
-func (e *entrance) enter(ctx context.Context, c entrant) (leave func()) {
+func (e *entrance) enter(ctx context.Context, c flowKey) (leave func()) {
 	e.mu.Lock()
 	if e.free > 0 && e.inside[c] < e.share {
 		e.free--
@@ -85,7 +86,7 @@ func (e *entrance) enter(ctx context.Context, c entrant) (leave func()) {
 	}
 	at := e.waiting[c]
 	if at == nil {
-		at = e.flows.PushBack(&flow{entrant: c})
+		at = e.flows.PushBack(&flow{flowKey: c})
 		e.waiting[c] = at
 	}
 	mine := make(chan struct{})
@@ -111,8 +112,8 @@ func (e *entrance) enter(ctx context.Context, c entrant) (leave func()) {
 	}
 }
 
-// leave hands the place of a logical cluster to the next one that has somebody waiting, and not its share inside.
-func (e *entrance) leave(c entrant) {
+// leave hands the place of a flow to the next one that has somebody waiting, and not its share inside.
+func (e *entrance) leave(c flowKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.inside[c]--; e.inside[c] == 0 {
@@ -120,10 +121,10 @@ func (e *entrance) leave(c entrant) {
 	}
 	for at := e.flows.Front(); at != nil; at = at.Next() {
 		next := at.Value.(*flow)
-		if e.inside[next.entrant] >= e.share {
+		if e.inside[next.flowKey] >= e.share {
 			continue
 		}
-		e.inside[next.entrant]++
+		e.inside[next.flowKey]++
 		e.flows.MoveToBack(at)
 		first := next.waiting.Front()
 		e.remove(at, first)
@@ -137,7 +138,7 @@ func (e *entrance) remove(at, place *list.Element) {
 	t := at.Value.(*flow)
 	if t.waiting.Remove(place); t.waiting.Len() == 0 {
 		e.flows.Remove(at)
-		delete(e.waiting, t.entrant)
+		delete(e.waiting, t.flowKey)
 	}
 }
 
@@ -149,13 +150,13 @@ func (e *entrance) pass(req *http.Request) (leave func(), refusal *apierrors.Sta
 		return func() {}, nil
 	}
 	if len(req.RequestURI) <= costlyURI {
-		return sync.OnceFunc(e.enter(req.Context(), entrant{cluster: c})), nil
+		return sync.OnceFunc(e.enter(req.Context(), flowKey{cluster: c})), nil
 	}
 	parsed, err := e.long.Take(req.Context(), c, 1)
 	if err != nil {
 		return func() {}, busy(c, "its URI is a long one", err)
 	}
-	entered := e.enter(req.Context(), entrant{c, true})
+	entered := e.enter(req.Context(), flowKey{c, true})
 	return sync.OnceFunc(func() {
 		entered()
 		parsed()

@@ -38,7 +38,7 @@ func (e *entrance) lineUp(t *testing.T, all *sync.WaitGroup, c logicalcluster.Na
 		return n
 	}
 	before := waiting()
-	all.Go(func() { entered(e.enter(t.Context(), entrant{cluster: c})) })
+	all.Go(func() { entered(e.enter(t.Context(), flowKey{cluster: c})) })
 	for deadline := time.Now().Add(time.Minute); waiting() == before; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s does not wait", c)
@@ -50,7 +50,7 @@ func (e *entrance) lineUp(t *testing.T, all *sync.WaitGroup, c logicalcluster.Na
 func TestLogicalClustersEnterOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	e := testEntrance(1, time.Hour)
-	first := e.enter(t.Context(), entrant{cluster: "noisy"})
+	first := e.enter(t.Context(), flowKey{cluster: "noisy"})
 	var all sync.WaitGroup
 	var order []logicalcluster.Name // one at a time is in
 	for _, c := range []logicalcluster.Name{"noisy", "noisy", "noisy", "quiet", "other", "quiet"} {
@@ -74,13 +74,13 @@ func TestALogicalClusterLeavesAPlaceAtTheEntrance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := testEntrance(3, time.Hour)
-		first, second := e.enter(t.Context(), entrant{cluster: "noisy"}), e.enter(t.Context(), entrant{cluster: "noisy"})
+		first, second := e.enter(t.Context(), flowKey{cluster: "noisy"}), e.enter(t.Context(), flowKey{cluster: "noisy"})
 		var all sync.WaitGroup
 		var inside atomic.Int32
 		hold := make(chan struct{})
 		for range 3 {
 			all.Go(func() {
-				leave := e.enter(t.Context(), entrant{cluster: "noisy"})
+				leave := e.enter(t.Context(), flowKey{cluster: "noisy"})
 				inside.Add(1)
 				<-hold
 				leave()
@@ -88,7 +88,7 @@ func TestALogicalClusterLeavesAPlaceAtTheEntrance(t *testing.T) {
 		}
 		for range 2 { // others come in at once, and it gets none of the places that they leave
 			began := time.Now()
-			e.enter(t.Context(), entrant{cluster: "quiet"})()
+			e.enter(t.Context(), flowKey{cluster: "quiet"})()
 			if time.Since(began) != 0 {
 				t.Errorf("another logical cluster waits for %s", time.Since(began))
 			}
@@ -100,7 +100,7 @@ func TestALogicalClusterLeavesAPlaceAtTheEntrance(t *testing.T) {
 		if synctest.Wait(); inside.Load() != 1 {
 			t.Errorf("%d of the first follow one that left, want 1", inside.Load())
 		}
-		quiet := e.enter(t.Context(), entrant{cluster: "quiet"})
+		quiet := e.enter(t.Context(), flowKey{cluster: "quiet"})
 		second()
 		if synctest.Wait(); inside.Load() != 2 {
 			t.Errorf("%d of the first are inside, want 2", inside.Load())
@@ -117,12 +117,12 @@ func TestALogicalClusterLeavesAPlaceAtTheEntrance(t *testing.T) {
 func TestNobodyIsKeptAtTheEntrance(t *testing.T) {
 	t.Parallel()
 	e := testEntrance(1, 10*time.Millisecond)
-	first := e.enter(t.Context(), entrant{cluster: "a"})
-	e.enter(t.Context(), entrant{cluster: "b"})() // goes on beside it, and gives back what it does not have
+	first := e.enter(t.Context(), flowKey{cluster: "a"})
+	e.enter(t.Context(), flowKey{cluster: "b"})() // goes on beside it, and gives back what it does not have
 	e.timeout = time.Hour
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	e.enter(gone, entrant{cluster: "c"})()
+	e.enter(gone, flowKey{cluster: "c"})()
 	if e.free != 0 || e.flows.Len() != 0 {
 		t.Errorf("%d places are free, %d logical clusters wait", e.free, e.flows.Len())
 	}
@@ -140,7 +140,7 @@ func TestPlacesAtTheEntranceAreNeitherLostNorMade(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for range 500 {
-				leave := e.enter(t.Context(), entrant{cluster: clusterNamed(string(rune('a' + i%3)))})
+				leave := e.enter(t.Context(), flowKey{cluster: clusterNamed(string(rune('a' + i%3)))})
 				time.Sleep(50 * time.Microsecond)
 				leave()
 			}

@@ -28,14 +28,8 @@ func TestSelectorsOfAWatchThatHasEndedAreLetGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const watches = 20
-		r, config := podResource()
-		q := &quiet{events: watch.NewFake()}
-		c, err := newWatchCache(config, r, nil, q, &recentObjects{}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c, _, q := newQuietCache(t)
 		defer c.stop()
-		synctest.Wait()
 		var gone atomic.Int64
 		ctx, end := context.WithCancel(t.Context())
 		var running []watch.Interface
