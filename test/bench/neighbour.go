@@ -31,8 +31,8 @@ const (
 	// The targets: times the neighbour's p50 and p99 without noise, and times the live heap.
 	mostP50, mostP99, mostHeap = 3.0, 10.0, 1.2
 	// afterNoise is how long the server has to get back to rest: watch caches keep events for
-	// 75 seconds, and learn each minute that it is quiet.
-	afterNoise = 150 * time.Second
+	// 75 seconds, and forget what was large when nothing has happened for twice as long.
+	afterNoise = 240 * time.Second
 )
 
 // neighbourPart measures what each noise of a hostile tenant does to a tenant of another

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
@@ -32,21 +33,31 @@ const (
 // deletes a hundred objects of a megabyte leaves twice as much behind, until somebody changes a
 // hundred others.
 type past struct {
-	window time.Duration
+	window time.Duration // for how long the watch cache keeps events at least
 	// large are the bytes of large values that were read for the resource since all was forgotten.
 	large *atomic.Int64
 	// last is when the last event was; zero: none was since then.
 	last time.Time
 }
 
-// forget says that all events are to be forgotten, once: the last one is as old as the window, and it is worth it.
-func (p *past) forget(now time.Time) bool {
-	if p.last.IsZero() || p.large.Load() < pastBytes || now.Sub(p.last) < p.window {
-		return false
+// age is how much later than the last event those that say nothing are recorded. The watch cache keeps twice as
+// many when it is full of events of less than its window, so these have to be later than the others by more than it,
+// and what comes next later than these by as much: they are sent after twice their age.
+func (p *past) age() time.Duration { return p.window + time.Second }
+
+// quiet is for how long nothing happens until all is forgotten.
+func (p *past) quiet() time.Duration { return 2 * p.age() }
+
+// forget says that all events are to be forgotten, once, and when those that say nothing are recorded: nothing
+// has happened for long enough, and it is worth it.
+func (p *past) forget(now time.Time) (at time.Time, ok bool) {
+	if p.last.IsZero() || p.large.Load() < pastBytes || now.Sub(p.last) < p.quiet() {
+		return time.Time{}, false
 	}
+	at = p.last.Add(p.age())
 	p.last = time.Time{}
 	p.large.Store(0)
-	return true
+	return at, true
 }
 
 // forgetting is a watch below a watch cache. With the bookmark of a quiet minute, for which it asks when what is old
@@ -119,7 +130,7 @@ func (f *forgetting) send(p *passage, e watch.Event) bool {
 
 // pass sends events until all that is old is forgotten.
 func (f *forgetting) pass(p *passage) {
-	old := time.NewTimer(f.past.window)
+	old := time.NewTimer(f.past.quiet())
 	defer old.Stop()
 	next := func() (e watch.Event, ok bool) {
 		for {
@@ -128,7 +139,7 @@ func (f *forgetting) pass(p *passage) {
 				return e, ok
 			case <-old.C:
 				go f.asked() // etcd may be slow, and events come
-				old.Reset(f.past.window)
+				old.Reset(f.past.quiet())
 			}
 		}
 	}
@@ -140,13 +151,14 @@ func (f *forgetting) pass(p *passage) {
 		case watch.Added, watch.Modified, watch.Deleted:
 			f.past.last = recorded(e.Object)
 			p.last = ofObject(e.Object)
-			old.Reset(time.Until(f.past.last.Add(f.past.window)))
+			old.Reset(time.Until(f.past.last.Add(f.past.quiet())))
 		case watch.Bookmark:
 			at := ofObject(e.Object)
 			if p.last == "" {
 				p.last = at // no event was later
 			}
-			if f.due(p, at) && f.forget(p, at) {
+			recorded, due := f.due(p, at)
+			if due && f.forget(p, at, recorded) {
 				p.over.Store(true)
 				select { // it may wait for an event here
 				case p.events <- e:
@@ -168,15 +180,18 @@ func (f *forgetting) asked() {
 	_ = f.ask(ctx)
 }
 
-// due says whether the bookmark of a version is the moment to forget.
-func (f *forgetting) due(p *passage, at string) bool {
-	return at != "" && at != p.last && f.past.forget(time.Now())
+// due says whether the bookmark of a version is the moment to forget, and when events that say nothing are recorded.
+func (f *forgetting) due(p *passage, at string) (recorded time.Time, ok bool) {
+	if at == "" || at == p.last {
+		return time.Time{}, false
+	}
+	return f.past.forget(time.Now())
 }
 
 // forget sends events that say nothing, as many as the watch cache keeps, and reports whether there is still a
 // reader. The watch cache that is full of old ones keeps half as many upon each of the first, and one that is full of
-// these would keep twice as many upon the next: so what counts is what it keeps at the end.
-func (f *forgetting) forget(p *passage, at string) bool {
+// these would keep twice as many upon one more: so what counts is what it keeps at the end.
+func (f *forgetting) forget(p *passage, at string, recorded time.Time) bool {
 	nothing := f.newFunc()
 	m, err := meta.Accessor(nothing)
 	if err != nil {
@@ -186,12 +201,34 @@ func (f *forgetting) forget(p *passage, at string) bool {
 	m.SetNamespace(nowhere)
 	m.SetAnnotations(map[string]string{logicalcluster.AnnotationKey: nowhere})
 	m.SetResourceVersion(at)
+	then := &recordedThen{nothing, recorded}
 	for sent := int64(0); sent < p.kept.Load(); sent += 2 {
-		if !f.send(p, watch.Event{Type: watch.Added, Object: nothing}) || !f.send(p, watch.Event{Type: watch.Deleted, Object: nothing}) {
+		if !f.send(p, watch.Event{Type: watch.Added, Object: then}) || !f.send(p, watch.Event{Type: watch.Deleted, Object: then}) {
 			return false
 		}
 	}
 	return true
+}
+
+// recordedThen is the object of an event that says nothing, with the time at which the watch cache records it.
+type recordedThen struct {
+	runtime.Object
+	at time.Time
+}
+
+// RecordTime implements storage.WatchEventWithRecordTime.
+func (o *recordedThen) RecordTime() time.Time { return o.at }
+
+// Unwrap implements storage.WatchEventWithRecordTime.
+func (o *recordedThen) Unwrap() runtime.Object { return o.Object }
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor, for the reflector, which reads the version of the event.
+func (o *recordedThen) GetObjectMeta() metav1.Object {
+	m, err := meta.Accessor(o.Object)
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // nowhere is the name of an object that is in no logical cluster, and its key. No namespace and no logical

@@ -40,20 +40,25 @@ func TestWhatIsForgottenOfThePast(t *testing.T) {
 		age   time.Duration // of the last event; negative: there was none
 		want  bool
 	}{
-		{"small values", pastBytes - 1, window, false},
+		{"small values", pastBytes - 1, time.Hour, false},
 		{"nothing happened", pastBytes, -1, false},
-		{"the last one is young", pastBytes, window - 1, false},
-		{"all are old", pastBytes, window, true},
+		{"one that comes now would find those that say nothing young", pastBytes, 2*window + time.Second, false},
+		{"all are old", pastBytes, 2*window + 2*time.Second, true},
 	} {
 		p := past{window: window, large: &atomic.Int64{}}
 		p.large.Store(c.large)
 		if c.age >= 0 {
 			p.last = now.Add(-c.age)
 		}
-		if got := p.forget(now); got != c.want {
+		last := p.last
+		at, got := p.forget(now)
+		if got != c.want {
 			t.Errorf("%s: forgotten: %v, want %v", c.name, got, c.want)
 		}
-		if p.forget(now) {
+		if got && (at.Sub(last) <= window || now.Sub(at) <= window) {
+			t.Errorf("%s: recorded %s after the last one and %s ago, want both to be more than %s", c.name, at.Sub(last), now.Sub(at), window)
+		}
+		if _, again := p.forget(now); again {
 			t.Errorf("%s: forgotten once more at once", c.name)
 		}
 		if c.want && p.large.Load() != 0 {
@@ -115,9 +120,8 @@ func (q *quiet) RequestWatchProgress(context.Context) error {
 	return nil
 }
 
-// A watch cache grows in storms of small events, and with the first event after those that say nothing, which are
-// recent ones to it. What was large goes all the same, the second and the third time as well, and to forget does not make
-// it grow by itself.
+// A watch cache grows in storms of small events. What was large goes all the same, the second and the third time as
+// well, and neither to forget nor what happens right afterwards makes it grow.
 func TestAWatchCacheForgetsAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +159,7 @@ func TestAWatchCacheForgetsAgainAndAgain(t *testing.T) {
 				t.Fatalf("round %d: the watch cache keeps %d events, so this test finds nothing", round, grown)
 			}
 			asked := q.asked.Load()
-			time.Sleep(cacher.DefaultEventFreshDuration + time.Second)
+			time.Sleep(2 * (cacher.DefaultEventFreshDuration + time.Second))
 			if synctest.Wait(); q.asked.Load() == asked {
 				t.Fatalf("round %d: nobody asks for a bookmark", round)
 			}
@@ -171,8 +175,14 @@ func TestAWatchCacheForgetsAgainAndAgain(t *testing.T) {
 			if gone.Load() < want {
 				t.Errorf("round %d: %d of %d objects went", round, gone.Load(), want)
 			}
-			if c.kept() > grown {
-				t.Errorf("round %d: the watch cache keeps %d events, %d before", round, c.kept(), grown)
+			forgot := c.kept()
+			if forgot > grown {
+				t.Errorf("round %d: the watch cache keeps %d events, %d before", round, forgot, grown)
+			}
+			q.events.Add(pod("after"))
+			q.events.Delete(pod("after"))
+			if synctest.Wait(); c.kept() > max(forgot/2, pastKept) {
+				t.Errorf("round %d: the watch cache keeps %d events when something happens after it has forgotten, %d before", round, c.kept(), forgot)
 			}
 		}
 		q.events.Stop()
@@ -244,7 +254,7 @@ func TestAWatchCacheForgetsWhatWasLargeAndLongAgo(t *testing.T) {
 			}
 			defer running.Stop()
 			var gone atomic.Int64
-			long := time.Now().Add(-2 * cacher.DefaultEventFreshDuration)
+			long := time.Now().Add(-3 * cacher.DefaultEventFreshDuration)
 			version := 100
 			pod := func(i int) *timed {
 				version++
