@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,7 +60,9 @@ func NewBuiltinOpenAPI(container *restful.Container, v2 *common.Config, v3 *comm
 	// made again with the document.
 	v3.Definitions = nil
 	return newBuiltinOpenAPI(func() (*spec.Swagger, error) {
-		s, err := builder.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices(container.RegisteredWebServices()), v2)
+		// Of its own, as upstream leaves functions in a configuration that hold all that it made.
+		config := *v2
+		s, err := builder.BuildOpenAPISpecFromRoutes(restfuladapter.AdaptWebServices(container.RegisteredWebServices()), &config)
 		if err != nil {
 			return nil, fmt.Errorf("making the OpenAPI v2 document: %w", err)
 		}
@@ -127,7 +130,7 @@ func readBuiltinV3(s *handler3.OpenAPIService) (map[string]*builtinV3, error) {
 		if answer.Code != http.StatusOK {
 			return nil, fmt.Errorf("reading the OpenAPI v3 document of %s: status %d", path, answer.Code)
 		}
-		data := answer.Body.Bytes()
+		data := bytes.Clone(answer.Body.Bytes()) // without the room to grow
 		all[path] = &builtinV3{
 			json: data, hash: hashOf(string(data)),
 			protobuf: sync.OnceValues(func() ([]byte, error) { return handler3.ToV3ProtoBinary(data) }),
