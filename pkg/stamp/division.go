@@ -36,7 +36,8 @@ func DivisionOf(p *placementv1alpha1.Placement) *placementv1alpha1.DecidedDivisi
 //	of the division   no copy yet  any                 the share
 //	                  any          not less            the share
 //	                  less, and another one gets more, what it has, but no more than the wish:
-//	                  or it had all, or kept more      see Released
+//	                  or keeps what it was to give up; see Released
+//	                  or it had all, or kept more
 //	                  less, else: the wish fell        the share
 //	of no division    any                              what it has
 //
@@ -67,7 +68,8 @@ func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, current, wante
 		case wish.Ceiling:
 			moves = moves || ok && share < has
 		default:
-			moves = moves || share > 0 && (!ok || share > has)
+			// Who was about to give up what it has gets more, too, if it is to keep some of it: it may not run yet.
+			moves = moves || share > 0 && (!ok || share > min(has, ptr.Deref(current[name].Share, has)))
 		}
 	}
 	for name, share := range shares {

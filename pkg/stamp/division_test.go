@@ -55,6 +55,7 @@ func TestReplicasAreRaisedBeforeOthersAreLowered(t *testing.T) {
 		{"one is left", `{"east":{"replicas":3},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, byWeights(map[string]int32{"east": 1}), wishOf(6), `{"east":{"replicas":6},"west":{"replicas":3}}`},
 		{"one is removed", `{"east":{"replicas":6},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartRemoves}, byWeights(map[string]int32{"east": 1}), wishOf(6), `{"east":{"replicas":6},"west":{"state":"Removing"}}`},
 		{"only the metadata are known", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, nil, `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`},
+		{"what was to be given up stays, and may not run yet", `{"east":{"replicas":2},"west":{"replicas":2,"share":0}}`, both, halves, wishOf(2), `{"east":{"replicas":2,"share":1},"west":{"replicas":2,"share":1}}`},
 		{"divided no more", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, nil, wishOf(6), `{"east":{},"west":{}}`},
 		{"divided no more, and one is left", `{"east":{"replicas":3},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, nil, wishOf(6), `{"east":{},"west":{"replicas":3}}`},
 		{"and that is removed", `{"east":{},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartRemoves}, nil, wishOf(6), `{"east":{},"west":{"state":"Removing"}}`},
