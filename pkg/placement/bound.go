@@ -33,7 +33,8 @@ func (r *rules) wanted() []string {
 //
 // If no policy says how many, it is as many as are bound; maxCount holds in any case.
 func (r *rules) follow(from []PhysicalCluster, d Decision) Decision {
-	ranked, rejected := r.filter(from)
+	candidates, rejected := r.filter(from)
+	ranked := bestOf(candidates, len(candidates))
 	d.Scheduler, d.Rejected, d.Until = r.scheduler, given(rejected), r.stay.until
 	for _, c := range ranked {
 		d.Permitted = append(d.Permitted, c.name)
@@ -43,9 +44,9 @@ func (r *rules) follow(from []PhysicalCluster, d Decision) Decision {
 	if len(want) == 0 {
 		return d
 	}
-	var fit []candidate
+	var fit []*candidate
 	for _, name := range want {
-		if i := slices.IndexFunc(ranked, func(c candidate) bool { return c.name == name }); i >= 0 {
+		if i := slices.IndexFunc(ranked, func(c *candidate) bool { return c.name == name }); i >= 0 {
 			fit = append(fit, ranked[i])
 			continue
 		}

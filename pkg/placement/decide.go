@@ -25,9 +25,9 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 		return r.on(r.follow(from, d), from)
 	}
 
-	ranked, rejected := r.filter(from)
+	candidates, rejected := r.filter(from)
 	d.Until = r.stay.until
-	chosen := r.shape.choose(ranked)
+	chosen := r.shape.choose(candidates)
 	if r.most > 0 && len(chosen) > r.most {
 		d.Excess = r.excess(len(chosen))
 		chosen = nil
@@ -37,7 +37,7 @@ func (r *rules) decide(from []PhysicalCluster) Decision {
 	}
 	slices.Sort(d.PhysicalClusters)
 	d = r.on(d, from)
-	for _, c := range ranked {
+	for _, c := range candidates {
 		if !slices.Contains(d.PhysicalClusters, c.name) {
 			rejected[c.at] = r.spare(c, chosen, d)
 		}
@@ -66,33 +66,32 @@ func (r *rules) on(d Decision, from []PhysicalCluster) Decision {
 	return d
 }
 
-// filter are the physical clusters that fit, the best first, and why the others do
+// filter are the physical clusters that fit, in no order, and why the others do
 // not, each at its place in from. Deciding again never takes away for a reason that only forbids to receive.
-func (r *rules) filter(from []PhysicalCluster) (ranked []candidate, rejected []Rejection) {
-	fit := make([]PhysicalCluster, 0, len(from))
-	ranked, rejected = make([]candidate, 0, len(from)), make([]Rejection, len(from))
+func (r *rules) filter(from []PhysicalCluster) (candidates []*candidate, rejected []Rejection) {
+	fit, mayReceive := make([]PhysicalCluster, 0, len(from)), r.mayReceive()
+	candidates, rejected = make([]*candidate, 0, len(from)), make([]Rejection, len(from))
 	for i, c := range from {
 		decided := slices.Contains(r.unit.Decided, c.Name)
-		predicate := r.mayReceive
+		fits := mayReceive
 		if decided {
-			predicate = r.mayKeep
+			fits = r.mayKeep
 		}
-		if no := predicate(c); no != nil {
+		if no := fits(c); no != nil {
 			no.PhysicalCluster = c.Name
 			rejected[i] = *no
 			continue
 		}
 		next := r.candidate(c, decided)
 		next.at = i
-		fit, ranked = append(fit, c), append(ranked, next)
+		fit, candidates = append(fit, c), append(candidates, next)
 	}
-	r.order.weigh(fit, ranked)
-	slices.SortFunc(ranked, better)
-	return ranked, rejected
+	r.order.weigh(fit, candidates)
+	return candidates, rejected
 }
 
 // spare says why a physical cluster that fits was not chosen.
-func (r *rules) spare(c candidate, chosen []candidate, d Decision) Rejection {
+func (r *rules) spare(c *candidate, chosen []*candidate, d Decision) Rejection {
 	no := func(reason, format string, args ...any) Rejection {
 		return NewRejection(c.name, reason, format, args...)
 	}

@@ -20,19 +20,25 @@ func reject(reason, format string, args ...any) *Rejection {
 	return ptr.To(NewRejection("", reason, format, args...))
 }
 
+// predicate says why a physical cluster is not for a unit; nil: it is.
+type predicate func(PhysicalCluster) *Rejection
+
 // mayReceive reports whether a physical cluster that does not have the unit may
 // get it. The first reason counts: those that an admin or user chose come
 // before those that the physical cluster reports.
-func (r *rules) mayReceive(c PhysicalCluster) *Rejection {
-	for _, check := range []func(PhysicalCluster) *Rejection{
+func (r *rules) mayReceive() predicate {
+	checks := []predicate{
 		forgotten, r.pinned, r.selected, r.related, deleting, draining, cordoned, ready, r.synced, r.tainted,
 		r.permits, r.serves, r.offers, counted, r.bounded, r.roomy,
-	} {
-		if why := check(c); why != nil {
-			return why
-		}
 	}
-	return nil
+	return func(c PhysicalCluster) *Rejection {
+		for _, check := range checks {
+			if why := check(c); why != nil {
+				return why
+			}
+		}
+		return nil
+	}
 }
 
 // mayKeep reports whether a physical cluster that has the unit may keep it. A
@@ -40,7 +46,7 @@ func (r *rules) mayReceive(c PhysicalCluster) *Rejection {
 // taints and a deletion, which waits for what is there, say nothing about that. What an admin
 // gave up keeps nothing, whether it answers or not.
 func (r *rules) mayKeep(c PhysicalCluster) *Rejection {
-	for _, check := range []func(PhysicalCluster) *Rejection{forgotten, r.pinned, r.selected, r.related, r.drained} {
+	for _, check := range []predicate{forgotten, r.pinned, r.selected, r.related, r.drained} {
 		if why := check(c); why != nil {
 			return why
 		}
@@ -54,7 +60,7 @@ func (r *rules) mayKeep(c PhysicalCluster) *Rejection {
 // may go there; empty: nothing that is known.
 func Lacks(c PhysicalCluster, u Unit) string {
 	r := newRules(u)
-	for _, check := range []func(PhysicalCluster) *Rejection{r.serves, r.offers, r.bounded, r.roomy} {
+	for _, check := range []predicate{r.serves, r.offers, r.bounded, r.roomy} {
 		if no := check(c); no != nil {
 			return no.Message()
 		}

@@ -31,7 +31,7 @@ func Limited(c PhysicalCluster, u Unit) bool {
 // what is assumed; nil if there is room.
 func Exceeds(c PhysicalCluster, u Unit) *Rejection {
 	r := newRules(u)
-	for _, check := range []func(PhysicalCluster) *Rejection{counted, r.bounded, r.roomy} {
+	for _, check := range []predicate{counted, r.bounded, r.roomy} {
 		if no := check(c); no != nil {
 			no.PhysicalCluster = c.Name
 			return no

@@ -226,7 +226,7 @@ func TestWhatAUnitWaitsForIsTheSameWhenAskedAgain(t *testing.T) {
 		fresh.Decided = nil
 		ranked, _ := compile(s, fresh).filter(s.PhysicalClusters)
 		for _, name := range first.Decision.PhysicalClusters {
-			if !slices.Contains(u.Decided, name) && !slices.ContainsFunc(ranked, func(c candidate) bool { return c.name == name }) {
+			if !slices.Contains(u.Decided, name) && !slices.ContainsFunc(ranked, func(c *candidate) bool { return c.name == name }) {
 				t.Fatalf("returns to %s, which may not receive it", name)
 			}
 		}

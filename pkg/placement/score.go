@@ -71,8 +71,8 @@ type candidate struct {
 }
 
 // candidate is a physical cluster that fits, with all but the score.
-func (r *rules) candidate(c PhysicalCluster, decided bool) candidate {
-	out := candidate{name: c.Name, labels: c.Labels, decided: decided, free: freeShare(c), placements: c.Placements}
+func (r *rules) candidate(c PhysicalCluster, decided bool) *candidate {
+	out := &candidate{name: c.Name, labels: c.Labels, decided: decided, free: freeShare(c), placements: c.Placements}
 	if r.unit.Returning {
 		out.decided, out.stays = false, r.unit.stays(c.Name)
 	}
@@ -96,7 +96,7 @@ func (r *rules) candidate(c PhysicalCluster, decided bool) candidate {
 // better orders candidates, the best first; the name makes it total. What the unit
 // has comes before all else: it moves as little as possible. What an admin wants to be avoided
 // is taken after what fits else, however empty it is: being avoided makes it so.
-func better(a, b candidate) int {
+func better(a, b *candidate) int {
 	if a.decided != b.decided {
 		if a.decided {
 			return -1
@@ -116,7 +116,7 @@ func better(a, b candidate) int {
 
 // weigh adds up the weights. The numbers in labels are relative to those of all that
 // fit.
-func (o order) weigh(fit []PhysicalCluster, candidates []candidate) {
+func (o order) weigh(fit []PhysicalCluster, candidates []*candidate) {
 	for _, w := range o.weights {
 		low, high := w.bounds(fit)
 		for i, c := range fit {
@@ -158,6 +158,9 @@ func (w weight) value(c PhysicalCluster, low, high float64) int {
 
 // number reads a label; what is not finite is none.
 func number(label string) (float64, bool) {
+	if label == "" {
+		return 0, false // of many, and an error costs more
+	}
 	n, err := strconv.ParseFloat(label, 64)
 	return n, err == nil && math.Abs(n) <= 1e15
 }
@@ -168,12 +171,12 @@ func freeShare(c PhysicalCluster) int {
 
 // freePercent is between 0 and 100; 0 if the physical cluster has not reported.
 func freePercent(c PhysicalCluster, name corev1.ResourceName) int {
-	total := allocatable(c, name)
+	total, used := allocatable(c, name), taken(c, name)
 	if total.Sign() <= 0 {
 		return 0
 	}
-	left := free(c, name)
-	return min(100, max(0, int(100*left.AsApproximateFloat64()/total.AsApproximateFloat64())))
+	all := total.AsApproximateFloat64()
+	return min(100, max(0, int(100*(all-used.AsApproximateFloat64())/all)))
 }
 
 // allocatable is what the physical cluster says, and no more than its admin does.

@@ -78,7 +78,7 @@ func (s shape) String() string {
 
 // missing is a label that a physical cluster must have to be counted; empty if it has
 // all.
-func (s shape) missing(c candidate) string {
+func (s shape) missing(c *candidate) string {
 	for _, t := range s.tiers {
 		if _, ok := c.labels[t.key]; !ok {
 			return t.key
@@ -90,21 +90,20 @@ func (s shape) missing(c candidate) string {
 	return ""
 }
 
-// choose takes the best set that has the shape from candidates, the best of which is
-// the first; nil if there is none. Of two sets the one that keeps more of what the unit
+// choose takes the best set that has the shape from candidates, the best first; nil if there is none. Of two sets the one that keeps more of what the unit
 // has is better, then the one with the best physical cluster that the other lacks.
 //
 // Groups have no physical cluster in common, so that the best set of all is made of
 // the best sets of the best groups: no other has to be tried.
-func (s shape) choose(ranked []candidate) []candidate { return s.tier(s.tiers, ranked) }
+func (s shape) choose(from []*candidate) []*candidate { return s.tier(s.tiers, from) }
 
-func (s shape) tier(tiers []tier, ranked []candidate) []candidate {
+func (s shape) tier(tiers []tier, from []*candidate) []*candidate {
 	if len(tiers) == 0 {
-		return s.group(ranked)
+		return s.group(from)
 	}
 	first := tiers[0]
-	var sets [][]candidate
-	for _, group := range grouped(ranked, first.key) {
+	var sets [][]*candidate
+	for _, group := range grouped(from, first.key) {
 		if set := s.tier(tiers[1:], group); set != nil {
 			sets = append(sets, set)
 		}
@@ -112,7 +111,7 @@ func (s shape) tier(tiers []tier, ranked []candidate) []candidate {
 	if len(sets) < first.least {
 		return nil
 	}
-	slices.SortFunc(sets, func(a, b []candidate) int {
+	slices.SortFunc(sets, func(a, b []*candidate) int {
 		return cmp.Or(-cmp.Compare(kept(a), kept(b)), better(a[0], b[0]))
 	})
 	if first.count > 0 && len(sets) > first.count {
@@ -125,8 +124,8 @@ func (s shape) tier(tiers []tier, ranked []candidate) []candidate {
 
 // grouped are the candidates by the value of a label, in order. Those without it are
 // in no group.
-func grouped(ranked []candidate, key string) [][]candidate {
-	var groups [][]candidate
+func grouped(ranked []*candidate, key string) [][]*candidate {
+	var groups [][]*candidate
 	index := map[string]int{}
 	for _, c := range ranked {
 		value, ok := c.labels[key]
@@ -144,13 +143,14 @@ func grouped(ranked []candidate, key string) [][]candidate {
 }
 
 // group takes from an innermost group as many as are wanted, or as few as are enough.
-func (s shape) group(ranked []candidate) []candidate {
+func (s shape) group(from []*candidate) []*candidate {
 	if s.spread == "" {
-		if len(ranked) < s.least {
+		if len(from) < s.least {
 			return nil
 		}
-		return slices.Clone(ranked[:min(s.count, len(ranked))])
+		return bestOf(from, s.count)
 	}
+	ranked := bestOf(from, len(from))
 	groups := grouped(ranked, s.spread)
 	for n := min(s.count, len(ranked)); n >= s.least; n-- {
 		if set := s.even(ranked, groups, n); set != nil {
@@ -160,13 +160,32 @@ func (s shape) group(ranked []candidate) []candidate {
 	return nil
 }
 
+// bestOf are the n best, or as many as there are, the best first. Few of many are found without an order of all.
+func bestOf(from []*candidate, n int) []*candidate {
+	if n = min(n, len(from)); n == 0 || n > len(from)/8 {
+		ranked := slices.Clone(from)
+		slices.SortFunc(ranked, better)
+		return ranked[:n]
+	}
+	out := make([]*candidate, 0, n+1)
+	for _, c := range from {
+		if len(out) == n && better(out[n-1], c) < 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(out, c, better)
+		out = slices.Insert(out, at, c)
+		out = out[:min(n, len(out))]
+	}
+	return out
+}
+
 // even takes n whose numbers by the value of the label differ by no more than the
 // skew. It tries every least number of a value: the best of each are taken, then the
 // best of all until a value has as many as it may have.
-func (s shape) even(ranked []candidate, groups [][]candidate, n int) (best []candidate) {
+func (s shape) even(ranked []*candidate, groups [][]*candidate, n int) (best []*candidate) {
 	for least := 0; len(groups) > 0 && least*len(groups) <= n; least++ {
 		taken, numbers := map[string]bool{}, map[string]int{}
-		take := func(c candidate) { taken[c.name] = true; numbers[c.labels[s.spread]]++ }
+		take := func(c *candidate) { taken[c.name] = true; numbers[c.labels[s.spread]]++ }
 		for _, g := range groups {
 			if len(g) < least {
 				return best
@@ -184,7 +203,7 @@ func (s shape) even(ranked []candidate, groups [][]candidate, n int) (best []can
 		if len(taken) < n {
 			continue
 		}
-		set := slices.DeleteFunc(slices.Clone(ranked), func(c candidate) bool { return !taken[c.name] })
+		set := slices.DeleteFunc(slices.Clone(ranked), func(c *candidate) bool { return !taken[c.name] })
 		if best == nil || betterSet(set, best) < 0 {
 			best = set
 		}
@@ -193,12 +212,12 @@ func (s shape) even(ranked []candidate, groups [][]candidate, n int) (best []can
 }
 
 // betterSet compares two sets of the same size, each with its best first.
-func betterSet(a, b []candidate) int {
+func betterSet(a, b []*candidate) int {
 	return cmp.Or(-cmp.Compare(kept(a), kept(b)), slices.CompareFunc(a, b, better))
 }
 
 // kept counts what the unit has already.
-func kept(set []candidate) (n int) {
+func kept(set []*candidate) (n int) {
 	for _, c := range set {
 		if c.decided {
 			n++
