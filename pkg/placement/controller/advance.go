@@ -73,7 +73,7 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 		if s, _, err = c.state(ctx, u, from); err != nil {
 			return controller.Result{}, err
 		}
-		if step = c.Next(t, s); from != live && !covers(from, confirms(t, step), s, t) {
+		if step = c.Next(t, s); from != live && (step.Done || step.Phase != t.Phase) && !covers(from, confirms(t, step), s, t) {
 			if s, _, err = c.state(ctx, u, live); err != nil {
 				return controller.Result{}, err
 			}
@@ -414,29 +414,34 @@ func (c *Controller) notReady(name string) string {
 // endpoints counts the ready endpoints by Service and target.
 func (c *Controller) endpoints(ctx context.Context, u *unit, from string) (map[string]map[string]int, error) {
 	switch from {
-	case known:
-		from = live
-	case reported:
-		from = cached
+	case cached, reported:
+		return c.rememberedEndpoints(ctx, u)
 	}
+	counts, _, err := c.readEndpoints(ctx, u, live)
+	return counts, err
+}
+
+// readEndpoints asks for them.
+func (c *Controller) readEndpoints(ctx context.Context, u *unit, from string) (counts map[string]map[string]int, versions []string, _ error) {
 	list, err := c.Kube.DiscoveryV1().EndpointSlices(u.key.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: from})
 	if err != nil {
-		return nil, fmt.Errorf("reading EndpointSlices: %w", err)
+		return nil, nil, fmt.Errorf("reading EndpointSlices: %w", err)
 	}
-	out := map[string]map[string]int{}
+	counts = map[string]map[string]int{}
 	for i := range list.Items {
 		slice := &list.Items[i]
+		versions = append(versions, version(slice))
 		service := slice.Labels[discoveryv1.LabelServiceName]
 		for name := range stamp.TargetsOf(slice.Annotations) {
 			for _, e := range slice.Endpoints {
 				if e.Conditions.Ready == nil || *e.Conditions.Ready {
-					if out[service] == nil {
-						out[service] = map[string]int{}
+					if counts[service] == nil {
+						counts[service] = map[string]int{}
 					}
-					out[service][name]++
+					counts[service][name]++
 				}
 			}
 		}
 	}
-	return out, nil
+	return counts, versions, nil
 }

@@ -73,7 +73,28 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	if ok, moving, result, err := c.hasRoom(u, cause, byPolicies); !ok {
 		return moving, result, err
 	}
+	if c.saidKept(u, cause, byPolicies) == nil { // else it hardly begins, and there may be many
+		leave, err := c.turn(ctx)
+		if err != nil {
+			return nil, controller.Result{}, err
+		}
+		defer leave()
+		if ok, moving, result, err := c.hasRoom(u, cause, byPolicies); !ok {
+			return moving, result, err
+		}
+	}
 	return c.tryToBegin(ctx, u, v, cause, byPolicies, 1)
+}
+
+// turn waits until no other unit is being asked about that may begin: where there is room for one,
+// all others would be asked about in vain.
+func (c *Controller) turn(ctx context.Context) (leave func(), _ error) {
+	select {
+	case c.asking <- struct{}{}:
+		return func() { <-c.asking }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // tryToBegin asks where a unit goes, beside what moves there already, and begins that. It asks
@@ -129,12 +150,21 @@ func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause, b
 	if full == "" {
 		return true, nil, controller.Result{}, nil
 	}
-	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil && said.Status == metav1.ConditionFalse && c.isKept(u, said.Reason, byPolicies || cause == placementv1alpha1.CauseBound) {
+	if said := c.saidKept(u, cause, byPolicies); said != nil {
 		moving, result, err := stays(said.Reason, said.Message, blockedInterval)
 		return false, moving, result, err
 	}
 	moving, result, err := c.queued(u, t, full)
 	return false, moving, result, err
+}
+
+// saidKept is what was said of a unit that was found to be kept from moving; nil if it was not.
+func (c *Controller) saidKept(u *unit, cause placementv1alpha1.TransitionCause, byPolicies bool) *metav1.Condition {
+	said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving)
+	if said != nil && said.Status == metav1.ConditionFalse && c.isKept(u, said.Reason, byPolicies || cause == placementv1alpha1.CauseBound) {
+		return said
+	}
+	return nil
 }
 
 // isKept says that a unit was found to be kept from moving, and may be still: not by others that

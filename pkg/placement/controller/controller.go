@@ -103,6 +103,8 @@ type Controller struct {
 	// looked holds what was said of units that may return.
 	looked *utilcache.LRUExpireCache
 	moves  *moves
+	// asking has an entry while a unit has its turn, see turn.
+	asking chan struct{}
 	// contents holds what was read of units that move.
 	contents *utilcache.LRUExpireCache
 	// weighed holds what the objects of units request.
@@ -131,7 +133,7 @@ func New(config Config) *Controller {
 		config.MaxMovesEach = defaultMaxMovesEach
 	}
 	c := &Controller{
-		Config: config, moves: newMoves(), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		Config: config, moves: newMoves(), asking: make(chan struct{}, 1), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		watched:     config.Clock.Now().Add(placement.Silence),
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		undivided:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,14 +11,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -216,6 +221,62 @@ func TestALookAtAMoveAsksOnlyForWhatThereIs(t *testing.T) {
 	}
 }
 
+// TestEndpointsAreReadAgainWhenTheyAreOthers: a unit that moves is looked at upon every event, and few of these are
+// about endpoints.
+func TestEndpointsAreReadAgainWhenTheyAreOthers(t *testing.T) {
+	object := metav1.ObjectMeta{
+		Name: "a-1", Namespace: "web", UID: "slice", ResourceVersion: "5", Labels: map[string]string{discoveryv1.LabelServiceName: "a"},
+		Annotations: map[string]string{logicalcluster.AnnotationKey: "shop", placementv1alpha1.TargetsAnnotation: `{"east":{"state":"Observed","uid":"x"}}`},
+	}
+	known := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"}, ObjectMeta: object}
+	f := newFixture(t, complete(), placementOf("west"), known)
+	u, ok, err := f.read(t.Context(), web)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: object, Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}}
+	if err := f.kube.Tracker().Add(slice); err != nil {
+		t.Fatal(err)
+	}
+	reads := func(what, from string, ready, want int) {
+		t.Helper()
+		f.kube.ClearActions()
+		counts, err := f.endpoints(t.Context(), u, from)
+		if err != nil || counts["a"]["east"] != ready {
+			t.Errorf("%s: %v %v, want %d on east", what, counts, err, ready)
+		}
+		if n := len(f.kube.Actions()); n != want {
+			t.Errorf("%s: it was read %d times, want %d", what, n, want)
+		}
+	}
+	reads("it does not move", cached, 1, 1)
+	reads("nor now", cached, 1, 1)
+	f.moves.set(web, &placementv1alpha1.Transition{})
+	reads("it moves", cached, 1, 1)
+	reads("nothing has changed", cached, 1, 0)
+	reads("what Copies report is asked for", reported, 1, 0)
+	reads("before something is taken away", live, 1, 1)
+
+	slice, known = slice.DeepCopy(), known.DeepCopy()
+	slice.Endpoints[1].Conditions.Ready, slice.ResourceVersion, known.ResourceVersion = ptr.To(true), "6", "6"
+	if err := f.kube.Tracker().Update(endpointSlices, slice, "web"); err != nil {
+		t.Fatal(err)
+	}
+	reads("the informer is behind", cached, 1, 0)
+	if err := f.metadata.Tracker().Update(endpointSlices, known, "web"); err != nil {
+		t.Fatal(err)
+	}
+	informer := f.Objects.For(endpointSlices)
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		list := informer.ListNamespace("shop", "web")
+		return len(list) == 1 && list[0].ResourceVersion == "6", nil
+	}); err != nil {
+		t.Fatal("the informer saw no change")
+	}
+	reads("another endpoint is ready", cached, 2, 1)
+	reads("nothing has changed since", cached, 2, 0)
+}
+
 func unstructuredOf(t *testing.T, m *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
@@ -290,6 +351,69 @@ func TestAUnitDoesNotAskForEver(t *testing.T) {
 	})
 	if result := f.look(); asked != maxAsked || result.RequeueAfter > againInterval || len(f.moves.queue()) != 1 {
 		t.Errorf("asked %d times, again after %s, waiting %d", asked, result.RequeueAfter, len(f.moves.queue()))
+	}
+}
+
+// Of the units for which there is room one is asked about at a time: it takes the room, and the others need not be
+// asked about. Nobody waits for one that was found to be kept.
+func TestOneUnitIsAskedAboutAtATime(t *testing.T) {
+	for name, c := range map[string]struct {
+		said  string
+		waits bool
+		asked int
+	}{
+		"nothing was said":  {waits: true},
+		"it was queued":     {said: placementv1alpha1.ReasonQueued, waits: true},
+		"something kept it": {said: "Blocked", asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := placementOf("east")
+			if c.said != "" {
+				p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: c.said}}
+			}
+			f := newFixture(t, pinnedNamespace("west"), p)
+			f.MaxMoves = 1
+			f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"a claim"}}
+			leave, err := f.turn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { _, err := f.reconcile(t.Context(), web); done <- err }()
+			if c.waits {
+				select {
+				case err := <-done:
+					t.Fatalf("it did not wait: %v", err)
+				case <-time.After(50 * time.Millisecond):
+				}
+				f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
+				leave()
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			asked := 0
+			for _, a := range f.atoll.Actions() {
+				if a.Matches("create", "placementreviews") {
+					asked++
+				}
+			}
+			if asked != c.asked {
+				t.Errorf("it was asked about %d times, want %d", asked, c.asked)
+			}
+			if queued := len(f.moves.queue()); c.waits && queued != 1 {
+				t.Errorf("%d wait for room, want it", queued)
+			}
+		})
+	}
+	f := newFixture(t)
+	if _, err := f.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.turn(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a controller that stops waits on: %v", err)
 	}
 }
 

@@ -110,7 +110,7 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 			controller.InformerOptions[*placementv1alpha1.Placement]{}),
 		Copies: controller.NewInformer("copies", &placementv1alpha1.Copy{}, controller.Lists(placements.Copies("")),
 			controller.InformerOptions[*placementv1alpha1.Copy]{}),
-		Objects: controller.NewMetadata(f.metadata, []schema.GroupVersionResource{deployments, services, configMaps, limitRanges}, nil),
+		Objects: controller.NewMetadata(f.metadata, []schema.GroupVersionResource{deployments, services, configMaps, limitRanges, endpointSlices}, nil),
 	}
 	f.Controller = New(config)
 	type informer interface {
@@ -127,7 +127,7 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 		}
 	}
 	for fake, resources := range map[*clienttesting.Fake][]schema.GroupVersionResource{
-		&f.kube.Fake: {corev1.SchemeGroupVersion.WithResource("namespaces")}, &f.metadata.Fake: {deployments, services, configMaps, limitRanges},
+		&f.kube.Fake: {corev1.SchemeGroupVersion.WithResource("namespaces")}, &f.metadata.Fake: {deployments, services, configMaps, limitRanges, endpointSlices},
 		&f.atoll.Fake: {
 			fleetv1alpha1.SchemeGroupVersion.WithResource("physicalclusters"), tenancyv1alpha1.SchemeGroupVersion.WithResource("logicalclusters"),
 			placementv1alpha1.SchemeGroupVersion.WithResource("clusterplacementpolicies"), placementv1alpha1.SchemeGroupVersion.WithResource("placementpolicies"),

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -73,7 +72,7 @@ func (c *Controller) subscribe() {
 
 // subscribeEndpoints looks at what moves when other endpoints are ready: that decides.
 func (c *Controller) subscribeEndpoints() {
-	informer := c.Objects.For(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"))
+	informer := c.Objects.For(endpointSlices)
 	if informer == nil {
 		return
 	}
