@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -25,6 +26,10 @@ var (
 	endpointSlices = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 )
 
+// batchDelay is how long events are gathered before the slices of a Service are read: rollouts and moves
+// write several within it.
+const batchDelay = 50 * time.Millisecond
+
 // Config is what the controller needs.
 type Config struct {
 	// Kube acts in the logical cluster of the context.
@@ -40,6 +45,8 @@ type Controller struct {
 	Config
 	informers []*controller.Informer[*metav1.PartialObjectMetadata]
 	queue     *controller.Controller[controller.Request]
+	// written remembers the Endpoints that were written.
+	written *controller.Written[controller.Request, *corev1.Endpoints]
 }
 
 // New makes the controller.
@@ -47,7 +54,7 @@ func New(config Config) *Controller {
 	if config.Workers == 0 {
 		config.Workers = 4
 	}
-	c := &Controller{Config: config}
+	c := &Controller{Config: config, written: controller.NewWritten[controller.Request, *corev1.Endpoints]()}
 	c.queue = controller.New("endpoints", config.Workers, c.reconcile)
 	for _, gvr := range []struct {
 		informer *controller.Informer[*metav1.PartialObjectMetadata]
@@ -58,13 +65,17 @@ func New(config Config) *Controller {
 		{config.Metadata.For(endpointSlices), func(o *metav1.PartialObjectMetadata) string { return o.Labels[discoveryv1.LabelServiceName] }},
 	} {
 		c.informers = append(c.informers, gvr.informer)
+		isEndpoints := gvr.informer == config.Metadata.For(endpoints)
 		gvr.informer.Handle(func(old, obj *metav1.PartialObjectMetadata) {
+			if isEndpoints && obj != nil && c.written.Arrived(controller.RequestFor(obj), obj) {
+				return
+			}
 			if obj == nil {
 				obj = old
 			}
 			r := controller.RequestFor(obj)
 			if r.Name = gvr.service(obj); r.Name != "" && !stamp.OfServer(services.GroupResource(), r.Namespace, r.Name) {
-				c.queue.Enqueue(r)
+				c.queue.EnqueueAfter(r, batchDelay)
 			}
 		})
 	}
@@ -102,7 +113,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	errs := []error{c.mirror(ctx, key.Namespace, s.slices, want)}
 	switch {
 	case selects && s.service.DeletionTimestamp == nil:
-		errs = append(errs, c.write(ctx, s))
+		errs = append(errs, c.write(ctx, key, s))
 	case s.service == nil && s.endpoints != nil && s.endpoints.Labels[managedBy] == manager:
 		uid := s.endpoints.UID
 		err := c.Kube.CoreV1().Endpoints(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
@@ -157,7 +168,7 @@ func (c *Controller) confirm(ctx context.Context, key controller.Request, s *see
 }
 
 // write makes the Endpoints say what the slices say.
-func (c *Controller) write(ctx context.Context, s seen) error {
+func (c *Controller) write(ctx context.Context, key controller.Request, s seen) error {
 	client := c.Kube.CoreV1().Endpoints(s.service.Namespace)
 	want := maps.Clone(s.service.Labels)
 	if want == nil {
@@ -169,9 +180,10 @@ func (c *Controller) write(ctx context.Context, s seen) error {
 	}
 	current := subsets(s.slices)
 	if s.endpoints == nil {
-		_, err := client.Create(ctx, &corev1.Endpoints{
+		made, err := client.Create(ctx, &corev1.Endpoints{
 			ObjectMeta: metav1.ObjectMeta{Name: s.service.Name, Namespace: s.service.Namespace, Labels: want}, Subsets: current,
 		}, metav1.CreateOptions{})
+		c.wrote(key, made, err)
 		return wrap("making the Endpoints", err)
 	}
 	if apiequality.Semantic.DeepEqual(s.endpoints.Subsets, current) && maps.Equal(s.endpoints.Labels, want) {
@@ -179,8 +191,16 @@ func (c *Controller) write(ctx context.Context, s seen) error {
 	}
 	changed := s.endpoints.DeepCopy()
 	changed.Subsets, changed.Labels = current, want
-	_, err := client.Update(ctx, changed, metav1.UpdateOptions{})
+	updated, err := client.Update(ctx, changed, metav1.UpdateOptions{})
+	c.wrote(key, updated, err)
 	return wrap("writing the Endpoints", err)
+}
+
+// wrote remembers what was written: its event says nothing that is not known.
+func (c *Controller) wrote(key controller.Request, written *corev1.Endpoints, err error) {
+	if err == nil {
+		c.written.Put(key, written)
+	}
 }
 
 // mirror makes the mirrored slices those that are wanted.

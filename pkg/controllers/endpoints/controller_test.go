@@ -20,6 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/controller/controllertest"
 )
 
 func in(namespace, name string) metav1.ObjectMeta {
@@ -29,6 +30,13 @@ func in(namespace, name string) metav1.ObjectMeta {
 // start runs the controller until the test ends; of the objects it is told of
 // the Services.
 func start(t *testing.T, objects ...runtime.Object) *fake.Clientset {
+	t.Helper()
+	kube, _, _ := startTold(t, objects...)
+	return kube
+}
+
+// startTold also returns the controller and what tells it of objects.
+func startTold(t *testing.T, objects ...runtime.Object) (*fake.Clientset, *Controller, *metadatafake.FakeMetadataClient) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -44,14 +52,16 @@ func start(t *testing.T, objects ...runtime.Object) *fake.Clientset {
 		}
 	}
 	kube := fake.NewClientset(objects...)
-	m := controller.NewMetadata(metadatafake.NewSimpleMetadataClient(scheme, known...), []schema.GroupVersionResource{services, endpoints, endpointSlices}, nil)
+	told := metadatafake.NewSimpleMetadataClient(scheme, known...)
+	m := controller.NewMetadata(told, []schema.GroupVersionResource{services, endpoints, endpointSlices}, nil)
 	c := New(Config{Kube: kube, Metadata: m})
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { m.Run(ctx) })
 	all.Go(func() { c.Run(ctx) })
 	t.Cleanup(func() { cancel(); all.Wait() })
-	return kube
+	controllertest.AwaitWatches(t, &told.Fake, services, endpoints, endpointSlices)
+	return kube, c, told
 }
 
 func eventually(t *testing.T, what string, ok func(context.Context) bool) {
@@ -69,6 +79,46 @@ func TestAServiceThatSelectsHasEndpointsEvenWithoutPods(t *testing.T) {
 		e, err := kube.CoreV1().Endpoints("shop").Get(ctx, "web", metav1.GetOptions{})
 		return err == nil && e.Labels[managedBy] == manager
 	})
+}
+
+func TestWhatWasWrittenHereIsNotReadAgainUponItsEvent(t *testing.T) {
+	t.Parallel()
+	kube, c, told := startTold(t, &corev1.Service{ObjectMeta: in("shop", "web"), Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}})
+	kube.PrependReactor("create", "endpoints", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		a.(clienttesting.CreateAction).GetObject().(*corev1.Endpoints).ResourceVersion = "5"
+		return false, nil, nil
+	})
+	looks := func() (n int) {
+		for _, a := range kube.Actions() {
+			if a.Matches("get", "services") {
+				n++
+			}
+		}
+		return n
+	}
+	event := func(version string) {
+		t.Helper()
+		e := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Endpoints"}, ObjectMeta: in("shop", "web")}
+		e.ResourceVersion = version
+		var err error
+		if version == "5" {
+			err = told.Tracker().Create(endpoints, e, "shop")
+		} else {
+			err = told.Tracker().Update(endpoints, e, "shop")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "no Endpoints", func(context.Context) bool { return c.written.Len() == 1 })
+	before := looks()
+	event("5")
+	time.Sleep(4 * batchDelay)
+	if n := looks() - before; n > 0 {
+		t.Errorf("it looked %d times at what it had written", n)
+	}
+	event("6") // somebody else
+	eventually(t, "it does not look at what others write", func(context.Context) bool { return looks() > before })
 }
 
 func TestEndpointsWithoutServiceGoIfTheyWereMadeHere(t *testing.T) {
