@@ -157,8 +157,8 @@ func (f *forgetting) pass(p *passage) {
 			if p.last == "" {
 				p.last = at // no event was later
 			}
-			recorded, due := f.due(p, at)
-			if due && f.forget(p, at, recorded) {
+			then, due := f.due(p, at)
+			if due && f.forget(p, at, then) {
 				p.over.Store(true)
 				select { // it may wait for an event here
 				case p.events <- e:
