@@ -31,12 +31,12 @@ func in(namespace, name string) metav1.ObjectMeta {
 // the Services.
 func start(t *testing.T, objects ...runtime.Object) *fake.Clientset {
 	t.Helper()
-	kube, _, _ := startTold(t, objects...)
+	kube, _, _ := startWatched(t, objects...)
 	return kube
 }
 
-// startTold also returns the controller and what tells it of objects.
-func startTold(t *testing.T, objects ...runtime.Object) (*fake.Clientset, *Controller, *metadatafake.FakeMetadataClient) {
+// startWatched also returns the controller and what it watches.
+func startWatched(t *testing.T, objects ...runtime.Object) (*fake.Clientset, *Controller, *metadatafake.FakeMetadataClient) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -52,16 +52,16 @@ func startTold(t *testing.T, objects ...runtime.Object) (*fake.Clientset, *Contr
 		}
 	}
 	kube := fake.NewClientset(objects...)
-	told := metadatafake.NewSimpleMetadataClient(scheme, known...)
-	m := controller.NewMetadata(told, []schema.GroupVersionResource{services, endpoints, endpointSlices}, nil)
+	watched := metadatafake.NewSimpleMetadataClient(scheme, known...)
+	m := controller.NewMetadata(watched, []schema.GroupVersionResource{services, endpoints, endpointSlices}, nil)
 	c := New(Config{Kube: kube, Metadata: m})
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { m.Run(ctx) })
 	all.Go(func() { c.Run(ctx) })
 	t.Cleanup(func() { cancel(); all.Wait() })
-	controllertest.AwaitWatches(t, &told.Fake, services, endpoints, endpointSlices)
-	return kube, c, told
+	controllertest.AwaitWatches(t, &watched.Fake, services, endpoints, endpointSlices)
+	return kube, c, watched
 }
 
 func eventually(t *testing.T, what string, ok func(context.Context) bool) {
@@ -83,7 +83,7 @@ func TestAServiceThatSelectsHasEndpointsEvenWithoutPods(t *testing.T) {
 
 func TestWhatWasWrittenHereIsNotReadAgainUponItsEvent(t *testing.T) {
 	t.Parallel()
-	kube, c, told := startTold(t, &corev1.Service{ObjectMeta: in("shop", "web"), Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}})
+	kube, c, watched := startWatched(t, &corev1.Service{ObjectMeta: in("shop", "web"), Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}})
 	kube.PrependReactor("create", "endpoints", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		a.(clienttesting.CreateAction).GetObject().(*corev1.Endpoints).ResourceVersion = "5"
 		return false, nil, nil
@@ -102,9 +102,9 @@ func TestWhatWasWrittenHereIsNotReadAgainUponItsEvent(t *testing.T) {
 		e.ResourceVersion = version
 		var err error
 		if version == "5" {
-			err = told.Tracker().Create(endpoints, e, "shop")
+			err = watched.Tracker().Create(endpoints, e, "shop")
 		} else {
-			err = told.Tracker().Update(endpoints, e, "shop")
+			err = watched.Tracker().Update(endpoints, e, "shop")
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -74,27 +74,16 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		return moving, result, err
 	}
 	if c.saidKept(u, cause, byPolicies) == nil { // else it hardly begins, and there may be many
-		leave, err := c.turn(ctx)
-		if err != nil {
+		// Where there is room for one, all others would be reviewed in vain.
+		if err := c.reviews.Acquire(ctx, 1); err != nil {
 			return nil, controller.Result{}, err
 		}
-		defer leave()
+		defer c.reviews.Release(1)
 		if ok, moving, result, err := c.hasRoom(u, cause, byPolicies); !ok {
 			return moving, result, err
 		}
 	}
 	return c.tryToBegin(ctx, u, v, cause, byPolicies, 1)
-}
-
-// turn waits until no other unit is being asked about that may begin: where there is room for one,
-// all others would be asked about in vain.
-func (c *Controller) turn(ctx context.Context) (leave func(), _ error) {
-	select {
-	case c.asking <- struct{}{}:
-		return func() { <-c.asking }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // tryToBegin asks where a unit goes, beside what moves there already, and begins that. It asks

@@ -1,22 +1,19 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -28,11 +25,8 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
-	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/placement"
-	"github.com/atoll-dev/atoll/pkg/placement/rollout"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
-	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -103,8 +97,8 @@ type Controller struct {
 	// looked holds what was said of units that may return.
 	looked *utilcache.LRUExpireCache
 	moves  *moves
-	// asking has an entry while a unit has its turn, see turn.
-	asking chan struct{}
+	// reviews has one unit at a time reviewed that may begin to move.
+	reviews *semaphore.Weighted
 	// contents holds what was read of units that move.
 	contents *utilcache.LRUExpireCache
 	// weighed holds what the objects of units request.
@@ -133,7 +127,7 @@ func New(config Config) *Controller {
 		config.MaxMovesEach = defaultMaxMovesEach
 	}
 	c := &Controller{
-		Config: config, moves: newMoves(), asking: make(chan struct{}, 1), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		Config: config, moves: newMoves(), reviews: semaphore.NewWeighted(1), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		watched:     config.Clock.Now().Add(placement.Silence),
 		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		undivided:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
@@ -153,45 +147,6 @@ func (c *Controller) Run(ctx context.Context) {
 	defer running.Wait()
 	running.Go(func() { c.later(ctx) })
 	c.queue.Run(ctx)
-}
-
-// unit is all that is known of one unit of a namespace.
-type unit struct {
-	key       controller.Request
-	namespace *corev1.Namespace
-	placement *placementv1alpha1.Placement
-	split
-	objects []placement.Object
-	// outside says that an object of the unit has a copy where it is not to be.
-	outside bool
-	// populated says that a placed object is in the unit.
-	populated bool
-	// also says of objects which other policies select them.
-	also []string
-	// unplaced is for each unit without a placement its oldest object.
-	unplaced map[string]stamped
-	// unsure says that it is not known of some object to which units it belongs.
-	unsure bool
-	// pending wait for a decision.
-	pending []stamped
-	// kept says of which objects replicas are kept until others are available.
-	kept []string
-	// staged says that a change of an object of the unit, or of a ConfigMap or Secret, has not
-	// reached all waves, and step what follows.
-	staged bool
-	step   rollout.Step
-	// awaited is what the unit waits to return to.
-	awaited *placementv1alpha1.Awaited
-	// stale have not the targets that the decision wants. What rules the namespace is
-	// first, then the Namespace: they go down before what they rule and hold.
-	stale []stamped
-}
-
-// stamped is an object that admission stamps.
-type stamped struct {
-	resource schema.GroupVersionResource
-	kind     workload.Kind
-	object   *metav1.PartialObjectMetadata
 }
 
 // reconcile looks at a Placement.
@@ -272,198 +227,6 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		result = sooner(result, controller.Result{RequeueAfter: moveInterval})
 	}
 	return result, err
-}
-
-// read gathers a unit from the informers; ok is false if there is nothing to do
-// for it.
-func (c *Controller) read(ctx context.Context, key controller.Request) (*unit, bool, error) {
-	u := &unit{key: key, unplaced: map[string]stamped{}}
-	var ok bool
-	if u.placement, ok = c.Placements.Get(key); !ok {
-		return nil, false, nil
-	}
-	if u.namespace, ok = c.Namespaces.Get(controller.Request{Cluster: key.Cluster, Name: key.Namespace}); !ok {
-		return nil, false, nil
-	}
-	if !stamp.BelongsTo(u.placement, u.namespace.UID) {
-		return nil, false, nil // of an earlier namespace: admission replaces it
-	}
-	var err error
-	if u.split, err = c.divide(ctx, u.placement, u.namespace, u); err != nil {
-		return nil, false, err
-	}
-	var rest []stamped
-	for _, kind := range workload.In(c.Kinds, u.key.Cluster).Kinds() {
-		for _, o := range c.of(kind, u) {
-			if !u.add(kind, o) {
-				continue
-			}
-			rest = append(rest, stamped{resource: kind.GroupVersionResource(), kind: kind, object: o})
-		}
-	}
-	sortStamped(rest)
-	if u.placement.Spec.Decision == nil {
-		u.pending = rest
-	} else {
-		u.stale = rest
-	}
-	return u, true, nil
-}
-
-// of are the objects of a kind in a unit: for Namespaces, its own.
-func (c *Controller) of(kind workload.Kind, u *unit) []*metav1.PartialObjectMetadata {
-	if kind.Role == workload.Container {
-		return []*metav1.PartialObjectMetadata{{ObjectMeta: u.namespace.ObjectMeta}}
-	}
-	informer := placed.Of(c.Objects, kind)
-	if informer == nil {
-		return nil
-	}
-	list := informer.ListNamespace(u.key.Cluster, u.key.Namespace)
-	if !workload.Places(c.Kinds, u.key.Cluster, kind) {
-		list = slices.DeleteFunc(list, func(o *metav1.PartialObjectMetadata) bool { return !stamp.HasTargets(o) })
-	}
-	return list
-}
-
-// add takes note of an object, and reports whether admission has to see it: it waits
-// for a decision, or its stamp is not what the decision wants.
-func (u *unit) add(kind workload.Kind, o *metav1.PartialObjectMetadata) bool {
-	names, known := u.unitsOf(kind, o)
-	if !known {
-		u.unsure = true // the watch cache that the namespace was divided by is behind
-		return false
-	}
-	if u.divided() {
-		u.sort(kind, o, names)
-		if !u.mine(names) || u.waits(kind, o, names) {
-			return false // what waits comes in when the transition is over
-		}
-	}
-	u.staged = u.staged || stamp.Staged(o)
-	current, decided := stamp.TargetsOf(o.Annotations), u.merge(names)
-	if len(current) > 0 {
-		u.objects = append(u.objects, placement.Object{UID: o.UID, Targets: current})
-		u.outside = u.outside || decided.Outside(o)
-	}
-	if o.DeletionTimestamp != nil || u.namespace.DeletionTimestamp != nil || kind.Role == workload.Referenced {
-		return false
-	}
-	if decided == nil {
-		// What runs already has a unit that it came into begin there.
-		return kind.Role == workload.Placed && (len(current) == 0 || u.divided() && !stamp.Mirrored(o)) && stamp.GoesDown(kind, u.key.Cluster, o)
-	}
-	if kind.Role == workload.Container && o.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] == "" {
-		return true
-	}
-	return u.unrecorded(kind, o, names) || !stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, stamp.Source{Unit: decided, Division: u.division(names), Overrides: u.overrides(names)}))
-}
-
-// sort takes note of an object of a divided namespace.
-func (u *unit) sort(kind workload.Kind, o *metav1.PartialObjectMetadata, names []string) {
-	if kind.Role != workload.Placed || stamp.Mirrored(o) || !stamp.GoesDown(kind, u.key.Cluster, o) {
-		return
-	}
-	u.populated = u.populated || u.mine(names)
-	if o.DeletionTimestamp != nil {
-		return
-	}
-	s := stamped{resource: kind.GroupVersionResource(), kind: kind, object: o}
-	if len(names) == 1 && !u.has(names[0]) { // what is in several units is decided by what it is about
-		if was, ok := u.unplaced[names[0]]; !ok || s.before(was) {
-			u.unplaced[names[0]] = s
-		}
-	}
-	if _, also := units.Selected(u.selectors, kind, o); len(also) > 0 && !kind.Follows() && u.mine(names) {
-		u.also = append(u.also, fmt.Sprintf("%s %s is selected by %s, too", kind.Kind, o.Name, strings.Join(also, ", ")))
-	}
-}
-
-// retry has admission decide with one pending object. If that decides, the
-// change of the Placement brings the namespace back here for the others. What follows others
-// decides only if there is nothing else, and nothing else has come for a moment.
-func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, error) {
-	asks := asker(u.pending)
-	if left := c.awaitsPods(asks); left > 0 {
-		return controller.Result{RequeueAfter: left}, nil
-	}
-	if err := c.restamp(ctx, asks); err != nil {
-		return controller.Result{}, err
-	}
-	if err := c.recordEvents(ctx, u); err != nil {
-		return controller.Result{}, err
-	}
-	return controller.Result{RequeueAfter: retryInterval}, nil
-}
-
-// awaitsPods is for how much longer an object that asks first leaves its unit undecided.
-func (c *Controller) awaitsPods(o stamped) time.Duration {
-	if !o.kind.Follows() {
-		return 0
-	}
-	now := c.Clock.Now()
-	seen, ok := c.followed.Get(o.object.UID)
-	if !ok {
-		seen = now
-		c.followed.Add(o.object.UID, now, time.Minute)
-	}
-	return placement.AwaitsPods(o.object.CreationTimestamp.Time, seen.(time.Time), now)
-}
-
-// asker is the object that asks for a decision.
-func asker(list []stamped) stamped {
-	out := list[0]
-	for _, o := range list[1:] {
-		if o.before(out) {
-			out = o
-		}
-	}
-	return out
-}
-
-// before says that an object asks rather than another one: it makes pods, and the other only
-// follows such, or it is older.
-func (s stamped) before(other stamped) bool {
-	if s.kind.Follows() != other.kind.Follows() {
-		return other.kind.Follows()
-	}
-	return s.object.CreationTimestamp.Before(&other.object.CreationTimestamp)
-}
-
-// restamp changes nothing by itself: the write passes admission, which stamps.
-func (c *Controller) restamp(ctx context.Context, o stamped) error {
-	_, err := c.Metadata.Resource(o.resource).Namespace(o.object.Namespace).
-		Patch(ctx, o.object.Name, types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("having %s %s stamped: %w", o.kind.Kind, o.object.Name, err)
-	}
-	return nil
-}
-
-// sortStamped puts what rules the namespace first, then the Namespace, then autoscalers: that they
-// wait somewhere says that what they scale is not scaled there yet.
-func sortStamped(list []stamped) {
-	rank := func(s stamped) int {
-		switch {
-		case s.kind.Role == workload.Ruling:
-			return 0
-		case s.kind.Role == workload.Container:
-			return 1
-		case stamp.IsAutoscaler(s.kind):
-			return 2
-		}
-		return 3
-	}
-	slices.SortStableFunc(list, func(a, b stamped) int { return cmp.Compare(rank(a), rank(b)) })
-}
-
-// restampAll has objects stamped in their order.
-func (c *Controller) restampAll(ctx context.Context, list []stamped) error {
-	var errs []error
-	for _, o := range list {
-		errs = append(errs, c.restamp(ctx, o))
-	}
-	return errors.Join(errs...)
 }
 
 // sooner is the result that comes back first.

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -354,9 +353,9 @@ func TestAUnitDoesNotAskForEver(t *testing.T) {
 	}
 }
 
-// Of the units for which there is room one is asked about at a time: it takes the room, and the others need not be
-// asked about. Nobody waits for one that was found to be kept.
-func TestOneUnitIsAskedAboutAtATime(t *testing.T) {
+// Of the units for which there is room one is reviewed at a time: it takes the room, and the others need no
+// review. Nobody waits for one that was found to be kept.
+func TestOneUnitIsReviewedAtATime(t *testing.T) {
 	for name, c := range map[string]struct {
 		said  string
 		waits bool
@@ -374,9 +373,8 @@ func TestOneUnitIsAskedAboutAtATime(t *testing.T) {
 			f := newFixture(t, pinnedNamespace("west"), p)
 			f.MaxMoves = 1
 			f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"a claim"}}
-			leave, err := f.turn(t.Context())
-			if err != nil {
-				t.Fatal(err)
+			if !f.reviews.TryAcquire(1) {
+				t.Fatal("another unit is reviewed")
 			}
 			done := make(chan error, 1)
 			go func() { _, err := f.reconcile(t.Context(), web); done <- err }()
@@ -387,7 +385,7 @@ func TestOneUnitIsAskedAboutAtATime(t *testing.T) {
 				case <-time.After(50 * time.Millisecond):
 				}
 				f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
-				leave()
+				f.reviews.Release(1)
 			}
 			if err := <-done; err != nil {
 				t.Fatal(err)
@@ -399,21 +397,12 @@ func TestOneUnitIsAskedAboutAtATime(t *testing.T) {
 				}
 			}
 			if asked != c.asked {
-				t.Errorf("it was asked about %d times, want %d", asked, c.asked)
+				t.Errorf("it was reviewed %d times, want %d", asked, c.asked)
 			}
 			if queued := len(f.moves.queue()); c.waits && queued != 1 {
 				t.Errorf("%d wait for room, want it", queued)
 			}
 		})
-	}
-	f := newFixture(t)
-	if _, err := f.turn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := f.turn(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("a controller that stops waits on: %v", err)
 	}
 }
 
