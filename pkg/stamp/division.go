@@ -37,7 +37,9 @@ func DivisionOf(p *placementv1alpha1.Placement) *placementv1alpha1.DecidedDivisi
 //	                  any          not less            the share
 //	                  less, and another one gets more, what it has, but no more than the wish:
 //	                  or keeps what it was to give up; see Released
-//	                  or it had all, or kept more
+//	                  or it had all, or kept more;
+//	                  or what there is was not divided
+//	                  by this rule, see fell
 //	                  less, else: the wish fell        the share
 //	of no division    any                              what it has
 //
@@ -59,7 +61,7 @@ func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, current, wante
 		return // also of objects of which only the metadata are known
 	}
 	shares := sharesOf(rule, *wish, current, wanted)
-	moves := false
+	moves := !wish.Ceiling && !fell(rule, *wish, current, wanted, shares)
 	for name, share := range shares {
 		has, ok := applied(current, name, wish.Replicas)
 		switch {
@@ -93,6 +95,26 @@ func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, current, wante
 	case wish.Max != nil:
 		divideMax(rule, *wish, shares, current, wanted)
 	}
+}
+
+// fell says that shares become less because the wish did: what targets have is what the rule makes of the sum of
+// it. Else somebody was given more a moment ago, as when replicas were not divided for a while, and may not run it yet.
+func fell(rule *placementv1alpha1.DecidedDivision, wish Wish, current, wanted placementv1alpha1.Targets, shares map[string]int32) bool {
+	wish.Replicas = 0
+	for name := range shares {
+		target := current[name]
+		if !target.Keeps() || target.Replicas == nil {
+			return false
+		}
+		wish.Replicas += *target.Replicas
+	}
+	before := sharesOf(rule, wish, current, wanted)
+	for name := range shares {
+		if before[name] != *current[name].Replicas {
+			return false
+		}
+	}
+	return true
 }
 
 // keepParts leaves wanted targets what they have.

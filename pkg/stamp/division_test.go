@@ -31,7 +31,7 @@ func wishOf(replicas int32) *Wish { return &Wish{Replicas: replicas} }
 
 func TestReplicasAreRaisedBeforeOthersAreLowered(t *testing.T) {
 	t.Parallel()
-	both, third := UnitOn([]string{"east", "west"}), byWeights(map[string]int32{"east": 1, "west": 2})
+	both, third, onEast := UnitOn([]string{"east", "west"}), byWeights(map[string]int32{"east": 1, "west": 2}), byWeights(map[string]int32{"east": 1, "west": 0})
 	for _, c := range []struct {
 		name    string
 		current string
@@ -47,7 +47,7 @@ func TestReplicasAreRaisedBeforeOthersAreLowered(t *testing.T) {
 		{"none", `{"east":{"replicas":3},"west":{"replicas":2}}`, both, halves, wishOf(0), `{"east":{"replicas":0},"west":{"replicas":0}}`},
 		{"other weights: what shrinks waits", `{"east":{"replicas":3},"west":{"replicas":3}}`, both, third, wishOf(6), `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`},
 		{"and goes on waiting", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(6), `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`},
-		{"fewer are wished meanwhile", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(2), `{"east":{"replicas":2,"share":1},"west":{"replicas":1}}`},
+		{"fewer are wished meanwhile", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(2), `{"east":{"replicas":2,"share":1},"west":{"replicas":2,"share":1}}`},
 		{"more are wished meanwhile", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(9), `{"east":{"replicas":3},"west":{"replicas":6}}`},
 		{"none are wished meanwhile", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, wishOf(0), `{"east":{"replicas":0},"west":{"replicas":0}}`},
 		{"each had all", `{"east":{},"west":{}}`, both, halves, wishOf(6), `{"east":{"replicas":6,"share":3},"west":{"replicas":6,"share":3}}`},
@@ -56,6 +56,8 @@ func TestReplicasAreRaisedBeforeOthersAreLowered(t *testing.T) {
 		{"one is removed", `{"east":{"replicas":6},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartRemoves}, byWeights(map[string]int32{"east": 1}), wishOf(6), `{"east":{"replicas":6},"west":{"state":"Removing"}}`},
 		{"only the metadata are known", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, third, nil, `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`},
 		{"what was to be given up stays, and may not run yet", `{"east":{"replicas":2},"west":{"replicas":2,"share":0}}`, both, halves, wishOf(2), `{"east":{"replicas":2,"share":1},"west":{"replicas":2,"share":1}}`},
+		{"one has all since a moment, and may not run it yet", `{"east":{},"west":{"replicas":5}}`, both, onEast, wishOf(5), `{"east":{"replicas":5},"west":{"replicas":5,"share":0}}`},
+		{"fewer are wished, by other weights", `{"east":{"replicas":5},"west":{"replicas":5}}`, both, onEast, wishOf(2), `{"east":{"replicas":2},"west":{"replicas":2,"share":0}}`},
 		{"divided no more", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, nil, wishOf(6), `{"east":{},"west":{}}`},
 		{"divided no more, and one is left", `{"east":{"replicas":3},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, nil, wishOf(6), `{"east":{},"west":{"replicas":3}}`},
 		{"and that is removed", `{"east":{},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartRemoves}, nil, wishOf(6), `{"east":{},"west":{"state":"Removing"}}`},
