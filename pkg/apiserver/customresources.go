@@ -23,6 +23,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/atoll-dev/atoll/pkg/apiserver/aggregation"
+	"github.com/atoll-dev/atoll/pkg/apiserver/buffers"
 	"github.com/atoll-dev/atoll/pkg/apiserver/crds"
 	"github.com/atoll-dev/atoll/pkg/apiserver/discovery"
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
@@ -76,6 +77,7 @@ func (r *CustomResources) install(server *genericapiserver.GenericAPIServer, g *
 	if err != nil {
 		return fmt.Errorf("making the group of CustomResourceDefinitions: %w", err)
 	}
+	info.NegotiatedSerializer = buffers.Serializer(info.NegotiatedSerializer)
 	if err := server.InstallAPIGroup(info); err != nil {
 		return fmt.Errorf("installing the group of CustomResourceDefinitions: %w", err)
 	}

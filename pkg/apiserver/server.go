@@ -25,6 +25,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/aggregation"
 	"github.com/atoll-dev/atoll/pkg/apiserver/audit"
 	"github.com/atoll-dev/atoll/pkg/apiserver/auth"
+	"github.com/atoll-dev/atoll/pkg/apiserver/buffers"
 	"github.com/atoll-dev/atoll/pkg/apiserver/connections"
 	"github.com/atoll-dev/atoll/pkg/apiserver/deletion"
 	"github.com/atoll-dev/atoll/pkg/apiserver/egress"
@@ -212,6 +213,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	g.BuildHandlerChainFunc = handlerChain(tokens, func(ctx context.Context, name logicalcluster.Name) (bool, error) {
 		return clusters.exists(ctx, name)
 	}, counter, func(api http.Handler) http.Handler {
+		api = buffers.Dropping(api)
 		if c.Space != nil {
 			api = c.Space.With(api, g.Serializer)
 		}
@@ -268,6 +270,9 @@ func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *generi
 	if err != nil {
 		return nil, err
 	}
+	for _, info := range groups {
+		info.NegotiatedSerializer = buffers.Serializer(info.NegotiatedSerializer)
+	}
 	if err := server.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, groups[0]); err != nil {
 		return nil, fmt.Errorf("installing the core group: %w", err)
 	}
@@ -280,7 +285,7 @@ func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *generi
 		info := own[kind.Group]
 		if info == nil {
 			i := genericapiserver.NewDefaultAPIGroupInfo(kind.Group, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
-			i.NegotiatedSerializer = native.Serializer(legacyscheme.Codecs)
+			i.NegotiatedSerializer = buffers.Serializer(native.Serializer(legacyscheme.Codecs))
 			i.VersionedResourcesStorageMap[kind.Version] = map[string]rest.Storage{}
 			info = &i
 			own[kind.Group], groups = info, append(groups, info)

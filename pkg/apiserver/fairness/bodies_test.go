@@ -218,7 +218,9 @@ func TestBodiesThatComeSlowlyHoldNoSlot(t *testing.T) {
 			t.Parallel()
 			const slow = 20
 			l := testLimiter(1, 100)
-			l.bodies = newBodies(fast(), clock.RealClock{})
+			b := fast()
+			b.grace = 3 * time.Second // all are there, and others beside, also on a machine that does much else
+			l.bodies = newBodies(b, clock.RealClock{})
 			url, client := serving(t, l, protocol, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 			var (
 				all      sync.WaitGroup

@@ -4,11 +4,22 @@ package footprint
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"runtime/pprof"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
@@ -57,4 +68,53 @@ func count(t *testing.T, function string) int {
 		t.Fatal(err)
 	}
 	return bytes.Count(stacks.Bytes(), []byte(function+"("))
+}
+
+// TestAWatchKeepsNothingOfALargeObject: a tenant has thousands of watches, and an object may have more than a MiB, which
+// each of them is sent when it begins.
+func TestAWatchKeepsNothingOfALargeObject(t *testing.T) {
+	const watches, size, most = 100, 1 << 20, 256 << 10
+	s := server.Start(t)
+	ctx := s.NewCluster(t, "shop")
+	config := scope.ScopedConfig(rest.CopyConfig(s.Config))
+	config.ContentType = apiruntime.ContentTypeProtobuf
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"a": strings.Repeat("x", size-1000)}}
+	if _, err := kube.CoreV1().ConfigMaps("default").Create(ctx, large, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := heapNow()
+	var got atomic.Int64
+	for range watches {
+		body, err := kube.CoreV1().RESTClient().Get().Namespace("default").Resource("configmaps").
+			Param("watch", "1").Param("resourceVersion", "0").Param("fieldSelector", "metadata.name=large").Stream(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			buffer := make([]byte, 4<<10)
+			for {
+				n, err := body.Read(buffer)
+				if got.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		})
+		t.Cleanup(func() { _ = body.Close(); all.Wait() })
+	}
+	server.Eventually(t, time.Minute, "all watches have the object", func() error {
+		if n := got.Load(); n < watches*(size-1000) {
+			return fmt.Errorf("%d bytes only", n)
+		}
+		return nil
+	})
+	if each := (int64(heapNow()) - int64(before)) / watches; each > most {
+		t.Errorf("each watch takes %d KiB, at most %d", each>>10, most>>10)
+	} else {
+		t.Logf("each watch takes %d KiB", each>>10)
+	}
 }
