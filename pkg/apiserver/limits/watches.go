@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
@@ -32,9 +34,55 @@ func (c *Counter) Watches(next http.Handler) http.Handler {
 			Refuse(w, cluster, "watches", tooMany(is, n), most)
 			return
 		}
-		defer c.end(cluster, n)
-		next.ServeHTTP(w, req)
+		counts := &watching{n: n}
+		defer func() { c.end(cluster, counts.n) }()
+		if legacyscheme.Scheme.IsGroupRegistered(info.APIGroup) {
+			next.ServeHTTP(w, req)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		counts.ResponseWriter, counts.cancel = w, cancel
+		counts.grow = func(n int64) bool {
+			_, ok := c.begin(cluster, n, most)
+			return ok
+		}
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(counts), req.WithContext(ctx))
 	})
+}
+
+// keptBytes is how much of what it was sent each watch has room for.
+const keptBytes = 64 << 10
+
+// keptOf is how many more a watch counts for that was sent an object of so many bytes: upstream's watches of custom
+// resources keep it twice until they end, as long as they are sent nothing larger. Those of built-in kinds keep nothing
+// large, see pkg/apiserver/buffers.
+func keptOf(bytes int) int64 { return 2 * int64(bytes) / keptBytes }
+
+// watching is a watch of custom resources, and what it counts for. It ends if it keeps more than its logical cluster
+// may have: whoever has it comes back, and is refused by the same limit if others keep as much.
+type watching struct {
+	http.ResponseWriter
+	n       int64
+	largest int
+	grow    func(n int64) bool
+	cancel  func()
+}
+
+// Unwrap implements responsewriter.UserProvidedDecorator.
+func (w *watching) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write implements http.ResponseWriter: an event is written at once.
+func (w *watching) Write(event []byte) (int, error) {
+	if more := keptOf(len(event)) - keptOf(w.largest); more > 0 {
+		w.largest = len(event)
+		if w.grow(more) {
+			w.n += more
+		} else {
+			w.cancel()
+		}
+	}
+	return w.ResponseWriter.Write(event)
 }
 
 // selectorBytes is how much of selectors each watch has room for. A label of any length and

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
 
 	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -118,5 +120,67 @@ func TestWatchesGiveBackWhatTheyCountedFor(t *testing.T) {
 	}
 	if len(c.watches) > 0 {
 		t.Errorf("none is open, and %v are counted", c.watches)
+	}
+}
+
+// connection is as one of HTTP/2.
+type connection struct{ *httptest.ResponseRecorder }
+
+// CloseNotify implements http.CloseNotifier.
+func (connection) CloseNotify() <-chan bool { return nil }
+
+// A watch of custom resources keeps what it was sent, and counts for that.
+func TestAWatchCountsForWhatItKeeps(t *testing.T) {
+	t.Parallel()
+	lc := &tenancy.LogicalCluster{Spec: tenancy.LogicalClusterSpec{Limits: tenancy.LogicalClusterLimits{Watches: 10}}}
+	ann := &user.DefaultInfo{Name: "ann"}
+	for name, step := range map[string]struct {
+		group  string
+		events []int
+		counts int64
+		ends   bool
+	}{
+		"nothing":                        {group: "example.com", counts: 1},
+		"what is small":                  {group: "example.com", events: []int{10, keptBytes/2 - 1}, counts: 1},
+		"as much as three have room for": {group: "example.com", events: []int{10, keptBytes, 20}, counts: 3},
+		"the largest counts":             {group: "example.com", events: []int{keptBytes, 2 * keptBytes, keptBytes}, counts: 5},
+		"as much as there may be":        {group: "example.com", events: []int{4*keptBytes + keptBytes/2}, counts: 10},
+		"more":                           {group: "example.com", events: []int{4 * keptBytes, 5 * keptBytes}, counts: 9, ends: true},
+		"built-in kinds keep nothing":    {group: "apps", events: []int{100 * keptBytes}, counts: 1},
+		"nor do those of the core":       {group: "", events: []int{100 * keptBytes}, counts: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := New(Config{Find: func(context.Context, logicalcluster.Name) (*tenancy.LogicalCluster, error) { return lc, nil }})
+			served := c.Watches(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if _, ok := w.(http.Flusher); !ok {
+					t.Error("events cannot be flushed")
+				}
+				for _, n := range step.events {
+					if wrote, err := w.Write(make([]byte, n)); wrote != n || err != nil {
+						t.Error(wrote, err)
+					}
+				}
+				if is := c.watches["shop"]; is != step.counts {
+					t.Errorf("it counts for %d, want %d", is, step.counts)
+				}
+				if ended := req.Context().Err() != nil; ended != step.ends {
+					t.Errorf("it ends: %t, want %t", ended, step.ends)
+				}
+			}))
+			ctx := request.WithRequestInfo(request.WithUser(t.Context(), ann), &request.RequestInfo{IsResourceRequest: true, Verb: "watch", APIGroup: step.group})
+			answer := connection{httptest.NewRecorder()}
+			served.ServeHTTP(answer, httptest.NewRequestWithContext(scope.WithCluster(ctx, "shop"), http.MethodGet, "/", nil))
+			want := 0
+			for _, n := range step.events {
+				want += n
+			}
+			if answer.Body.Len() != want {
+				t.Errorf("%d bytes came, want %d", answer.Body.Len(), want)
+			}
+			if len(c.watches) > 0 {
+				t.Errorf("it counts on after its end: %v", c.watches)
+			}
+		})
 	}
 }
