@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,8 +26,9 @@ import (
 )
 
 const (
-	// equalSets is how many logical clusters have the same definitions after the first.
-	equalSets = 2
+	// equalSets are how many logical clusters have the same definitions after the first, in two steps: the first
+	// fills the pools of buffers as well, which the second finds full.
+	equalSets, moreEqualSets = 8, 16
 	// differentSets is how many have each another half of the definitions.
 	differentSets = 4
 	// protobufV2 is what kubectl asks for.
@@ -99,6 +101,15 @@ func (b build) documents(ctx context.Context, l *lab, crds []*apiextensionsv1.Cu
 			return (slices.Index(crds, c)*7+i*5)%differentSets < differentSets/2
 		})
 	}
+	same := func(from, to int) error {
+		for i := from; i < to; i++ {
+			c := logicalcluster.Name(fmt.Sprint("equal-", i))
+			if err := errors.Join(d.install(ctx, c, crds), d.read(ctx, c)); err != nil {
+				return err
+			}
+		}
+		return pause(ctx, afterNoise)
+	}
 	before := int64(0)
 	for i, step := range []struct {
 		name  string
@@ -108,15 +119,11 @@ func (b build) documents(ctx context.Context, l *lab, crds []*apiextensionsv1.Cu
 		{"start", 1, func() error { return nil }},
 		{"all definitions in one logical cluster", 1, func() error { return d.install(ctx, "first", crds) }},
 		{"its documents", 1, func() error { return d.read(ctx, "first") }},
-		{"a list of each resource", 1, func() error { return d.list(ctx, "first", crds) }},
-		{fmt.Sprintf("the same in %d more", equalSets), equalSets, func() error {
-			for i := range equalSets {
-				if err := d.use(ctx, logicalcluster.Name(fmt.Sprint("equal-", i)), crds); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
+		// What was written just now is kept for watches that may ask for it.
+		{fmt.Sprintf("%s without a write", afterNoise), 1, func() error { return pause(ctx, afterNoise) }},
+		{fmt.Sprintf("the same in %d more, and %s without a write", equalSets, afterNoise), equalSets, func() error { return same(0, equalSets) }},
+		{fmt.Sprintf("the same in %d more, and %s without a write", moreEqualSets, afterNoise), moreEqualSets, func() error { return same(equalSets, equalSets+moreEqualSets) }},
+		{"a list of each resource in the first", 1, func() error { return d.list(ctx, "first", crds) }},
 		{fmt.Sprintf("another half of them in each of %d more", differentSets), differentSets, func() error {
 			for i := range differentSets {
 				c := logicalcluster.Name(fmt.Sprint("different-", i))

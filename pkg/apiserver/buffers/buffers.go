@@ -8,10 +8,11 @@
 //
 //	watches of            keep
 //	built-in kinds        three times Held at most, see Serializer
-//	metadata of any kind  the metadata of one object twice, which a request bounds
-//	custom resources      one object twice: upstream's handler of them makes its serializer itself
+//	metadata of any kind  the metadata of one object up to four times: they are small
+//	custom resources      one object twice: upstream's handler of them makes its serializer itself. They count for
+//	                      it, see pkg/apiserver/limits
 //
-// What is in the pool is small after each request, see Dropping.
+// What is in the pool is small after each request, see Dropping. Decision 0087.
 package buffers
 
 import (

@@ -3,8 +3,11 @@
 package footprint
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/pprof"
 	"strings"
@@ -14,8 +17,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -116,5 +123,83 @@ func TestAWatchKeepsNothingOfALargeObject(t *testing.T) {
 		t.Errorf("each watch takes %d KiB, at most %d", each>>10, most>>10)
 	} else {
 		t.Logf("each watch takes %d KiB", each>>10)
+	}
+}
+
+// TestWatchesOfLargeCustomResourcesCountForWhatTheyKeep: upstream keeps the largest object twice for each.
+func TestWatchesOfLargeCustomResourcesCountForWhatTheyKeep(t *testing.T) {
+	s := server.Start(t)
+	ctx := s.NewCluster(t, "shop")
+	limit := []byte(`{"spec":{"limits":{"watches":100}}}`)
+	if _, err := s.Atoll.TenancyV1alpha1().LogicalClusters().Patch(server.InRoot(t), "shop", types.MergePatchType, limit, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	definition := &unstructured.Unstructured{}
+	if err := definition.UnmarshalJSON([]byte(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+		"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "storage": true,
+		"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Create(ctx, definition, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	large := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "large"}, "text": strings.Repeat("x", 1<<20),
+	}}
+	server.Eventually(t, time.Minute, "the definition is served", func() error {
+		_, err := s.Dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}).Namespace("default").Create(ctx, large, metav1.CreateOptions{})
+		return err
+	})
+	ann := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "ann"}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "ann"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	}
+	if _, err := s.Kube.RbacV1().ClusterRoleBindings().Create(ctx, ann, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := scope.ScopedConfig(rest.CopyConfig(s.Config))
+	config.Impersonate.UserName = "ann" // the limit is one of users
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const things = "/apis/example.com/v1/namespaces/default/things"
+	server.Eventually(t, time.Minute, "ann may watch", func() error {
+		return kube.CoreV1().RESTClient().Get().AbsPath(things).Param("watch", "1").Param("timeoutSeconds", "1").Do(ctx).Error()
+	})
+	watched := func() <-chan error {
+		body, err := kube.CoreV1().RESTClient().Get().AbsPath(things).Param("watch", "1").Param("resourceVersion", "0").Stream(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, ended := make(chan error, 1), make(chan error, 1)
+		t.Cleanup(func() { _ = body.Close() })
+		go func() {
+			lines := bufio.NewReaderSize(body, 4<<10)
+			_, err := lines.ReadString('\n')
+			event <- err
+			_, err = lines.ReadString('\n')
+			ended <- err
+		}()
+		if err := <-event; err != nil {
+			t.Fatal("the object did not come: ", err)
+		}
+		return ended
+	}
+	first := []<-chan error{watched(), watched(), watched()} // each counts for 33
+	select {
+	case err := <-watched():
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("the fourth ended by %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a fourth watch goes on, which keeps more than there is room for")
+	}
+	for _, w := range first {
+		select {
+		case err := <-w:
+			t.Errorf("a watch within the limit ended: %v", err)
+		default:
+		}
 	}
 }
