@@ -6845,7 +6845,7 @@ func schema_pkg_apis_tenancy_v1alpha1_LogicalClusterLimits(ref common.ReferenceC
 					},
 					"watches": {
 						SchemaProps: spec.SchemaProps{
-							Description: "watches is how many watches of users each server serves at a time. Default: 2000.",
+							Description: "watches is how many watches of users each server serves at a time. One with long selectors, and one of custom resources that was sent large objects, counts for more. Default: 2000.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

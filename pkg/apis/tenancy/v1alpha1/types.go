@@ -66,7 +66,8 @@ type LogicalClusterLimits struct {
 	// which old versions are kept. Default: 1Gi.
 	// +optional
 	WrittenBytes *resource.Quantity `json:"writtenBytes,omitempty"`
-	// watches is how many watches of users each server serves at a time. Default: 2000.
+	// watches is how many watches of users each server serves at a time. One with long selectors, and
+	// one of custom resources that was sent large objects, counts for more. Default: 2000.
 	// +optional
 	Watches int64 `json:"watches,omitempty"`
 	// requestsInFlight is how many requests with credentials of the logical cluster

@@ -28,7 +28,8 @@ type LogicalClusterLimitsApplyConfiguration struct {
 	// writtenBytes is how much may be written within the last five to ten minutes, for
 	// which old versions are kept. Default: 1Gi.
 	WrittenBytes *resource.Quantity `json:"writtenBytes,omitempty"`
-	// watches is how many watches of users each server serves at a time. Default: 2000.
+	// watches is how many watches of users each server serves at a time. One with long selectors, and
+	// one of custom resources that was sent large objects, counts for more. Default: 2000.
 	Watches *int64 `json:"watches,omitempty"`
 	// requestsInFlight is how many requests with credentials of the logical cluster
 	// each server serves at a time; some more wait. Default: four for each core of the
