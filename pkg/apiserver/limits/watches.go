@@ -2,14 +2,18 @@ package limits
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
@@ -43,9 +47,12 @@ func (c *Counter) Watches(next http.Handler) http.Handler {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		counts.ResponseWriter, counts.cancel = w, cancel
-		counts.grow = func(n int64) bool {
-			_, ok := c.begin(cluster, n, most)
-			return ok
+		counts.grow = func(n int64) *metav1.Status {
+			is, ok := c.begin(cluster, n, most)
+			if ok {
+				return nil
+			}
+			return refusal(cluster, "watches", fmt.Sprintf("has %d watches at this server, and this one counts for %d more, as it keeps the largest object that it was sent", is, n), most)
 		}
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(counts), req.WithContext(ctx))
 	})
@@ -60,13 +67,14 @@ const keptBytes = 64 << 10
 func keptOf(bytes int) int64 { return 2 * int64(bytes) / keptBytes }
 
 // watching is a watch of custom resources, and what it counts for. It ends if it keeps more than its logical cluster
-// may have: whoever has it comes back, and is refused by the same limit if others keep as much.
+// may have, with what is wrong as its last event, if it is one of JSON.
 type watching struct {
 	http.ResponseWriter
 	n       int64
 	largest int
-	grow    func(n int64) bool
-	cancel  func()
+	// grow counts more, or says why not.
+	grow   func(n int64) *metav1.Status
+	cancel func()
 }
 
 // Unwrap implements responsewriter.UserProvidedDecorator.
@@ -74,15 +82,27 @@ func (w *watching) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements http.ResponseWriter: an event is written at once.
 func (w *watching) Write(event []byte) (int, error) {
-	if more := keptOf(len(event)) - keptOf(w.largest); more > 0 {
-		w.largest = len(event)
-		if w.grow(more) {
-			w.n += more
-		} else {
-			w.cancel()
-		}
+	more := keptOf(len(event)) - keptOf(w.largest)
+	if more <= 0 {
+		return w.ResponseWriter.Write(event)
 	}
-	return w.ResponseWriter.Write(event)
+	w.largest = len(event)
+	refused := w.grow(more)
+	if refused == nil {
+		w.n += more
+		return w.ResponseWriter.Write(event)
+	}
+	defer w.cancel()
+	n, err := w.ResponseWriter.Write(event)
+	if err != nil || !strings.HasPrefix(w.Header().Get("Content-Type"), runtime.ContentTypeJSON) {
+		return n, err
+	}
+	last, err := json.Marshal(metav1.WatchEvent{Type: string(watch.Error), Object: runtime.RawExtension{Object: refused}})
+	if err != nil {
+		return n, fmt.Errorf("encoding why the watch ends: %w", err)
+	}
+	_, err = w.ResponseWriter.Write(append(last, '\n'))
+	return n, err
 }
 
 // selectorBytes is how much of selectors each watch has room for. A label of any length and
@@ -151,11 +171,17 @@ func (c *Counter) end(cluster logicalcluster.Name, n int64) {
 
 // Refuse answers 429: the logical cluster is at a limit of this server, which passes.
 func Refuse(w http.ResponseWriter, cluster logicalcluster.Name, limit, is string, most int64) {
+	s := refusal(cluster, limit, is, most)
+	w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+	responsewriters.WriteRawJSON(http.StatusTooManyRequests, s, w)
+}
+
+// refusal says that a logical cluster is at a limit of this server.
+func refusal(cluster logicalcluster.Name, limit, is string, most int64) *metav1.Status {
 	field := "spec.limits." + limit
 	s := apierrors.NewTooManyRequests(fmt.Sprintf("logical cluster %q %s, and %s of its LogicalCluster permits %d: try again later, or ask an admin of the control plane for more",
 		cluster, is, field, most), 1).Status()
 	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	s.Details.Causes = []metav1.StatusCause{{Type: CauseLimit, Field: field, Message: is}}
-	w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
-	responsewriters.WriteRawJSON(http.StatusTooManyRequests, s, w)
+	return &s
 }

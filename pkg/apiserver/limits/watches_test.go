@@ -153,6 +153,7 @@ func TestAWatchCountsForWhatItKeeps(t *testing.T) {
 			t.Parallel()
 			c := New(Config{Find: func(context.Context, logicalcluster.Name) (*tenancy.LogicalCluster, error) { return lc, nil }})
 			served := c.Watches(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
 				if _, ok := w.(http.Flusher); !ok {
 					t.Error("events cannot be flushed")
 				}
@@ -175,8 +176,12 @@ func TestAWatchCountsForWhatItKeeps(t *testing.T) {
 			for _, n := range step.events {
 				want += n
 			}
-			if answer.Body.Len() != want {
-				t.Errorf("%d bytes came, want %d", answer.Body.Len(), want)
+			came := answer.Body.Bytes()
+			if len(came) < want {
+				t.Fatalf("%d bytes came, want %d", len(came), want)
+			}
+			if last := string(came[want:]); step.ends != strings.Contains(last, `{"type":"ERROR","object":{"kind":"Status"`) || step.ends != strings.Contains(last, "spec.limits.watches") {
+				t.Errorf("the last event is %q", last)
 			}
 			if len(c.watches) > 0 {
 				t.Errorf("it counts on after its end: %v", c.watches)

@@ -178,6 +178,11 @@ func TestWatchesOfLargeCustomResourcesCountForWhatTheyKeep(t *testing.T) {
 			lines := bufio.NewReaderSize(body, 4<<10)
 			_, err := lines.ReadString('\n')
 			event <- err
+			last, err := lines.ReadString('\n')
+			if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, "spec.limits.watches") {
+				ended <- fmt.Errorf("it ends by %w, and is told %q", err, last)
+				return
+			}
 			_, err = lines.ReadString('\n')
 			ended <- err
 		}()
