@@ -53,7 +53,7 @@ func newCustomResources(c Config, g *genericapiserver.Config, etcd *storage.Clie
 	if err != nil {
 		return nil, fmt.Errorf("making the client of CustomResourceDefinitions: %w", err)
 	}
-	r := &CustomResources{client: client, Definitions: crds.NewDefinitions(client), egress: c.Egress, kube: kube}
+	r := &CustomResources{client: client, Definitions: crds.NewDefinitions(client, c.Maps), egress: c.Egress, kube: kube}
 
 	options := c.etcdOptions(g)
 	options.StorageConfig.Codec = crds.SharingCodec(apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion))

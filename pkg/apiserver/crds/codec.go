@@ -26,6 +26,7 @@ func SharingCodec(codec runtime.Codec) runtime.Codec {
 
 type sharingCodec struct {
 	runtime.Codec
+	texts texts
 	mu    sync.Mutex
 	known map[versionsKey]sharedSpec
 }
@@ -67,6 +68,7 @@ func (c *sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, in
 			obj, kind, err := c.Codec.Decode(rest, defaults, into)
 			if crd, ok := obj.(*apiextensions.CustomResourceDefinition); ok && err == nil {
 				known.put(&crd.Spec)
+				c.texts.cached(crd)
 			}
 			return obj, kind, err
 		}
@@ -76,6 +78,7 @@ func (c *sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, in
 		// What was decoded points into the object that it was converted from, which is as
 		// heavy; a copy does not.
 		crd.Spec = *crd.Spec.DeepCopy()
+		c.texts.cached(crd)
 		c.keep(key, versionsOf(crd.Spec))
 	}
 	return obj, kind, err

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/sharing"
 )
 
 // Shape identifies what a definition serves: equal shapes share everything.
@@ -69,14 +70,16 @@ const (
 type Definitions struct {
 	*controller.Informer[*Definition]
 	schemas schemas
+	maps    *sharing.Maps
+	texts   texts
 
 	mu      sync.Mutex
 	waiters map[controller.Request]map[*waiter]struct{}
 }
 
-// NewDefinitions makes the informer; client is scoped by context.
-func NewDefinitions(client clientset.Interface) *Definitions {
-	d := &Definitions{schemas: schemas{shared: map[Shape]weak.Pointer[sharedVersions]{}}, waiters: map[controller.Request]map[*waiter]struct{}{}}
+// NewDefinitions makes the informer; client is scoped by context, and maps are shared with what others keep.
+func NewDefinitions(client clientset.Interface, maps *sharing.Maps) *Definitions {
+	d := &Definitions{maps: maps, schemas: schemas{shared: map[Shape]weak.Pointer[sharedVersions]{}}, waiters: map[controller.Request]map[*waiter]struct{}{}}
 	d.Informer = controller.NewInformer("customresourcedefinitions", &apiextensionsv1.CustomResourceDefinition{},
 		controller.Lists(client.ApiextensionsV1().CustomResourceDefinitions()), controller.InformerOptions[*Definition]{
 			Transform: d.transform,
@@ -131,6 +134,8 @@ func (d *Definitions) transform(obj apiruntime.Object) (*Definition, error) {
 	}
 	crd.ManagedFields = nil
 	delete(crd.Annotations, corev1.LastAppliedConfigAnnotation)
+	crd.Labels, crd.Annotations = d.maps.Intern(crd.Labels), d.maps.Intern(crd.Annotations)
+	d.texts.kept(crd)
 	return d.schemas.share(crd)
 }
 
