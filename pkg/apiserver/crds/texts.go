@@ -13,31 +13,30 @@ type texts struct{ sharing.Fields }
 
 // kept has the texts of what an informer keeps shared.
 func (t *texts) kept(crd *apiextensionsv1.CustomResourceDefinition) {
-	for _, n := range []*apiextensionsv1.CustomResourceDefinitionNames{&crd.Spec.Names, &crd.Status.AcceptedNames} {
-		t.share(&n.Plural, &n.Singular, &n.Kind, &n.ListKind)
-		t.shareAll(n.ShortNames, n.Categories)
-	}
 	t.share(&crd.Name, &crd.Spec.Group)
+	t.names((*apiextensions.CustomResourceDefinitionNames)(&crd.Spec.Names), (*apiextensions.CustomResourceDefinitionNames)(&crd.Status.AcceptedNames))
 	t.shareAll(crd.Status.StoredVersions)
 	for i := range crd.Status.Conditions {
 		c := &crd.Status.Conditions[i]
-		c.Type = apiextensionsv1.CustomResourceDefinitionConditionType(t.Text(string(c.Type)))
-		t.share(&c.Reason, &c.Message)
+		t.share((*string)(&c.Type), &c.Reason, &c.Message)
 	}
 }
 
 // cached has the texts of what a watch cache keeps shared.
 func (t *texts) cached(crd *apiextensions.CustomResourceDefinition) {
-	for _, n := range []*apiextensions.CustomResourceDefinitionNames{&crd.Spec.Names, &crd.Status.AcceptedNames} {
-		t.share(&n.Plural, &n.Singular, &n.Kind, &n.ListKind)
-		t.shareAll(n.ShortNames, n.Categories)
-	}
 	t.share(&crd.Name, &crd.Spec.Group)
+	t.names(&crd.Spec.Names, &crd.Status.AcceptedNames)
 	t.shareAll(crd.Status.StoredVersions)
 	for i := range crd.Status.Conditions {
 		c := &crd.Status.Conditions[i]
-		c.Type = apiextensions.CustomResourceDefinitionConditionType(t.Text(string(c.Type)))
-		t.share(&c.Reason, &c.Message)
+		t.share((*string)(&c.Type), &c.Reason, &c.Message)
+	}
+}
+
+func (t *texts) names(all ...*apiextensions.CustomResourceDefinitionNames) {
+	for _, n := range all {
+		t.share(&n.Plural, &n.Singular, &n.Kind, &n.ListKind)
+		t.shareAll(n.ShortNames, n.Categories)
 	}
 }
 

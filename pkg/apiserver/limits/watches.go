@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,7 +41,7 @@ func (c *Counter) Watches(next http.Handler) http.Handler {
 		}
 		counts := &watching{n: n}
 		defer func() { c.end(cluster, counts.n) }()
-		if legacyscheme.Scheme.IsGroupRegistered(info.APIGroup) {
+		if isBuiltin(info.APIGroup) {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -56,6 +57,11 @@ func (c *Counter) Watches(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(counts), req.WithContext(ctx))
 	})
+}
+
+// isBuiltin says that a group is one of the server's own: its serializer keeps nothing large.
+func isBuiltin(group string) bool {
+	return legacyscheme.Scheme.IsGroupRegistered(group) || group == apiextensions.GroupName
 }
 
 // keptBytes is how much of what it was sent each watch has room for.

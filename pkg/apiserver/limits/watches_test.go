@@ -147,6 +147,7 @@ func TestAWatchCountsForWhatItKeeps(t *testing.T) {
 		"as much as there may be":        {group: "example.com", events: []int{4*keptBytes + keptBytes/2}, counts: 10},
 		"more":                           {group: "example.com", events: []int{4 * keptBytes, 5 * keptBytes}, counts: 9, ends: true},
 		"built-in kinds keep nothing":    {group: "apps", events: []int{100 * keptBytes}, counts: 1},
+		"nor do definitions":             {group: "apiextensions.k8s.io", events: []int{100 * keptBytes}, counts: 1},
 		"nor do those of the core":       {group: "", events: []int{100 * keptBytes}, counts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

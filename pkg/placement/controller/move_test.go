@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,17 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -163,119 +157,6 @@ func TestWhatAnEarlierNamespaceLeftInAnInformerIsNotRemoved(t *testing.T) {
 	}
 }
 
-// TestALookAtAMoveAsksOnlyForWhatThereIs: a unit that moves is looked at each second, and of
-// most kinds it has nothing. What is read before a phase ends is read of all kinds.
-func TestALookAtAMoveAsksOnlyForWhatThereIs(t *testing.T) {
-	p := placementOf("west")
-	p.Spec.Transition = &placementv1alpha1.Transition{Phase: placementv1alpha1.TransitionStarting, From: []string{"east"}, To: []string{"west"}}
-	d := deployment("a", `{"east":{},"west":{}}`, 0)
-	f := newFixture(t, complete(), p, d)
-	lists := map[schema.GroupVersionResource]string{}
-	for _, kind := range f.Kinds.Current().Kinds() {
-		lists[kind.GroupVersionResource()] = kind.Kind + "List"
-	}
-	namespace := unstructuredOf(t, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: complete().ObjectMeta})
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, unstructuredOf(t, d), namespace)
-	f.Dynamic = client
-	f.moves.set(web, p.Spec.Transition)
-	u, ok, err := f.read(t.Context(), web)
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	asked := func(from string) map[string]bool {
-		client.ClearActions()
-		s, _, err := f.state(t.Context(), u, from)
-		if err != nil || len(s.Objects) != 2 {
-			t.Fatalf("%d objects, %v", len(s.Objects), err)
-		}
-		out := map[string]bool{}
-		for _, a := range client.Actions() {
-			out[a.GetResource().Resource] = true
-		}
-		return out
-	}
-	// The informers of the fixture know of four kinds only.
-	from := asked(cached)
-	for _, none := range []string{"services", "limitranges"} {
-		if from[none] {
-			t.Errorf("it asks for %s, of which there are none", none)
-		}
-	}
-	if !from["deployments"] || !from["namespaces"] {
-		t.Errorf("it asks for %v", from)
-	}
-	if again := asked(cached); again["deployments"] || again["namespaces"] {
-		t.Errorf("nothing has changed, and it asks for %v", again)
-	}
-	changed := unstructuredOf(t, d)
-	changed.SetResourceVersion("7")
-	if err := client.Tracker().Update(deployments, changed, "web"); err != nil {
-		t.Fatal(err)
-	}
-	if some := asked(known); !some["deployments"] || !some["services"] || !some["statefulsets"] || some["limitranges"] {
-		t.Errorf("of what is known it asks for %v", some)
-	}
-	if all := asked(live); !all["services"] || !all["limitranges"] || !all["deployments"] {
-		t.Errorf("from the database it asks for %v", all)
-	}
-}
-
-// TestEndpointsAreReadAgainWhenTheyAreOthers: a unit that moves is looked at upon every event, and few of these are
-// about endpoints.
-func TestEndpointsAreReadAgainWhenTheyAreOthers(t *testing.T) {
-	object := metav1.ObjectMeta{
-		Name: "a-1", Namespace: "web", UID: "slice", ResourceVersion: "5", Labels: map[string]string{discoveryv1.LabelServiceName: "a"},
-		Annotations: map[string]string{logicalcluster.AnnotationKey: "shop", placementv1alpha1.TargetsAnnotation: `{"east":{"state":"Observed","uid":"x"}}`},
-	}
-	known := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"}, ObjectMeta: object}
-	f := newFixture(t, complete(), placementOf("west"), known)
-	u, ok, err := f.read(t.Context(), web)
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: object, Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}}
-	if err := f.kube.Tracker().Add(slice); err != nil {
-		t.Fatal(err)
-	}
-	reads := func(what, from string, ready, want int) {
-		t.Helper()
-		f.kube.ClearActions()
-		counts, err := f.endpoints(t.Context(), u, from)
-		if err != nil || counts["a"]["east"] != ready {
-			t.Errorf("%s: %v %v, want %d on east", what, counts, err, ready)
-		}
-		if n := len(f.kube.Actions()); n != want {
-			t.Errorf("%s: it was read %d times, want %d", what, n, want)
-		}
-	}
-	reads("it does not move", cached, 1, 1)
-	reads("nor now", cached, 1, 1)
-	f.moves.set(web, &placementv1alpha1.Transition{})
-	reads("it moves", cached, 1, 1)
-	reads("nothing has changed", cached, 1, 0)
-	reads("what Copies report is asked for", reported, 1, 0)
-	reads("before something is taken away", live, 1, 1)
-
-	slice, known = slice.DeepCopy(), known.DeepCopy()
-	slice.Endpoints[1].Conditions.Ready, slice.ResourceVersion, known.ResourceVersion = ptr.To(true), "6", "6"
-	if err := f.kube.Tracker().Update(endpointSlices, slice, "web"); err != nil {
-		t.Fatal(err)
-	}
-	reads("the informer is behind", cached, 1, 0)
-	if err := f.metadata.Tracker().Update(endpointSlices, known, "web"); err != nil {
-		t.Fatal(err)
-	}
-	informer := f.Objects.For(endpointSlices)
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		list := informer.ListNamespace("shop", "web")
-		return len(list) == 1 && list[0].ResourceVersion == "6", nil
-	}); err != nil {
-		t.Fatal("the informer saw no change")
-	}
-	reads("another endpoint is ready", cached, 2, 1)
-	reads("nothing has changed since", cached, 2, 0)
-}
-
 func unstructuredOf(t *testing.T, m *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
@@ -302,139 +183,6 @@ func TestAPlacementThatIsGoneNeitherMovesNorWaits(t *testing.T) {
 	m.wait(key, pace.Move{}, start)
 	if m.observe(p, nil) || len(m.queue()) > 0 {
 		t.Error("a placement that is gone waits")
-	}
-}
-
-// Whoever begins after another one takes the room that is left, also if both have asked at the
-// same time.
-func TestAUnitGoesWhereRoomIsBesideThoseThatMove(t *testing.T) {
-	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
-	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
-	f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Move: placementv1alpha1.MoveAuto, Requests: cpu}
-	begins := func(name string, to ...string) {
-		f.moves.set(controller.Request{Cluster: "bank", Namespace: name, Name: "namespace"},
-			&placementv1alpha1.Transition{From: []string{"south"}, To: to, Requests: cpu, Since: metav1.NewTime(start)})
-	}
-	begins("before", "west")
-	var asked [][]placementv1alpha1.AssumedRequests
-	f.atoll.PrependReactor("create", "placementreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		asked = append(asked, a.(clienttesting.CreateAction).GetObject().(*placementv1alpha1.PlacementReview).Spec.Assumed)
-		begins("elsewhere", "north")
-		if len(asked) == 1 {
-			begins("meanwhile", "west")
-		}
-		return false, nil, nil
-	})
-	f.look()
-	taken := func(name, cpu string) placementv1alpha1.AssumedRequests {
-		return placementv1alpha1.AssumedRequests{PhysicalCluster: name, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
-	}
-	if diff := cmp.Diff([][]placementv1alpha1.AssumedRequests{{taken("west", "1")}, {taken("north", "1"), taken("west", "2")}}, asked); diff != "" {
-		t.Errorf("what it supposed (-want +got):\n%s", diff)
-	}
-	p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
-	if err != nil || p.Spec.Transition == nil || !cmp.Equal(p.Spec.Transition.Requests, cpu) {
-		t.Errorf("the transition: %+v %v", p.Spec.Transition, err)
-	}
-}
-
-// Where others begin to go again and again a unit waits for a moment, and keeps its place.
-func TestAUnitDoesNotAskForEver(t *testing.T) {
-	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
-	f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Move: placementv1alpha1.MoveAuto}
-	asked := 0
-	f.atoll.PrependReactor("create", "placementreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
-		asked++
-		f.moves.set(controller.Request{Cluster: "bank", Namespace: fmt.Sprint(asked)}, &placementv1alpha1.Transition{To: []string{"west"}})
-		return false, nil, nil
-	})
-	if result := f.look(); asked != maxAsked || result.RequeueAfter > againInterval || len(f.moves.queue()) != 1 {
-		t.Errorf("asked %d times, again after %s, waiting %d", asked, result.RequeueAfter, len(f.moves.queue()))
-	}
-}
-
-// Of the units for which there is room one is reviewed at a time: it takes the room, and the others need no
-// review. Nobody waits for one that was found to be kept.
-func TestOneUnitIsReviewedAtATime(t *testing.T) {
-	for name, c := range map[string]struct {
-		said  string
-		waits bool
-		asked int
-	}{
-		"nothing was said":  {waits: true},
-		"it was queued":     {said: placementv1alpha1.ReasonQueued, waits: true},
-		"something kept it": {said: "Blocked", asked: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := placementOf("east")
-			if c.said != "" {
-				p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: c.said}}
-			}
-			f := newFixture(t, pinnedNamespace("west"), p)
-			f.MaxMoves = 1
-			f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"a claim"}}
-			if !f.reviews.TryAcquire(1) {
-				t.Fatal("another unit is reviewed")
-			}
-			done := make(chan error, 1)
-			go func() { _, err := f.reconcile(t.Context(), web); done <- err }()
-			if c.waits {
-				select {
-				case err := <-done:
-					t.Fatalf("it did not wait: %v", err)
-				case <-time.After(50 * time.Millisecond):
-				}
-				f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
-				f.reviews.Release(1)
-			}
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
-			asked := 0
-			for _, a := range f.atoll.Actions() {
-				if a.Matches("create", "placementreviews") {
-					asked++
-				}
-			}
-			if asked != c.asked {
-				t.Errorf("it was reviewed %d times, want %d", asked, c.asked)
-			}
-			if queued := len(f.moves.queue()); c.waits && queued != 1 {
-				t.Errorf("%d wait for room, want it", queued)
-			}
-		})
-	}
-}
-
-// A unit that waits for room is not asked where it would go: of a drain of thousands most wait.
-func TestWhoWaitsForRoomAsksForNoReview(t *testing.T) {
-	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
-	f.MaxMoves = 1
-	f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
-	inLine(f, "first", start.Add(-time.Minute))
-	inLine(f, "later", start.Add(time.Minute))
-	if result := f.look(); result.RequeueAfter > queuedInterval || result.RequeueAfter == 0 {
-		t.Errorf("it looks again after %s", result.RequeueAfter)
-	}
-	for _, a := range f.atoll.Actions() {
-		if a.GetResource().Resource == "placementreviews" {
-			t.Error("it asked where it goes")
-		}
-	}
-	p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving)
-	if want := "as many units move as may move at a time; at most 1 of the logical cluster wait for longer"; said == nil || said.Message != want {
-		t.Errorf("%+v, want %q", said, want)
-	}
-	names := []string{}
-	for _, w := range f.moves.queue() {
-		names = append(names, w.Namespace)
-	}
-	if diff := cmp.Diff([]string{"first", "web", "later"}, names); diff != "" {
-		t.Errorf("the queue (-want +got):\n%s", diff)
 	}
 }
 

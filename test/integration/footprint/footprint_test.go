@@ -180,7 +180,7 @@ func TestWatchesOfLargeCustomResourcesCountForWhatTheyKeep(t *testing.T) {
 			event <- err
 			last, err := lines.ReadString('\n')
 			if !strings.Contains(last, `"ERROR"`) || !strings.Contains(last, "spec.limits.watches") {
-				ended <- fmt.Errorf("it ends by %w, and is told %q", err, last)
+				ended <- fmt.Errorf("its last event is %q (%v)", last, err)
 				return
 			}
 			_, err = lines.ReadString('\n')

@@ -1,0 +1,151 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+)
+
+// Whoever begins after another one takes the room that is left, also if both have asked at the
+// same time.
+func TestAUnitGoesWhereRoomIsBesideThoseThatMove(t *testing.T) {
+	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Move: placementv1alpha1.MoveAuto, Requests: cpu}
+	begins := func(name string, to ...string) {
+		f.moves.set(controller.Request{Cluster: "bank", Namespace: name, Name: "namespace"},
+			&placementv1alpha1.Transition{From: []string{"south"}, To: to, Requests: cpu, Since: metav1.NewTime(start)})
+	}
+	begins("before", "west")
+	var asked [][]placementv1alpha1.AssumedRequests
+	f.atoll.PrependReactor("create", "placementreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		asked = append(asked, a.(clienttesting.CreateAction).GetObject().(*placementv1alpha1.PlacementReview).Spec.Assumed)
+		begins("elsewhere", "north")
+		if len(asked) == 1 {
+			begins("meanwhile", "west")
+		}
+		return false, nil, nil
+	})
+	f.look()
+	taken := func(name, cpu string) placementv1alpha1.AssumedRequests {
+		return placementv1alpha1.AssumedRequests{PhysicalCluster: name, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	}
+	if diff := cmp.Diff([][]placementv1alpha1.AssumedRequests{{taken("west", "1")}, {taken("north", "1"), taken("west", "2")}}, asked); diff != "" {
+		t.Errorf("what it supposed (-want +got):\n%s", diff)
+	}
+	p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	if err != nil || p.Spec.Transition == nil || !cmp.Equal(p.Spec.Transition.Requests, cpu) {
+		t.Errorf("the transition: %+v %v", p.Spec.Transition, err)
+	}
+}
+
+// Where others begin to go again and again a unit waits for a moment, and keeps its place.
+func TestAUnitDoesNotAskForEver(t *testing.T) {
+	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+	f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Move: placementv1alpha1.MoveAuto}
+	asked := 0
+	f.atoll.PrependReactor("create", "placementreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked++
+		f.moves.set(controller.Request{Cluster: "bank", Namespace: fmt.Sprint(asked)}, &placementv1alpha1.Transition{To: []string{"west"}})
+		return false, nil, nil
+	})
+	if result := f.look(); asked != maxAsked || result.RequeueAfter > againInterval || len(f.moves.queue()) != 1 {
+		t.Errorf("asked %d times, again after %s, waiting %d", asked, result.RequeueAfter, len(f.moves.queue()))
+	}
+}
+
+// Of the units for which there is room one is reviewed at a time: it takes the room, and the others need no
+// review. Nobody waits for one that was found to be kept.
+func TestOneUnitIsReviewedAtATime(t *testing.T) {
+	for name, c := range map[string]struct {
+		said  string
+		waits bool
+		asked int
+	}{
+		"nothing was said":  {waits: true},
+		"it was queued":     {said: placementv1alpha1.ReasonQueued, waits: true},
+		"something kept it": {said: "Blocked", asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := placementOf("east")
+			if c.said != "" {
+				p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: c.said}}
+			}
+			f := newFixture(t, pinnedNamespace("west"), p)
+			f.MaxMoves = 1
+			f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"a claim"}}
+			if !f.reviews.TryAcquire(1) {
+				t.Fatal("another unit is reviewed")
+			}
+			done := make(chan error, 1)
+			go func() { _, err := f.reconcile(t.Context(), web); done <- err }()
+			if c.waits {
+				select {
+				case err := <-done:
+					t.Fatalf("it did not wait: %v", err)
+				case <-time.After(50 * time.Millisecond):
+				}
+				f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
+				f.reviews.Release(1)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			asked := 0
+			for _, a := range f.atoll.Actions() {
+				if a.Matches("create", "placementreviews") {
+					asked++
+				}
+			}
+			if asked != c.asked {
+				t.Errorf("it was reviewed %d times, want %d", asked, c.asked)
+			}
+			if queued := len(f.moves.queue()); c.waits && queued != 1 {
+				t.Errorf("%d wait for room, want it", queued)
+			}
+		})
+	}
+}
+
+// A unit that waits for room is not asked where it would go: of a drain of thousands most wait.
+func TestWhoWaitsForRoomAsksForNoReview(t *testing.T) {
+	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+	f.MaxMoves = 1
+	f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
+	inLine(f, "first", start.Add(-time.Minute))
+	inLine(f, "later", start.Add(time.Minute))
+	if result := f.look(); result.RequeueAfter > queuedInterval || result.RequeueAfter == 0 {
+		t.Errorf("it looks again after %s", result.RequeueAfter)
+	}
+	for _, a := range f.atoll.Actions() {
+		if a.GetResource().Resource == "placementreviews" {
+			t.Error("it asked where it goes")
+		}
+	}
+	p, err := f.atoll.PlacementV1alpha1().Placements("web").Get(t.Context(), placementv1alpha1.NamespaceUnit, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving)
+	if want := "as many units move as may move at a time; at most 1 of the logical cluster wait for longer"; said == nil || said.Message != want {
+		t.Errorf("%+v, want %q", said, want)
+	}
+	names := []string{}
+	for _, w := range f.moves.queue() {
+		names = append(names, w.Namespace)
+	}
+	if diff := cmp.Diff([]string{"first", "web", "later"}, names); diff != "" {
+		t.Errorf("the queue (-want +got):\n%s", diff)
+	}
+}
