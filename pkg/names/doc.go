@@ -1,8 +1,10 @@
 // Package names answers questions of DNS as the logical cluster of who asks does.
 //
 // A Zone has the names of one logical cluster: Services and their endpoints, under their
-// logical namespaces. Zone.Answer is pure; it follows the Kubernetes DNS specification 1.1.0
-// (github.com/kubernetes/dns, docs/specification.md), and where that is silent, what CoreDNS does.
+// logical namespaces, and those that are imported: their endpoints are on other physical
+// clusters, and the syncer makes a Service here that leads there. Zone.Answer is pure; it
+// follows the Kubernetes DNS specification 1.1.0 (github.com/kubernetes/dns,
+// docs/specification.md), and where that is silent, what CoreDNS does.
 //
 // The invariant: what is answered under the zone comes from this logical cluster. A name
 // under cluster.local that it does not have does not exist, and is asked of nobody else;

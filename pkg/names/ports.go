@@ -93,7 +93,10 @@ func Place(n *corev1.Namespace) (t Tenant, namespace string, ok bool) {
 
 // Annotations are the keys that this package reads.
 func Annotations() []string {
-	return []string{placementv1alpha1.LogicalClusterAnnotation, placementv1alpha1.NamespaceAnnotation, serverAnnotation}
+	return []string{
+		placementv1alpha1.LogicalClusterAnnotation, placementv1alpha1.NamespaceAnnotation,
+		serverAnnotation, serviceAnnotation, retiredAnnotation,
+	}
 }
 
 // PortPolicy lets only the namespaces of a logical cluster, which have labels in common, reach

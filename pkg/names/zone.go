@@ -13,14 +13,24 @@ const Domain = "cluster.local."
 // Zone has the names of one logical cluster. It is not safe for concurrent use.
 type Zone struct {
 	services map[string]map[string]*Service // by namespace and name; a namespace may be empty
-	names    map[netip.Addr]map[string]bool // the names that an address has
+	imports  map[string]map[string]imported // likewise, but no namespace is empty
+	names    map[netip.Addr]map[string]int  // the names that an address has, and how often
 	server   *Service
 	host     string // of the server
 }
 
+// imported is a Service whose endpoints are on other physical clusters.
+type imported struct {
+	*Service
+	retired bool
+}
+
 // NewZone makes an empty one.
 func NewZone() *Zone {
-	return &Zone{services: map[string]map[string]*Service{}, names: map[netip.Addr]map[string]bool{}}
+	return &Zone{
+		services: map[string]map[string]*Service{}, imports: map[string]map[string]imported{},
+		names: map[netip.Addr]map[string]int{},
+	}
 }
 
 // SetServer says what kubernetes.default leads to; the zero value leads nowhere. No Service
@@ -43,7 +53,7 @@ func (z *Zone) SetNamespace(name string) {
 	}
 }
 
-// DeleteNamespace removes a namespace with its Services.
+// DeleteNamespace removes a namespace with its Services. Imports stay: they are elsewhere.
 func (z *Zone) DeleteNamespace(name string) {
 	for service := range maps.Clone(z.services[name]) {
 		z.DeleteService(name, service)
@@ -67,23 +77,50 @@ func (z *Zone) DeleteService(namespace, name string) {
 	}
 }
 
-// Empty says that there is nothing in it.
-func (z *Zone) Empty() bool { return len(z.services) == 0 && z.server == nil }
+// SetImport adds a Service whose endpoints are on other physical clusters, or replaces the
+// import of its name. One that is retired goes behind a Service that is there, any other before
+// it. Its namespace exists by it, and its addresses have their names in either case.
+func (z *Zone) SetImport(s Service, retired bool) {
+	z.DeleteImport(s.Namespace, s.Name)
+	if z.imports[s.Namespace] == nil {
+		z.imports[s.Namespace] = map[string]imported{}
+	}
+	z.imports[s.Namespace][s.Name] = imported{Service: &s, retired: retired}
+	z.index(&s, true)
+}
 
-// index adds the names that addresses have by a Service, or takes them off. Two Services
-// never give an address the same name, as theirs are part of it.
+// DeleteImport removes an import.
+func (z *Zone) DeleteImport(namespace, name string) {
+	i, ok := z.imports[namespace][name]
+	if !ok {
+		return
+	}
+	z.index(i.Service, false)
+	delete(z.imports[namespace], name)
+	if len(z.imports[namespace]) == 0 {
+		delete(z.imports, namespace)
+	}
+}
+
+// Empty says that there is nothing in it.
+func (z *Zone) Empty() bool { return len(z.services) == 0 && len(z.imports) == 0 && z.server == nil }
+
+// index adds the names that addresses have by a Service, or takes them off. They are counted:
+// a Service and the import of its name may give an address the same one.
 func (z *Zone) index(s *Service, add bool) {
 	for a, name := range reverse(s) {
-		switch {
-		case add && z.names[a] == nil:
-			z.names[a] = map[string]bool{name: true}
-		case add:
-			z.names[a][name] = true
-		default:
-			delete(z.names[a], name)
-			if len(z.names[a]) == 0 {
-				delete(z.names, a)
+		if add {
+			if z.names[a] == nil {
+				z.names[a] = map[string]int{}
 			}
+			z.names[a][name]++
+			continue
+		}
+		if z.names[a][name]--; z.names[a][name] == 0 {
+			delete(z.names[a], name)
+		}
+		if len(z.names[a]) == 0 {
+			delete(z.names, a)
 		}
 	}
 }
@@ -110,19 +147,32 @@ func reverse(s *Service) func(func(netip.Addr, string) bool) {
 // domain is the full name.
 func (s *Service) domain() string { return s.Name + "." + s.Namespace + ".svc." + Domain }
 
-// service finds a Service.
+// service finds a Service: the first that there is of
+//
+//	the server            nothing of a tenant replaces kubernetes.default
+//	an import             its pods are elsewhere, or about to be: it is made before the copy goes
+//	the Service           its pods are here
+//	a retired import      its pods came here; it is kept for a while for who holds its address
 func (z *Zone) service(namespace, name string) *Service {
 	if z.server != nil && namespace == z.server.Namespace && name == z.server.Name {
 		return z.server
 	}
-	return z.services[namespace][name]
+	i, ok := z.imports[namespace][name]
+	if ok && !i.retired {
+		return i.Service
+	}
+	if s := z.services[namespace][name]; s != nil {
+		return s
+	}
+	return i.Service
 }
 
-// namespace says whether there is one of a name. The one called default is in every
-// logical cluster.
+// namespace says whether there is one of a name, be it by an import. The one called default
+// is in every logical cluster.
 func (z *Zone) namespace(name string) bool {
-	_, ok := z.services[name]
-	return ok || name == "default"
+	_, here := z.services[name]
+	_, elsewhere := z.imports[name]
+	return here || elsewhere || name == "default"
 }
 
 // maxNames bounds how many names an address is said to have.

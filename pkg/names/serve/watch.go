@@ -24,6 +24,7 @@ const byService = "service"
 // watcher keeps zones in step with the physical cluster.
 type watcher struct {
 	zones      *zones
+	own        string // namespace
 	factories  []informers.SharedInformerFactory
 	namespaces cache.SharedIndexInformer
 	services   cache.SharedIndexInformer
@@ -31,8 +32,8 @@ type watcher struct {
 	ports      cache.SharedIndexInformer
 }
 
-// newWatcher makes one; namespace is its own, where the Services are that say which port is whose.
-// notify is called when one of those changes.
+// newWatcher makes one; namespace is its own, where the Services are that say which port is whose,
+// and those that are imports. notify is called when a port changes.
 func newWatcher(kube kubernetes.Interface, namespace string, z *zones, notify func()) (*watcher, error) {
 	selected := func(selector string) informers.SharedInformerOption {
 		return informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector })
@@ -40,7 +41,7 @@ func newWatcher(kube kubernetes.Interface, namespace string, z *zones, notify fu
 	ours := informers.NewSharedInformerFactoryWithOptions(kube, 0, selected(placementv1alpha1.ManagedByLabel), informers.WithTransform(slim))
 	own := informers.NewSharedInformerFactoryWithOptions(kube, 0, selected(names.Label), informers.WithNamespace(namespace), informers.WithTransform(slim))
 	w := &watcher{
-		zones: z, factories: []informers.SharedInformerFactory{ours, own},
+		zones: z, own: namespace, factories: []informers.SharedInformerFactory{ours, own},
 		namespaces: ours.Core().V1().Namespaces().Informer(), services: ours.Core().V1().Services().Informer(),
 		slices: ours.Discovery().V1().EndpointSlices().Informer(), ports: own.Core().V1().Services().Informer(),
 	}
@@ -116,14 +117,19 @@ func (w *watcher) everything() {
 			w.namespace(n.Name)
 		}
 	}
+	_ = cache.ListAllByNamespace(w.services.GetIndexer(), w.own, labels.Everything(), func(obj any) {
+		if s, ok := obj.(*corev1.Service); ok {
+			w.service(s.Namespace, s.Name)
+		}
+	})
 }
 
-// namespace sets what a physical namespace has.
+// namespace sets what a physical namespace has. Its own is no tenant's, whatever it says.
 func (w *watcher) namespace(physical string) {
 	w.zones.mu.Lock()
 	defer w.zones.mu.Unlock()
 	var now *placed
-	if obj, ok, _ := w.namespaces.GetStore().GetByKey(physical); ok {
+	if obj, ok, _ := w.namespaces.GetStore().GetByKey(physical); ok && physical != w.own {
 		if n, ok := obj.(*corev1.Namespace); ok {
 			if t, name, ours := names.Place(n); ours {
 				now = &placed{tenant: t, namespace: name}
@@ -164,28 +170,54 @@ func (w *watcher) fill(physical string, where placed) {
 func (w *watcher) service(physical, name string) {
 	w.zones.mu.Lock()
 	defer w.zones.mu.Unlock()
+	s := w.cached(physical, name)
+	if physical == w.own {
+		w.setImport(name, s)
+		return
+	}
 	where, ok := w.zones.placed[physical]
-	if !ok {
-		return // namespace sets it with all others
+	switch {
+	case !ok: // namespace sets it with all others
+	case s != nil:
+		w.set(where, s)
+	default:
+		w.zones.zone(where.tenant).DeleteService(where.namespace, name)
 	}
-	if obj, ok, _ := w.services.GetStore().GetByKey(physical + "/" + name); ok {
-		if s, ok := obj.(*corev1.Service); ok {
-			w.set(where, s)
-			return
-		}
+}
+
+// setImport sets what a Service of its own namespace leads to, which is nothing if it is no
+// import, or nil. Only there labels say so: elsewhere tenants may have written them.
+func (w *watcher) setImport(name string, s *corev1.Service) {
+	w.zones.dropImport(name)
+	if s == nil {
+		return
 	}
-	w.zones.zone(where.tenant).DeleteService(where.namespace, name)
+	if i, ok := names.ImportOf(s); ok {
+		w.zones.setImport(name, i, i.ServiceFrom(s, w.endpoints(s)))
+	}
 }
 
 func (w *watcher) set(where placed, s *corev1.Service) {
+	w.zones.zone(where.tenant).SetService(names.ServiceFrom(where.namespace, s, w.endpoints(s)))
+}
+
+// cached is a Service of the physical cluster, nil if there is none.
+func (w *watcher) cached(namespace, name string) *corev1.Service {
+	obj, _, _ := w.services.GetStore().GetByKey(namespace + "/" + name)
+	s, _ := obj.(*corev1.Service)
+	return s
+}
+
+// endpoints are the EndpointSlices of a Service.
+func (w *watcher) endpoints(s *corev1.Service) []*discoveryv1.EndpointSlice {
 	found, _ := w.slices.GetIndexer().ByIndex(byService, s.Namespace+"/"+s.Name)
-	var endpoints []*discoveryv1.EndpointSlice
+	var out []*discoveryv1.EndpointSlice
 	for _, obj := range found {
 		if e, ok := obj.(*discoveryv1.EndpointSlice); ok {
-			endpoints = append(endpoints, e)
+			out = append(out, e)
 		}
 	}
-	w.zones.zone(where.tenant).SetService(names.ServiceFrom(where.namespace, s, endpoints))
+	return out
 }
 
 // allocated are the ports of logical clusters, and where each finds the control plane.

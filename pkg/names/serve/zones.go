@@ -8,13 +8,14 @@ import (
 	"github.com/atoll-dev/atoll/pkg/names"
 )
 
-// zones are those of all logical clusters with pods here.
+// zones are those of all logical clusters with pods or imports here.
 type zones struct {
 	policy names.Policy
 
-	mu     sync.RWMutex
-	byName map[names.Tenant]*names.Zone
-	placed map[string]placed // by physical namespace
+	mu      sync.RWMutex
+	byName  map[names.Tenant]*names.Zone
+	placed  map[string]placed         // by physical namespace
+	imports map[string]names.Imported // by Service of atoll-dns's own namespace
 }
 
 // placed is whose a physical namespace is.
@@ -24,7 +25,7 @@ type placed struct {
 }
 
 func newZones(policy names.Policy) *zones {
-	return &zones{policy: policy, byName: map[names.Tenant]*names.Zone{}, placed: map[string]placed{}}
+	return &zones{policy: policy, byName: map[names.Tenant]*names.Zone{}, placed: map[string]placed{}, imports: map[string]names.Imported{}}
 }
 
 // answer answers a question of a logical cluster; of one that has nothing here, too.
@@ -71,6 +72,22 @@ func (z *zones) place(physical string, now *placed) (before *placed, changed boo
 		z.zone(now.tenant).SetNamespace(now.namespace)
 	}
 	return before, true
+}
+
+// setImport adds what a Service leads to, which dropImport knows by its name. The lock is held.
+func (z *zones) setImport(service string, i names.Imported, s names.Service) {
+	z.imports[service] = i
+	z.zone(i.Tenant).SetImport(s, i.Retired)
+}
+
+// dropImport removes what a Service led to, if anything: the Service may not be there to say
+// it. The lock is held.
+func (z *zones) dropImport(service string) {
+	if i, ok := z.imports[service]; ok {
+		delete(z.imports, service)
+		z.zone(i.Tenant).DeleteImport(i.Namespace, i.Name)
+		z.tidy(i.Tenant)
+	}
 }
 
 // setServer says where the control plane is for the pods of a logical cluster.
