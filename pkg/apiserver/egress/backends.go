@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/endpointslice"
 
-	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/backends"
 )
 
 // Backend is a port of a pod behind a Service.
@@ -22,18 +22,8 @@ type Backend struct {
 	Port           int32
 }
 
-// Backends are the pods that a port of a Service with a selector leads to, by name:
-//
-//	the pod                                  traffic of s   it is
-//	of another namespace, not matched,       any            left out
-//	being deleted, ended
-//	not ready (and s wants ready ones)       any            left out
-//	ready, without the named port            any            left out
-//	ready                                    goes there     taken
-//	ready                                    is withdrawn   taken if no other is
-//
-// Traffic goes to a pod if it is on a target whose copy of the Service receives it. Pods
-// only count: endpoints are what anybody wrote.
+// Backends are the pods that a port of a Service with a selector leads to, by name: those of
+// backends.Of that have it, as far as they receive traffic; if none does, the others.
 func Backends(s *corev1.Service, pods []corev1.Pod, port int32) ([]Backend, error) {
 	unlocated := unlocatedOf(s)
 	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
@@ -44,31 +34,12 @@ func Backends(s *corev1.Service, pods []corev1.Pod, port int32) ([]Backend, erro
 	}
 	to := s.Spec.Ports[i]
 	to.Protocol = corev1.ProtocolTCP
-	var found, withdrawn []Backend
-	matched, ready := 0, 0
-	for i := range pods {
-		p := &pods[i]
-		if !selects(s, p) {
-			continue
-		}
-		matched++
-		if !s.Spec.PublishNotReadyAddresses && !isReady(p) {
-			continue
-		}
-		ready++
-		number, err := endpointslice.FindPort(p, &to)
-		if err != nil || number <= 0 || number > 65535 {
-			continue
-		}
-		b := Backend{Namespace: p.Namespace, Pod: p.Name, UID: p.UID, Port: int32(number)}
-		if receives(s, p) {
-			found = append(found, b)
-		} else {
-			withdrawn = append(withdrawn, b)
-		}
-	}
-	if len(found) == 0 {
-		found = withdrawn
+	of, matched := backends.Of(s, pods)
+	ready := len(of)
+	of = slices.DeleteFunc(of, func(b backends.Backend) bool { return portOf(b.Pod, &to) == 0 })
+	var found []Backend
+	for _, b := range backends.Receiving(of) {
+		found = append(found, Backend{Namespace: b.Pod.Namespace, Pod: b.Pod.Name, UID: b.Pod.UID, Port: portOf(b.Pod, &to)})
 	}
 	switch {
 	case matched == 0:
@@ -82,27 +53,13 @@ func Backends(s *corev1.Service, pods []corev1.Pod, port int32) ([]Backend, erro
 	return found, nil
 }
 
-// selects says that p is one of the pods that s is made of.
-func selects(s *corev1.Service, p *corev1.Pod) bool {
-	return len(s.Spec.Selector) > 0 && p.Namespace == s.Namespace && p.DeletionTimestamp == nil &&
-		p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed &&
-		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
-}
-
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func receives(s *corev1.Service, p *corev1.Pod) bool {
-	of := stamp.TargetsOf(s.Annotations)
-	for name := range stamp.TargetsOf(p.Annotations) {
-		if target, ok := of[name]; ok && target.Receives() {
-			return true
-		}
+// portOf is the number of a port of a Service in a pod; 0 if it has none.
+func portOf(p *corev1.Pod, port *corev1.ServicePort) int32 {
+	number, err := endpointslice.FindPort(p, port)
+	if err != nil || number <= 0 || number > 65535 {
+		return 0
 	}
-	return false
+	return int32(number)
 }
 
 // podsPrefix begins the hosts that mean pods. No DNS name has it, so that no name or

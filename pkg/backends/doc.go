@@ -1,0 +1,5 @@
+// Package backends says which pods a Service with a selector leads to, over all physical
+// clusters. Pods only count: endpoints are what anybody wrote.
+//
+// Pure. Read next: Of.
+package backends
