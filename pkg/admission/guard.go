@@ -19,6 +19,7 @@ import (
 
 var (
 	copiesResource          = placementv1alpha1.Resource("copies")
+	importsResource         = placementv1alpha1.Resource("serviceimports")
 	placementsResource      = placementv1alpha1.Resource("placements")
 	reviewsResource         = placementv1alpha1.Resource("placementreviews")
 	podReviewsResource      = placementv1alpha1.Resource("podreviews")
@@ -42,6 +43,8 @@ func guard(ctx context.Context, r *request) error {
 	switch r.groupResource() {
 	case copiesResource:
 		return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster writes the records of its copies"))
+	case importsResource:
+		return admission.NewForbidden(r.Attributes, errors.New("only the server writes what is imported; a Service is, if its physical cluster shares a network with others (spec.pods.network of PhysicalClusters)"))
 	case podReviewsResource:
 		return admission.NewForbidden(r.Attributes, errOnlySyncersAsk)
 	case orphansResource:

@@ -62,17 +62,22 @@ func (i Imported) Mark(obj metav1.Object) {
 // ServiceName. It believes what it reads: a Service of a namespace that tenants write to is not
 // for it.
 func ImportOf(s *corev1.Service) (i Imported, ok bool) {
-	i = Imported{
-		Tenant:    Tenant{ControlPlane: s.Labels[ImportLabel], Cluster: s.Annotations[placementv1alpha1.LogicalClusterAnnotation]},
-		Namespace: s.Annotations[placementv1alpha1.NamespaceAnnotation],
-		Name:      s.Annotations[serviceAnnotation],
-		Retired:   s.Annotations[retiredAnnotation] == "true",
-	}
-	complete := i.ControlPlane != "" && i.Cluster != "" && i.Namespace != "" && i.Name != ""
-	if !complete || s.Labels[placementv1alpha1.ManagedByLabel] != i.ControlPlane || s.Name != i.ServiceName() {
+	if i, ok = MarkedImport(s); !ok || s.Name != i.ServiceName() {
 		return Imported{}, false
 	}
 	return i, true
+}
+
+// MarkedImport is ImportOf for objects of any name, as EndpointSlices are.
+func MarkedImport(obj metav1.Object) (i Imported, ok bool) {
+	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	i = Imported{
+		Tenant:    Tenant{ControlPlane: labels[ImportLabel], Cluster: annotations[placementv1alpha1.LogicalClusterAnnotation]},
+		Namespace: annotations[placementv1alpha1.NamespaceAnnotation],
+		Name:      annotations[serviceAnnotation],
+		Retired:   annotations[retiredAnnotation] == "true",
+	}
+	return i, i.ControlPlane != "" && i.Cluster != "" && i.Namespace != "" && i.Name != "" && labels[placementv1alpha1.ManagedByLabel] == i.ControlPlane
 }
 
 // ServiceFrom is the function of that name, for the Service that leads there and its

@@ -41,6 +41,8 @@ const (
 	// WakeIsolation are the policies that keep other logical clusters out of the physical
 	// namespace, which is the object that changed or that it is in.
 	WakeIsolation Wake = "Isolation"
+	// WakeImport is what is made of the import of the Service.
+	WakeImport Wake = "Import"
 )
 
 // Woken is one thing that a change wakes.
@@ -48,7 +50,7 @@ type Woken struct {
 	Wake Wake
 	// UID is that of a physical object (WakeOrphans, WakeMirror, WakeOwned).
 	UID types.UID
-	// Mark names the object (WakeObject and WakeContents, of a change below).
+	// Mark names the object (WakeObject, WakeContents and WakeImport, of a change below).
 	Mark Mark
 }
 
@@ -171,6 +173,7 @@ func (c Change) mirrored() []types.UID {
 //	any                           it came                      Owned: its dependents may wait for it
 //	                              its mark names another       Owned: they belong to that one now,
 //	                              object, or incarnation       also after an own write
+//	a Service with a mark         it came, or is gone          Import: endpoints elsewhere go beside it
 //	a NetworkPolicy               any                          Isolation: others leave room for it
 //	a Namespace                   it came, or is gone          Isolation
 //	a Namespace with a mark       it is gone                   Contents, too: what waits to come
@@ -192,6 +195,11 @@ func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 	}
 	if c.Kind.GroupKind() == networkPolicies || c.Kind.Role == workload.Container && (c.Old == nil || c.New == nil) {
 		woken = append(woken, Woken{Wake: WakeIsolation})
+	}
+	if c.Kind.Semantics == workload.ServiceSemantics && (c.Old == nil || c.New == nil) {
+		if mark, ok := MarkOf(c.Kind.GroupResource(), obj); ok {
+			woken = append(woken, Woken{Wake: WakeImport, Mark: mark})
+		}
 	}
 	if c.Kind.Role == workload.Container && c.New == nil {
 		for _, mark := range c.marks() {

@@ -250,19 +250,11 @@ func (l *lab) portOf(t *testing.T, k process.Kubectl, s *namesServer) string {
 	below := l.homeOf(t, k, "web").below()
 	pod := must(t)(below.Run(ctx, "get", "pod", "pet-0", "-o", "jsonpath={.spec.dnsPolicy} {.spec.dnsConfig.searches} {.spec.dnsConfig.options} {.spec.dnsConfig.nameservers[0]}"))
 	const want = `None ["web.svc.cluster.local","svc.cluster.local","cluster.local"] [{"name":"ndots","value":"5"}] `
-	address, ok := strings.CutPrefix(pod, want)
-	if !ok {
+	if !strings.HasPrefix(pod, want) {
 		t.Fatalf("the pod has %s", pod)
 	}
 	if above := must(t)(k.Run(ctx, "-n", "web", "get", "pod", "pet-0", "-o", "jsonpath={.spec.dnsPolicy} {.spec.dnsConfig}")); above != "ClusterFirst " {
 		t.Errorf("the logical cluster shows %q", above)
 	}
-	services := must(t)(l.east.Run(ctx, "-n", dnsNamespace, "get", "services", "-l", "atoll.dev/names", "-o", `jsonpath={range .items[*]}{.spec.clusterIP} {.spec.ports[*].targetPort}{"\n"}{end}`))
-	for line := range strings.Lines(services) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == address && fields[1] == fields[2] {
-			return fields[1]
-		}
-	}
-	t.Fatalf("no Service has the address %s:\n%s", address, services)
-	return ""
+	return l.portAt(t, l.east, below)
 }

@@ -46,6 +46,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/resourcequota"
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
+	"github.com/atoll-dev/atoll/pkg/controllers/serviceimports"
 	"github.com/atoll-dev/atoll/pkg/controllers/sharedkeys"
 	"github.com/atoll-dev/atoll/pkg/controllers/status"
 	"github.com/atoll-dev/atoll/pkg/controllers/tokens"
@@ -293,6 +294,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		resourcequota.New(resourcequota.Config{Kube: c.kube, Quotas: c.chain.Informers().Quotas, Metadata: all}),
 		garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all, Mapper: s.restMapper}),
 		endpoints.New(endpoints.Config{Kube: c.kube, Metadata: all}),
+		serviceimports.New(serviceimports.Config{Kube: c.kube, Client: c.client, Objects: all, Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters}),
 		logicalclusters.New(clusters),
 		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Namespaces: c.namespaces,
 			PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies, Placements: c.placements, Copies: c.copies, Objects: all}),

@@ -124,6 +124,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.DecidedWaveApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Decision"):
 		return &applyconfigurationplacementv1alpha1.DecisionApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ImportedEndpoint"):
+		return &applyconfigurationplacementv1alpha1.ImportedEndpointApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ImportedEndpoints"):
+		return &applyconfigurationplacementv1alpha1.ImportedEndpointsApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ImportedPort"):
+		return &applyconfigurationplacementv1alpha1.ImportedPortApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("Importer"):
+		return &applyconfigurationplacementv1alpha1.ImporterApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("MoveRules"):
 		return &applyconfigurationplacementv1alpha1.MoveRulesApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectKind"):
@@ -170,6 +178,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.RolloutStatusApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("RolloutWave"):
 		return &applyconfigurationplacementv1alpha1.RolloutWaveApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ServiceImport"):
+		return &applyconfigurationplacementv1alpha1.ServiceImportApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ServiceImportSpec"):
+		return &applyconfigurationplacementv1alpha1.ServiceImportSpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TargetStatus"):
 		return &applyconfigurationplacementv1alpha1.TargetStatusApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TopologySpread"):

@@ -77,6 +77,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.DecidedRollout{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_DecidedRollout(ref),
 		placementv1alpha1.DecidedWave{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_DecidedWave(ref),
 		placementv1alpha1.Decision{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Decision(ref),
+		placementv1alpha1.ImportedEndpoint{}.OpenAPIModelName():           schema_pkg_apis_placement_v1alpha1_ImportedEndpoint(ref),
+		placementv1alpha1.ImportedEndpoints{}.OpenAPIModelName():          schema_pkg_apis_placement_v1alpha1_ImportedEndpoints(ref),
+		placementv1alpha1.ImportedPort{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ImportedPort(ref),
+		placementv1alpha1.Importer{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Importer(ref),
 		placementv1alpha1.MoveRules{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_MoveRules(ref),
 		placementv1alpha1.ObjectKind{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_ObjectKind(ref),
 		placementv1alpha1.ObjectReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectReference(ref),
@@ -114,6 +118,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.Rollout{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Rollout(ref),
 		placementv1alpha1.RolloutStatus{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_RolloutStatus(ref),
 		placementv1alpha1.RolloutWave{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_RolloutWave(ref),
+		placementv1alpha1.ServiceImport{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_ServiceImport(ref),
+		placementv1alpha1.ServiceImportList{}.OpenAPIModelName():          schema_pkg_apis_placement_v1alpha1_ServiceImportList(ref),
+		placementv1alpha1.ServiceImportSpec{}.OpenAPIModelName():          schema_pkg_apis_placement_v1alpha1_ServiceImportSpec(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetOrdinals{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOrdinals(ref),
 		placementv1alpha1.TargetOverride{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOverride(ref),
@@ -1913,6 +1920,13 @@ func schema_pkg_apis_fleet_v1alpha1_Pods(ref common.ReferenceCallback) common.Op
 							Ref:         ref(v1alpha1.PodAdmission{}.OpenAPIModelName()),
 						},
 					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "network is the name of the network of the pods there. Pods on all physical clusters with the same one reach each other by their addresses, of which no two have the same one: the Services of a logical cluster lead to its pods on all of them. Empty: pods reach those of their own physical cluster only.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
@@ -3450,6 +3464,177 @@ func schema_pkg_apis_placement_v1alpha1_Decision(ref common.ReferenceCallback) c
 		},
 		Dependencies: []string{
 			placementv1alpha1.DecidedDivision{}.OpenAPIModelName(), placementv1alpha1.DecidedOverride{}.OpenAPIModelName(), placementv1alpha1.DecidedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.DecidedRollout{}.OpenAPIModelName(), placementv1alpha1.PolicyReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ImportedEndpoint(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImportedEndpoint is one pod.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"address": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"hostname": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hostname by which a headless Service has the pod in DNS.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"address"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ImportedEndpoints(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImportedEndpoints are endpoints on one physical cluster with the same ports.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"family": {
+						SchemaProps: spec.SchemaProps{
+							Description: "family of the addresses: IPv4 or IPv6.\n\nPossible enum values:\n - `\"\"` indicates that this IP is unknown protocol\n - `\"IPv4\"` indicates that this IP is IPv4 protocol\n - `\"IPv6\"` indicates that this IP is IPv6 protocol",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"", "IPv4", "IPv6"},
+						},
+					},
+					"ports": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ports of the pods, by the name of that of the Service.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ImportedPort{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ImportedEndpoint{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"physicalCluster", "family", "endpoints"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ImportedEndpoint{}.OpenAPIModelName(), placementv1alpha1.ImportedPort{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ImportedPort(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImportedPort is a port of a Service.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"protocol": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Possible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"SCTP", "TCP", "UDP"},
+						},
+					},
+					"appProtocol": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Default: 0,
+							Type:    []string{"integer"},
+							Format:  "int32",
+						},
+					},
+				},
+				Required: []string{"port"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_Importer(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Importer is a physical cluster on which a Service is made reachable.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"beside": {
+						SchemaProps: spec.SchemaProps{
+							Description: "beside says that a copy of the Service is there, which gets the endpoints elsewhere.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"own": {
+						SchemaProps: spec.SchemaProps{
+							Description: "own says that a Service of its own leads to all endpoints: none of a copy does, or will for long.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"physicalCluster"},
+			},
+		},
 	}
 }
 
@@ -5870,6 +6055,206 @@ func schema_pkg_apis_placement_v1alpha1_RolloutWave(ref common.ReferenceCallback
 		},
 		Dependencies: []string{
 			placementv1alpha1.PhysicalClusterTerm{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ServiceImport(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ServiceImport is a Service as pods on other physical clusters of its network reach it. It has the name and the namespace of the Service. The server writes it; syncers that are to make it reachable read it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what syncers make of it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(placementv1alpha1.ServiceImportSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ServiceImportSpec{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ServiceImportList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ServiceImportList is a list of imports.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ServiceImport{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ServiceImport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ServiceImportSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ServiceImportSpec is what a Service looks like from elsewhere.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"service": {
+						SchemaProps: spec.SchemaProps{
+							Description: "service is the UID of the Service.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"headless": {
+						SchemaProps: spec.SchemaProps{
+							Description: "headless Services have no address, but those of their endpoints.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"ports": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "ports are those of the Service.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ImportedPort{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"sessionAffinity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sessionAffinity is that of the Service.\n\nPossible enum values:\n - `\"ClientIP\"` is the Client IP based.\n - `\"None\"` - no session affinity.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"ClientIP", "None"},
+						},
+					},
+					"sessionAffinityConfig": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sessionAffinityConfig is that of the Service.",
+							Ref:         ref(v1.SessionAffinityConfig{}.OpenAPIModelName()),
+						},
+					},
+					"importers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"physicalCluster",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "importers are the physical clusters on which it is made reachable.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.Importer{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"endpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoints are where it leads to, at most 1,000 in all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ImportedEndpoints{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"truncated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "truncated is the number of endpoints that are left out.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"service", "importers"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ImportedEndpoints{}.OpenAPIModelName(), placementv1alpha1.ImportedPort{}.OpenAPIModelName(), placementv1alpha1.Importer{}.OpenAPIModelName(), v1.SessionAffinityConfig{}.OpenAPIModelName()},
 	}
 }
 

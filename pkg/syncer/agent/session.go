@@ -16,6 +16,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/dispatch"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/down"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/imports"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/isolation"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/orphans"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/podadmission"
@@ -34,6 +35,7 @@ const (
 	orphanWorkers = 2
 	// isolationWorkers write one policy for each namespace, mostly when a session begins.
 	isolationWorkers = 4
+	importWorkers    = 4
 )
 
 // session is one run of the syncer in a known world: what it knows, what works on it,
@@ -57,6 +59,7 @@ type session struct {
 	events    *controller.Controller[controller.Request]
 	orphans   *controller.Controller[string]
 	isolation *controller.Controller[string]
+	imports   *controller.Controller[controller.Request]
 }
 
 func newSession(a *Agent, w report.World) *session {
@@ -87,9 +90,12 @@ func newSession(a *Agent, w report.World) *session {
 	s.events = controller.New("syncer/events", eventWorkers, mirrors.Event)
 	s.orphans = controller.New("syncer/orphans", orphanWorkers, unplaced.Reconcile)
 	s.isolation = controller.New("syncer/isolation", isolationWorkers, isolating.Reconcile)
+	imported := imports.New(imports.Config{View: s.view, Down: a.down, Names: s.names})
+	s.imports = controller.New("syncer/imports", importWorkers, imported.Reconcile)
 	s.dispatch = dispatch.New(s.view, dispatch.Queues{
 		Objects: s.objects.Enqueue, Mirrors: s.mirrors.Enqueue, Events: s.events.Enqueue, Orphans: s.orphans.Enqueue,
 		Isolation:      s.isolation.Enqueue,
+		Imports:        s.imports.Enqueue,
 		OrphansChanged: unplaced.Count,
 	})
 	return s
@@ -116,7 +122,7 @@ func (s *session) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
-	queues := []queue{s.objects, s.mirrors, s.events, s.orphans, s.isolation, s.supplies}
+	queues := []queue{s.objects, s.mirrors, s.events, s.orphans, s.isolation, s.imports, s.supplies}
 	for _, q := range queues {
 		defer q.ShutDown() // also if they are never run
 	}
@@ -135,6 +141,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 	running.Go(func() { s.follow(ctx, &running) })
 	running.Go(func() { s.admits.Run(ctx) })
+	running.Go(func() { imports.Sweep(ctx, s.view, s.imports.Enqueue) })
 	s.report.Syncing(true)
 	defer s.report.Syncing(false)
 	klog.FromContext(ctx).Info("Syncing", "controlPlane", s.view.ControlPlane)

@@ -160,6 +160,12 @@ type Pods struct {
 	// by its webhooks and policies. Without it only pods that users make are.
 	// +optional
 	Admission *PodAdmission `json:"admission,omitempty"`
+	// network is the name of the network of the pods there. Pods on all physical clusters with
+	// the same one reach each other by their addresses, of which no two have the same one: the
+	// Services of a logical cluster lead to its pods on all of them. Empty: pods reach those of
+	// their own physical cluster only.
+	// +optional
+	Network string `json:"network,omitempty"`
 }
 
 // PodAdmission says how the API server of a physical cluster asks its syncer about pods, which

@@ -32,6 +32,7 @@ func Types() []runtime.Object {
 		&PlacementReview{}, &PlacementBinding{}, &PodReview{},
 		&Placement{}, &PlacementList{},
 		&Copy{}, &CopyList{},
+		&ServiceImport{}, &ServiceImportList{},
 	}
 }
 

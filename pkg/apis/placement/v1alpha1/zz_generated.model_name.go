@@ -101,6 +101,26 @@ func (in Decision) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImportedEndpoint) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ImportedEndpoint"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImportedEndpoints) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ImportedEndpoints"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImportedPort) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ImportedPort"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Importer) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.Importer"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in MoveRules) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.MoveRules"
 }
@@ -283,6 +303,21 @@ func (in RolloutStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RolloutWave) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.RolloutWave"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ServiceImport) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ServiceImport"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ServiceImportList) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ServiceImportList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ServiceImportSpec) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ServiceImportSpec"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

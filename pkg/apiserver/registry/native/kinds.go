@@ -19,7 +19,7 @@ import (
 
 // Kinds are all kinds of our own.
 func Kinds() []Kind {
-	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), PlacedKind(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy()}
+	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), PlacedKind(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy(), ServiceImport()}
 }
 
 // LogicalCluster is served in root.
@@ -220,6 +220,32 @@ func Copy() Kind {
 				resource += "." + c.Spec.Object.Group
 			}
 			return []any{resource + "/" + c.Spec.Object.Name, c.Spec.PhysicalCluster, string(c.Status.State), c.Status.Reason, c.Status.Message}
+		},
+	}
+}
+
+// ServiceImport is served in every logical cluster.
+func ServiceImport() Kind {
+	return Kind{
+		GroupVersion: placement.SchemeGroupVersion, Kind: "ServiceImport", Plural: "serviceimports", Singular: "serviceimport",
+		Namespaced: true,
+		New:        func() runtime.Object { return &placement.ServiceImport{} },
+		NewList:    func() runtime.Object { return &placement.ServiceImportList{} },
+		Spec:       func(o runtime.Object) any { return &o.(*placement.ServiceImport).Spec },
+		Columns: []metav1.TableColumnDefinition{
+			column("Physical Clusters", "Where the Service is reached that is elsewhere."),
+			column("Endpoints", "How many there are, on all physical clusters of the network."),
+		},
+		Row: func(o runtime.Object) []any {
+			spec := o.(*placement.ServiceImport).Spec
+			importers, endpoints := []string{}, int(spec.Truncated)
+			for _, i := range spec.Importers {
+				importers = append(importers, i.PhysicalCluster)
+			}
+			for _, e := range spec.Endpoints {
+				endpoints += len(e.Endpoints)
+			}
+			return []any{strings.Join(importers, ","), fmt.Sprint(endpoints)}
 		},
 	}
 }

@@ -128,6 +128,11 @@ func validatePhysicalCluster(obj, _ runtime.Object) field.ErrorList {
 			errs = append(errs, field.Invalid(specPath.Child("pods", "names", "namespace"), namespace[:min(len(namespace), maxIdentity)], problem))
 		}
 	}
+	if network := spec.Pods.Network; network != "" {
+		for _, problem := range validation.IsDNS1123Label(network) {
+			errs = append(errs, field.Invalid(specPath.Child("pods", "network"), network[:min(len(network), maxIdentity)], problem))
+		}
+	}
 	errs = append(errs, validatePodAdmission(spec.Pods.Admission, spec.Connection.Type == fleet.ConnectionPush, specPath.Child("pods", "admission"))...)
 	errs = append(errs, validateTenancy(spec.Tenancy, specPath.Child("tenancy"))...)
 	errs = append(errs, volume.ValidateClasses(spec.Volumes, specPath.Child("volumes"))...)

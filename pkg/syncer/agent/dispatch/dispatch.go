@@ -26,6 +26,8 @@ type Queues struct {
 	// Isolation takes the name of a physical namespace.
 	Isolation func(namespace string)
 	Events    func(controller.Request)
+	// Imports takes the name of a Service that is imported, or may be.
+	Imports func(controller.Request)
 	// OrphansChanged is called when an Orphan came, went, or has another order.
 	OrphansChanged func()
 }
@@ -42,7 +44,7 @@ func New(v *view.View, q Queues) *Dispatcher { return &Dispatcher{view: v, queue
 // Start begins with all that is there already.
 func (d *Dispatcher) Start() {
 	d.view.Handle(view.Handlers{
-		Above: d.Above, Below: d.Below, Copy: d.Copy, Orphan: d.orphan, Account: d.account,
+		Above: d.Above, Below: d.Below, Copy: d.Copy, Orphan: d.orphan, Account: d.account, Import: d.queues.Imports,
 		Event: func(event *unstructured.Unstructured) { d.queues.Events(controller.RequestFor(event)) },
 	})
 }
@@ -63,6 +65,9 @@ func (d *Dispatcher) All() {
 	}
 	for _, name := range d.view.NamespacesBelow() {
 		d.queues.Isolation(name)
+	}
+	for r := range d.view.Imports() {
+		d.queues.Imports(r)
 	}
 }
 
@@ -99,6 +104,8 @@ func (d *Dispatcher) Below(c syncer.Change) {
 			d.OwnedBy(w.UID)
 		case syncer.WakeIsolation:
 			d.isolation(c)
+		case syncer.WakeImport:
+			d.queues.Imports(controller.Request{Cluster: w.Mark.Cluster, Namespace: w.Mark.Namespace, Name: w.Mark.Name})
 		case syncer.WakeContents:
 			d.contents(w.Mark.Cluster, w.Mark.Namespace)
 		}

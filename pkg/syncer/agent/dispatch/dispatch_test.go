@@ -49,7 +49,7 @@ func newFixture(t *testing.T, above, below []runtime.Object, records ...runtime.
 	f.d = dispatch.New(f.World.View, dispatch.Queues{
 		Objects: func(k view.ObjectKey) { f.note("object", k) }, Mirrors: func(k view.MirrorKey) { f.note("mirror", k) },
 		Orphans: func(name string) { f.note("orphan", name) }, Events: func(r controller.Request) { f.note("event", r) },
-		OrphansChanged: func() {},
+		OrphansChanged: func() {}, Imports: func(r controller.Request) { f.note("import", r) },
 	})
 	f.Watch(t)
 	return f

@@ -22,6 +22,8 @@ type Handlers struct {
 	Orphan func(old, new *fleetv1alpha1.Orphan)
 	// Account is called for a service account that came, changed, or is gone.
 	Account func(controller.Request)
+	// Import is called for a ServiceImport that came, changed, or is gone.
+	Import func(controller.Request)
 	// Event is called for an event of the physical cluster.
 	Event func(*unstructured.Unstructured)
 }
@@ -47,6 +49,12 @@ func (v *View) Handle(h Handlers) {
 			new = old
 		}
 		h.Account(controller.RequestFor(new))
+	})
+	v.imports.Handle(func(old, new *placementv1alpha1.ServiceImport) {
+		if new == nil {
+			new = old
+		}
+		h.Import(controller.RequestFor(new))
 	})
 	v.events.Handle(func(_, new *unstructured.Unstructured) {
 		if new != nil {

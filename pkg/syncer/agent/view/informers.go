@@ -64,6 +64,9 @@ func (v *View) informerBelow(kind workload.Kind) *objects {
 	if kind.Semantics == workload.IngressSemantics {
 		indexes[byHost] = syncer.HostIndex
 	}
+	if gvr == Services || gvr == EndpointSlices {
+		indexes[byImport] = v.imported
+	}
 	return controller.NewInformer(kind.Resource+" on "+v.Target, example(kind.GroupVersionKind),
 		controller.Lists(v.Down.Dynamic.Resource(gvr)),
 		controller.InformerOptions[*unstructured.Unstructured]{

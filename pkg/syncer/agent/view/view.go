@@ -21,6 +21,7 @@ type (
 	objects = controller.Informer[*unstructured.Unstructured]
 	copies  = controller.Informer[*placementv1alpha1.Copy]
 	orphans = controller.Informer[*fleetv1alpha1.Orphan]
+	imports = controller.Informer[*placementv1alpha1.ServiceImport]
 )
 
 // Config says what a View shows.
@@ -42,6 +43,7 @@ type View struct {
 	copies   *copies
 	orphans  *orphans
 	accounts *objects
+	imports  *imports
 	events   *objects
 	// awaited is whose first list Start waits for.
 	awaited atomic.Pointer[string]
@@ -95,6 +97,7 @@ func New(c Config, kinds workload.Catalog, serves func(workload.Kind) bool) *Vie
 		})
 	v.orphans = v.informerOfOrphans()
 	v.accounts = v.informerOfAccounts()
+	v.imports = v.informerOfImports()
 	v.events = v.informerOfEvents()
 	v.rememberVersions()
 	return v
@@ -181,7 +184,7 @@ func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 		}
 	}
 	v.mu.Unlock()
-	for _, i := range []informer{v.copies, v.orphans, v.accounts} {
+	for _, i := range []informer{v.copies, v.orphans, v.accounts, v.imports} {
 		running.Go(func() { i.Run(ctx) })
 		all = append(all, i)
 	}

@@ -17,6 +17,11 @@ type PodsApplyConfiguration struct {
 	// admission has the pods that controllers make there admitted by their logical cluster:
 	// by its webhooks and policies. Without it only pods that users make are.
 	Admission *PodAdmissionApplyConfiguration `json:"admission,omitempty"`
+	// network is the name of the network of the pods there. Pods on all physical clusters with
+	// the same one reach each other by their addresses, of which no two have the same one: the
+	// Services of a logical cluster lead to its pods on all of them. Empty: pods reach those of
+	// their own physical cluster only.
+	Network *string `json:"network,omitempty"`
 }
 
 // PodsApplyConfiguration constructs a declarative configuration of the Pods type for use with
@@ -46,5 +51,13 @@ func (b *PodsApplyConfiguration) WithNames(value *NamesApplyConfiguration) *Pods
 // If called multiple times, the Admission field is set to the value of the last call.
 func (b *PodsApplyConfiguration) WithAdmission(value *PodAdmissionApplyConfiguration) *PodsApplyConfiguration {
 	b.Admission = value
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *PodsApplyConfiguration) WithNetwork(value string) *PodsApplyConfiguration {
+	b.Network = &value
 	return b
 }

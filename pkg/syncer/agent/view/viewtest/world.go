@@ -66,7 +66,7 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 		Kube:    kubefake.NewClientset(),
 		Ctx:     scope.With(t.Context(), scope.Scope{Target: Target, Cluster: Cluster}),
 	}
-	for resource, cluster := range map[string]logicalcluster.Name{"copies": Cluster, "orphans": scope.Root} {
+	for resource, cluster := range map[string]logicalcluster.Name{"copies": Cluster, "serviceimports": Cluster, "orphans": scope.Root} {
 		w.Records.PrependReactor("create", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 			created := a.(clienttesting.CreateAction).GetObject().(metav1.Object)
 			created.SetAnnotations(map[string]string{logicalcluster.AnnotationKey: cluster.String()}) // as the server does

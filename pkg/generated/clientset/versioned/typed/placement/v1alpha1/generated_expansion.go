@@ -13,3 +13,5 @@ type PlacementPolicyExpansion interface{}
 type PlacementReviewExpansion interface{}
 
 type PodReviewExpansion interface{}
+
+type ServiceImportExpansion interface{}

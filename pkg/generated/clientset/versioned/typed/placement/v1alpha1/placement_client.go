@@ -18,6 +18,7 @@ type PlacementV1alpha1Interface interface {
 	PlacementPoliciesGetter
 	PlacementReviewsGetter
 	PodReviewsGetter
+	ServiceImportsGetter
 }
 
 // PlacementV1alpha1Client is used to interact with features provided by the placement.atoll.dev group.
@@ -47,6 +48,10 @@ func (c *PlacementV1alpha1Client) PlacementReviews(namespace string) PlacementRe
 
 func (c *PlacementV1alpha1Client) PodReviews(namespace string) PodReviewInterface {
 	return newPodReviews(c, namespace)
+}
+
+func (c *PlacementV1alpha1Client) ServiceImports(namespace string) ServiceImportInterface {
+	return newServiceImports(c, namespace)
 }
 
 // NewForConfig creates a new PlacementV1alpha1Client for the given config.

@@ -36,6 +36,10 @@ func (c *FakePlacementV1alpha1) PodReviews(namespace string) v1alpha1.PodReviewI
 	return newFakePodReviews(c, namespace)
 }
 
+func (c *FakePlacementV1alpha1) ServiceImports(namespace string) v1alpha1.ServiceImportInterface {
+	return newFakeServiceImports(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakePlacementV1alpha1) RESTClient() rest.Interface {

@@ -1,0 +1,280 @@
+package serviceimports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+)
+
+const (
+	name    = "serviceimports"
+	workers = 4
+	// batchDelay is how long events are gathered before a namespace is read: rollouts and moves
+	// write several within it.
+	batchDelay = 200 * time.Millisecond
+)
+
+var (
+	services       = corev1.SchemeGroupVersion.WithResource("services")
+	pods           = corev1.SchemeGroupVersion.WithResource("pods")
+	endpointSlices = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
+	imports        = placementv1alpha1.SchemeGroupVersion.WithResource("serviceimports")
+)
+
+// Config is what the controller works with. The clients act in the logical cluster of the
+// context, as the system.
+type Config struct {
+	Kube   kubernetes.Interface
+	Client versioned.Interface
+	// Objects must have services, pods, endpointslices and serviceimports.
+	Objects          *controller.Metadata
+	Namespaces       *controller.Informer[*corev1.Namespace]
+	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
+}
+
+// Controller keeps the ServiceImports of namespaces.
+type Controller struct {
+	Config
+	// queue has namespaces: the name of a request is empty.
+	queue *controller.Controller[controller.Request]
+}
+
+// New makes the controller and subscribes it to the informers.
+func New(config Config) *Controller {
+	c := &Controller{Config: config}
+	c.queue = controller.New(name, workers, c.reconcile)
+	for _, gvr := range []schema.GroupVersionResource{services, pods, endpointSlices} {
+		c.Objects.For(gvr).Handle(func(old, obj *metav1.PartialObjectMetadata) {
+			if obj == nil {
+				obj = old
+			}
+			c.changed(logicalcluster.From(obj), obj.Namespace)
+		})
+	}
+	c.Objects.For(imports).Handle(func(old, obj *metav1.PartialObjectMetadata) {
+		if obj == nil { // nobody but the server writes them
+			c.changed(logicalcluster.From(old), old.Namespace)
+		}
+	})
+	c.Namespaces.Handle(c.namespaceChanged)
+	c.PhysicalClusters.Handle(c.physicalClusterChanged)
+	return c
+}
+
+// Run works until ctx is done. Nothing is decided before the informers are in: what is not
+// listed yet must not look like gone.
+func (c *Controller) Run(ctx context.Context) {
+	defer c.queue.ShutDown()
+	for _, gvr := range []schema.GroupVersionResource{services, pods, endpointSlices, imports} {
+		if c.Objects.For(gvr).WaitForSync(ctx) != nil {
+			return
+		}
+	}
+	if c.Namespaces.WaitForSync(ctx) != nil || c.PhysicalClusters.WaitForSync(ctx) != nil {
+		return
+	}
+	c.queue.Run(ctx)
+}
+
+// changed looks at a namespace if Services in it may be imported, or are.
+func (c *Controller) changed(cluster logicalcluster.Name, namespace string) {
+	fleet := c.fleet()
+	if len(fleet) > 1 && fleet.Joined(c.present(cluster)) || c.Objects.For(imports).HasNamespace(cluster, namespace) {
+		c.queue.EnqueueAfter(controller.Request{Cluster: cluster, Namespace: namespace}, batchDelay)
+	}
+}
+
+// namespaceChanged: where a logical cluster is decides who imports all of its Services.
+func (c *Controller) namespaceChanged(old, obj *corev1.Namespace) {
+	var before, now placementv1alpha1.Targets
+	cluster := logicalcluster.Name("")
+	if old != nil {
+		before, cluster = stamp.TargetsOf(old.Annotations), logicalcluster.From(old)
+	}
+	if obj != nil {
+		now, cluster = stamp.TargetsOf(obj.Annotations), logicalcluster.From(obj)
+	}
+	if !stamp.Equal(before, now) {
+		c.clusterChanged(cluster)
+	}
+}
+
+func (c *Controller) clusterChanged(cluster logicalcluster.Name) {
+	for _, namespace := range c.Namespaces.ListCluster(cluster) {
+		c.changed(cluster, namespace.Name)
+	}
+}
+
+// physicalClusterChanged: a network has more or fewer members, or other ranges.
+func (c *Controller) physicalClusterChanged(old, obj *fleetv1alpha1.PhysicalCluster) {
+	var before, now Member
+	if old != nil {
+		before = memberOf(old)
+	}
+	if obj != nil {
+		now = memberOf(obj)
+	}
+	if before.Network == "" && now.Network == "" || before.Network == now.Network && slices.Equal(before.Ranges, now.Ranges) {
+		return
+	}
+	for _, namespace := range c.Namespaces.List() {
+		c.changed(logicalcluster.From(namespace), namespace.Name)
+	}
+}
+
+// present are the physical clusters on which namespaces of a logical cluster are.
+func (c *Controller) present(cluster logicalcluster.Name) []string {
+	var names []string
+	for _, namespace := range c.Namespaces.ListCluster(cluster) {
+		for name, target := range stamp.TargetsOf(namespace.Annotations) {
+			if (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// fleet are the physical clusters in networks.
+func (c *Controller) fleet() Fleet {
+	fleet := Fleet{}
+	for _, pc := range c.PhysicalClusters.List() {
+		if m := memberOf(pc); m.Network != "" {
+			fleet[pc.Name] = m
+		}
+	}
+	return fleet
+}
+
+func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
+	m := Member{Network: pc.Spec.Pods.Network}
+	if m.Network == "" {
+		return m
+	}
+	for _, text := range pc.Permits().Network.PodCIDRs {
+		if r, err := netip.ParsePrefix(text); err == nil {
+			m.Ranges = append(m.Ranges, r)
+		}
+	}
+	return m
+}
+
+func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
+	present, fleet := c.present(key.Cluster), c.fleet()
+	client := c.Client.PlacementV1alpha1().ServiceImports(key.Namespace)
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	list, err := client.List(ctx, cached)
+	if err != nil {
+		return controller.Result{}, fmt.Errorf("reading ServiceImports: %w", err)
+	}
+	wanted, err := c.wanted(ctx, key, present, fleet)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	var errs []error
+	behind := false // another server has written what the watch cache does not show yet
+	for i := range list.Items {
+		have := &list.Items[i]
+		want := wanted[have.Name]
+		delete(wanted, have.Name)
+		switch {
+		case want == nil:
+			errs = append(errs, c.remove(ctx, have, present, fleet))
+		case !apiequality.Semantic.DeepEqual(have.Spec, want.Spec) || !stamp.Equal(stamp.TargetsOf(have.Annotations), stamp.TargetsOf(want.Annotations)):
+			changed := have.DeepCopy()
+			changed.Spec, changed.OwnerReferences = want.Spec, want.OwnerReferences
+			stamp.Show(changed, stamp.TargetsOf(want.Annotations))
+			_, err := client.Update(ctx, changed, metav1.UpdateOptions{})
+			behind = behind || apierrors.IsConflict(err)
+			errs = append(errs, wrap("writing a ServiceImport", err))
+		}
+	}
+	for _, want := range wanted {
+		_, err := client.Create(ctx, want, metav1.CreateOptions{})
+		behind = behind || apierrors.IsAlreadyExists(err)
+		errs = append(errs, wrap("making a ServiceImport", err))
+	}
+	if behind {
+		return controller.Result{RequeueAfter: time.Second}, errors.Join(errs...)
+	}
+	return controller.Result{}, errors.Join(errs...)
+}
+
+// wanted are the imports that there should be in a namespace, by name.
+func (c *Controller) wanted(ctx context.Context, key controller.Request, present []string, fleet Fleet) (map[string]*placementv1alpha1.ServiceImport, error) {
+	if !fleet.Joined(present) {
+		return nil, nil
+	}
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	all, err := c.Kube.CoreV1().Services(key.Namespace).List(ctx, cached)
+	if err != nil {
+		return nil, fmt.Errorf("reading Services: %w", err)
+	}
+	if !slices.ContainsFunc(all.Items, func(s corev1.Service) bool { return Imported(&s) }) {
+		return nil, nil
+	}
+	running, err := c.Kube.CoreV1().Pods(key.Namespace).List(ctx, cached)
+	if err != nil {
+		return nil, fmt.Errorf("reading pods: %w", err)
+	}
+	wanted := map[string]*placementv1alpha1.ServiceImport{}
+	for i := range all.Items {
+		s := &all.Items[i]
+		spec := Decide(s, running.Items, present, fleet)
+		if spec == nil || stamp.OfServer(services.GroupResource(), s.Namespace, s.Name) {
+			continue
+		}
+		w := &placementv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: s.Name,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: s.Name, UID: s.UID}},
+		}, Spec: *spec}
+		see := placementv1alpha1.Targets{}
+		for _, importer := range spec.Importers {
+			see[importer.PhysicalCluster] = placementv1alpha1.Target{}
+		}
+		stamp.Show(w, see)
+		wanted[s.Name] = w
+	}
+	return wanted, nil
+}
+
+// remove deletes an import that nobody wants. That its Service is gone is asked of etcd: a
+// watch cache may be behind.
+func (c *Controller) remove(ctx context.Context, have *placementv1alpha1.ServiceImport, present []string, fleet Fleet) error {
+	s, err := c.Kube.CoreV1().Services(have.Namespace).Get(ctx, have.Name, metav1.GetOptions{})
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading the Service of a ServiceImport: %w", err)
+	case err == nil && s.UID == have.Spec.Service && Decide(s, nil, present, fleet) != nil:
+		return nil // the event is on its way
+	}
+	err = c.Client.PlacementV1alpha1().ServiceImports(have.Namespace).Delete(ctx, have.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(have.UID))})
+	return wrap("removing a ServiceImport", err)
+}
+
+// wrap keeps quiet about what another event is about to show, and about a namespace that
+// takes nothing any more.
+func wrap(doing string, err error) error {
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

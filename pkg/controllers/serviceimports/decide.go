@@ -1,0 +1,192 @@
+package serviceimports
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/endpointslice"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/backends"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+)
+
+// MaxEndpoints bounds the endpoints of an import, as the object is written whole.
+const MaxEndpoints = 1000
+
+// Member is a physical cluster as far as others reach its pods.
+type Member struct {
+	// Network is empty if nobody does.
+	Network string
+	// Ranges of the addresses of its pods; none are known if it is empty.
+	Ranges []netip.Prefix
+}
+
+// Fleet are the physical clusters by name.
+type Fleet map[string]Member
+
+// Joined says that some of these physical clusters are in one network.
+func (f Fleet) Joined(names []string) bool {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if network := f[name].Network; network != "" {
+			if seen[network] {
+				return true
+			}
+			seen[network] = true
+		}
+	}
+	return false
+}
+
+// Imported says that a Service may be imported at all: one that leads to pods, which the
+// control plane knows.
+func Imported(s *corev1.Service) bool {
+	return s.DeletionTimestamp == nil && len(s.Spec.Selector) > 0 && s.Spec.Type != corev1.ServiceTypeExternalName && stamp.HasTargets(s)
+}
+
+// Decide is the import of a Service; nil if nobody imports it. present are the physical
+// clusters on which namespaces of the logical cluster are, pods those of the namespace.
+//
+//	X is present, and a copy of the Service is on another     then X
+//	physical cluster in the network of X; on X
+//	there is none, or not yet (Waiting, Finished)             imports it, with a Service of its own
+//	there is one that is Starting, Draining or Removing       imports it, with both
+//	there is one that receives                                imports it beside that
+func Decide(s *corev1.Service, pods []corev1.Pod, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
+	if !Imported(s) {
+		return nil
+	}
+	targets := stamp.TargetsOf(s.Annotations)
+	spec := &placementv1alpha1.ServiceImportSpec{Service: s.UID, Headless: s.Spec.ClusterIP == corev1.ClusterIPNone}
+	networks := map[string]bool{}
+	for _, name := range slices.Sorted(slices.Values(present)) {
+		network := fleet[name].Network
+		if network == "" || !elsewhere(targets, name, network, fleet) {
+			continue
+		}
+		networks[network] = true
+		target, ok := targets[name]
+		spec.Importers = append(spec.Importers, placementv1alpha1.Importer{
+			PhysicalCluster: name,
+			Beside:          ok && (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving),
+			Own:             !ok || !target.Receives(),
+		})
+	}
+	if len(spec.Importers) == 0 {
+		return nil
+	}
+	for _, p := range s.Spec.Ports {
+		spec.Ports = append(spec.Ports, placementv1alpha1.ImportedPort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
+	}
+	if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+		spec.SessionAffinity, spec.SessionAffinityConfig = s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig
+	}
+	of, _ := backends.Of(s, pods)
+	for _, network := range slices.Sorted(maps.Keys(networks)) {
+		spec.Endpoints = append(spec.Endpoints, endpointsIn(network, s, of, fleet)...)
+	}
+	spec.Endpoints, spec.Truncated = bounded(spec.Endpoints, MaxEndpoints)
+	return spec
+}
+
+// elsewhere says that a copy is on another physical cluster of a network.
+func elsewhere(targets placementv1alpha1.Targets, name, network string, fleet Fleet) bool {
+	for other, target := range targets {
+		if other != name && target.Keeps() && fleet[other].Network == network {
+			return true
+		}
+	}
+	return false
+}
+
+// endpointsIn are the endpoints of a Service on the physical clusters of a network, in an order.
+func endpointsIn(network string, s *corev1.Service, of []backends.Backend, fleet Fleet) []placementv1alpha1.ImportedEndpoints {
+	of = slices.DeleteFunc(slices.Clone(of), func(b backends.Backend) bool { return fleet[targetOf(b.Pod)].Network != network })
+	var groups []placementv1alpha1.ImportedEndpoints
+	for _, b := range backends.Receiving(of) {
+		target, ports := targetOf(b.Pod), portsOf(s, b.Pod)
+		for _, ip := range b.Pod.Status.PodIPs {
+			address, err := netip.ParseAddr(ip.IP)
+			if err != nil || !fleet[target].has(address.Unmap()) {
+				continue
+			}
+			address = address.Unmap()
+			family := corev1.IPv6Protocol
+			if address.Is4() {
+				family = corev1.IPv4Protocol
+			}
+			i := slices.IndexFunc(groups, func(g placementv1alpha1.ImportedEndpoints) bool {
+				return g.PhysicalCluster == target && g.Family == family && slices.EqualFunc(g.Ports, ports, samePort)
+			})
+			if i < 0 {
+				i = len(groups)
+				groups = append(groups, placementv1alpha1.ImportedEndpoints{PhysicalCluster: target, Family: family, Ports: ports})
+			}
+			endpoint := placementv1alpha1.ImportedEndpoint{Address: address.String()}
+			if b.Pod.Spec.Subdomain == s.Name {
+				endpoint.Hostname = b.Pod.Spec.Hostname
+			}
+			groups[i].Endpoints = append(groups[i].Endpoints, endpoint)
+		}
+	}
+	for i := range groups {
+		slices.SortFunc(groups[i].Endpoints, func(a, b placementv1alpha1.ImportedEndpoint) int { return cmp.Compare(a.Address, b.Address) })
+	}
+	slices.SortFunc(groups, func(a, b placementv1alpha1.ImportedEndpoints) int {
+		return cmp.Or(cmp.Compare(a.PhysicalCluster, b.PhysicalCluster), cmp.Compare(a.Family, b.Family), cmp.Compare(a.Endpoints[0].Address, b.Endpoints[0].Address))
+	})
+	return groups
+}
+
+// targetOf is the physical cluster on which a pod runs; empty if it is not known.
+func targetOf(p *corev1.Pod) string {
+	for name, target := range stamp.TargetsOf(p.Annotations) {
+		if target.State == placementv1alpha1.TargetObserved || target.Keeps() {
+			return name
+		}
+	}
+	return ""
+}
+
+// has says that an address may be that of a pod: a syncer that is lied to, or lies, names no
+// other.
+func (m Member) has(address netip.Addr) bool {
+	return len(m.Ranges) == 0 || slices.ContainsFunc(m.Ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+}
+
+// portsOf are the ports of a Service as they are in a pod.
+func portsOf(s *corev1.Service, p *corev1.Pod) []placementv1alpha1.ImportedPort {
+	var ports []placementv1alpha1.ImportedPort
+	for i := range s.Spec.Ports {
+		port := &s.Spec.Ports[i]
+		if number, err := endpointslice.FindPort(p, port); err == nil && number > 0 && number <= 65535 {
+			ports = append(ports, placementv1alpha1.ImportedPort{Name: port.Name, Protocol: port.Protocol, AppProtocol: port.AppProtocol, Port: int32(number)})
+		}
+	}
+	return ports
+}
+
+func samePort(a, b placementv1alpha1.ImportedPort) bool {
+	return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port
+}
+
+// bounded takes as many endpoints as there is room for, of each group in its order, so that
+// what is left out is not all of one physical cluster.
+func bounded(groups []placementv1alpha1.ImportedEndpoints, most int) (_ []placementv1alpha1.ImportedEndpoints, left int32) {
+	sum := 0
+	for _, g := range groups {
+		sum += len(g.Endpoints)
+	}
+	if sum <= most {
+		return groups, 0
+	}
+	for i := range groups {
+		groups[i].Endpoints = groups[i].Endpoints[:max(1, len(groups[i].Endpoints)*most/sum)]
+		left += int32(len(groups[i].Endpoints))
+	}
+	return groups, int32(sum) - left
+}

@@ -1,0 +1,177 @@
+package serviceimports
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+var flat = Fleet{
+	"east": {Network: "n", Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, "west": {Network: "n"}, "north": {Network: "n"},
+	"far": {Network: "other"}, "alone": {},
+}
+
+func service(targets string, change ...func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api", UID: "s", Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: targets}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "api"}, Ports: []corev1.ServicePort{
+			{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromString("web")},
+		}},
+	}
+	for _, f := range change {
+		f(s)
+	}
+	return s
+}
+
+// pod runs on a target, is ready, and has a port 8080 with the name web.
+func pod(target, address string, change ...func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p-" + address, Labels: map[string]string{"app": "api"},
+			Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"` + target + `":{"state":"Observed","uid":"u"}}`}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: address}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	for _, f := range change {
+		f(&p)
+	}
+	return p
+}
+
+func unready(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+
+// summary is the importers, as name:beside:own, and the endpoints by physical cluster.
+func summary(spec *placementv1alpha1.ServiceImportSpec) (importers, endpoints []string) {
+	if spec == nil {
+		return nil, nil
+	}
+	for _, i := range spec.Importers {
+		text := i.PhysicalCluster
+		if i.Beside {
+			text += " beside"
+		}
+		if i.Own {
+			text += " own"
+		}
+		importers = append(importers, text)
+	}
+	for _, g := range spec.Endpoints {
+		for _, e := range g.Endpoints {
+			text := fmt.Sprintf("%s %s", g.PhysicalCluster, e.Address)
+			for _, p := range g.Ports {
+				text += fmt.Sprintf(" %s:%d", p.Name, p.Port)
+			}
+			if e.Hostname != "" {
+				text += " " + e.Hostname
+			}
+			endpoints = append(endpoints, text)
+		}
+	}
+	return importers, endpoints
+}
+
+func TestWhoImportsAServiceAndWhereItLeadsTo(t *testing.T) {
+	t.Parallel()
+	both := []string{"west", "east"}
+	onEast, onWest := pod("east", "10.1.0.7"), pod("west", "10.2.0.7")
+	for name, c := range map[string]struct {
+		service              *corev1.Service
+		pods                 []corev1.Pod
+		present              []string
+		importers, endpoints []string
+	}{
+		"it is elsewhere": {service(`{"east":{}}`), []corev1.Pod{onEast}, both,
+			[]string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
+		"the logical cluster is nowhere else": {service(`{"east":{}}`), []corev1.Pod{onEast}, []string{"east"}, nil, nil},
+		"it is on both": {service(`{"east":{},"west":{}}`), []corev1.Pod{onWest, onEast}, both,
+			[]string{"east beside", "west beside"}, []string{"east 10.1.0.7 http:8080", "west 10.2.0.7 http:8080"}},
+		"it arrives": {service(`{"east":{},"west":{"state":"Starting"}}`), []corev1.Pod{onEast, onWest}, both,
+			[]string{"east beside", "west beside own"}, []string{"east 10.1.0.7 http:8080"}},
+		"it leaves": {service(`{"east":{},"west":{"state":"Draining"}}`), []corev1.Pod{onEast, onWest}, both,
+			[]string{"east beside", "west beside own"}, []string{"east 10.1.0.7 http:8080"}},
+		"it is removed": {service(`{"east":{},"west":{"state":"Removing"}}`), []corev1.Pod{onEast}, both,
+			[]string{"west beside own"}, []string{"east 10.1.0.7 http:8080"}},
+		"it waits to come": {service(`{"east":{},"west":{"state":"Waiting"}}`), []corev1.Pod{onEast}, both,
+			[]string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
+		"nothing receives yet: what runs does": {service(`{"east":{"state":"Draining"},"west":{"state":"Starting"}}`), []corev1.Pod{onEast}, []string{"east", "west", "north"},
+			[]string{"east beside own", "north own", "west beside own"}, []string{"east 10.1.0.7 http:8080"}},
+		"of networks that do not meet": {service(`{"east":{}}`), []corev1.Pod{onEast}, []string{"east", "far", "alone"}, nil, nil},
+		"it is in two networks": {service(`{"east":{},"far":{}}`), []corev1.Pod{onEast, pod("far", "10.9.0.1")}, []string{"east", "west", "far"},
+			[]string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
+		"no pod is ready":         {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", unready)}, both, []string{"west own"}, nil},
+		"pods of another service": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Labels = nil })}, both, []string{"west own"}, nil},
+		"those that are not ready are published": {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }),
+			[]corev1.Pod{pod("east", "10.1.0.7", unready)}, both, []string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
+		"an address that no pod there has": {service(`{"east":{}}`), []corev1.Pod{pod("east", "169.254.169.254"), pod("east", "10.2.0.7")}, both, []string{"west own"}, nil},
+		"not an address":                   {service(`{"east":{}}`), []corev1.Pod{pod("east", "example.com")}, both, []string{"west own"}, nil},
+		"no such port":                     {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Containers = nil })}, both, []string{"west own"}, []string{"east 10.1.0.7"}},
+		"ports that differ": {service(`{"east":{}}`), []corev1.Pod{onEast, pod("east", "10.1.0.8", func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 })}, both,
+			[]string{"west own"}, []string{"east 10.1.0.7 http:8080", "east 10.1.0.8 http:9090"}},
+		"a pod with a name": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "api-0", "api" })}, both,
+			[]string{"west own"}, []string{"east 10.1.0.7 http:8080 api-0"}},
+		"a name of another service": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "api-0", "else" })}, both,
+			[]string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
+		"without selector":   {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.Selector = nil }), nil, both, nil, nil},
+		"an external name":   {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), nil, both, nil, nil},
+		"it is deleted":      {service(`{"east":{}}`, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{} }), nil, both, nil, nil},
+		"it is not placed":   {service(``), nil, both, nil, nil},
+		"all of it is going": {service(`{"east":{"state":"Removing"}}`), nil, both, nil, nil},
+	} {
+		importers, endpoints := summary(Decide(c.service, c.pods, c.present, flat))
+		if diff := cmp.Diff(c.importers, importers); diff != "" {
+			t.Errorf("%s: importers (-want +got)\n%s", name, diff)
+		}
+		if diff := cmp.Diff(c.endpoints, endpoints); diff != "" {
+			t.Errorf("%s: endpoints (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestAnImportIsTheSameInWhateverOrderPodsAreRead(t *testing.T) {
+	t.Parallel()
+	pods := []corev1.Pod{pod("east", "10.1.0.9"), pod("east", "10.1.0.1"), pod("north", "10.3.0.1")}
+	a := Decide(service(`{"east":{},"north":{}}`), pods, []string{"west", "east", "north"}, flat)
+	pods[0], pods[2] = pods[2], pods[0]
+	b := Decide(service(`{"east":{},"north":{}}`), pods, []string{"north", "west", "east"}, flat)
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnImportHasABoundAndSaysWhatItLeftOut(t *testing.T) {
+	t.Parallel()
+	var pods []corev1.Pod
+	for i := range 1500 {
+		pods = append(pods, pod("east", fmt.Sprintf("10.1.%d.%d", i/250, i%250)), pod("north", fmt.Sprintf("10.3.%d.%d", i/250, i%250)))
+	}
+	spec := Decide(service(`{"east":{},"north":{}}`), pods, []string{"west"}, flat)
+	by := map[string]int{}
+	for _, g := range spec.Endpoints {
+		by[g.PhysicalCluster] += len(g.Endpoints)
+	}
+	if by["east"] != 500 || by["north"] != 500 || spec.Truncated != 2000 {
+		t.Errorf("%v, and %d are left out", by, spec.Truncated)
+	}
+}
+
+func TestALogicalClusterIsReadOnlyIfItIsTwiceInANetwork(t *testing.T) {
+	t.Parallel()
+	for want, names := range map[bool][][]string{
+		true:  {{"east", "west"}, {"far", "north", "alone", "west"}},
+		false: {nil, {"east"}, {"east", "far"}, {"alone", "unknown"}},
+	} {
+		for _, n := range names {
+			if got := flat.Joined(n); got != want {
+				t.Errorf("%v: %v", n, got)
+			}
+		}
+	}
+}

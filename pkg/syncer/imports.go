@@ -1,0 +1,193 @@
+package syncer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/names"
+)
+
+const (
+	supplyImport = "import"
+	// sliceManager says who keeps EndpointSlices with endpoints on other physical clusters.
+	sliceManager = "syncer.atoll.dev"
+	// maxInSlice bounds the endpoints of one EndpointSlice, as controllers of Kubernetes do.
+	maxInSlice = 100
+)
+
+// ImportPlace is where what is made of an import goes.
+type ImportPlace struct {
+	ControlPlane, Target string
+	// Names is the namespace of atoll-dns; empty if nobody would find a Service there.
+	Names string
+	// Physical is the namespace of the copy of the Service; empty if there is no copy.
+	Physical string
+}
+
+// ImportedOf is what an import means on a physical cluster: EndpointSlices, and after them the
+// Service of its own, if there is to be one. before says that there is one already, which is
+// retired when it is not needed any more.
+//
+//	the importer  says    and                       then
+//	Beside        yes     a copy is there           slices in its namespace, with the endpoints elsewhere
+//	Own           yes     names are answered        slices in the namespace of atoll-dns with all endpoints, and a Service
+//	Own           no      before                    the same, retired
+//	is not named                                    nothing
+func ImportedOf(imp *placementv1alpha1.ServiceImport, at ImportPlace, before bool) (objects []*unstructured.Unstructured) {
+	i := slices.IndexFunc(imp.Spec.Importers, func(i placementv1alpha1.Importer) bool { return i.PhysicalCluster == at.Target })
+	if i < 0 {
+		return nil
+	}
+	importer, mark := imp.Spec.Importers[i], importMark(imp, at.ControlPlane)
+	if importer.Beside && at.Physical != "" {
+		objects = importedSlices(imp, mark, at.Physical, imp.Name, func(e placementv1alpha1.ImportedEndpoints) bool { return e.PhysicalCluster != at.Target })
+	}
+	if at.Names != "" && (importer.Own || before) {
+		mark.Retired = !importer.Own
+		objects = append(objects, importedSlices(imp, mark, at.Names, mark.ServiceName(), func(placementv1alpha1.ImportedEndpoints) bool { return true })...)
+		objects = append(objects, importedService(imp, mark, at.Names))
+	}
+	return objects
+}
+
+// ImportedService is the Service of its own among what ImportedOf says; nil if there is none.
+func ImportedService(objects []*unstructured.Unstructured) *unstructured.Unstructured {
+	if n := len(objects); n > 0 && objects[n-1].GetKind() == "Service" {
+		return objects[n-1]
+	}
+	return nil
+}
+
+// importMark says whose Service an import is.
+func importMark(imp *placementv1alpha1.ServiceImport, controlPlane string) names.Imported {
+	return names.Imported{
+		Tenant:    names.Tenant{ControlPlane: controlPlane, Cluster: logicalcluster.From(imp).String()},
+		Namespace: imp.Namespace, Name: imp.Name,
+	}
+}
+
+func importedService(imp *placementv1alpha1.ServiceImport, mark names.Imported, namespace string) *unstructured.Unstructured {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: mark.ServiceName()}}
+	if imp.Spec.Headless {
+		s.Spec.ClusterIP = corev1.ClusterIPNone
+	}
+	for _, p := range imp.Spec.Ports {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
+	}
+	s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig = imp.Spec.SessionAffinity, imp.Spec.SessionAffinityConfig
+	return markImported(s, mark, []any{s.Spec, mark.Retired}, "v1", "Service")
+}
+
+// importedSlices are EndpointSlices of a Service below with some of the endpoints.
+func importedSlices(imp *placementv1alpha1.ServiceImport, mark names.Imported, namespace, service string, some func(placementv1alpha1.ImportedEndpoints) bool) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	count := map[corev1.IPFamily]int{} // the family of a slice never changes
+	for _, e := range imp.Spec.Endpoints {
+		if !some(e) {
+			continue
+		}
+		for part := range slices.Chunk(e.Endpoints, maxInSlice) {
+			s := &discoveryv1.EndpointSlice{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: namespace, Name: mark.ServiceName() + "-" + strings.ToLower(string(e.Family)) + "-" + strconv.Itoa(count[e.Family]),
+					Labels: map[string]string{discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: sliceManager},
+				},
+				AddressType: discoveryv1.AddressType(e.Family),
+			}
+			if imp.Spec.Headless {
+				s.Labels[corev1.IsHeadlessService] = ""
+			}
+			for _, p := range e.Ports {
+				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Protocol: ptr.To(p.Protocol), AppProtocol: p.AppProtocol, Port: &p.Port})
+			}
+			for _, endpoint := range part {
+				to := discoveryv1.Endpoint{Addresses: []string{endpoint.Address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}
+				if endpoint.Hostname != "" {
+					to.Hostname = ptr.To(endpoint.Hostname)
+				}
+				s.Endpoints = append(s.Endpoints, to)
+			}
+			count[e.Family]++
+			out = append(out, markImported(s, mark, []any{s.AddressType, s.Ports, s.Endpoints, s.Labels}, discoveryv1.SchemeGroupVersion.String(), "EndpointSlice"))
+		}
+	}
+	return out
+}
+
+// markImported is an object that says whose it is, and what was made of its content.
+func markImported(obj metav1.Object, mark names.Imported, content any, apiVersion, kind string) *unstructured.Unstructured {
+	b, err := json.Marshal(content)
+	if err != nil {
+		panic(err) // values of the API can be encoded
+	}
+	sum := sha256.Sum256(b)
+	mark.Mark(obj)
+	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	labels[SupplyLabel] = supplyImport
+	annotations[AppliedAnnotation] = hex.EncodeToString(sum[:8])
+	obj.SetLabels(labels)
+	obj.SetAnnotations(annotations)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		panic(err) // they are of the API, too
+	}
+	delete(fields, "status")
+	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
+	out := &unstructured.Unstructured{Object: fields}
+	out.SetAPIVersion(apiVersion)
+	out.SetKind(kind)
+	return out
+}
+
+// IsImported says that an object below was made of an import.
+func IsImported(controlPlane string, obj metav1.Object) bool {
+	labels := obj.GetLabels()
+	return labels[SupplyLabel] == supplyImport && labels[placementv1alpha1.ManagedByLabel] == controlPlane
+}
+
+// SameImported says that an object below is still what was made of an import.
+func SameImported(made, present *unstructured.Unstructured) bool {
+	return made.GetAnnotations()[AppliedAnnotation] == present.GetAnnotations()[AppliedAnnotation]
+}
+
+// Reimported is an object below with what is made of an import now: a Service keeps its address.
+// anew says that it has to be made anew, as it gets one, or has none any more.
+func Reimported(made, present *unstructured.Unstructured) (_ *unstructured.Unstructured, anew bool) {
+	out := present.DeepCopy()
+	out.SetLabels(made.GetLabels())
+	out.SetAnnotations(made.GetAnnotations())
+	if made.GetKind() != "Service" {
+		for _, name := range []string{"ports", "endpoints"} {
+			out.Object[name] = made.Object[name]
+		}
+		return out, false
+	}
+	spec, wanted := field(out.Object, "spec"), field(made.Object, "spec")
+	for _, name := range []string{"ports", "sessionAffinity", "sessionAffinityConfig"} {
+		if delete(spec, name); wanted[name] != nil {
+			spec[name] = wanted[name]
+		}
+	}
+	headless := func(spec map[string]any) bool { return text(spec, "clusterIP") == corev1.ClusterIPNone }
+	return out, headless(spec) != headless(wanted)
+}
+
+// ImportRequest names the Service of the logical cluster for which an object below was made of
+// an import, as cluster, namespace and name; ok is false if that is not so.
+func ImportRequest(controlPlane string, obj metav1.Object) (cluster logicalcluster.Name, namespace, name string, ok bool) {
+	i, marked := names.MarkedImport(obj)
+	return logicalcluster.Name(i.Cluster), i.Namespace, i.Name, marked && IsImported(controlPlane, obj)
+}

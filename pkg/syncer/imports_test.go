@@ -1,0 +1,168 @@
+package syncer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/names"
+)
+
+// importOf is a Service on east and west, with some of these as importers.
+func importOf(importers ...placementv1alpha1.Importer) *placementv1alpha1.ServiceImport {
+	port := placementv1alpha1.ImportedPort{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}
+	at := func(target, address string) placementv1alpha1.ImportedEndpoints {
+		in := port
+		in.Port = 8080
+		return placementv1alpha1.ImportedEndpoints{PhysicalCluster: target, Family: corev1.IPv4Protocol, Ports: []placementv1alpha1.ImportedPort{in},
+			Endpoints: []placementv1alpha1.ImportedEndpoint{{Address: address, Hostname: "pod"}}}
+	}
+	return &placementv1alpha1.ServiceImport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api", Annotations: map[string]string{logicalcluster.AnnotationKey: "acme"}},
+		Spec: placementv1alpha1.ServiceImportSpec{Service: "s", Importers: importers, Ports: []placementv1alpha1.ImportedPort{port},
+			Endpoints: []placementv1alpha1.ImportedEndpoints{at("east", "10.1.0.1"), at("west", "10.2.0.1")}},
+	}
+}
+
+// typed is an object as its type.
+func typed[T any](t *testing.T, obj *unstructured.Unstructured) *T {
+	t.Helper()
+	out := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// leadsTo is objects with what they lead to.
+func leadsTo(t *testing.T, objects []*unstructured.Unstructured) []string {
+	t.Helper()
+	var out []string
+	for _, obj := range objects {
+		if obj.GetKind() == "Service" {
+			s := typed[corev1.Service](t, obj)
+			i, ok := names.ImportOf(s)
+			out = append(out, fmt.Sprintf("service %s %v %v port %d retired %v", s.Namespace, ok, i.Cluster+"/"+i.Namespace+"/"+i.Name, s.Spec.Ports[0].Port, i.Retired))
+			continue
+		}
+		s := typed[discoveryv1.EndpointSlice](t, obj)
+		of := s.Labels[discoveryv1.LabelServiceName]
+		if strings.HasPrefix(of, "atoll-import-") {
+			of = "import"
+		}
+		out = append(out, fmt.Sprintf("slice %s of %s: %s:%d %s", s.Namespace, of, s.Endpoints[0].Addresses[0], *s.Ports[0].Port, *s.Endpoints[0].Hostname))
+	}
+	return out
+}
+
+func TestWhatAPhysicalClusterHasOfAServiceThatIsElsewhere(t *testing.T) {
+	t.Parallel()
+	at := ImportPlace{ControlPlane: "cp", Target: "west", Names: "atoll-dns", Physical: "acme-shop-1"}
+	without := func(change func(*ImportPlace)) ImportPlace { p := at; change(&p); return p }
+	own, retired := "service atoll-dns true acme/shop/api port 80 retired false", "service atoll-dns true acme/shop/api port 80 retired true"
+	all := []string{"slice atoll-dns of import: 10.1.0.1:8080 pod", "slice atoll-dns of import: 10.2.0.1:8080 pod"}
+	beside := "slice acme-shop-1 of api: 10.1.0.1:8080 pod"
+	for name, c := range map[string]struct {
+		importer placementv1alpha1.Importer
+		at       ImportPlace
+		before   bool
+		want     []string
+	}{
+		"of its own":                        {placementv1alpha1.Importer{PhysicalCluster: "west", Own: true}, at, false, append(slices.Clone(all), own)},
+		"beside":                            {placementv1alpha1.Importer{PhysicalCluster: "west", Beside: true}, at, false, []string{beside}},
+		"both":                              {placementv1alpha1.Importer{PhysicalCluster: "west", Beside: true, Own: true}, at, true, append(append([]string{beside}, all...), own)},
+		"a copy receives, and there is one": {placementv1alpha1.Importer{PhysicalCluster: "west", Beside: true}, at, true, append(append([]string{beside}, all...), retired)},
+		"nobody answers names":              {placementv1alpha1.Importer{PhysicalCluster: "west", Own: true, Beside: true}, without(func(p *ImportPlace) { p.Names = "" }), true, []string{beside}},
+		"the copy is not there":             {placementv1alpha1.Importer{PhysicalCluster: "west", Beside: true}, without(func(p *ImportPlace) { p.Physical = "" }), false, nil},
+		"somebody else imports it":          {placementv1alpha1.Importer{PhysicalCluster: "north", Own: true, Beside: true}, at, true, nil},
+	} {
+		if diff := cmp.Diff(c.want, leadsTo(t, ImportedOf(importOf(c.importer), c.at, c.before))); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestEndpointsOfOneImportFillSlicesThatKeepTheirFamily(t *testing.T) {
+	t.Parallel()
+	imp := importOf(placementv1alpha1.Importer{PhysicalCluster: "north", Own: true})
+	imp.Spec.Headless = true
+	imp.Spec.Endpoints[1].Family = corev1.IPv6Protocol
+	for i := range 249 {
+		imp.Spec.Endpoints[0].Endpoints = append(imp.Spec.Endpoints[0].Endpoints, placementv1alpha1.ImportedEndpoint{Address: fmt.Sprintf("10.1.1.%d", i)})
+	}
+	o := ImportedOf(imp, ImportPlace{ControlPlane: "cp", Target: "north", Names: "atoll-dns"}, false)
+	if s := typed[corev1.Service](t, ImportedService(o)); s.Spec.ClusterIP != corev1.ClusterIPNone {
+		t.Errorf("a headless Service has the address %q", s.Spec.ClusterIP)
+	}
+	var got []string
+	seen := map[string]bool{}
+	for _, obj := range o[:len(o)-1] {
+		s := typed[discoveryv1.EndpointSlice](t, obj)
+		_, suffix, _ := strings.Cut(strings.TrimPrefix(s.Name, "atoll-import-"), "-")
+		got = append(got, fmt.Sprintf("%s %s %d", suffix, s.AddressType, len(s.Endpoints)))
+		if seen[s.Name] || !IsImported("cp", s) {
+			t.Errorf("slice %s: %v", s.Name, s.Labels)
+		}
+		if _, ok := s.Labels[corev1.IsHeadlessService]; !ok {
+			t.Errorf("slice %s does not say that the Service is headless, so that kube-proxy would look for it", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	if diff := cmp.Diff([]string{"ipv4-0 IPv4 100", "ipv4-1 IPv4 100", "ipv4-2 IPv4 50", "ipv6-0 IPv6 1"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAChangeOfAnImportIsSeenBelow(t *testing.T) {
+	t.Parallel()
+	at := ImportPlace{ControlPlane: "cp", Target: "north", Names: "atoll-dns"}
+	importer := placementv1alpha1.Importer{PhysicalCluster: "north", Own: true}
+	made := ImportedOf(importOf(importer), at, false)
+	if again := ImportedOf(importOf(importer), at, false); !SameImported(made[0], again[0]) || !SameImported(made[2], again[2]) {
+		t.Error("the same import makes something else")
+	}
+	changed := importOf(importer)
+	changed.Spec.Ports[0].Port, changed.Spec.Endpoints[0].Endpoints[0].Address = 81, "10.1.0.2"
+	other := ImportedOf(changed, at, false)
+	if SameImported(made[2], other[2]) || SameImported(made[0], other[0]) || !SameImported(made[1], other[1]) {
+		t.Error("a change is not seen, or one where there is none")
+	}
+	cluster, namespace, name, ok := ImportRequest("cp", made[0])
+	if !ok || cluster != "acme" || namespace != "shop" || name != "api" {
+		t.Errorf("%s %s %s %v", cluster, namespace, name, ok)
+	}
+	if _, _, _, ok := ImportRequest("another", made[0]); ok {
+		t.Error("what another control plane made is ours")
+	}
+}
+
+func TestAServiceKeepsItsAddressWhenItsImportChanges(t *testing.T) {
+	t.Parallel()
+	at, importer := ImportPlace{ControlPlane: "cp", Target: "north", Names: "atoll-dns"}, placementv1alpha1.Importer{PhysicalCluster: "north", Own: true}
+	there := ImportedService(ImportedOf(importOf(importer), at, false)).DeepCopy()
+	there.SetUID("u")
+	field(there.Object, "spec")["clusterIP"] = "10.96.0.7"
+	there.SetLabels(nil)
+	changed := importOf(importer)
+	changed.Spec.Ports[0].Port, changed.Spec.SessionAffinity = 81, corev1.ServiceAffinityClientIP
+	wanted := ImportedService(ImportedOf(changed, at, false))
+	out, anew := Reimported(wanted, there)
+	s := typed[corev1.Service](t, out)
+	if anew || s.UID != "u" || s.Spec.ClusterIP != "10.96.0.7" || s.Spec.Ports[0].Port != 81 || s.Spec.SessionAffinity != corev1.ServiceAffinityClientIP || !IsImported("cp", s) {
+		t.Errorf("anew %v: %+v", anew, s)
+	}
+	changed.Spec.Headless = true
+	if _, anew := Reimported(ImportedService(ImportedOf(changed, at, false)), there); !anew {
+		t.Error("a Service becomes headless without being made anew, which the API refuses")
+	}
+}

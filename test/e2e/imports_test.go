@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/atoll-dev/atoll/test/framework/process"
+)
+
+// flat has physical clusters share a network until the test ends.
+func (l *lab) flat(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		must(t)(l.root.Run(context.Background(), "patch", "physicalcluster/"+name, "--type=merge", "-p", `{"spec":{"pods":{"network":"flat"}}}`))
+		t.Cleanup(func() {
+			must(t)(l.root.Run(context.Background(), "patch", "physicalcluster/"+name, "--type=merge", "-p", `{"spec":{"pods":{"network":null}}}`))
+		})
+	}
+}
+
+// pets are two pods with names behind two Services.
+const pets = `
+apiVersion: v1
+kind: Service
+metadata: {name: api}
+spec: {ports: [{name: http, port: 80, targetPort: 8080}], selector: {app: pets}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: pets}
+spec: {clusterIP: None, ports: [{name: http, port: 80}], selector: {app: pets}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: pet}
+spec:
+  replicas: 2
+  podManagementPolicy: Parallel
+  serviceName: pets
+  selector: {matchLabels: {app: pets}}
+  template: {metadata: {labels: {app: pets}}, spec: {containers: [{name: a, image: i}]}}
+`
+
+// addressesBehind are the addresses in the EndpointSlices of a Service of a physical cluster,
+// sorted; made are those that its own controllers did not write.
+func addressesBehind(k process.Kubectl, service string) (all, made []string, err error) {
+	var list discoveryv1.EndpointSliceList
+	if _, err := k.Get(context.Background(), &list, "endpointslices", "-l", discoveryv1.LabelServiceName+"="+service); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range list.Items {
+		for _, e := range s.Endpoints {
+			all = append(all, e.Addresses...)
+			if s.Labels[discoveryv1.LabelManagedBy] != "endpointslice-controller.k8s.io" {
+				made = append(made, e.Addresses...)
+			}
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(made)
+	return all, made, nil
+}
+
+// A pod on west resolves Services that are on east, and finds their pods; a Service moves
+// there and the name always leads somewhere; what is not needed any more goes.
+func TestServicesOnAnotherPhysicalClusterAreReachedWhereTheNetworkIsFlat(t *testing.T) {
+	ctx := context.Background()
+	if err := process.Missing("atoll-dns"); err != nil {
+		t.Skip(err)
+	}
+	l := theLab
+	s := l.startDNS(t, l.west)
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/west", "--type=merge", "-p", `{"spec":{"pods":{"names":{"namespace":"`+dnsNamespace+`"}}}}`))
+	t.Cleanup(func() {
+		must(t)(l.root.Run(ctx, "patch", "physicalcluster/west", "--type=merge", "-p", `{"spec":{"pods":{"names":null}}}`))
+		must(t)(l.west.Run(ctx, "delete", "namespace", dnsNamespace, "--timeout=3m"))
+	})
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsResolveNames", "physicalcluster/west", "--timeout=3m"))
+	l.flat(t, "east", "west")
+
+	k := l.newCluster(t)
+	for namespace, on := range map[string]string{"shop": "east", "web": "west"} {
+		must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+", annotations: {placement.atoll.dev/cluster: "+on+"}}}"))
+		must(t)(k.In(namespace).Apply(ctx, pets))
+	}
+	shop, web := k.In("shop"), k.In("web")
+	for _, n := range []process.Kubectl{shop, web} {
+		must(t)(n.Run(ctx, "rollout", "status", "statefulset/pet", "--timeout=3m"))
+	}
+	r := s.resolver("udp", l.portAt(t, l.west, l.homeOf(t, k, "web").below()))
+	resolves := func(name, want string) {
+		t.Helper()
+		eventually(t, func() error {
+			if got := lookup(r, name+".svc.cluster.local."); got != want {
+				return fmt.Errorf("%s leads to %s, want %s", name, got, want)
+			}
+			return nil
+		})
+	}
+	addresses := func(n process.Kubectl) string {
+		t.Helper()
+		all := strings.Fields(must(t)(n.Run(ctx, "get", "pods", "-l", "app=pets", "-o", "jsonpath={.items[*].status.podIP}")))
+		slices.Sort(all)
+		return strings.Join(all, " ")
+	}
+	dns := l.west.In(dnsNamespace)
+	// imported is the Service on west that leads to one in the namespace shop.
+	imported := func(name string) string {
+		out, err := dns.Run(ctx, "get", "services", "-l", "atoll.dev/import", "-o",
+			`jsonpath={range .items[*]}{.metadata.annotations.atoll\.dev/namespace}/{.metadata.annotations.atoll\.dev/service} {.metadata.name} {.spec.clusterIP} {.metadata.annotations.atoll\.dev/retired}{"\n"}{end}`)
+		if err != nil {
+			return err.Error()
+		}
+		for line := range strings.Lines(out) {
+			if rest, ok := strings.CutPrefix(line, "shop/"+name+" "); ok {
+				return strings.TrimSpace(rest)
+			}
+		}
+		return ""
+	}
+
+	on := addresses(shop)
+	resolves("pets.shop", on)
+	resolves("pet-1.pets.shop", strings.TrimSpace(must(t)(shop.Run(ctx, "get", "pod", "pet-1", "-o", "jsonpath={.status.podIP}"))))
+	below, address, _ := strings.Cut(imported("api"), " ")
+	resolves("api.shop", address)
+	eventually(t, func() error {
+		all, _, err := addressesBehind(dns, below)
+		if err != nil {
+			return err
+		}
+		return want("the endpoints on west of a Service on east", strings.Join(all, " "), on)
+	})
+	if got := must(t)(shop.Run(ctx, "get", "serviceimport", "api", "-o", "jsonpath={.spec.importers}")); got != `[{"own":true,"physicalCluster":"west"}]` {
+		t.Errorf("the importers are %s", got)
+	}
+	if out, err := shop.Run(ctx, "delete", "serviceimport", "api"); err == nil {
+		t.Errorf("a user deletes an import: %s", out)
+	}
+
+	// It moves to where it is asked for: the name always leads somewhere, in the end to the copy.
+	must(t)(k.Run(ctx, "annotate", "namespace", "shop", "placement.atoll.dev/cluster=west", "--overwrite"))
+	copied := ""
+	eventually(t, func() error {
+		if got := lookup(r, "api.shop.svc.cluster.local."); got == "none" {
+			t.Fatal("while the Service moves, its name leads nowhere")
+		}
+		h := home{l.west, strings.TrimSpace(must(t)(k.Run(ctx, "get", "namespace", "shop", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`)))}
+		out, err := h.below().Run(ctx, "get", "service", "api", "-o", "jsonpath={.spec.clusterIP}")
+		if err != nil {
+			return err
+		}
+		copied = strings.TrimSpace(out)
+		return want("api.shop", lookup(r, "api.shop.svc.cluster.local."), copied)
+	})
+	if got := imported("api"); got != below+" "+address+" true" && got != "" {
+		t.Errorf("what leads to a Service that is there is %q, want it retired", got)
+	}
+
+	// And away again: it has an address before that of the copy ends.
+	must(t)(k.Run(ctx, "annotate", "namespace", "shop", "placement.atoll.dev/cluster=east", "--overwrite"))
+	eventually(t, func() error {
+		got := lookup(r, "api.shop.svc.cluster.local.")
+		if got == "none" {
+			t.Fatal("while the Service moves away, its name leads nowhere")
+		}
+		_, address, _ := strings.Cut(imported("api"), " ")
+		if address == "" || got != address {
+			return fmt.Errorf("api.shop leads to %s, want %s", got, address)
+		}
+		return nil
+	})
+	eventually(t, func() error { return want("pets.shop", lookup(r, "pets.shop.svc.cluster.local."), addresses(shop)) })
+
+	must(t)(k.Run(ctx, "delete", "namespace", "shop", "--timeout=3m"))
+	resolves("api.shop", "none")
+	eventually(t, func() error { return want("what is left of imports", imported("api")+imported("pets"), "") })
+}
+
+// A Service that is on both leads on each to the pods of both.
+func TestAServiceOnTwoPhysicalClustersLeadsToAllItsPodsWhereTheNetworkIsFlat(t *testing.T) {
+	ctx := context.Background()
+	l := theLab
+	l.flat(t, "east", "west")
+	k := l.newCluster(t)
+	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: both}}"))
+	both := k.In("both")
+	must(t)(both.Apply(ctx, "{apiVersion: placement.atoll.dev/v1alpha1, kind: PlacementPolicy, metadata: {name: two}, spec: {count: 2}}"))
+	must(t)(both.Apply(ctx, pets))
+	var physical string
+	eventually(t, func() error {
+		physical = strings.TrimSpace(must(t)(k.Run(ctx, "get", "namespace", "both", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`)))
+		for _, p := range []*physicalCluster{l.east, l.west} {
+			all, made, err := addressesBehind(p.In(physical), "api")
+			if err != nil {
+				return err
+			}
+			if len(all) != 4 || len(made) != 2 {
+				return fmt.Errorf("on %s the Service leads to %v, of which %v are elsewhere; want two and two", p.name, all, made)
+			}
+		}
+		return nil
+	})
+	// The slices that were made below of others do not come up as endpoints of that physical cluster.
+	for range 2 {
+		all, _, err := addressesBehind(both, "api")
+		if err != nil || len(all) != 4 {
+			t.Errorf("above the Service has the endpoints %v %v", all, err)
+		}
+		time.Sleep(time.Second)
+	}
+	// Without a network each has its own again.
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/west", "--type=merge", "-p", `{"spec":{"pods":{"network":null}}}`))
+	eventually(t, func() error {
+		for _, p := range []*physicalCluster{l.east, l.west} {
+			all, made, err := addressesBehind(p.In(physical), "api")
+			if err != nil {
+				return err
+			}
+			if len(all) != 2 || len(made) != 0 {
+				return fmt.Errorf("on %s the Service leads to %v, of which %v are elsewhere", p.name, all, made)
+			}
+		}
+		return nil
+	})
+}
+
+// portAt is the port of atoll-dns that the nameserver of a pod leads to.
+func (l *lab) portAt(t *testing.T, p *physicalCluster, below process.Kubectl) string {
+	t.Helper()
+	ctx := context.Background()
+	address := strings.TrimSpace(must(t)(below.Run(ctx, "get", "pod", "pet-0", "-o", "jsonpath={.spec.dnsConfig.nameservers[0]}")))
+	services := must(t)(p.Run(ctx, "-n", dnsNamespace, "get", "services", "-l", "atoll.dev/names", "-o", `jsonpath={range .items[*]}{.spec.clusterIP} {.spec.ports[*].targetPort}{"\n"}{end}`))
+	for line := range strings.Lines(services) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == address && fields[1] == fields[2] {
+			return fields[1]
+		}
+	}
+	t.Fatalf("no Service has the address %s:\n%s", address, services)
+	return ""
+}
