@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -65,10 +66,20 @@ func ImportedOf(imp *placementv1alpha1.ServiceImport, at ImportPlace, before boo
 
 // ImportedService is the Service of its own among what ImportedOf says; nil if there is none.
 func ImportedService(objects []*unstructured.Unstructured) *unstructured.Unstructured {
-	if n := len(objects); n > 0 && objects[n-1].GetKind() == "Service" {
+	if n := len(objects); n > 0 && IsImportedService(objects[n-1]) {
 		return objects[n-1]
 	}
 	return nil
+}
+
+var (
+	serviceKind       = corev1.SchemeGroupVersion.WithKind("Service")
+	endpointSliceKind = discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
+)
+
+// IsImportedService says of what is made of an import that it is the Service, no EndpointSlice.
+func IsImportedService(obj *unstructured.Unstructured) bool {
+	return obj.GroupVersionKind() == serviceKind
 }
 
 // importMark says whose Service an import is.
@@ -88,7 +99,7 @@ func importedService(imp *placementv1alpha1.ServiceImport, mark names.Imported, 
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
 	}
 	s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig = imp.Spec.SessionAffinity, imp.Spec.SessionAffinityConfig
-	return markImported(s, mark, []any{s.Spec, mark.Retired}, "v1", "Service")
+	return markImported(s, mark, []any{s.Spec, mark.Retired}, serviceKind)
 }
 
 // importedSlices are EndpointSlices of a Service below with some of the endpoints.
@@ -121,14 +132,14 @@ func importedSlices(imp *placementv1alpha1.ServiceImport, mark names.Imported, n
 				s.Endpoints = append(s.Endpoints, to)
 			}
 			count[e.Family]++
-			out = append(out, markImported(s, mark, []any{s.AddressType, s.Ports, s.Endpoints, s.Labels}, discoveryv1.SchemeGroupVersion.String(), "EndpointSlice"))
+			out = append(out, markImported(s, mark, []any{s.AddressType, s.Ports, s.Endpoints, s.Labels}, endpointSliceKind))
 		}
 	}
 	return out
 }
 
 // markImported is an object that says whose it is, and what was made of its content.
-func markImported(obj metav1.Object, mark names.Imported, content any, apiVersion, kind string) *unstructured.Unstructured {
+func markImported(obj metav1.Object, mark names.Imported, content any, kind schema.GroupVersionKind) *unstructured.Unstructured {
 	b, err := json.Marshal(content)
 	if err != nil {
 		panic(err) // values of the API can be encoded
@@ -147,8 +158,7 @@ func markImported(obj metav1.Object, mark names.Imported, content any, apiVersio
 	delete(fields, "status")
 	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
 	out := &unstructured.Unstructured{Object: fields}
-	out.SetAPIVersion(apiVersion)
-	out.SetKind(kind)
+	out.SetGroupVersionKind(kind)
 	return out
 }
 
@@ -169,7 +179,7 @@ func Reimported(made, present *unstructured.Unstructured) (_ *unstructured.Unstr
 	out := present.DeepCopy()
 	out.SetLabels(made.GetLabels())
 	out.SetAnnotations(made.GetAnnotations())
-	if made.GetKind() != "Service" {
+	if !IsImportedService(made) {
 		for _, name := range []string{"ports", "endpoints"} {
 			out.Object[name] = made.Object[name]
 		}

@@ -207,7 +207,7 @@ func TestAServiceOnTwoPhysicalClustersLeadsToAllItsPodsWhereTheNetworkIsFlat(t *
 		}
 		return nil
 	})
-	// The slices that were made below of others do not come up as endpoints of that physical cluster.
+	// Slices that were made below of others are not mirrored as endpoints of that physical cluster.
 	for range 2 {
 		all, _, err := addressesBehind(both, "api")
 		if err != nil || len(all) != 4 {

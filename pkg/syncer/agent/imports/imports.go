@@ -98,7 +98,7 @@ func (k *Keeper) Reconcile(ctx context.Context, r controller.Request) (controlle
 	at := syncer.ImportPlace{ControlPlane: k.View.ControlPlane, Target: k.View.Target, Names: k.Names(), Physical: k.physical(r)}
 	wanted := syncer.ImportedOf(imp, at, false)
 	var result controller.Result
-	if syncer.ImportedService(wanted) != nil || !slices.ContainsFunc(present, isService) {
+	if syncer.ImportedService(wanted) != nil || !slices.ContainsFunc(present, syncer.IsImportedService) {
 		k.needed(r)
 	} else if left := retiredTime - k.since(r); left > 0 {
 		wanted, result.RequeueAfter = syncer.ImportedOf(imp, at, true), left
@@ -110,8 +110,6 @@ func (k *Keeper) Reconcile(ctx context.Context, r controller.Request) (controlle
 	}
 	return result, k.remove(ctx, wanted, present)
 }
-
-func isService(obj *unstructured.Unstructured) bool { return obj.GetKind() == "Service" }
 
 // physical is the namespace in which a copy of the Service is; empty if there is none.
 func (k *Keeper) physical(r controller.Request) string {
@@ -149,7 +147,7 @@ func find(objects []*unstructured.Unstructured, wanted *unstructured.Unstructure
 }
 
 func (k *Keeper) client(obj *unstructured.Unstructured) dynamic.ResourceInterface {
-	if isService(obj) {
+	if syncer.IsImportedService(obj) {
 		return k.Down.Dynamic.Resource(view.Services).Namespace(obj.GetNamespace())
 	}
 	return k.Down.Dynamic.Resource(view.EndpointSlices).Namespace(obj.GetNamespace())
