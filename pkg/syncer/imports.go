@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,11 +104,11 @@ func importedService(imp *placementv1alpha1.ServiceImport, mark names.Imported, 
 }
 
 // importedSlices are EndpointSlices of a Service below with some of the endpoints.
-func importedSlices(imp *placementv1alpha1.ServiceImport, mark names.Imported, namespace, service string, some func(placementv1alpha1.ImportedEndpoints) bool) []*unstructured.Unstructured {
+func importedSlices(imp *placementv1alpha1.ServiceImport, mark names.Imported, namespace, service string, picks func(placementv1alpha1.ImportedEndpoints) bool) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	count := map[corev1.IPFamily]int{} // the family of a slice never changes
 	for _, e := range imp.Spec.Endpoints {
-		if !some(e) {
+		if !picks(e) {
 			continue
 		}
 		for part := range slices.Chunk(e.Endpoints, maxInSlice) {
@@ -173,26 +174,47 @@ func SameImported(made, present *unstructured.Unstructured) bool {
 	return made.GetAnnotations()[AppliedAnnotation] == present.GetAnnotations()[AppliedAnnotation]
 }
 
-// Reimported is an object below with what is made of an import now: a Service keeps its address.
-// anew says that it has to be made anew, as it gets one, or has none any more.
-func Reimported(made, present *unstructured.Unstructured) (_ *unstructured.Unstructured, anew bool) {
-	out := present.DeepCopy()
-	out.SetLabels(made.GetLabels())
-	out.SetAnnotations(made.GetAnnotations())
-	if !IsImportedService(made) {
-		for _, name := range []string{"ports", "endpoints"} {
-			out.Object[name] = made.Object[name]
-		}
-		return out, false
+// Reimport is the merge patch by which an object below, as it is present, becomes what is made of
+// an import now: a Service keeps its address. anew says that it has to be made anew, as it gets
+// one, or has none any more.
+func Reimport(made, present *unstructured.Unstructured) (patch []byte, anew bool) {
+	content := map[string]any{"metadata": map[string]any{
+		"uid": present.GetUID(), "resourceVersion": present.GetResourceVersion(),
+		"labels": replacing(present.GetLabels(), made.GetLabels()), "annotations": replacing(present.GetAnnotations(), made.GetAnnotations()),
+	}}
+	if IsImportedService(made) {
+		spec, wanted := field(present.Object, "spec"), field(made.Object, "spec")
+		headless := func(spec map[string]any) bool { return text(spec, "clusterIP") == corev1.ClusterIPNone }
+		content["spec"], anew = some(wanted, "ports", "sessionAffinity", "sessionAffinityConfig"), headless(spec) != headless(wanted)
+	} else {
+		maps.Copy(content, some(made.Object, "ports", "endpoints"))
 	}
-	spec, wanted := field(out.Object, "spec"), field(made.Object, "spec")
-	for _, name := range []string{"ports", "sessionAffinity", "sessionAffinityConfig"} {
-		if delete(spec, name); wanted[name] != nil {
-			spec[name] = wanted[name]
-		}
+	patch, err := json.Marshal(content)
+	if err != nil {
+		panic(err) // nothing but values of the API
 	}
-	headless := func(spec map[string]any) bool { return text(spec, "clusterIP") == corev1.ClusterIPNone }
-	return out, headless(spec) != headless(wanted)
+	return patch, anew
+}
+
+// replacing are values by which those of made replace those that are present.
+func replacing(present, made map[string]string) map[string]any {
+	out := map[string]any{}
+	for key := range present {
+		out[key] = nil
+	}
+	for key, value := range made {
+		out[key] = value
+	}
+	return out
+}
+
+// some are some of the fields of an object, nil if it has them not.
+func some(of map[string]any, names ...string) map[string]any {
+	out := map[string]any{}
+	for _, name := range names {
+		out[name] = of[name]
+	}
+	return out
 }
 
 // ImportRequest names the Service of the logical cluster for which an object below was made of

@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,13 +158,26 @@ func TestAServiceKeepsItsAddressWhenItsImportChanges(t *testing.T) {
 	changed := importOf(importer)
 	changed.Spec.Ports[0].Port, changed.Spec.SessionAffinity = 81, corev1.ServiceAffinityClientIP
 	wanted := ImportedService(ImportedOf(changed, at, false))
-	out, anew := Reimported(wanted, there)
-	s := typed[corev1.Service](t, out)
-	if anew || s.UID != "u" || s.Spec.ClusterIP != "10.96.0.7" || s.Spec.Ports[0].Port != 81 || s.Spec.SessionAffinity != corev1.ServiceAffinityClientIP || !IsImported("cp", s) {
+	there.SetAnnotations(map[string]string{"atoll.dev/retired": "true"})
+	patch, anew := Reimport(wanted, there)
+	before, err := json.Marshal(there.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := jsonpatch.MergePatch(before, patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s corev1.Service
+	if err := json.Unmarshal(after, &s); err != nil {
+		t.Fatal(err)
+	}
+	if _, retired := s.Annotations["atoll.dev/retired"]; retired || anew || s.UID != "u" || s.Spec.ClusterIP != "10.96.0.7" || s.Spec.Ports[0].Port != 81 ||
+		s.Spec.SessionAffinity != corev1.ServiceAffinityClientIP || !IsImported("cp", &s) {
 		t.Errorf("anew %v: %+v", anew, s)
 	}
 	changed.Spec.Headless = true
-	if _, anew := Reimported(ImportedService(ImportedOf(changed, at, false)), there); !anew {
+	if _, anew := Reimport(ImportedService(ImportedOf(changed, at, false)), there); !anew {
 		t.Error("a Service becomes headless without being made anew, which the API refuses")
 	}
 }

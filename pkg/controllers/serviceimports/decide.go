@@ -51,11 +51,12 @@ func Imported(s *corev1.Service) bool {
 // Decide is the import of a Service; nil if nobody imports it. present are the physical
 // clusters on which namespaces of the logical cluster are, pods those of the namespace.
 //
-//	X is present, and a copy of the Service is on another     then X
-//	physical cluster in the network of X; on X
+//	X is present, and another one in its network; a copy of   then X
+//	the Service is on some of these; on X
 //	there is none, or not yet (Waiting, Finished)             imports it, with a Service of its own
 //	there is one that is Starting, Draining or Removing       imports it, with both
-//	there is one that receives                                imports it beside that
+//	there is one that receives                                imports it beside that, if only to retire
+//	                                                          a Service of its own
 func Decide(s *corev1.Service, pods []corev1.Pod, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
 	if !Imported(s) {
 		return nil
@@ -65,7 +66,7 @@ func Decide(s *corev1.Service, pods []corev1.Pod, present []string, fleet Fleet)
 	networks := map[string]bool{}
 	for _, name := range slices.Sorted(slices.Values(present)) {
 		network := fleet[name].Network
-		if network == "" || !elsewhere(targets, name, network, fleet) {
+		if !fleet.Joined(withNetwork(present, network, fleet)) || !copied(targets, network, fleet) {
 			continue
 		}
 		networks[network] = true
@@ -93,10 +94,15 @@ func Decide(s *corev1.Service, pods []corev1.Pod, present []string, fleet Fleet)
 	return spec
 }
 
-// elsewhere says that a copy is on another physical cluster of a network.
-func elsewhere(targets placementv1alpha1.Targets, name, network string, fleet Fleet) bool {
-	for other, target := range targets {
-		if other != name && target.Keeps() && fleet[other].Network == network {
+// withNetwork are those of some physical clusters that are in a network.
+func withNetwork(names []string, network string, fleet Fleet) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return fleet[name].Network != network })
+}
+
+// copied says that a copy is on a physical cluster of a network.
+func copied(targets placementv1alpha1.Targets, network string, fleet Fleet) bool {
+	for name, target := range targets {
+		if target.Keeps() && fleet[name].Network == network {
 			return true
 		}
 	}

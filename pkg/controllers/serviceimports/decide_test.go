@@ -89,7 +89,7 @@ func TestWhoImportsAServiceAndWhereItLeadsTo(t *testing.T) {
 		importers, endpoints []string
 	}{
 		"it is elsewhere": {service(`{"east":{}}`), []corev1.Pod{onEast}, both,
-			[]string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
+			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080"}},
 		"the logical cluster is nowhere else": {service(`{"east":{}}`), []corev1.Pod{onEast}, []string{"east"}, nil, nil},
 		"it is on both": {service(`{"east":{},"west":{}}`), []corev1.Pod{onWest, onEast}, both,
 			[]string{"east beside", "west beside"}, []string{"east 10.1.0.7 http:8080", "west 10.2.0.7 http:8080"}},
@@ -98,27 +98,27 @@ func TestWhoImportsAServiceAndWhereItLeadsTo(t *testing.T) {
 		"it leaves": {service(`{"east":{},"west":{"state":"Draining"}}`), []corev1.Pod{onEast, onWest}, both,
 			[]string{"east beside", "west beside own"}, []string{"east 10.1.0.7 http:8080"}},
 		"it is removed": {service(`{"east":{},"west":{"state":"Removing"}}`), []corev1.Pod{onEast}, both,
-			[]string{"west beside own"}, []string{"east 10.1.0.7 http:8080"}},
+			[]string{"east beside", "west beside own"}, []string{"east 10.1.0.7 http:8080"}},
 		"it waits to come": {service(`{"east":{},"west":{"state":"Waiting"}}`), []corev1.Pod{onEast}, both,
-			[]string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
+			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080"}},
 		"nothing receives yet: what runs does": {service(`{"east":{"state":"Draining"},"west":{"state":"Starting"}}`), []corev1.Pod{onEast}, []string{"east", "west", "north"},
 			[]string{"east beside own", "north own", "west beside own"}, []string{"east 10.1.0.7 http:8080"}},
 		"of networks that do not meet": {service(`{"east":{}}`), []corev1.Pod{onEast}, []string{"east", "far", "alone"}, nil, nil},
 		"it is in two networks": {service(`{"east":{},"far":{}}`), []corev1.Pod{onEast, pod("far", "10.9.0.1")}, []string{"east", "west", "far"},
-			[]string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
-		"no pod is ready":         {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", unready)}, both, []string{"west own"}, nil},
-		"pods of another service": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Labels = nil })}, both, []string{"west own"}, nil},
+			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080"}},
+		"no pod is ready":         {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", unready)}, both, []string{"east beside", "west own"}, nil},
+		"pods of another service": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Labels = nil })}, both, []string{"east beside", "west own"}, nil},
 		"those that are not ready are published": {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }),
-			[]corev1.Pod{pod("east", "10.1.0.7", unready)}, both, []string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
-		"an address that no pod there has": {service(`{"east":{}}`), []corev1.Pod{pod("east", "169.254.169.254"), pod("east", "10.2.0.7")}, both, []string{"west own"}, nil},
-		"not an address":                   {service(`{"east":{}}`), []corev1.Pod{pod("east", "example.com")}, both, []string{"west own"}, nil},
-		"no such port":                     {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Containers = nil })}, both, []string{"west own"}, []string{"east 10.1.0.7"}},
+			[]corev1.Pod{pod("east", "10.1.0.7", unready)}, both, []string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080"}},
+		"an address that no pod there has": {service(`{"east":{}}`), []corev1.Pod{pod("east", "169.254.169.254"), pod("east", "10.2.0.7")}, both, []string{"east beside", "west own"}, nil},
+		"not an address":                   {service(`{"east":{}}`), []corev1.Pod{pod("east", "example.com")}, both, []string{"east beside", "west own"}, nil},
+		"no such port":                     {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Containers = nil })}, both, []string{"east beside", "west own"}, []string{"east 10.1.0.7"}},
 		"ports that differ": {service(`{"east":{}}`), []corev1.Pod{onEast, pod("east", "10.1.0.8", func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 })}, both,
-			[]string{"west own"}, []string{"east 10.1.0.7 http:8080", "east 10.1.0.8 http:9090"}},
+			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080", "east 10.1.0.8 http:9090"}},
 		"a pod with a name": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "api-0", "api" })}, both,
-			[]string{"west own"}, []string{"east 10.1.0.7 http:8080 api-0"}},
+			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080 api-0"}},
 		"a name of another service": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "api-0", "else" })}, both,
-			[]string{"west own"}, []string{"east 10.1.0.7 http:8080"}},
+			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080"}},
 		"without selector":   {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.Selector = nil }), nil, both, nil, nil},
 		"an external name":   {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), nil, both, nil, nil},
 		"it is deleted":      {service(`{"east":{}}`, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{} }), nil, both, nil, nil},
@@ -152,7 +152,7 @@ func TestAnImportHasABoundAndSaysWhatItLeftOut(t *testing.T) {
 	for i := range 1500 {
 		pods = append(pods, pod("east", fmt.Sprintf("10.1.%d.%d", i/250, i%250)), pod("north", fmt.Sprintf("10.3.%d.%d", i/250, i%250)))
 	}
-	spec := Decide(service(`{"east":{},"north":{}}`), pods, []string{"west"}, flat)
+	spec := Decide(service(`{"east":{},"north":{}}`), pods, []string{"west", "east"}, flat)
 	by := map[string]int{}
 	for _, g := range spec.Endpoints {
 		by[g.PhysicalCluster] += len(g.Endpoints)

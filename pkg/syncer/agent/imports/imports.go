@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -171,9 +172,9 @@ func (k *Keeper) write(ctx context.Context, wanted, there *unstructured.Unstruct
 			return fmt.Errorf("%s/%s: %w", wanted.GetNamespace(), wanted.GetName(), syncer.ErrSupplyNotOurs)
 		}
 	}
-	changed, anew := syncer.Reimported(wanted, there)
+	patch, anew := syncer.Reimport(wanted, there)
 	if !anew {
-		_, err := client.Update(ctx, changed, metav1.UpdateOptions{FieldManager: syncer.FieldManager})
+		_, err := client.Patch(ctx, wanted.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: syncer.FieldManager})
 		return err
 	}
 	if err := client.Delete(ctx, there.GetName(), byUID(there)); err != nil {

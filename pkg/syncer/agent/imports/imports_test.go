@@ -133,9 +133,9 @@ func TestAServiceOfItsOwnFollowsItsImport(t *testing.T) {
 	f := newFixture(t, nil)
 	f.set(t, imported(false, true, "10.2.0.1"))
 	f.expect(t, "it comes", "service atoll-dns", "slice atoll-dns 10.2.0.1")
-	writes := viewtest.Count(f.World.Below, "create") + viewtest.Count(f.World.Below, "update")
+	writes := viewtest.Count(f.World.Below, "create") + viewtest.Count(f.World.Below, "patch")
 	f.expect(t, "nothing changes", "service atoll-dns", "slice atoll-dns 10.2.0.1")
-	if n := viewtest.Count(f.World.Below, "create") + viewtest.Count(f.World.Below, "update") - writes; n > 0 {
+	if n := viewtest.Count(f.World.Below, "create") + viewtest.Count(f.World.Below, "patch") - writes; n > 0 {
 		t.Errorf("%d writes though nothing has changed", n)
 	}
 	f.set(t, imported(false, true, "10.2.0.2", "10.2.0.3"))
