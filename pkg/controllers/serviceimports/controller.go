@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -13,6 +15,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -55,11 +58,16 @@ type Controller struct {
 	Config
 	// queue has namespaces: the name of a request is empty.
 	queue *controller.Controller[controller.Request]
+	// present is where logical clusters are.
+	present presence
+	// fleet are the physical clusters in networks; it is never changed, but replaced.
+	fleet atomic.Pointer[Fleet]
 }
 
 // New makes the controller and subscribes it to the informers.
 func New(config Config) *Controller {
-	c := &Controller{Config: config}
+	c := &Controller{Config: config, present: presence{counts: map[logicalcluster.Name]map[string]int{}}}
+	c.fleet.Store(&Fleet{})
 	c.queue = controller.New(name, workers, c.reconcile)
 	for _, gvr := range []schema.GroupVersionResource{services, pods, endpointSlices} {
 		c.Objects.For(gvr).Handle(func(old, obj *metav1.PartialObjectMetadata) {
@@ -96,8 +104,8 @@ func (c *Controller) Run(ctx context.Context) {
 
 // changed looks at a namespace if Services in it may be imported, or are.
 func (c *Controller) changed(cluster logicalcluster.Name, namespace string) {
-	fleet := c.fleet()
-	if len(fleet) > 1 && fleet.Joined(c.present(cluster)) || c.Objects.For(imports).HasNamespace(cluster, namespace) {
+	fleet := *c.fleet.Load()
+	if len(fleet) > 1 && fleet.Joined(c.present.of(cluster)) || c.Objects.For(imports).HasNamespace(cluster, namespace) {
 		c.queue.EnqueueAfter(controller.Request{Cluster: cluster, Namespace: namespace}, batchDelay)
 	}
 }
@@ -112,56 +120,35 @@ func (c *Controller) namespaceChanged(old, obj *corev1.Namespace) {
 	if obj != nil {
 		now, cluster = stamp.TargetsOf(obj.Annotations), logicalcluster.From(obj)
 	}
-	if !stamp.Equal(before, now) {
-		c.clusterChanged(cluster)
+	if !c.present.move(cluster, before, now) {
+		return
 	}
-}
-
-func (c *Controller) clusterChanged(cluster logicalcluster.Name) {
 	for _, namespace := range c.Namespaces.ListCluster(cluster) {
 		c.changed(cluster, namespace.Name)
 	}
 }
 
-// physicalClusterChanged: a network has more or fewer members, or other ranges.
+// physicalClusterChanged: a network has more or fewer members, or one of them has other ranges,
+// is silent, or is back.
 func (c *Controller) physicalClusterChanged(old, obj *fleetv1alpha1.PhysicalCluster) {
+	fleet := maps.Clone(*c.fleet.Load())
 	var before, now Member
 	if old != nil {
 		before = memberOf(old)
+		delete(fleet, old.Name)
 	}
 	if obj != nil {
-		now = memberOf(obj)
+		if now = memberOf(obj); now.Network != "" {
+			fleet[obj.Name] = now
+		}
 	}
-	if before.Network == "" && now.Network == "" || before.Network == now.Network && slices.Equal(before.Ranges, now.Ranges) {
+	if before.same(now) {
 		return
 	}
+	c.fleet.Store(&fleet)
 	for _, namespace := range c.Namespaces.List() {
 		c.changed(logicalcluster.From(namespace), namespace.Name)
 	}
-}
-
-// present are the physical clusters on which namespaces of a logical cluster are.
-func (c *Controller) present(cluster logicalcluster.Name) []string {
-	var names []string
-	for _, namespace := range c.Namespaces.ListCluster(cluster) {
-		for name, target := range stamp.TargetsOf(namespace.Annotations) {
-			if (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving) && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}
-
-// fleet are the physical clusters in networks.
-func (c *Controller) fleet() Fleet {
-	fleet := Fleet{}
-	for _, pc := range c.PhysicalClusters.List() {
-		if m := memberOf(pc); m.Network != "" {
-			fleet[pc.Name] = m
-		}
-	}
-	return fleet
 }
 
 func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
@@ -169,6 +156,7 @@ func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
 	if m.Network == "" {
 		return m
 	}
+	m.Silent = !apimeta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	for _, text := range pc.Permits().Network.PodCIDRs {
 		if r, err := netip.ParsePrefix(text); err == nil {
 			m.Ranges = append(m.Ranges, r)
@@ -178,7 +166,7 @@ func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
 }
 
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
-	present, fleet := c.present(key.Cluster), c.fleet()
+	present, fleet := c.present.of(key.Cluster), *c.fleet.Load()
 	client := c.Client.PlacementV1alpha1().ServiceImports(key.Namespace)
 	cached := metav1.ListOptions{ResourceVersion: "0"}
 	list, err := client.List(ctx, cached)

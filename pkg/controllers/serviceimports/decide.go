@@ -23,6 +23,13 @@ type Member struct {
 	Network string
 	// Ranges of the addresses of its pods; none are known if it is empty.
 	Ranges []netip.Prefix
+	// Silent says that it does not answer, or is not trusted with what it says: its pods may be
+	// gone.
+	Silent bool
+}
+
+func (m Member) same(o Member) bool {
+	return m.Network == o.Network && m.Silent == o.Silent && slices.Equal(m.Ranges, o.Ranges)
 }
 
 // Fleet are the physical clusters by name.
@@ -112,6 +119,9 @@ func copied(targets placementv1alpha1.Targets, network string, fleet Fleet) bool
 // endpointsIn are the endpoints of a Service on the physical clusters of a network, in an order.
 func endpointsIn(network string, s *corev1.Service, of []backends.Backend, fleet Fleet) []placementv1alpha1.ImportedEndpoints {
 	of = slices.DeleteFunc(slices.Clone(of), func(b backends.Backend) bool { return fleet[targetOf(b.Pod)].Network != network })
+	for i := range of { // pods there are the last that are tried, as on a node that is silent
+		of[i].Receives = of[i].Receives && !fleet[targetOf(of[i].Pod)].Silent
+	}
 	var groups []placementv1alpha1.ImportedEndpoints
 	for _, b := range backends.Receiving(of) {
 		target, ports := targetOf(b.Pod), portsOf(s, b.Pod)
@@ -159,8 +169,11 @@ func targetOf(p *corev1.Pod) string {
 }
 
 // has says that an address may be that of a pod: a syncer that is lied to, or lies, names no
-// other.
+// other, and none that an EndpointSlice may not have, which would keep all others out of it.
 func (m Member) has(address netip.Addr) bool {
+	if address.IsUnspecified() || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsMulticast() || address.Zone() != "" {
+		return false
+	}
 	return len(m.Ranges) == 0 || slices.ContainsFunc(m.Ranges, func(r netip.Prefix) bool { return r.Contains(address) })
 }
 

@@ -15,7 +15,7 @@ import (
 
 var flat = Fleet{
 	"east": {Network: "n", Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, "west": {Network: "n"}, "north": {Network: "n"},
-	"far": {Network: "other"}, "alone": {},
+	"quiet": {Network: "n", Silent: true}, "far": {Network: "other"}, "alone": {},
 }
 
 func service(targets string, change ...func(*corev1.Service)) *corev1.Service {
@@ -111,8 +111,14 @@ func TestWhoImportsAServiceAndWhereItLeadsTo(t *testing.T) {
 		"those that are not ready are published": {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }),
 			[]corev1.Pod{pod("east", "10.1.0.7", unready)}, both, []string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080"}},
 		"an address that no pod there has": {service(`{"east":{}}`), []corev1.Pod{pod("east", "169.254.169.254"), pod("east", "10.2.0.7")}, both, []string{"east beside", "west own"}, nil},
-		"not an address":                   {service(`{"east":{}}`), []corev1.Pod{pod("east", "example.com")}, both, []string{"east beside", "west own"}, nil},
-		"no such port":                     {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Containers = nil })}, both, []string{"east beside", "west own"}, []string{"east 10.1.0.7"}},
+		"an address of nobody": {service(`{"west":{},"east":{}}`), []corev1.Pod{pod("west", "127.0.0.1"), pod("west", "169.254.169.254"), pod("west", "224.0.0.1"), pod("west", "0.0.0.0"), pod("west", "fe80::1"), onWest}, both,
+			[]string{"east beside", "west beside"}, []string{"west 10.2.0.7 http:8080"}},
+		"a physical cluster is silent": {service(`{"east":{},"quiet":{}}`), []corev1.Pod{onEast, pod("quiet", "10.4.0.1")}, []string{"east", "quiet"},
+			[]string{"east beside", "quiet beside"}, []string{"east 10.1.0.7 http:8080"}},
+		"all that has it is silent": {service(`{"quiet":{}}`), []corev1.Pod{pod("quiet", "10.4.0.1")}, []string{"east", "quiet"},
+			[]string{"east own", "quiet beside"}, []string{"quiet 10.4.0.1 http:8080"}},
+		"not an address": {service(`{"east":{}}`), []corev1.Pod{pod("east", "example.com")}, both, []string{"east beside", "west own"}, nil},
+		"no such port":   {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Containers = nil })}, both, []string{"east beside", "west own"}, []string{"east 10.1.0.7"}},
 		"ports that differ": {service(`{"east":{}}`), []corev1.Pod{onEast, pod("east", "10.1.0.8", func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9090 })}, both,
 			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080", "east 10.1.0.8 http:9090"}},
 		"a pod with a name": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "api-0", "api" })}, both,
