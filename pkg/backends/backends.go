@@ -24,9 +24,10 @@ type Backend struct {
 //	not ready (and s wants ready ones)       left out
 //	else                                     a backend
 func Of(s *corev1.Service, pods []corev1.Pod) (of []Backend, matched int) {
+	selector := labels.SelectorFromSet(s.Spec.Selector)
 	for i := range pods {
 		p := &pods[i]
-		if !selects(s, p) {
+		if len(s.Spec.Selector) == 0 || p.Namespace != s.Namespace || !runs(p) || !selector.Matches(labels.Set(p.Labels)) {
 			continue
 		}
 		matched++
@@ -47,11 +48,9 @@ func Receiving(of []Backend) []Backend {
 	return found
 }
 
-// selects says that p is one of the pods that s is made of.
-func selects(s *corev1.Service, p *corev1.Pod) bool {
-	return len(s.Spec.Selector) > 0 && p.Namespace == s.Namespace && p.DeletionTimestamp == nil &&
-		p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed &&
-		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
+// runs says that a pod has not ended, and is not about to.
+func runs(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
 func isReady(p *corev1.Pod) bool {

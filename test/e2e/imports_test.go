@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -229,6 +231,54 @@ func TestAServiceOnTwoPhysicalClustersLeadsToAllItsPodsWhereTheNetworkIsFlat(t *
 		}
 		return nil
 	})
+}
+
+// What was made of imports is no reason for a drain not to end, and is gone when it has.
+func TestADrainedPhysicalClusterHasNothingOfImportsLeft(t *testing.T) {
+	ctx := context.Background()
+	l := theLab
+	reef, err := l.startPhysical(ctx, "reef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := reef.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := l.register(ctx, "reef", reef.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { must(t)(l.root.Run(ctx, "delete", "physicalcluster/reef", "--timeout=3m")) })
+	l.flat(t, "east", "reef")
+	manifest, err := os.ReadFile(filepath.Join(process.Root(), "config", "dns", "atoll-dns.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t)(reef.Apply(ctx, strings.ReplaceAll(string(manifest), "IMAGE", "atoll-dns")))
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/reef", "--type=merge", "-p", `{"spec":{"pods":{"names":{"namespace":"`+dnsNamespace+`"}}}}`))
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsResolveNames", "physicalcluster/reef", "--timeout=3m"))
+
+	k := l.newCluster(t)
+	for namespace, on := range map[string]string{"shop": "east", "web": "reef"} {
+		must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+", annotations: {placement.atoll.dev/cluster: "+on+"}}}"))
+		must(t)(k.In(namespace).Apply(ctx, pets))
+	}
+	left := func() string {
+		return strings.TrimSpace(must(t)(reef.Run(ctx, "get", "services,endpointslices", "-A", "-l", "atoll.dev/import", "-o", "name")))
+	}
+	eventually(t, func() error {
+		if n := len(strings.Fields(left())); n < 4 {
+			return fmt.Errorf("of two Services and their endpoints %d are there", n)
+		}
+		return nil
+	})
+	must(t)(k.Run(ctx, "annotate", "namespace", "web", "placement.atoll.dev/cluster-"))
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/reef", "--type=merge", "-p", `{"spec":{"drain":{"requested":true}}}`))
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=Drained", "physicalcluster/reef", "--timeout=3m"))
+	if got := left(); got != "" {
+		t.Errorf("it is said to be drained, and has %s", got)
+	}
 }
 
 // portAt is the port of atoll-dns that the nameserver of a pod leads to.

@@ -75,23 +75,6 @@ func TestConsumersOnBothPhysicalClustersFollowAMoveWithoutAFailedRequest(t *test
 	if void[1].Failed == 0 {
 		t.Errorf("without a network a pod on west still reaches what is on east: the test proves nothing (%+v)", void[1])
 	}
-
-	// What was made of imports is no reason for a drain not to end.
-	patch(t, "west", `{"spec":{"pods":{"network":"flat"}}}`)
-	eventually(t, func() error {
-		out, err := theLab.PhysicalCluster("west").In(namesNamespace).Run(ctx, "get", "services", "-l", "atoll.dev/import", "-o", "name")
-		if err == nil && out == "" {
-			err = fmt.Errorf("nothing is imported on west")
-		}
-		return err
-	})
-	must(t)(k.Run(ctx, "annotate", "namespace", "stays-west", "placement.atoll.dev/cluster-"))
-	patch(t, "west", `{"spec":{"drain":{"requested":true}}}`)
-	defer patch(t, "west", `{"spec":{"drain":null}}`)
-	must(t)(theLab.Root.Run(ctx, "wait", "physicalcluster/west", "--for=condition=Drained", "--timeout=3m"))
-	if out := must(t)(theLab.PhysicalCluster("west").Run(ctx, "get", "services,endpointslices", "-A", "-l", "atoll.dev/import", "-o", "name")); out != "" {
-		t.Errorf("west is said to be drained, and has %s", out)
-	}
 }
 
 // retiredEnds waits until what is retired on a physical cluster is gone.

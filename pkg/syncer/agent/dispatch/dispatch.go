@@ -66,7 +66,7 @@ func (d *Dispatcher) All() {
 	for _, name := range d.view.NamespacesBelow() {
 		d.queues.Isolation(name)
 	}
-	for r := range d.view.Imports() {
+	for _, r := range d.view.Imports() {
 		d.queues.Imports(r)
 	}
 }

@@ -62,7 +62,7 @@ func Sweep(ctx context.Context, v *view.View, enqueue func(controller.Request)) 
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		for r := range v.Imports() {
+		for _, r := range v.Imports() {
 			enqueue(r)
 		}
 		select {

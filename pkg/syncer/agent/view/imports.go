@@ -1,6 +1,10 @@
 package view
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,8 +51,8 @@ func (v *View) Import(r controller.Request) (*placementv1alpha1.ServiceImport, b
 	return v.imports.Get(r)
 }
 
-// Imports names all of them, and those of which something is below still.
-func (v *View) Imports() map[controller.Request]bool {
+// Imports names all of them, and those of which something is below still, in an order.
+func (v *View) Imports() []controller.Request {
 	all := map[controller.Request]bool{}
 	for _, imp := range v.imports.List() {
 		all[controller.RequestFor(imp)] = true
@@ -60,7 +64,7 @@ func (v *View) Imports() map[controller.Request]bool {
 			}
 		}
 	}
-	return all
+	return slices.SortedFunc(maps.Keys(all), func(a, b controller.Request) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 // ImportedBelow are the Services and EndpointSlices that were made of an import.

@@ -1,0 +1,117 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/test/framework/server"
+)
+
+// importsSay waits for what an import says: its importers, and its endpoints.
+func importsSay(t *testing.T, ctx context.Context, want string) {
+	t.Helper()
+	server.Eventually(t, waitTimeout, "the import of web says "+want, func() error {
+		i, err := shared.Atoll.PlacementV1alpha1().ServiceImports("shop").Get(ctx, "web", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && want == "nothing" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var parts []string
+		for _, importer := range i.Spec.Importers {
+			parts = append(parts, fmt.Sprintf("%s %v %v", importer.PhysicalCluster, importer.Beside, importer.Own))
+		}
+		for _, g := range i.Spec.Endpoints {
+			for _, e := range g.Endpoints {
+				parts = append(parts, g.PhysicalCluster+" "+e.Address)
+			}
+		}
+		return expect("the import", want, strings.Join(parts, ", "))
+	})
+}
+
+// A Service is imported where its logical cluster is in the network. It leads to what syncers
+// run in their ranges; what tenants or other syncers write does not count.
+func testImports(t *testing.T) {
+	ctx := newCluster(t, "imports")
+	network := func(name, network string) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"spec":{"pods":{"network":%q}}}`, network)
+		if _, err := shared.Atoll.FleetV1alpha1().PhysicalClusters().Patch(root(t), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for namespace, on := range map[string]string{"shop": "east", "consumer": "west"} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{placementv1alpha1.PhysicalClusterAnnotation: on}}}
+		if _, err := shared.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		create(t, ctx, namespace, deployment("web"))
+	}
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}}}
+	if _, err := shared.Kube.CoreV1().Services("shop").Create(ctx, s, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	importsSay(t, ctx, "nothing")
+	network("east", "flat")
+	network("west", "flat")
+	importsSay(t, ctx, "east true false, west false true")
+
+	kube, atoll := syncerClients(t, "east")
+	east := scope.WithTarget(ctx, "east")
+	up := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{"app": "web"}, Annotations: map[string]string{placementv1alpha1.UIDAnnotation: "below"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx"}}},
+	}
+	pod, err := kube.CoreV1().Pods("shop").Create(east, up, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(at context.Context, address string) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"status":{"phase":"Running","podIP":%[1]q,"podIPs":[{"ip":%[1]q}],"conditions":[{"type":"Ready","status":"True"}]}}`, address)
+		if _, err := kube.CoreV1().Pods("shop").Patch(at, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says(east, "10.77.0.1")
+	importsSay(t, ctx, "east true false, west false true, east 10.77.0.1")
+	report(t, "east", func(s *fleetv1alpha1.PhysicalClusterStatus) { s.PodCIDRs = []string{"10.78.0.0/16"} })
+	importsSay(t, ctx, "east true false, west false true") // no pod there has that address
+	says(east, "10.78.0.1")
+	importsSay(t, ctx, "east true false, west false true, east 10.78.0.1")
+
+	imports := shared.Atoll.PlacementV1alpha1().ServiceImports("shop")
+	forged := &placementv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Name: "forged"}, Spec: placementv1alpha1.ServiceImportSpec{Importers: []placementv1alpha1.Importer{{PhysicalCluster: "west", Own: true}}}}
+	_, err = imports.Create(ctx, forged, metav1.CreateOptions{})
+	forbidden(t, "an import by a user", err, "only the server writes what is imported")
+	_, err = imports.Patch(ctx, "web", types.MergePatchType, []byte(`{"spec":{"endpoints":null}}`), metav1.PatchOptions{})
+	forbidden(t, "a change of one by a user", err, "only the server writes what is imported")
+	forbidden(t, "a deletion by a user", imports.Delete(ctx, "web", metav1.DeleteOptions{}), "only the server writes what is imported")
+	_, err = atoll.PlacementV1alpha1().ServiceImports("shop").Create(east, forged, metav1.CreateOptions{})
+	forbidden(t, "an import by a syncer", err, "a syncer may not create serviceimports")
+
+	_, west := syncerClients(t, "west")
+	list, err := west.PlacementV1alpha1().ServiceImports("").List(scope.WithTarget(ctx, "west"), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "web" {
+		t.Errorf("west sees %v %v", list, err)
+	}
+	if err := shared.Kube.CoreV1().Services("shop").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	importsSay(t, ctx, "nothing")
+	report(t, "east", func(s *fleetv1alpha1.PhysicalClusterStatus) { s.PodCIDRs = nil })
+	network("east", "")
+	network("west", "")
+}
