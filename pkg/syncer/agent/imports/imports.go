@@ -76,12 +76,16 @@ func Sweep(ctx context.Context, v *view.View, enqueue func(controller.Request)) 
 // Reconcile brings what is made of one import up to date.
 //
 //	the import    below                      then
+//	not known     any                        nothing
 //	in view       not as it is wanted        made, or written
 //	in view       a Service of its own that  retired, and removed a minute later
 //	              is not needed any more
 //	in view       else not wanted            removed
 //	not in view   something                  removed ten seconds later
 func (k *Keeper) Reconcile(ctx context.Context, r controller.Request) (controller.Result, error) {
+	if !k.View.ImportsKnown() { // it is enqueued when it is, and by each sweep
+		return controller.Result{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
 	present := k.View.ImportedBelow(r)

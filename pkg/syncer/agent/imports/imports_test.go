@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -38,6 +40,7 @@ func newFixture(t *testing.T, below []runtime.Object, records ...runtime.Object)
 	f := &fixture{World: viewtest.New(t, nil, below, records...), now: time.Now(), names: dnsNamespace}
 	f.Keeper = New(Config{View: f.World.View, Down: f.World.Down(), Names: func() string { return f.names }, Now: func() time.Time { return f.now }})
 	f.Watch(t)
+	viewtest.Eventually(t, "imports are known", f.ImportsKnown)
 	return f
 }
 
@@ -216,4 +219,28 @@ func TestASweepFindsImportsAndWhatIsLeftOfOthers(t *testing.T) {
 		_, ok := f.World.Import(api)
 		return !ok && slices.Contains(f.Imports(), api)
 	})
+}
+
+func TestAServerThatHasNoImportsHoldsUpNothingAndRemovesNothing(t *testing.T) {
+	mine := viewtest.Object("Service", dnsNamespace, "atoll-import-1", "mine")
+	names.Imported{Tenant: names.Tenant{ControlPlane: viewtest.ControlPlane, Cluster: viewtest.Cluster.String()}, Namespace: "web", Name: "api"}.Mark(mine)
+	labels := mine.GetLabels()
+	labels[syncer.SupplyLabel] = "import"
+	mine.SetLabels(labels)
+	f := &fixture{World: viewtest.New(t, nil, []runtime.Object{mine}), now: time.Now(), names: dnsNamespace}
+	f.Records.PrependReactor("list", "serviceimports", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(placementv1alpha1.Resource("serviceimports"), "")
+	})
+	f.Keeper = New(Config{View: f.World.View, Down: f.World.Down(), Names: func() string { return f.names }, Now: func() time.Time { return f.now }})
+	f.Watch(t) // as before there were imports
+	viewtest.Eventually(t, "the view shows what is below", func() bool { return len(f.ImportedBelow(api)) == 1 })
+	for range 2 {
+		if _, err := f.Reconcile(f.Ctx, api); err != nil {
+			t.Fatal(err)
+		}
+		f.now = f.now.Add(time.Hour)
+	}
+	if got := f.below(t); !slices.Equal(got, []string{"service atoll-dns"}) {
+		t.Errorf("what is not known to be unneeded was removed: %v", got)
+	}
 }

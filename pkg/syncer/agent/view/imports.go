@@ -46,6 +46,9 @@ func (v *View) importOf(obj *unstructured.Unstructured) (r controller.Request, o
 	return r, ok
 }
 
+// ImportsKnown says that imports have been listed: one that is not in view is not there.
+func (v *View) ImportsKnown() bool { return v.imports.HasSynced() }
+
 // Import is a Service that is elsewhere, by its name.
 func (v *View) Import(r controller.Request) (*placementv1alpha1.ServiceImport, bool) {
 	return v.imports.Get(r)

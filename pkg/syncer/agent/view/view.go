@@ -170,7 +170,8 @@ type informer interface {
 }
 
 // Start runs the watches, until ctx is done, in goroutines of running, and returns when
-// all have their first list; that of events is not waited for.
+// all have their first list. That of events is not waited for, nor that of imports, which a
+// server from before them does not have.
 func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 	var all []informer
 	v.mu.Lock()
@@ -184,10 +185,11 @@ func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 		}
 	}
 	v.mu.Unlock()
-	for _, i := range []informer{v.copies, v.orphans, v.accounts, v.imports} {
+	for _, i := range []informer{v.copies, v.orphans, v.accounts} {
 		running.Go(func() { i.Run(ctx) })
 		all = append(all, i)
 	}
+	running.Go(func() { v.imports.Run(ctx) })
 	for _, i := range all {
 		v.awaited.Store(ptr.To(i.Name()))
 		if err := i.WaitForSync(ctx); err != nil {
