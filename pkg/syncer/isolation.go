@@ -80,8 +80,11 @@ func NotIsolated(err error) *Failure {
 //	serves them              Tenants    not known        any              False, PodNetworkUnknown
 //	serves them              Tenants    known            some             False, Incomplete
 //	serves them              Tenants    known            none             True
-func IsolationCondition(network fleetv1alpha1.Network, served bool, incomplete int, failure *Failure, generation int64) metav1.Condition {
-	c := metav1.Condition{Type: fleetv1alpha1.ConditionIsolatingPolicies, ObservedGeneration: generation, Status: metav1.ConditionFalse}
+//
+// Where the network is flat, the message says that pods elsewhere are not kept out.
+func IsolationCondition(pc *fleetv1alpha1.PhysicalCluster, served bool, incomplete int, failure *Failure) metav1.Condition {
+	network := pc.Permits().Network
+	c := metav1.Condition{Type: fleetv1alpha1.ConditionIsolatingPolicies, ObservedGeneration: pc.Generation, Status: metav1.ConditionFalse}
 	switch {
 	case failure != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, failure.Reason, "the physical cluster does not answer"
@@ -98,6 +101,9 @@ func IsolationCondition(network fleetv1alpha1.Network, served bool, incomplete i
 		c.Status, c.Reason = metav1.ConditionTrue, "Made"
 		c.Message = "namespaces of logical clusters have NetworkPolicies against pods of others; who has an address in none of " +
 			strings.Join(network.PodCIDRs, ", ") + ", or one in " + cmp.Or(strings.Join(network.NodeCIDRs, ", "), "no range of nodes") + ", counts as no pod; whether the network enforces them is not known"
+		if flat := pc.Spec.Pods.Network; flat != "" {
+			c.Message += "; pods on other physical clusters of the network " + flat + " count as none, and are not kept out"
+		}
 	}
 	return c
 }

@@ -1,7 +1,10 @@
 package syncer
 
 import (
+	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
@@ -24,7 +27,12 @@ func TestTheConditionOfIsolationIsTrueOnlyIfEveryNamespaceHasItsPolicies(t *test
 		"one has too many":        {network: ranges, incomplete: 1, want: "False Incomplete"},
 		"all have their policies": {network: ranges, want: "True Made"},
 	} {
-		got := IsolationCondition(c.network, !c.unserved, c.incomplete, c.failure, 1)
+		pc := &fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Tenancy: fleetv1alpha1.Tenancy{Network: c.network}}}
+		got := IsolationCondition(pc, !c.unserved, c.incomplete, c.failure)
+		pc.Spec.Pods.Network = "backbone"
+		if flat := IsolationCondition(pc, !c.unserved, c.incomplete, c.failure); (got.Status == metav1.ConditionTrue) != strings.Contains(flat.Message, "network backbone count as none") {
+			t.Errorf("%s, in a flat network: %s", name, flat.Message)
+		}
 		if s := string(got.Status) + " " + got.Reason; s != c.want || got.Message == "" {
 			t.Errorf("%s: %s, want %s (%s)", name, s, c.want, got.Message)
 		}

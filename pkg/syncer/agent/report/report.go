@@ -465,7 +465,7 @@ func (r *Reporter) isolates(pc *fleetv1alpha1.PhysicalCluster, failure *syncer.F
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, served := slices.BinarySearch(r.world.APIs, "networking.k8s.io/v1/networkpolicies")
-	return syncer.IsolationCondition(pc.Permits().Network, served, r.incomplete, failure, pc.Generation)
+	return syncer.IsolationCondition(pc, served, r.incomplete, failure)
 }
 
 // admits says whether pods are admitted by their logical cluster.
