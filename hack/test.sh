@@ -73,7 +73,7 @@ for level in "$@"; do
       hack/build.sh atoll atoll-syncer atoll-dns atoll-copy localcluster localnode kubectl
       began=$SECONDS
       say "== tests with real pods and traffic"
-      go test -vet=off -count=1 -timeout 30m -v ./test/real | { grep -v '^=== ' || true; }
+      go test -vet=off -count=1 -timeout 45m -v ./test/real | { grep -v '^=== ' || true; }
       say "== ended in $(since "$began")"
       ;;
     race)
