@@ -130,7 +130,14 @@ func TestServicesOnAnotherPhysicalClusterAreReachedWhereTheNetworkIsFlat(t *test
 	on := addresses(shop)
 	resolves("pets.shop", on)
 	resolves("pet-1.pets.shop", strings.TrimSpace(must(t)(shop.Run(ctx, "get", "pod", "pet-1", "-o", "jsonpath={.status.podIP}"))))
-	below, address, _ := strings.Cut(imported("api"), " ")
+	var below, address string
+	eventually(t, func() error {
+		below, address, _ = strings.Cut(imported("api"), " ")
+		if address == "" {
+			return fmt.Errorf("nothing on west leads to the Service on east: %q", below)
+		}
+		return nil
+	})
 	resolves("api.shop", address)
 	eventually(t, func() error {
 		all, _, err := addressesBehind(dns, below)

@@ -193,8 +193,8 @@ func samePort(a, b placementv1alpha1.ImportedPort) bool {
 	return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port
 }
 
-// bounded takes as many endpoints as there is room for, of each group in its order, so that
-// what is left out is not all of one physical cluster.
+// bounded takes as many endpoints as there is room for, of each group in its order and by its
+// size, so that what is left out is not all of one physical cluster.
 func bounded(groups []placementv1alpha1.ImportedEndpoints, most int) (_ []placementv1alpha1.ImportedEndpoints, left int32) {
 	sum := 0
 	for _, g := range groups {
@@ -203,9 +203,15 @@ func bounded(groups []placementv1alpha1.ImportedEndpoints, most int) (_ []placem
 	if sum <= most {
 		return groups, 0
 	}
-	for i := range groups {
-		groups[i].Endpoints = groups[i].Endpoints[:max(1, len(groups[i].Endpoints)*most/sum)]
-		left += int32(len(groups[i].Endpoints))
+	var out []placementv1alpha1.ImportedEndpoints
+	taken := 0
+	for _, g := range groups {
+		n := min(max(1, len(g.Endpoints)*most/sum), most-taken)
+		if n == 0 {
+			break
+		}
+		g.Endpoints = g.Endpoints[:n]
+		out, taken = append(out, g), taken+n
 	}
-	return groups, int32(sum) - left
+	return out, int32(sum - taken)
 }

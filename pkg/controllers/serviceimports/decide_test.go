@@ -166,6 +166,12 @@ func TestAnImportHasABoundAndSaysWhatItLeftOut(t *testing.T) {
 	if by["east"] != 500 || by["north"] != 500 || spec.Truncated != 2000 {
 		t.Errorf("%v, and %d are left out", by, spec.Truncated)
 	}
+	for i := range pods { // each has another port, and is a group of its own
+		pods[i].Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(1000 + i), Protocol: corev1.ProtocolTCP}}}}
+	}
+	if spec := Decide(service(`{"east":{},"north":{}}`), pods, []string{"west", "east"}, flat); len(spec.Endpoints) != MaxEndpoints || spec.Truncated != 2000 {
+		t.Errorf("of groups of one there are %d, and %d are left out", len(spec.Endpoints), spec.Truncated)
+	}
 }
 
 func TestALogicalClusterIsReadOnlyIfItIsTwiceInANetwork(t *testing.T) {

@@ -98,7 +98,11 @@ func (k *Keeper) Reconcile(ctx context.Context, r controller.Request) (controlle
 		if left := absentTime - k.since(r); left > 0 {
 			return controller.Result{RequeueAfter: left}, nil
 		}
-		return controller.Result{}, k.remove(ctx, nil, present)
+		if err := k.remove(ctx, nil, present); err != nil {
+			return controller.Result{}, err
+		}
+		k.needed(r) // nothing is remembered of what is gone
+		return controller.Result{}, nil
 	}
 	at := syncer.ImportPlace{ControlPlane: k.View.ControlPlane, Target: k.View.Target, Names: k.Names(), Physical: k.physical(r)}
 	wanted := syncer.ImportedOf(imp, at, false)

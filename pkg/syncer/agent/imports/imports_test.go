@@ -190,6 +190,9 @@ func TestWhatWasMadeOfAnImportThatIsOutOfViewGoesOnlyAfterAWhile(t *testing.T) {
 	f.expect(t, "it is out of view again", "service atoll-dns", "slice atoll-dns 10.2.0.1")
 	f.now = f.now.Add(absentTime)
 	f.expect(t, "ten seconds later")
+	if len(f.unneeded) > 0 {
+		t.Errorf("what is gone is remembered: %v", f.unneeded)
+	}
 }
 
 func TestAnObjectOfSomebodyElseIsNotTouched(t *testing.T) {
