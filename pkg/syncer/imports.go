@@ -28,6 +28,9 @@ const (
 	sliceManager = "syncer.atoll.dev"
 	// maxInSlice bounds the endpoints of one EndpointSlice, as controllers of Kubernetes do.
 	maxInSlice = 100
+	// zoneElsewhere is the zone of endpoints on other physical clusters, as a Service sees them that
+	// prefers what is close: none of a node.
+	zoneElsewhere = "elsewhere.atoll.dev"
 )
 
 // ImportPlace is where what is made of an import goes.
@@ -129,6 +132,9 @@ func importedSlices(imp *placementv1alpha1.ServiceImport, mark names.Imported, n
 				to := discoveryv1.Endpoint{Addresses: []string{endpoint.Address}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}
 				if endpoint.Hostname != "" {
 					to.Hostname = ptr.To(endpoint.Hostname)
+				}
+				if imp.Spec.TrafficDistribution != nil {
+					to.Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: zoneElsewhere}}}
 				}
 				s.Endpoints = append(s.Endpoints, to)
 			}

@@ -181,3 +181,26 @@ func TestAServiceKeepsItsAddressWhenItsImportChanges(t *testing.T) {
 		t.Error("a Service becomes headless without being made anew, which the API refuses")
 	}
 }
+
+// kube-proxy takes endpoints of a node's own zone if all say theirs, and any if none is in it.
+func TestEndpointsElsewhereAreNotCloseToAServiceThatPrefersWhatIs(t *testing.T) {
+	t.Parallel()
+	at := ImportPlace{ControlPlane: "cp", Target: "west", Physical: "acme-shop-1"}
+	imp := importOf(placementv1alpha1.Importer{PhysicalCluster: "west", Beside: true})
+	zone := func() string {
+		s := typed[discoveryv1.EndpointSlice](t, ImportedOf(imp, at, false)[0])
+		if s.Endpoints[0].Hints == nil {
+			return ""
+		}
+		return s.Endpoints[0].Hints.ForZones[0].Name
+	}
+	if got := zone(); got != "" {
+		t.Errorf("without a preference they have the zone %q", got)
+	}
+	before := ImportedOf(imp, at, false)[0]
+	prefer := corev1.ServiceTrafficDistributionPreferClose
+	imp.Spec.TrafficDistribution = &prefer
+	if got := zone(); got != zoneElsewhere || SameImported(before, ImportedOf(imp, at, false)[0]) {
+		t.Errorf("they have the zone %q", got)
+	}
+}

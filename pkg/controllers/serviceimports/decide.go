@@ -69,7 +69,7 @@ func Decide(s *corev1.Service, pods []corev1.Pod, present []string, fleet Fleet)
 		return nil
 	}
 	targets := stamp.TargetsOf(s.Annotations)
-	spec := &placementv1alpha1.ServiceImportSpec{Service: s.UID, Headless: s.Spec.ClusterIP == corev1.ClusterIPNone}
+	spec := &placementv1alpha1.ServiceImportSpec{Service: s.UID, Headless: s.Spec.ClusterIP == corev1.ClusterIPNone, TrafficDistribution: s.Spec.TrafficDistribution}
 	networks := map[string]bool{}
 	for _, name := range slices.Sorted(slices.Values(present)) {
 		network := fleet[name].Network

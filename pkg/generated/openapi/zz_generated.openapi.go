@@ -6203,6 +6203,13 @@ func schema_pkg_apis_placement_v1alpha1_ServiceImportSpec(ref common.ReferenceCa
 							Ref:         ref(v1.SessionAffinityConfig{}.OpenAPIModelName()),
 						},
 					},
+					"trafficDistribution": {
+						SchemaProps: spec.SchemaProps{
+							Description: "trafficDistribution is that of the Service.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"importers": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{

@@ -39,6 +39,9 @@ type ServiceImportSpec struct {
 	// sessionAffinityConfig is that of the Service.
 	// +optional
 	SessionAffinityConfig *corev1.SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
+	// trafficDistribution is that of the Service.
+	// +optional
+	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
 	// importers are the physical clusters on which it is made reachable.
 	// +listType=map
 	// +listMapKey=physicalCluster

@@ -1794,6 +1794,11 @@ func (in *ServiceImportSpec) DeepCopyInto(out *ServiceImportSpec) {
 		*out = new(v1.SessionAffinityConfig)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.TrafficDistribution != nil {
+		in, out := &in.TrafficDistribution, &out.TrafficDistribution
+		*out = new(string)
+		**out = **in
+	}
 	if in.Importers != nil {
 		in, out := &in.Importers, &out.Importers
 		*out = make([]Importer, len(*in))

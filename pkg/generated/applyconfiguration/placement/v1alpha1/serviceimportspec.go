@@ -22,6 +22,8 @@ type ServiceImportSpecApplyConfiguration struct {
 	SessionAffinity *v1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 	// sessionAffinityConfig is that of the Service.
 	SessionAffinityConfig *v1.SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
+	// trafficDistribution is that of the Service.
+	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
 	// importers are the physical clusters on which it is made reachable.
 	Importers []ImporterApplyConfiguration `json:"importers,omitempty"`
 	// endpoints are where it leads to, at most 1,000 in all.
@@ -78,6 +80,14 @@ func (b *ServiceImportSpecApplyConfiguration) WithSessionAffinity(value v1.Servi
 // If called multiple times, the SessionAffinityConfig field is set to the value of the last call.
 func (b *ServiceImportSpecApplyConfiguration) WithSessionAffinityConfig(value v1.SessionAffinityConfig) *ServiceImportSpecApplyConfiguration {
 	b.SessionAffinityConfig = &value
+	return b
+}
+
+// WithTrafficDistribution sets the TrafficDistribution field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TrafficDistribution field is set to the value of the last call.
+func (b *ServiceImportSpecApplyConfiguration) WithTrafficDistribution(value string) *ServiceImportSpecApplyConfiguration {
+	b.TrafficDistribution = &value
 	return b
 }
 
