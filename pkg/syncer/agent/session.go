@@ -66,7 +66,7 @@ func newSession(a *Agent, w report.World) *session {
 	s := &session{report: a.report, gate: a.gate, kinds: a.kinds, excessDelay: a.ExcessDelay}
 	s.view = view.New(view.Config{
 		Target: a.PhysicalCluster, ControlPlane: w.ControlPlane, Up: a.up, Down: a.down,
-		Least: mostHeld(w.Bounds, 0), More: func(copies int) controller.Held { return mostHeld(w.Bounds, copies) },
+		Least: mostHeld(w.Bounds, 0), More: func(placed int) controller.Held { return mostHeld(w.Bounds, placed) },
 	}, a.kinds.Current().Undeclared(), w.Serves) // what is declared comes by follow, and holds up nothing
 	unplaced := orphans.New(orphans.Config{
 		View: s.view, Up: a.up, Down: a.down,

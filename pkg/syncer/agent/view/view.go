@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,10 +32,10 @@ type Config struct {
 	Up                   connection.ControlPlane
 	Down                 connection.Physical
 	// Least is what may be held in any case of what the physical cluster shows; More is
-	// asked when that is not enough, with the number of Copies there. Nothing bounds it
-	// without More.
+	// asked when that is not enough, with the number of Copies and imports there. Nothing
+	// bounds it without More.
 	Least controller.Held
-	More  func(copies int) controller.Held
+	More  func(placed int) controller.Held
 }
 
 // View is what a syncer knows of both sides.
@@ -127,12 +128,20 @@ func (v *View) rememberVersions() {
 	}
 }
 
-// allowed is what may be held of the physical cluster, by what is placed there.
+// importsDelay is how long what may be held waits for the first list of imports, which a server
+// from before them never answers.
+const importsDelay = 10 * time.Second
+
+// allowed is what may be held of the physical cluster, by what is placed there and by what is
+// reached from there: a tenant with many Services elsewhere is not to stop all others.
 func (v *View) allowed(ctx context.Context) controller.Held {
 	if v.copies.WaitForSync(ctx) != nil {
 		return controller.Held{}
 	}
-	return v.More(len(v.copies.List()))
+	limited, cancel := context.WithTimeout(ctx, importsDelay)
+	defer cancel()
+	_ = v.imports.WaitForSync(limited) // then there are none
+	return v.More(len(v.copies.List()) + len(v.imports.List()))
 }
 
 // Exceeded is closed when the physical cluster shows more than may be held, of which nothing

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +15,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view/viewtest"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func TestTheNamespacesThatShouldBeThereAreThoseOfTheRecords(t *testing.T) {
@@ -131,5 +134,28 @@ func TestAKeyNamesTheObjectThatACopyOrAMarkIsOf(t *testing.T) {
 	other.Spec.Object.Resource = "things"
 	if key, ok := w.KeyOfCopy(other); ok {
 		t.Errorf("a resource that has no copies has one: %s", key)
+	}
+}
+
+// What is made below for Services elsewhere is of those who import them, as copies are of those
+// whom they belong to.
+func TestWhatMayBeHeldGrowsWithCopiesAndImports(t *testing.T) {
+	imported := func(name string) *placementv1alpha1.ServiceImport {
+		return &placementv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, Annotations: map[string]string{logicalcluster.AnnotationKey: viewtest.Cluster.String()}}}
+	}
+	app := viewtest.Logical("Deployment", "web", "app", "d", `{"east":{}}`)
+	w := viewtest.New(t, nil, []runtime.Object{viewtest.CopyOf(app, "below-d"), viewtest.CopyOf(viewtest.Logical("Deployment", "web", "other", "o", `{"east":{}}`), "below-o")},
+		viewtest.Copy(app, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced}), imported("a"), imported("b"))
+	placed := make(chan int, 100)
+	w.View = view.New(view.Config{Target: viewtest.Target, ControlPlane: viewtest.ControlPlane, Up: w.Up(), Down: w.Down(),
+		Least: controller.Held{Objects: 1, Bytes: 1 << 30},
+		More:  func(n int) controller.Held { placed <- n; return controller.Held{Objects: 10, Bytes: 1 << 30} },
+	}, workload.Builtin(), func(workload.Kind) bool { return true })
+	w.Watch(t)
+	if n := <-placed; n != 3 {
+		t.Errorf("it is asked for %d Copies and imports, want 3", n)
+	}
+	if err := w.Excess(); err != nil {
+		t.Error(err)
 	}
 }
