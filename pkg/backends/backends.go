@@ -6,12 +6,48 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
+// Candidate is a pod that runs, read once for all Services of its namespace.
+type Candidate struct {
+	Pod *corev1.Pod
+	// Target is the physical cluster on which it runs; empty if it is not known.
+	Target string
+
+	targets placementv1alpha1.Targets
+	ready   bool
+}
+
+// Candidates are the pods that have not ended, and are not about to.
+func Candidates(pods []corev1.Pod) []Candidate {
+	out := make([]Candidate, 0, len(pods))
+	for i := range pods {
+		p := &pods[i]
+		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		c := Candidate{Pod: p, targets: stamp.TargetsOf(p.Annotations), ready: isReady(p)}
+		for name, target := range c.targets {
+			if target.State == placementv1alpha1.TargetObserved || target.Keeps() {
+				c.Target = name
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // Backend is a pod behind a Service.
 type Backend struct {
-	Pod *corev1.Pod
+	Candidate
 	// Receives says that the pod is on a target whose copy of the Service receives traffic.
 	Receives bool
 }
@@ -19,23 +55,33 @@ type Backend struct {
 // Of are the pods that a Service with a selector leads to. matched is how many it selects.
 //
 //	the pod                                  it is
-//	of another namespace, not matched,       left out, and does not count as matched
-//	being deleted, ended
+//	of another namespace, not matched        left out, and does not count as matched
 //	not ready (and s wants ready ones)       left out
 //	else                                     a backend
-func Of(s *corev1.Service, pods []corev1.Pod) (of []Backend, matched int) {
-	selector := labels.SelectorFromSet(s.Spec.Selector)
-	for i := range pods {
-		p := &pods[i]
-		if len(s.Spec.Selector) == 0 || p.Namespace != s.Namespace || !runs(p) || !selector.Matches(labels.Set(p.Labels)) {
+func Of(s *corev1.Service, pods []Candidate) (of []Backend, matched int) {
+	if len(s.Spec.Selector) == 0 {
+		return nil, 0
+	}
+	selector, targets := labels.SelectorFromSet(s.Spec.Selector), stamp.TargetsOf(s.Annotations)
+	for _, c := range pods {
+		if c.Pod.Namespace != s.Namespace || !selector.Matches(labels.Set(c.Pod.Labels)) {
 			continue
 		}
 		matched++
-		if s.Spec.PublishNotReadyAddresses || isReady(p) {
-			of = append(of, Backend{Pod: p, Receives: receives(s, p)})
+		if s.Spec.PublishNotReadyAddresses || c.ready {
+			of = append(of, Backend{Candidate: c, Receives: c.receives(targets)})
 		}
 	}
 	return of, matched
+}
+
+func (c Candidate) receives(of placementv1alpha1.Targets) bool {
+	for name := range c.targets {
+		if target, ok := of[name]; ok && target.Receives() {
+			return true
+		}
+	}
+	return false
 }
 
 // Receiving are those of some backends to which traffic goes: from which it is withdrawn,
@@ -46,25 +92,4 @@ func Receiving(of []Backend) []Backend {
 		return of
 	}
 	return found
-}
-
-// runs says that a pod has not ended, and is not about to.
-func runs(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
-}
-
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func receives(s *corev1.Service, p *corev1.Pod) bool {
-	of := stamp.TargetsOf(s.Annotations)
-	for name := range stamp.TargetsOf(p.Annotations) {
-		if target, ok := of[name]; ok && target.Receives() {
-			return true
-		}
-	}
-	return false
 }

@@ -43,7 +43,7 @@ func TestWhichPodsAServiceLeadsTo(t *testing.T) {
 	}
 	check := func(what string, pods []corev1.Pod, all, receiving []string, matched int) {
 		t.Helper()
-		of, n := Of(s, pods)
+		of, n := Of(s, Candidates(pods))
 		if diff := cmp.Diff(all, names(of)); diff != "" || n != matched {
 			t.Errorf("%s: %d are matched, want %d (-want +got)\n%s", what, n, matched, diff)
 		}

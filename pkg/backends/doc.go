@@ -1,5 +1,5 @@
 // Package backends says which pods a Service with a selector leads to, over all physical
 // clusters. Pods only count: endpoints are what anybody wrote.
 //
-// Pure. Read next: Of.
+// Pure. Read next: Candidates, Of.
 package backends

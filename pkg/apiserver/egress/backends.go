@@ -34,7 +34,7 @@ func Backends(s *corev1.Service, pods []corev1.Pod, port int32) ([]Backend, erro
 	}
 	to := s.Spec.Ports[i]
 	to.Protocol = corev1.ProtocolTCP
-	of, matched := backends.Of(s, pods)
+	of, matched := backends.Of(s, backends.Candidates(pods))
 	ready := len(of)
 	of = slices.DeleteFunc(of, func(b backends.Backend) bool { return portOf(b.Pod, &to) == 0 })
 	var found []Backend

@@ -22,6 +22,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/backends"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -223,10 +224,11 @@ func (c *Controller) wanted(ctx context.Context, key controller.Request, present
 	if err != nil {
 		return nil, fmt.Errorf("reading pods: %w", err)
 	}
+	candidates := backends.Candidates(running.Items)
 	wanted := map[string]*placementv1alpha1.ServiceImport{}
 	for i := range all.Items {
 		s := &all.Items[i]
-		spec := Decide(s, running.Items, present, fleet)
+		spec := Decide(s, candidates, present, fleet)
 		if spec == nil || stamp.OfServer(services.GroupResource(), s.Namespace, s.Name) {
 			continue
 		}

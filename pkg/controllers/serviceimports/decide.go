@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/endpointslice"
@@ -64,7 +65,7 @@ func Imported(s *corev1.Service) bool {
 //	there is one that is Starting, Draining or Removing       imports it, with both
 //	there is one that receives                                imports it beside that, if only to retire
 //	                                                          a Service of its own
-func Decide(s *corev1.Service, pods []corev1.Pod, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
+func Decide(s *corev1.Service, pods []backends.Candidate, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
 	if !Imported(s) {
 		return nil
 	}
@@ -118,16 +119,17 @@ func copied(targets placementv1alpha1.Targets, network string, fleet Fleet) bool
 
 // endpointsIn are the endpoints of a Service on the physical clusters of a network, in an order.
 func endpointsIn(network string, s *corev1.Service, of []backends.Backend, fleet Fleet) []placementv1alpha1.ImportedEndpoints {
-	of = slices.DeleteFunc(slices.Clone(of), func(b backends.Backend) bool { return fleet[targetOf(b.Pod)].Network != network })
+	of = slices.DeleteFunc(slices.Clone(of), func(b backends.Backend) bool { return fleet[b.Target].Network != network })
 	for i := range of { // pods there are the last that are tried, as on a node that is silent
-		of[i].Receives = of[i].Receives && !fleet[targetOf(of[i].Pod)].Silent
+		of[i].Receives = of[i].Receives && !fleet[of[i].Target].Silent
 	}
 	var groups []placementv1alpha1.ImportedEndpoints
+	known := map[string]int{} // groups by what they have in common
 	for _, b := range backends.Receiving(of) {
-		target, ports := targetOf(b.Pod), portsOf(s, b.Pod)
+		ports, numbers := portsOf(s, b.Pod)
 		for _, ip := range b.Pod.Status.PodIPs {
 			address, err := netip.ParseAddr(ip.IP)
-			if err != nil || !fleet[target].has(address.Unmap()) {
+			if err != nil || !fleet[b.Target].has(address.Unmap()) {
 				continue
 			}
 			address = address.Unmap()
@@ -135,12 +137,11 @@ func endpointsIn(network string, s *corev1.Service, of []backends.Backend, fleet
 			if address.Is4() {
 				family = corev1.IPv4Protocol
 			}
-			i := slices.IndexFunc(groups, func(g placementv1alpha1.ImportedEndpoints) bool {
-				return g.PhysicalCluster == target && g.Family == family && slices.EqualFunc(g.Ports, ports, samePort)
-			})
-			if i < 0 {
-				i = len(groups)
-				groups = append(groups, placementv1alpha1.ImportedEndpoints{PhysicalCluster: target, Family: family, Ports: ports})
+			key := b.Target + " " + string(family) + numbers
+			i, ok := known[key]
+			if !ok {
+				i, known[key] = len(groups), len(groups)
+				groups = append(groups, placementv1alpha1.ImportedEndpoints{PhysicalCluster: b.Target, Family: family, Ports: ports})
 			}
 			endpoint := placementv1alpha1.ImportedEndpoint{Address: address.String()}
 			if b.Pod.Spec.Subdomain == s.Name {
@@ -158,16 +159,6 @@ func endpointsIn(network string, s *corev1.Service, of []backends.Backend, fleet
 	return groups
 }
 
-// targetOf is the physical cluster on which a pod runs; empty if it is not known.
-func targetOf(p *corev1.Pod) string {
-	for name, target := range stamp.TargetsOf(p.Annotations) {
-		if target.State == placementv1alpha1.TargetObserved || target.Keeps() {
-			return name
-		}
-	}
-	return ""
-}
-
 // has says that an address may be that of a pod: a syncer that is lied to, or lies, names no
 // other, and none that an EndpointSlice may not have, which would keep all others out of it.
 func (m Member) has(address netip.Addr) bool {
@@ -177,20 +168,20 @@ func (m Member) has(address netip.Addr) bool {
 	return len(m.Ranges) == 0 || slices.ContainsFunc(m.Ranges, func(r netip.Prefix) bool { return r.Contains(address) })
 }
 
-// portsOf are the ports of a Service as they are in a pod.
-func portsOf(s *corev1.Service, p *corev1.Pod) []placementv1alpha1.ImportedPort {
-	var ports []placementv1alpha1.ImportedPort
+// portsOf are the ports of a Service as they are in a pod; numbers says which, as text: of one
+// Service nothing else differs.
+func portsOf(s *corev1.Service, p *corev1.Pod) (ports []placementv1alpha1.ImportedPort, numbers string) {
 	for i := range s.Spec.Ports {
 		port := &s.Spec.Ports[i]
-		if number, err := endpointslice.FindPort(p, port); err == nil && number > 0 && number <= 65535 {
+		number, err := endpointslice.FindPort(p, port)
+		if err != nil || number <= 0 || number > 65535 {
+			number = 0
+		} else {
 			ports = append(ports, placementv1alpha1.ImportedPort{Name: port.Name, Protocol: port.Protocol, AppProtocol: port.AppProtocol, Port: int32(number)})
 		}
+		numbers += " " + strconv.Itoa(number)
 	}
-	return ports
-}
-
-func samePort(a, b placementv1alpha1.ImportedPort) bool {
-	return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port
+	return ports, numbers
 }
 
 // bounded takes as many endpoints as there is room for, of each group in its order and by its

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/backends"
 )
 
 var flat = Fleet{
@@ -131,7 +132,7 @@ func TestWhoImportsAServiceAndWhereItLeadsTo(t *testing.T) {
 		"it is not placed":   {service(``), nil, both, nil, nil},
 		"all of it is going": {service(`{"east":{"state":"Removing"}}`), nil, both, nil, nil},
 	} {
-		importers, endpoints := summary(Decide(c.service, c.pods, c.present, flat))
+		importers, endpoints := summary(Decide(c.service, backends.Candidates(c.pods), c.present, flat))
 		if diff := cmp.Diff(c.importers, importers); diff != "" {
 			t.Errorf("%s: importers (-want +got)\n%s", name, diff)
 		}
@@ -144,9 +145,9 @@ func TestWhoImportsAServiceAndWhereItLeadsTo(t *testing.T) {
 func TestAnImportIsTheSameInWhateverOrderPodsAreRead(t *testing.T) {
 	t.Parallel()
 	pods := []corev1.Pod{pod("east", "10.1.0.9"), pod("east", "10.1.0.1"), pod("north", "10.3.0.1")}
-	a := Decide(service(`{"east":{},"north":{}}`), pods, []string{"west", "east", "north"}, flat)
+	a := Decide(service(`{"east":{},"north":{}}`), backends.Candidates(pods), []string{"west", "east", "north"}, flat)
 	pods[0], pods[2] = pods[2], pods[0]
-	b := Decide(service(`{"east":{},"north":{}}`), pods, []string{"north", "west", "east"}, flat)
+	b := Decide(service(`{"east":{},"north":{}}`), backends.Candidates(pods), []string{"north", "west", "east"}, flat)
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Error(diff)
 	}
@@ -158,7 +159,7 @@ func TestAnImportHasABoundAndSaysWhatItLeftOut(t *testing.T) {
 	for i := range 1500 {
 		pods = append(pods, pod("east", fmt.Sprintf("10.1.%d.%d", i/250, i%250)), pod("north", fmt.Sprintf("10.3.%d.%d", i/250, i%250)))
 	}
-	spec := Decide(service(`{"east":{},"north":{}}`), pods, []string{"west", "east"}, flat)
+	spec := Decide(service(`{"east":{},"north":{}}`), backends.Candidates(pods), []string{"west", "east"}, flat)
 	by := map[string]int{}
 	for _, g := range spec.Endpoints {
 		by[g.PhysicalCluster] += len(g.Endpoints)
@@ -169,7 +170,7 @@ func TestAnImportHasABoundAndSaysWhatItLeftOut(t *testing.T) {
 	for i := range pods { // each has another port, and is a group of its own
 		pods[i].Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(1000 + i), Protocol: corev1.ProtocolTCP}}}}
 	}
-	if spec := Decide(service(`{"east":{},"north":{}}`), pods, []string{"west", "east"}, flat); len(spec.Endpoints) != MaxEndpoints || spec.Truncated != 2000 {
+	if spec := Decide(service(`{"east":{},"north":{}}`), backends.Candidates(pods), []string{"west", "east"}, flat); len(spec.Endpoints) != MaxEndpoints || spec.Truncated != 2000 {
 		t.Errorf("of groups of one there are %d, and %d are left out", len(spec.Endpoints), spec.Truncated)
 	}
 }
@@ -184,6 +185,21 @@ func TestALogicalClusterIsReadOnlyIfItIsTwiceInANetwork(t *testing.T) {
 			if got := flat.Joined(n); got != want {
 				t.Errorf("%v: %v", n, got)
 			}
+		}
+	}
+}
+
+// A namespace is read whole for each change of a pod in it.
+func BenchmarkDecideANamespace(b *testing.B) {
+	var pods []corev1.Pod
+	for i := range 1000 {
+		pods = append(pods, pod([]string{"east", "north"}[i%2], fmt.Sprintf("10.%d.%d.%d", 1+i%2*2, i/250, i%250)))
+	}
+	s := service(`{"east":{},"north":{}}`)
+	for b.Loop() {
+		candidates := backends.Candidates(pods)
+		for range 100 {
+			Decide(s, candidates, []string{"west", "east"}, flat)
 		}
 	}
 }
