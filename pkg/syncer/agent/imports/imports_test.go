@@ -40,7 +40,6 @@ func newFixture(t *testing.T, below []runtime.Object, records ...runtime.Object)
 	f := &fixture{World: viewtest.New(t, nil, below, records...), now: time.Now(), names: dnsNamespace}
 	f.Keeper = New(Config{View: f.World.View, Down: f.World.Down(), Names: func() string { return f.names }, Now: func() time.Time { return f.now }})
 	f.Watch(t)
-	viewtest.Eventually(t, "imports are known", f.ImportsKnown)
 	return f
 }
 
@@ -235,7 +234,8 @@ func TestAServerThatHasNoImportsHoldsUpNothingAndRemovesNothing(t *testing.T) {
 		return true, nil, apierrors.NewNotFound(placementv1alpha1.Resource("serviceimports"), "")
 	})
 	f.Keeper = New(Config{View: f.World.View, Down: f.World.Down(), Names: func() string { return f.names }, Now: func() time.Time { return f.now }})
-	f.Watch(t) // as before there were imports
+	f.NoImports = true
+	f.Watch(t)
 	viewtest.Eventually(t, "the view shows what is below", func() bool { return len(f.ImportedBelow(api)) == 1 })
 	for range 2 {
 		if _, err := f.Reconcile(f.Ctx, api); err != nil {

@@ -46,6 +46,8 @@ type World struct {
 	Above, Below *dynamicfake.FakeDynamicClient
 	Records      *atollfake.Clientset
 	Kube         *kubefake.Clientset
+	// NoImports says that the control plane has none, as one from before them.
+	NoImports bool
 	// Ctx is in the scope of the logical cluster, as the target sees it.
 	Ctx context.Context
 }
@@ -118,6 +120,9 @@ func (w *World) Watch(t *testing.T) {
 		t.Fatalf("the view is not filled: %v", <-synced)
 	}
 	w.StartEvents(ctx, &running)
+	if !w.NoImports { // Start does not wait for them, and tests change what the servers answer
+		Eventually(t, "imports are known", w.ImportsKnown)
+	}
 }
 
 // Record is the Copy of an object; nil if there is none.
