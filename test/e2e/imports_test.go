@@ -78,12 +78,7 @@ func TestServicesOnAnotherPhysicalClusterAreReachedWhereTheNetworkIsFlat(t *test
 	}
 	l := theLab
 	s := l.startDNS(t, l.west)
-	must(t)(l.root.Run(ctx, "patch", "physicalcluster/west", "--type=merge", "-p", `{"spec":{"pods":{"names":{"namespace":"`+dnsNamespace+`"}}}}`))
-	t.Cleanup(func() {
-		must(t)(l.root.Run(ctx, "patch", "physicalcluster/west", "--type=merge", "-p", `{"spec":{"pods":{"names":null}}}`))
-		must(t)(l.west.Run(ctx, "delete", "namespace", dnsNamespace, "--timeout=3m"))
-	})
-	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsResolveNames", "physicalcluster/west", "--timeout=3m"))
+	l.offerNames(t, l.west)
 	l.flat(t, "east", "west")
 
 	k := l.newCluster(t)
@@ -217,13 +212,13 @@ func TestAServiceOnTwoPhysicalClustersLeadsToAllItsPodsWhereTheNetworkIsFlat(t *
 		return nil
 	})
 	// Slices that were made below of others are not mirrored as endpoints of that physical cluster.
-	for range 2 {
+	consistently(t, 2*time.Second, func() error {
 		all, _, err := addressesBehind(both, "api")
-		if err != nil || len(all) != 4 {
-			t.Errorf("above the Service has the endpoints %v %v", all, err)
+		if err == nil && len(all) != 4 {
+			err = fmt.Errorf("above the Service has the endpoints %v", all)
 		}
-		time.Sleep(time.Second)
-	}
+		return err
+	})
 	// Without a network each has its own again.
 	must(t)(l.root.Run(ctx, "patch", "physicalcluster/west", "--type=merge", "-p", `{"spec":{"pods":{"network":null}}}`))
 	eventually(t, func() error {
@@ -263,8 +258,7 @@ func TestADrainedPhysicalClusterHasNothingOfImportsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t)(reef.Apply(ctx, strings.ReplaceAll(string(manifest), "IMAGE", "atoll-dns")))
-	must(t)(l.root.Run(ctx, "patch", "physicalcluster/reef", "--type=merge", "-p", `{"spec":{"pods":{"names":{"namespace":"`+dnsNamespace+`"}}}}`))
-	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsResolveNames", "physicalcluster/reef", "--timeout=3m"))
+	l.offerNames(t, reef)
 
 	k := l.newCluster(t)
 	for namespace, on := range map[string]string{"shop": "east", "web": "reef"} {

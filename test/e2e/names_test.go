@@ -74,6 +74,18 @@ func (l *lab) startDNS(t *testing.T, p *physicalCluster) *namesServer {
 	return s
 }
 
+// offerNames has pods of a physical cluster ask atoll-dns there, until the test ends.
+func (l *lab) offerNames(t *testing.T, p *physicalCluster) {
+	t.Helper()
+	ctx := context.Background()
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p", `{"spec":{"pods":{"names":{"namespace":"`+dnsNamespace+`"}}}}`))
+	t.Cleanup(func() {
+		must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p", `{"spec":{"pods":{"names":null}}}`))
+		must(t)(p.Run(ctx, "delete", "namespace", dnsNamespace, "--timeout=3m"))
+	})
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsResolveNames", "physicalcluster/"+p.name, "--timeout=3m"))
+}
+
 // upstream is a resolver that knows one name.
 type upstream struct {
 	address string
@@ -160,12 +172,7 @@ func TestPodsOfALogicalClusterResolveItsNamesAndNoOthers(t *testing.T) {
 	}
 	l := theLab
 	s := l.startDNS(t, l.east)
-	must(t)(l.root.Run(ctx, "patch", "physicalcluster/east", "--type=merge", "-p", `{"spec":{"pods":{"names":{"namespace":"`+dnsNamespace+`"}}}}`))
-	t.Cleanup(func() {
-		must(t)(l.root.Run(ctx, "patch", "physicalcluster/east", "--type=merge", "-p", `{"spec":{"pods":{"names":null}}}`))
-		must(t)(l.east.Run(ctx, "delete", "namespace", dnsNamespace, "--timeout=3m"))
-	})
-	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsResolveNames", "physicalcluster/east", "--timeout=3m"))
+	l.offerNames(t, l.east)
 
 	tenants := []process.Kubectl{l.newCluster(t), l.newCluster(t)}
 	for i, k := range tenants {

@@ -53,24 +53,16 @@ func TestConsumersOnBothPhysicalClustersFollowAMoveWithoutAFailedRequest(t *test
 		send(t, k.In("stays-east"), "pod on east, by name", target),
 		send(t, k.In("stays-west"), "pod on west, by name", target),
 	}
-	nothingFailed := func(results []traffic.Result) {
-		t.Helper()
-		for _, r := range results {
-			if r.Failed > 0 || r.Done == 0 {
-				t.Errorf("%s: %d succeeded, %d failed, the first ones: %q", r.Name, r.Done, r.Failed, r.First)
-			}
-		}
-	}
 	from := "east"
 	for _, to := range []string{"west", "east"} {
-		nothingFailed(measure("by name, from "+from+" to "+to, counts, func() { pin(t, k, to); settled(t, k, to) }))
+		nothingFailed(t, measure("by name, from "+from+" to "+to, counts, func() { pin(t, k, to); settled(t, k, to) }))
 		from = to
 	}
 	// What led to the Service on east before it came back is kept for a minute.
-	nothingFailed(measure("by name, until that is gone", counts, func() { retiredEnds(t, "east") }))
+	nothingFailed(t, measure("by name, until that is gone", counts, func() { retiredEnds(t, "east") }))
 	void := measure("by name, the network gone", counts, func() {
 		patch(t, "west", `{"spec":{"pods":{"network":null}}}`)
-		time.Sleep(15 * time.Second)
+		time.Sleep(15 * time.Second) // what leads to it goes ten seconds after the import
 	})
 	if void[1].Failed == 0 {
 		t.Errorf("without a network a pod on west still reaches what is on east: the test proves nothing (%+v)", void[1])

@@ -117,7 +117,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	case s.service == nil && s.endpoints != nil && s.endpoints.Labels[managedBy] == manager:
 		uid := s.endpoints.UID
 		err := c.Kube.CoreV1().Endpoints(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-		errs = append(errs, wrap("deleting the Endpoints", err))
+		errs = append(errs, controller.Unexpected("deleting the Endpoints", err))
 	}
 	return controller.Result{}, errors.Join(errs...)
 }
@@ -184,7 +184,7 @@ func (c *Controller) write(ctx context.Context, key controller.Request, s seen) 
 			ObjectMeta: metav1.ObjectMeta{Name: s.service.Name, Namespace: s.service.Namespace, Labels: want}, Subsets: current,
 		}, metav1.CreateOptions{})
 		c.wrote(key, made, err)
-		return wrap("making the Endpoints", err)
+		return controller.Unexpected("making the Endpoints", err)
 	}
 	if apiequality.Semantic.DeepEqual(s.endpoints.Subsets, current) && maps.Equal(s.endpoints.Labels, want) {
 		return nil
@@ -193,7 +193,7 @@ func (c *Controller) write(ctx context.Context, key controller.Request, s seen) 
 	changed.Subsets, changed.Labels = current, want
 	updated, err := client.Update(ctx, changed, metav1.UpdateOptions{})
 	c.wrote(key, updated, err)
-	return wrap("writing the Endpoints", err)
+	return controller.Unexpected("writing the Endpoints", err)
 }
 
 // wrote remembers what was written: its event says nothing that is not known.
@@ -215,7 +215,7 @@ func (c *Controller) mirror(ctx context.Context, namespace string, have []discov
 		}
 		w, ok := want[s.Name]
 		if !ok {
-			errs = append(errs, wrap("deleting a mirrored EndpointSlice", client.Delete(ctx, s.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})))
+			errs = append(errs, controller.Unexpected("deleting a mirrored EndpointSlice", client.Delete(ctx, s.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}})))
 			continue
 		}
 		delete(missing, s.Name)
@@ -226,20 +226,11 @@ func (c *Controller) mirror(ctx context.Context, namespace string, have []discov
 		changed := s.DeepCopy()
 		changed.Endpoints, changed.Labels, changed.Annotations, changed.OwnerReferences = w.Endpoints, w.Labels, w.Annotations, w.OwnerReferences
 		_, err := client.Update(ctx, changed, metav1.UpdateOptions{})
-		errs = append(errs, wrap("writing a mirrored EndpointSlice", err))
+		errs = append(errs, controller.Unexpected("writing a mirrored EndpointSlice", err))
 	}
 	for _, w := range missing {
 		_, err := client.Create(ctx, w, metav1.CreateOptions{})
-		errs = append(errs, wrap("mirroring the Endpoints", err))
+		errs = append(errs, controller.Unexpected("mirroring the Endpoints", err))
 	}
 	return errors.Join(errs...)
-}
-
-// wrap keeps quiet about what another event is about to tell, and about a
-// namespace that takes nothing any more.
-func wrap(doing string, err error) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }

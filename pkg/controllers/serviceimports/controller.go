@@ -192,14 +192,17 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 			changed.Spec, changed.OwnerReferences = want.Spec, want.OwnerReferences
 			stamp.Show(changed, stamp.TargetsOf(want.Annotations))
 			_, err := client.Update(ctx, changed, metav1.UpdateOptions{})
-			behind = behind || apierrors.IsConflict(err)
-			errs = append(errs, wrap("writing a ServiceImport", err))
+			if apierrors.IsConflict(err) {
+				behind = true
+				break
+			}
+			errs = append(errs, controller.Unexpected("writing a ServiceImport", err))
 		}
 	}
 	for _, want := range wanted {
 		_, err := client.Create(ctx, want, metav1.CreateOptions{})
 		behind = behind || apierrors.IsAlreadyExists(err)
-		errs = append(errs, wrap("making a ServiceImport", err))
+		errs = append(errs, controller.Unexpected("making a ServiceImport", err))
 	}
 	if behind {
 		return controller.Result{RequeueAfter: time.Second}, errors.Join(errs...)
@@ -257,14 +260,8 @@ func (c *Controller) remove(ctx context.Context, have *placementv1alpha1.Service
 		return nil // the event is on its way
 	}
 	err = c.Client.PlacementV1alpha1().ServiceImports(have.Namespace).Delete(ctx, have.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(have.UID))})
-	return wrap("removing a ServiceImport", err)
-}
-
-// wrap keeps quiet about what another event is about to show, and about a namespace that
-// takes nothing any more.
-func wrap(doing string, err error) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil
+	if apierrors.IsConflict(err) {
+		return nil // its successor: the event is on its way
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	return controller.Unexpected("removing a ServiceImport", err)
 }
