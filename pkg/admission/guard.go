@@ -20,6 +20,7 @@ import (
 var (
 	copiesResource          = placementv1alpha1.Resource("copies")
 	importsResource         = placementv1alpha1.Resource("serviceimports")
+	podImportsResource      = placementv1alpha1.Resource("podimports")
 	placementsResource      = placementv1alpha1.Resource("placements")
 	reviewsResource         = placementv1alpha1.Resource("placementreviews")
 	podReviewsResource      = placementv1alpha1.Resource("podreviews")
@@ -43,6 +44,8 @@ func guard(ctx context.Context, r *request) error {
 	switch r.groupResource() {
 	case copiesResource:
 		return admission.NewForbidden(r.Attributes, errors.New("only the syncer of a physical cluster writes the records of its copies"))
+	case podImportsResource:
+		return admission.NewForbidden(r.Attributes, errors.New("only the server writes which pods NetworkPolicies on other physical clusters mean; all that have an address are, if their physical cluster shares a network with others (spec.pods.network of PhysicalClusters)"))
 	case importsResource:
 		return admission.NewForbidden(r.Attributes, errors.New("only the server writes what is imported; a Service is, if its physical cluster shares a network with others (spec.pods.network of PhysicalClusters)"))
 	case podReviewsResource:

@@ -1,6 +1,7 @@
 package backends
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,18 +26,30 @@ func Candidates(pods []corev1.Pod) []Candidate {
 	out := make([]Candidate, 0, len(pods))
 	for i := range pods {
 		p := &pods[i]
-		if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if p.DeletionTimestamp != nil || HasEnded(p) {
 			continue
 		}
-		c := Candidate{Pod: p, targets: stamp.TargetsOf(p.Annotations), ready: isReady(p)}
-		for name, target := range c.targets {
-			if target.State == placementv1alpha1.TargetObserved || target.Keeps() {
-				c.Target = name
-			}
-		}
-		out = append(out, c)
+		targets := stamp.TargetsOf(p.Annotations)
+		out = append(out, Candidate{Pod: p, Target: runsOn(targets), targets: targets, ready: isReady(p)})
 	}
 	return out
+}
+
+// HasEnded says that a pod runs no more, and has no address.
+func HasEnded(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// TargetOf is the physical cluster on which a pod runs; empty if it is not known.
+func TargetOf(p *corev1.Pod) string { return runsOn(stamp.TargetsOf(p.Annotations)) }
+
+func runsOn(targets placementv1alpha1.Targets) (name string) {
+	for _, n := range slices.Sorted(maps.Keys(targets)) {
+		if target := targets[n]; target.State == placementv1alpha1.TargetObserved || target.Keeps() {
+			name = n
+		}
+	}
+	return name
 }
 
 func isReady(p *corev1.Pod) bool {

@@ -51,6 +51,8 @@ type ImportPlace struct {
 //	Own           yes     names are answered        slices in the namespace of atoll-dns with all endpoints, and a Service
 //	Own           no      before                    the same, retired
 //	is not named                                    nothing
+//
+// Endpoints are those of its network: in another one the addresses are somebody else's.
 func ImportedOf(imp *placementv1alpha1.ServiceImport, at ImportPlace, before bool) (objects []*unstructured.Unstructured) {
 	i := slices.IndexFunc(imp.Spec.Importers, func(i placementv1alpha1.Importer) bool { return i.PhysicalCluster == at.Target })
 	if i < 0 {
@@ -58,11 +60,13 @@ func ImportedOf(imp *placementv1alpha1.ServiceImport, at ImportPlace, before boo
 	}
 	importer, mark := imp.Spec.Importers[i], importMark(imp, at.ControlPlane)
 	if importer.Beside && at.Physical != "" {
-		objects = importedSlices(imp, mark, at.Physical, imp.Name, func(e placementv1alpha1.ImportedEndpoints) bool { return e.PhysicalCluster != at.Target })
+		objects = importedSlices(imp, mark, at.Physical, imp.Name, func(e placementv1alpha1.ImportedEndpoints) bool {
+			return e.Network == importer.Network && e.PhysicalCluster != at.Target
+		})
 	}
 	if at.Names != "" && (importer.Own || before) {
 		mark.Retired = !importer.Own
-		objects = append(objects, importedSlices(imp, mark, at.Names, mark.ServiceName(), func(placementv1alpha1.ImportedEndpoints) bool { return true })...)
+		objects = append(objects, importedSlices(imp, mark, at.Names, mark.ServiceName(), func(e placementv1alpha1.ImportedEndpoints) bool { return e.Network == importer.Network })...)
 		objects = append(objects, importedService(imp, mark, at.Names))
 	}
 	return objects

@@ -29,20 +29,40 @@ type source struct {
 // that a policy of ingress selects take what any such policy permits.
 func permitted(t *testing.T, policies []*unstructured.Unstructured, own labels.Set, from source, to labels.Set) bool {
 	t.Helper()
+	return permittedBy(t, networkingv1.PolicyTypeIngress, policies, own, from, to)
+}
+
+// permittedBy is the same for a direction: of is the pod of the namespace, with the peer.
+func permittedBy(t *testing.T, direction networkingv1.PolicyType, policies []*unstructured.Unstructured, own labels.Set, with source, of labels.Set) bool {
+	t.Helper()
 	isolated, allowed := false, false
 	for _, u := range policies {
 		var p networkingv1.NetworkPolicy
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &p); err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Spec.PolicyTypes) > 0 && !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) || !matches(t, &p.Spec.PodSelector, to) {
+		types := p.Spec.PolicyTypes
+		if len(types) == 0 {
+			types = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
+		}
+		if !slices.Contains(types, direction) || !matches(t, &p.Spec.PodSelector, of) {
 			continue
 		}
 		isolated = true
-		for _, rule := range p.Spec.Ingress {
-			allowed = allowed || len(rule.From) == 0
-			for _, peer := range rule.From {
-				allowed = allowed || reaches(t, peer, own, from)
+		var rules [][]networkingv1.NetworkPolicyPeer
+		if direction == networkingv1.PolicyTypeIngress {
+			for _, rule := range p.Spec.Ingress {
+				rules = append(rules, rule.From)
+			}
+		} else {
+			for _, rule := range p.Spec.Egress {
+				rules = append(rules, rule.To)
+			}
+		}
+		for _, peers := range rules {
+			allowed = allowed || len(peers) == 0
+			for _, peer := range peers {
+				allowed = allowed || reaches(t, peer, own, with)
 			}
 		}
 	}

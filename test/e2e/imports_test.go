@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +13,11 @@ import (
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -141,7 +147,7 @@ func TestServicesOnAnotherPhysicalClusterAreReachedWhereTheNetworkIsFlat(t *test
 		}
 		return want("the endpoints on west of a Service on east", strings.Join(all, " "), on)
 	})
-	if got := must(t)(shop.Run(ctx, "get", "serviceimport", "api", "-o", "jsonpath={.spec.importers}")); got != `[{"beside":true,"physicalCluster":"east"},{"own":true,"physicalCluster":"west"}]` {
+	if got := must(t)(shop.Run(ctx, "get", "serviceimport", "api", "-o", "jsonpath={.spec.importers}")); got != `[{"beside":true,"network":"flat","physicalCluster":"east"},{"network":"flat","own":true,"physicalCluster":"west"}]` {
 		t.Errorf("the importers are %s", got)
 	}
 	if out, err := shop.Run(ctx, "delete", "serviceimport", "api"); err == nil {
@@ -233,6 +239,130 @@ func TestAServiceOnTwoPhysicalClustersLeadsToAllItsPodsWhereTheNetworkIsFlat(t *
 		}
 		return nil
 	})
+}
+
+// fromWeb admits what is in the namespace web.
+const fromWeb = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: from-web}
+spec:
+  podSelector: {matchLabels: {app: pets}}
+  ingress: [{ports: [{port: 80}], from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: web}}}]}]
+`
+
+// elsewhere are the policies of a physical namespace that admit pods on other physical clusters: for
+// each, by the pods that it is for, the ports and the addresses.
+func elsewhere(at home) (string, error) {
+	var list networkingv1.NetworkPolicyList
+	if _, err := at.below().Get(context.Background(), &list, "networkpolicies", "-l", "atoll.dev/supply=elsewhere"); err != nil {
+		return "", err
+	}
+	var found []string
+	for _, p := range list.Items {
+		text := metav1.FormatLabelSelector(&p.Spec.PodSelector) + ":"
+		for _, rule := range p.Spec.Ingress {
+			for _, port := range rule.Ports {
+				text += " " + port.Port.String()
+			}
+			var addresses []string
+			for _, peer := range rule.From {
+				block := netip.MustParsePrefix(peer.IPBlock.CIDR)
+				for a := block.Addr(); block.Contains(a); a = a.Next() {
+					addresses = append(addresses, a.String())
+				}
+			}
+			slices.Sort(addresses)
+			text += " " + strings.Join(addresses, " ")
+		}
+		found = append(found, text)
+	}
+	slices.Sort(found)
+	return strings.Join(found, "\n"), nil
+}
+
+// Pods on another physical cluster of the network are told from those of others: their own logical
+// cluster admits them by what its policies select, and nobody else's.
+func TestPodsOnAnotherPhysicalClusterAreAdmittedWhereTheNetworkIsFlat(t *testing.T) {
+	ctx := context.Background()
+	l := theLab
+	l.flat(t, "east", "west")
+	k, other := l.newCluster(t), l.newCluster(t)
+	for namespace, on := range map[string]string{"shop": "east", "web": "west", "db": "west"} {
+		must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+", annotations: {placement.atoll.dev/cluster: "+on+"}}}"))
+		must(t)(k.In(namespace).Apply(ctx, pets))
+	}
+	pin(t, other, "default", "west")
+	must(t)(other.Apply(ctx, pets))
+	for _, n := range []process.Kubectl{k.In("shop"), k.In("web"), k.In("db"), other} {
+		must(t)(n.Run(ctx, "rollout", "status", "statefulset/pet", "--timeout=3m"))
+	}
+	addresses := func(namespaces ...string) string {
+		t.Helper()
+		var all []string
+		for _, n := range namespaces {
+			all = append(all, strings.Fields(must(t)(k.In(n).Run(ctx, "get", "pods", "-l", "app=pets", "-o", "jsonpath={.items[*].status.podIP}")))...)
+		}
+		slices.Sort(all)
+		return strings.Join(all, " ")
+	}
+	at := l.homeOf(t, k, "shop")
+	admits := func(when, expected string) {
+		t.Helper()
+		eventually(t, func() error {
+			got, err := elsewhere(at)
+			if err != nil {
+				return err
+			}
+			return want(when+", from elsewhere are admitted", got, expected)
+		})
+	}
+	admits("without a policy of the user", "<none>: "+addresses("web", "db"))
+	must(t)(k.In("shop").Apply(ctx, fromWeb))
+	admits("with one for those of web", "app notin (pets): "+addresses("web", "db")+"\napp=pets: 80 "+addresses("web"))
+	if names := must(t)(k.In("shop").Run(ctx, "get", "networkpolicies", "-o", "name")); strings.TrimSpace(names) != "networkpolicy.networking.k8s.io/from-web" {
+		t.Errorf("above there are %s", names)
+	}
+	must(t)(k.In("web").Run(ctx, "scale", "statefulset/pet", "--replicas=3"))
+	must(t)(k.In("web").Run(ctx, "rollout", "status", "statefulset/pet", "--timeout=3m"))
+	if n := len(strings.Fields(addresses("web"))); n != 3 {
+		t.Fatalf("%d pods have addresses", n)
+	}
+	admits("with one more pod", "app notin (pets): "+addresses("web", "db")+"\napp=pets: 80 "+addresses("web"))
+
+	// Where addresses of pods are not known, nothing is said to be kept out.
+	condition := func() (string, error) {
+		var pc fleetv1alpha1.PhysicalCluster
+		if _, err := l.root.Get(ctx, &pc, "physicalcluster", "east"); err != nil {
+			return "", err
+		}
+		c := apimeta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionIsolatingPolicies)
+		if c == nil {
+			return "", errors.New("it says nothing")
+		}
+		return string(c.Status) + " " + c.Reason, nil
+	}
+	says := func(expected string) {
+		t.Helper()
+		eventually(t, func() error {
+			got, err := condition()
+			if err != nil {
+				return err
+			}
+			return want("east about who is kept out", got, expected)
+		})
+	}
+	says("True Made")
+	must(t)(l.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: unknown}, spec: {pods: {network: flat}}}"))
+	t.Cleanup(func() {
+		must(t)(l.root.Run(ctx, "delete", "physicalcluster/unknown", "--ignore-not-found", "--timeout=3m"))
+	})
+	says("False PodNetworkUnknown")
+	must(t)(l.root.Run(ctx, "delete", "physicalcluster/unknown", "--timeout=3m"))
+	says("True Made")
+
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/west", "--type=merge", "-p", `{"spec":{"pods":{"network":null}}}`))
+	admits("without a network", "")
 }
 
 // What was made of imports is no reason for a drain not to end, and is gone when it has.

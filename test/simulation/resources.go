@@ -68,6 +68,7 @@ func served() map[schema.GroupVersionResource]*resource {
 		add(&resource{GroupVersionResource: gv.WithResource(plural), kind: kind, namespaced: namespaced, typed: typed})
 	}
 	own(placementv1alpha1.SchemeGroupVersion, "copies", "Copy", true, func() object { return &placementv1alpha1.Copy{} })
+	own(placementv1alpha1.SchemeGroupVersion, "podimports", "PodImport", true, func() object { return &placementv1alpha1.PodImport{} })
 	own(placementv1alpha1.SchemeGroupVersion, "serviceimports", "ServiceImport", true, func() object { return &placementv1alpha1.ServiceImport{} })
 	own(placementv1alpha1.SchemeGroupVersion, "placements", "Placement", true, func() object { return &placementv1alpha1.Placement{} })
 	own(placementv1alpha1.SchemeGroupVersion, "clusterplacementpolicies", "ClusterPlacementPolicy", false,

@@ -36,6 +36,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/copies"
 	"github.com/atoll-dev/atoll/pkg/controllers/endpoints"
 	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
+	"github.com/atoll-dev/atoll/pkg/controllers/imports"
 	"github.com/atoll-dev/atoll/pkg/controllers/logicalclusters"
 	"github.com/atoll-dev/atoll/pkg/controllers/namespaces"
 	"github.com/atoll-dev/atoll/pkg/controllers/orphans"
@@ -46,7 +47,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/references"
 	"github.com/atoll-dev/atoll/pkg/controllers/resourcequota"
 	"github.com/atoll-dev/atoll/pkg/controllers/serviceaccounts"
-	"github.com/atoll-dev/atoll/pkg/controllers/serviceimports"
 	"github.com/atoll-dev/atoll/pkg/controllers/sharedkeys"
 	"github.com/atoll-dev/atoll/pkg/controllers/status"
 	"github.com/atoll-dev/atoll/pkg/controllers/tokens"
@@ -294,7 +294,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		resourcequota.New(resourcequota.Config{Kube: c.kube, Quotas: c.chain.Informers().Quotas, Metadata: all}),
 		garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all, Mapper: s.restMapper}),
 		endpoints.New(endpoints.Config{Kube: c.kube, Metadata: all}),
-		serviceimports.New(serviceimports.Config{Kube: c.kube, Client: c.client, Objects: all, Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters}),
+		imports.New(imports.Config{Kube: c.kube, Client: c.client, Objects: all, Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters}),
 		logicalclusters.New(clusters),
 		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Namespaces: c.namespaces,
 			PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies, Placements: c.placements, Copies: c.copies, Objects: all}),

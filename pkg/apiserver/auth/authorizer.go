@@ -159,7 +159,7 @@ func (v views) syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 	}
 	kind, ok := v.kinds.Current().Find(gr)
 	switch {
-	case gr == fleet.Resource("orphans"), gr == fleet.Resource("placedkinds"), gr == placement.Resource("serviceimports"):
+	case gr == fleet.Resource("orphans"), gr == fleet.Resource("placedkinds"), gr == placement.Resource("serviceimports"), gr == placement.Resource("podimports"):
 		return a.IsReadOnly()
 	case gr == placement.Resource("copies"):
 		return a.GetVerb() != "deletecollection"

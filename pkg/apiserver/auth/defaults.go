@@ -27,7 +27,7 @@ func ownRoles() []rbacv1.ClusterRole {
 	ours := []string{placement.GroupName}
 	return []rbacv1.ClusterRole{
 		role("view",
-			rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: ours, Resources: []string{"placements", "copies", "serviceimports", "placementpolicies"}},
+			rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: ours, Resources: []string{"placements", "copies", "serviceimports", "podimports", "placementpolicies"}},
 			// As metrics-server has it.
 			rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{metrics.GroupName}, Resources: []string{"pods", "nodes"}}),
 		role("edit",

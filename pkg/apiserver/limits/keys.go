@@ -8,7 +8,7 @@ const Prefix = "/registry/"
 // classOf says what the objects of a resource, as it is named in etcd, are counted as.
 func classOf(resource string) class {
 	switch resource {
-	case "copies", "placements", "serviceimports", "events", "pods", "replicasets", "controllerrevisions", "endpointslices", "services/endpoints":
+	case "copies", "placements", "serviceimports", "podimports", "events", "pods", "replicasets", "controllerrevisions", "endpointslices", "services/endpoints":
 		return records
 	case "apiextensions.k8s.io/customresourcedefinitions":
 		return definitions

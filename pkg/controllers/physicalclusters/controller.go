@@ -89,6 +89,7 @@ func New(config Config) *Controller {
 	c.queue.Enqueue(leaseNamespace)
 	c.Refusals.follow(func(target string) { c.queue.Enqueue(keyOf(target)) })
 	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
+		c.networkChanged(old, new)
 		if new == nil {
 			new = old
 		}
@@ -205,6 +206,7 @@ func (c *Controller) conclude(ctx context.Context, pc *fleetv1alpha1.PhysicalClu
 	lease, _ := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: pc.Name})
 	holds := c.concludeHealth(pc, lease, now)
 	c.publishPodsAccess(pc, now)
+	c.publishNetwork(pc)
 	return controller.Result{RequeueAfter: holds}, nil
 }
 

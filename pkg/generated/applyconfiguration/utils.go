@@ -40,6 +40,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.NamesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Network"):
 		return &fleetv1alpha1.NetworkApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkStatus"):
+		return &fleetv1alpha1.NetworkStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Orphan"):
 		return &fleetv1alpha1.OrphanApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OrphanCounts"):
@@ -128,6 +130,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.ImportedEndpointApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ImportedEndpoints"):
 		return &applyconfigurationplacementv1alpha1.ImportedEndpointsApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("ImportedPods"):
+		return &applyconfigurationplacementv1alpha1.ImportedPodsApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ImportedPort"):
 		return &applyconfigurationplacementv1alpha1.ImportedPortApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Importer"):
@@ -156,6 +160,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.PlacementSpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PlacementStatus"):
 		return &applyconfigurationplacementv1alpha1.PlacementStatusApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("PodImport"):
+		return &applyconfigurationplacementv1alpha1.PodImportApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("PodImporter"):
+		return &applyconfigurationplacementv1alpha1.PodImporterApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("PodImportSpec"):
+		return &applyconfigurationplacementv1alpha1.PodImportSpecApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PolicyReference"):
 		return &applyconfigurationplacementv1alpha1.PolicyReferenceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("PolicyRules"):

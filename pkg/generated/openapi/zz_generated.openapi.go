@@ -30,6 +30,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
 		v1alpha1.Names{}.OpenAPIModelName():                               schema_pkg_apis_fleet_v1alpha1_Names(ref),
 		v1alpha1.Network{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Network(ref),
+		v1alpha1.NetworkStatus{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_NetworkStatus(ref),
 		v1alpha1.Orphan{}.OpenAPIModelName():                              schema_pkg_apis_fleet_v1alpha1_Orphan(ref),
 		v1alpha1.OrphanCounts{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_OrphanCounts(ref),
 		v1alpha1.OrphanList{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_OrphanList(ref),
@@ -79,6 +80,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.Decision{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Decision(ref),
 		placementv1alpha1.ImportedEndpoint{}.OpenAPIModelName():           schema_pkg_apis_placement_v1alpha1_ImportedEndpoint(ref),
 		placementv1alpha1.ImportedEndpoints{}.OpenAPIModelName():          schema_pkg_apis_placement_v1alpha1_ImportedEndpoints(ref),
+		placementv1alpha1.ImportedPods{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ImportedPods(ref),
 		placementv1alpha1.ImportedPort{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ImportedPort(ref),
 		placementv1alpha1.Importer{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Importer(ref),
 		placementv1alpha1.MoveRules{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_MoveRules(ref),
@@ -101,6 +103,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.PlacementReviewStatus{}.OpenAPIModelName():      schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref),
 		placementv1alpha1.PlacementSpec{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PlacementSpec(ref),
 		placementv1alpha1.PlacementStatus{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref),
+		placementv1alpha1.PodImport{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_PodImport(ref),
+		placementv1alpha1.PodImportList{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PodImportList(ref),
+		placementv1alpha1.PodImportSpec{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PodImportSpec(ref),
+		placementv1alpha1.PodImporter{}.OpenAPIModelName():                schema_pkg_apis_placement_v1alpha1_PodImporter(ref),
 		placementv1alpha1.PodReview{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_PodReview(ref),
 		placementv1alpha1.PodReviewOwner{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_PodReviewOwner(ref),
 		placementv1alpha1.PodReviewSpec{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_PodReviewSpec(ref),
@@ -639,6 +645,75 @@ func schema_pkg_apis_fleet_v1alpha1_Network(ref common.ReferenceCallback) common
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "nodeCIDRs are the addresses in podCIDRs that nodes send from themselves, as those of their tunnels: what comes from outside may arrive with one. Defaults to the first two addresses of each range of a node if podCIDRs is not set, else to none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_NetworkStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NetworkStatus is what is known of the pods of the other physical clusters of a network.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"podCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "podCIDRs are the ranges that their pods have addresses from, nodeCIDRs the addresses among them that nodes send from themselves.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"nodeCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"unknown": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "unknown are those of the physical clusters whose ranges are not known, or do not count: nobody can tell their pods from who is no pod.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1415,6 +1490,12 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							},
 						},
 					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "network is what the server knows of the pods of the other physical clusters of spec.pods.network; absent without such a network. Set by the server.",
+							Ref:         ref(v1alpha1.NetworkStatus{}.OpenAPIModelName()),
+						},
+					},
 					"orphans": {
 						SchemaProps: spec.SchemaProps{
 							Description: "orphans counts what is on the physical cluster and belongs to nothing here; it is listed as Orphans.",
@@ -1444,7 +1525,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), v1alpha1.ReportedNames{}.OpenAPIModelName(), v1alpha1.SyncerVersion{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.NetworkStatus{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), v1alpha1.ReportedNames{}.OpenAPIModelName(), v1alpha1.SyncerVersion{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -3509,6 +3590,13 @@ func schema_pkg_apis_placement_v1alpha1_ImportedEndpoints(ref common.ReferenceCa
 							Format:  "",
 						},
 					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
 					"family": {
 						SchemaProps: spec.SchemaProps{
 							Description: "family of the addresses: IPv4 or IPv6.\n\nPossible enum values:\n - `\"\"` indicates that this IP is unknown protocol\n - `\"IPv4\"` indicates that this IP is IPv4 protocol\n - `\"IPv6\"` indicates that this IP is IPv6 protocol",
@@ -3554,11 +3642,72 @@ func schema_pkg_apis_placement_v1alpha1_ImportedEndpoints(ref common.ReferenceCa
 						},
 					},
 				},
-				Required: []string{"physicalCluster", "family", "endpoints"},
+				Required: []string{"physicalCluster", "network", "family", "endpoints"},
 			},
 		},
 		Dependencies: []string{
 			placementv1alpha1.ImportedEndpoint{}.OpenAPIModelName(), placementv1alpha1.ImportedPort{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_ImportedPods(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImportedPods are pods with the same labels on one physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "network of the physical cluster: the addresses are those of others in other networks.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"labels": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"addresses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"physicalCluster", "network", "addresses"},
+			},
+		},
 	}
 }
 
@@ -3617,6 +3766,14 @@ func schema_pkg_apis_placement_v1alpha1_Importer(ref common.ReferenceCallback) c
 							Format:  "",
 						},
 					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "network of the physical cluster: endpoints in others are not for it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"beside": {
 						SchemaProps: spec.SchemaProps{
 							Description: "beside says that a copy of the Service is there, which gets the endpoints elsewhere.",
@@ -3632,7 +3789,7 @@ func schema_pkg_apis_placement_v1alpha1_Importer(ref common.ReferenceCallback) c
 						},
 					},
 				},
-				Required: []string{"physicalCluster"},
+				Required: []string{"physicalCluster", "network"},
 			},
 		},
 	}
@@ -5030,6 +5187,202 @@ func schema_pkg_apis_placement_v1alpha1_PlacementStatus(ref common.ReferenceCall
 		},
 		Dependencies: []string{
 			placementv1alpha1.Awaited{}.OpenAPIModelName(), placementv1alpha1.RejectedPhysicalCluster{}.OpenAPIModelName(), placementv1alpha1.RolloutStatus{}.OpenAPIModelName(), placementv1alpha1.TargetStatus{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PodImport(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodImport has the pods of a namespace as NetworkPolicies on other physical clusters of their network mean them: by labels and addresses. The server writes it; syncers of those physical clusters read it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what policies look at.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(placementv1alpha1.PodImportSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PodImportSpec{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PodImportList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodImportList is a list of PodImports.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PodImport{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.PodImport{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PodImportSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodImportSpec is what policies look at.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespaceLabels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespaceLabels are the labels of the namespace.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"importers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"physicalCluster",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "importers are the physical clusters whose policies may mean the pods: those of their own network on others.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.PodImporter{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"pods": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "pods that have an address; at most 1,000 addresses in all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ImportedPods{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"truncated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "truncated is the number of addresses that are left out.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"importers"},
+			},
+		},
+		Dependencies: []string{
+			placementv1alpha1.ImportedPods{}.OpenAPIModelName(), placementv1alpha1.PodImporter{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_PodImporter(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PodImporter is a physical cluster whose policies may mean pods elsewhere.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"physicalCluster": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+				},
+				Required: []string{"physicalCluster", "network"},
+			},
+		},
 	}
 }
 

@@ -36,6 +36,8 @@ const (
 	// isolationWorkers write one policy for each namespace, mostly when a session begins.
 	isolationWorkers = 4
 	importWorkers    = 4
+	// elsewhereDelay is how long changes of pods elsewhere are gathered.
+	elsewhereDelay = 250 * time.Millisecond
 )
 
 // session is one run of the syncer in a known world: what it knows, what works on it,
@@ -59,6 +61,7 @@ type session struct {
 	events    *controller.Controller[controller.Request]
 	orphans   *controller.Controller[string]
 	isolation *controller.Controller[string]
+	elsewhere *controller.Controller[controller.Request]
 	imports   *controller.Controller[controller.Request]
 }
 
@@ -76,7 +79,8 @@ func newSession(a *Agent, w report.World) *session {
 		Names: s.names, NamesChanged: func() { s.dispatch.All() }})
 	s.admits = podadmission.New(podadmission.Config{View: s.view, Up: a.up, Down: a.down, Server: a.Admission,
 		Wanted: s.admission, Permits: s.permits, Report: s.report.Admitting})
-	isolating := isolation.New(isolation.Config{View: s.view, Down: a.down, Permits: s.permits, Incomplete: s.report.Incomplete})
+	isolating := isolation.New(isolation.Config{View: s.view, Down: a.down, Permits: s.permits, Lacking: s.report.Lacking,
+		Enqueue: func(namespace string) { s.isolation.Enqueue(namespace) }})
 	copies := down.New(down.Config{
 		View: s.view, Up: a.up, Down: a.down, Plan: a.Plan, Place: a.Place, Permits: s.permits, Offered: s.offered, Classes: s.classes, Server: s.server, Supplies: s.supplies, Isolate: isolating.Prepare,
 		Confirm: s.gate.Confirm, Forbidden: s.report.Notify, Orphans: unplaced,
@@ -90,12 +94,14 @@ func newSession(a *Agent, w report.World) *session {
 	s.events = controller.New("syncer/events", eventWorkers, mirrors.Event)
 	s.orphans = controller.New("syncer/orphans", orphanWorkers, unplaced.Reconcile)
 	s.isolation = controller.New("syncer/isolation", isolationWorkers, isolating.Reconcile)
+	s.elsewhere = controller.New("syncer/elsewhere", 1, isolating.Elsewhere)
 	imported := imports.New(imports.Config{View: s.view, Down: a.down, Names: s.names})
 	s.imports = controller.New("syncer/imports", importWorkers, imported.Reconcile)
 	s.dispatch = dispatch.New(s.view, dispatch.Queues{
 		Objects: s.objects.Enqueue, Mirrors: s.mirrors.Enqueue, Events: s.events.Enqueue, Orphans: s.orphans.Enqueue,
 		Isolation:      s.isolation.Enqueue,
 		Imports:        s.imports.Enqueue,
+		Pods:           func(r controller.Request) { s.elsewhere.EnqueueAfter(r, elsewhereDelay) },
 		OrphansChanged: unplaced.Count,
 	})
 	return s
@@ -122,7 +128,7 @@ func (s *session) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	})
-	queues := []queue{s.objects, s.mirrors, s.events, s.orphans, s.isolation, s.imports, s.supplies}
+	queues := []queue{s.objects, s.mirrors, s.events, s.orphans, s.isolation, s.elsewhere, s.imports, s.supplies}
 	for _, q := range queues {
 		defer q.ShutDown() // also if they are never run
 	}

@@ -41,6 +41,44 @@ func importsSay(t *testing.T, ctx context.Context, want string) {
 	})
 }
 
+// podsSay waits for what the PodImport of a namespace says: its importers, and its pods.
+func podsSay(t *testing.T, ctx context.Context, namespace, want string) {
+	t.Helper()
+	server.Eventually(t, waitTimeout, "the pods of "+namespace+" are "+want, func() error {
+		i, err := shared.Atoll.PlacementV1alpha1().PodImports(namespace).Get(ctx, placementv1alpha1.PodImportName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && want == "nothing" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		parts := []string{i.Spec.NamespaceLabels["team"]}
+		for _, importer := range i.Spec.Importers {
+			parts = append(parts, importer.PhysicalCluster)
+		}
+		for _, p := range i.Spec.Pods {
+			parts = append(parts, fmt.Sprint(p.PhysicalCluster, " ", p.Network, " ", p.Labels, " ", p.Addresses))
+		}
+		return expect("the import", want, strings.Join(parts, ", "))
+	})
+}
+
+// knowsOfOthers waits for what a physical cluster knows of the pods of others of its network.
+func knowsOfOthers(t *testing.T, name, want string) {
+	t.Helper()
+	server.Eventually(t, waitTimeout, name+" knows "+want, func() error {
+		pc, err := shared.Atoll.FleetV1alpha1().PhysicalClusters().Get(root(t), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		got := "nothing"
+		if n := pc.Status.Network; n != nil {
+			got = fmt.Sprint(n.PodCIDRs, " without ", n.Unknown)
+		}
+		return expect("what "+name+" knows", want, got)
+	})
+}
+
 // A Service is imported where its logical cluster is in the network. It leads to what syncers
 // run in their ranges; what tenants or other syncers write does not count.
 func testImports(t *testing.T) {
@@ -87,10 +125,26 @@ func testImports(t *testing.T) {
 	}
 	says(east, "10.77.0.1")
 	importsSay(t, ctx, "east true false, west false true, east 10.77.0.1")
+	podsSay(t, ctx, "shop", "nothing") // nobody knows whether that is an address of a pod there
+	knowsOfOthers(t, "west", "[] without [east]")
 	report(t, "east", func(s *fleetv1alpha1.PhysicalClusterStatus) { s.PodCIDRs = []string{"10.78.0.0/16"} })
 	importsSay(t, ctx, "east true false, west false true") // no pod there has that address
 	says(east, "10.78.0.1")
 	importsSay(t, ctx, "east true false, west false true, east 10.78.0.1")
+	podsSay(t, ctx, "shop", ", east, west, east flat map[app:web] [10.78.0.1]")
+	knowsOfOthers(t, "west", "[10.78.0.0/16] without []")
+	knowsOfOthers(t, "east", "[] without [west]")
+	if _, err := shared.Kube.CoreV1().Namespaces().Patch(ctx, "shop", types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"a"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	podsSay(t, ctx, "shop", "a, east, west, east flat map[app:web] [10.78.0.1]")
+	podImports := shared.Atoll.PlacementV1alpha1().PodImports("shop")
+	_, err = shared.Atoll.PlacementV1alpha1().PodImports("consumer").Create(ctx, &placementv1alpha1.PodImport{ObjectMeta: metav1.ObjectMeta{Name: placementv1alpha1.PodImportName}}, metav1.CreateOptions{})
+	forbidden(t, "pods by a user", err, "only the server writes which pods")
+	_, err = podImports.Patch(ctx, placementv1alpha1.PodImportName, types.MergePatchType, []byte(`{"spec":{"pods":null}}`), metav1.PatchOptions{})
+	forbidden(t, "a change of them by a user", err, "only the server writes which pods")
+	_, err = atoll.PlacementV1alpha1().PodImports("shop").Patch(east, placementv1alpha1.PodImportName, types.MergePatchType, []byte(`{"spec":{"pods":null}}`), metav1.PatchOptions{})
+	forbidden(t, "a change of them by a syncer", err, "a syncer may not patch podimports")
 
 	imports := shared.Atoll.PlacementV1alpha1().ServiceImports("shop")
 	forged := &placementv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Name: "forged"}, Spec: placementv1alpha1.ServiceImportSpec{Importers: []placementv1alpha1.Importer{{PhysicalCluster: "west", Own: true}}}}
@@ -107,6 +161,9 @@ func testImports(t *testing.T) {
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "web" {
 		t.Errorf("west sees %v %v", list, err)
 	}
+	if pods, err := west.PlacementV1alpha1().PodImports("").List(scope.WithTarget(ctx, "west"), metav1.ListOptions{}); err != nil || len(pods.Items) != 1 {
+		t.Errorf("west sees pods %v %v", pods, err)
+	}
 	if err := shared.Kube.CoreV1().Services("shop").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -114,4 +171,6 @@ func testImports(t *testing.T) {
 	report(t, "east", func(s *fleetv1alpha1.PhysicalClusterStatus) { s.PodCIDRs = nil })
 	network("east", "")
 	network("west", "")
+	podsSay(t, ctx, "shop", "nothing")
+	knowsOfOthers(t, "west", "nothing")
 }

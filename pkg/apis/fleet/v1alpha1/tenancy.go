@@ -156,17 +156,28 @@ type Network struct {
 // that tells pods from others.
 const MaxPodCIDRs = 256
 
-// Permits is what the physical cluster lets tenants do: its tenancy, with the ranges of pods
-// that its nodes say if an admin says none.
+// Permits is what the physical cluster lets tenants do: its tenancy, with the ranges of its own
+// pods, and of those that its pods reach on other physical clusters.
 func (c *PhysicalCluster) Permits() Tenancy {
 	permits := c.Spec.Tenancy
-	if n := &permits.Network; len(n.PodCIDRs) == 0 && len(c.Status.PodCIDRs) <= MaxPodCIDRs && len(c.Status.NodeCIDRs) <= MaxPodCIDRs {
+	permits.Network = c.PodNetwork()
+	if n, others := &permits.Network, c.Status.Network; c.Spec.Pods.Network != "" && others != nil && len(n.PodCIDRs) > 0 {
+		n.PodCIDRs, n.NodeCIDRs = slices.Concat(n.PodCIDRs, others.PodCIDRs), slices.Concat(n.NodeCIDRs, others.NodeCIDRs)
+	}
+	return permits
+}
+
+// PodNetwork is spec.tenancy.network, with the ranges of pods that its nodes say if an admin says
+// none.
+func (c *PhysicalCluster) PodNetwork() Network {
+	n := c.Spec.Tenancy.Network
+	if len(n.PodCIDRs) == 0 && len(c.Status.PodCIDRs) <= MaxPodCIDRs && len(c.Status.NodeCIDRs) <= MaxPodCIDRs {
 		n.PodCIDRs = c.Status.PodCIDRs
 		if len(n.NodeCIDRs) == 0 {
 			n.NodeCIDRs = c.Status.NodeCIDRs
 		}
 	}
-	return permits
+	return n
 }
 
 // Isolates says that pods of other logical clusters are to be kept out. Without the ranges of

@@ -168,6 +168,23 @@ type Pods struct {
 	Network string `json:"network,omitempty"`
 }
 
+// NetworkStatus is what is known of the pods of the other physical clusters of a network.
+type NetworkStatus struct {
+	// podCIDRs are the ranges that their pods have addresses from, nodeCIDRs the addresses among
+	// them that nodes send from themselves.
+	// +optional
+	// +listType=set
+	PodCIDRs []string `json:"podCIDRs,omitempty"`
+	// +optional
+	// +listType=set
+	NodeCIDRs []string `json:"nodeCIDRs,omitempty"`
+	// unknown are those of the physical clusters whose ranges are not known, or do not count:
+	// nobody can tell their pods from who is no pod.
+	// +optional
+	// +listType=set
+	Unknown []string `json:"unknown,omitempty"`
+}
+
 // PodAdmission says how the API server of a physical cluster asks its syncer about pods, which
 // has to serve there (--admission-address). Either service or url is set; neither, if the
 // connection is of type Push and the server says itself how it is reached (--admission-url).
@@ -365,6 +382,10 @@ type PhysicalClusterStatus struct {
 	// +optional
 	// +listType=set
 	NodeCIDRs []string `json:"nodeCIDRs,omitempty"`
+	// network is what the server knows of the pods of the other physical clusters of
+	// spec.pods.network; absent without such a network. Set by the server.
+	// +optional
+	Network *NetworkStatus `json:"network,omitempty"`
 	// orphans counts what is on the physical cluster and belongs to nothing here;
 	// it is listed as Orphans.
 	// +optional

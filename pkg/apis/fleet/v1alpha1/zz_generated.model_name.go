@@ -56,6 +56,11 @@ func (in Network) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkStatus) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.NetworkStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Orphan) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Orphan"
 }

@@ -33,6 +33,7 @@ func Types() []runtime.Object {
 		&Placement{}, &PlacementList{},
 		&Copy{}, &CopyList{},
 		&ServiceImport{}, &ServiceImportList{},
+		&PodImport{}, &PodImportList{},
 	}
 }
 

@@ -69,6 +69,8 @@ type ImportedPort struct {
 // Importer is a physical cluster on which a Service is made reachable.
 type Importer struct {
 	PhysicalCluster string `json:"physicalCluster"`
+	// network of the physical cluster: endpoints in others are not for it.
+	Network string `json:"network"`
 	// beside says that a copy of the Service is there, which gets the endpoints elsewhere.
 	// +optional
 	Beside bool `json:"beside,omitempty"`
@@ -81,6 +83,7 @@ type Importer struct {
 // ImportedEndpoints are endpoints on one physical cluster with the same ports.
 type ImportedEndpoints struct {
 	PhysicalCluster string `json:"physicalCluster"`
+	Network         string `json:"network"`
 	// family of the addresses: IPv4 or IPv6.
 	Family corev1.IPFamily `json:"family"`
 	// ports of the pods, by the name of that of the Service.

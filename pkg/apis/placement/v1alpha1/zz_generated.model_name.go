@@ -111,6 +111,11 @@ func (in ImportedEndpoints) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImportedPods) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.ImportedPods"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ImportedPort) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ImportedPort"
 }
@@ -218,6 +223,26 @@ func (in PlacementSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PlacementStatus) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.PlacementStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodImport) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PodImport"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodImportList) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PodImportList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodImportSpec) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PodImportSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PodImporter) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.PodImporter"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

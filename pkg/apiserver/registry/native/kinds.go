@@ -19,7 +19,7 @@ import (
 
 // Kinds are all kinds of our own.
 func Kinds() []Kind {
-	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), PlacedKind(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy(), ServiceImport()}
+	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), PlacedKind(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy(), ServiceImport(), PodImport()}
 }
 
 // LogicalCluster is served in root.
@@ -246,6 +246,29 @@ func ServiceImport() Kind {
 				endpoints += len(e.Endpoints)
 			}
 			return []any{strings.Join(importers, ","), fmt.Sprint(endpoints)}
+		},
+	}
+}
+
+// PodImport is served in every logical cluster.
+func PodImport() Kind {
+	return Kind{
+		GroupVersion: placement.SchemeGroupVersion, Kind: "PodImport", Plural: "podimports", Singular: "podimport",
+		Namespaced: true,
+		New:        func() runtime.Object { return &placement.PodImport{} },
+		NewList:    func() runtime.Object { return &placement.PodImportList{} },
+		Spec:       func(o runtime.Object) any { return &o.(*placement.PodImport).Spec },
+		Columns: []metav1.TableColumnDefinition{
+			column("Addresses", "How many there are that NetworkPolicies on other physical clusters may admit."),
+			column("Left Out", "How many are left out, as there are too many."),
+		},
+		Row: func(o runtime.Object) []any {
+			spec := o.(*placement.PodImport).Spec
+			addresses := 0
+			for _, p := range spec.Pods {
+				addresses += len(p.Addresses)
+			}
+			return []any{fmt.Sprint(addresses), fmt.Sprint(spec.Truncated)}
 		},
 	}
 }

@@ -26,6 +26,8 @@ type Queues struct {
 	// Isolation takes the name of a physical namespace.
 	Isolation func(namespace string)
 	Events    func(controller.Request)
+	// Pods takes a logical cluster whose pods elsewhere are others, or may be.
+	Pods func(controller.Request)
 	// Imports takes the name of a Service that is imported, or may be.
 	Imports func(controller.Request)
 	// OrphansChanged is called when an Orphan came, went, or has another order.
@@ -44,7 +46,7 @@ func New(v *view.View, q Queues) *Dispatcher { return &Dispatcher{view: v, queue
 // Start begins with all that is there already.
 func (d *Dispatcher) Start() {
 	d.view.Handle(view.Handlers{
-		Above: d.Above, Below: d.Below, Copy: d.Copy, Orphan: d.orphan, Account: d.account, Import: d.queues.Imports,
+		Above: d.Above, Below: d.Below, Copy: d.Copy, Orphan: d.orphan, Account: d.account, Import: d.queues.Imports, Pods: d.queues.Pods,
 		Event: func(event *unstructured.Unstructured) { d.queues.Events(controller.RequestFor(event)) },
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -50,6 +51,7 @@ func newFixture(t *testing.T, above, below []runtime.Object, records ...runtime.
 		Objects: func(k view.ObjectKey) { f.note("object", k) }, Mirrors: func(k view.MirrorKey) { f.note("mirror", k) },
 		Orphans: func(name string) { f.note("orphan", name) }, Events: func(r controller.Request) { f.note("event", r) },
 		OrphansChanged: func() {}, Imports: func(r controller.Request) { f.note("import", r) },
+		Pods: func(r controller.Request) { f.note("pods", r) }, Isolation: func(name string) { f.note("isolation", name) },
 	})
 	f.Watch(t)
 	return f
@@ -89,6 +91,18 @@ func TestTheNameOfANamespaceWakesWhatIsInItOnBothSides(t *testing.T) {
 	labelled.SetLabels(map[string]string{"a": "b"})
 	f.d.Above(change("Namespace", named, labelled))
 	expect(t, f, "the namespace got a label", "object namespaces shop|web")
+}
+
+func TestPodsElsewhereWakeTheirLogicalCluster(t *testing.T) {
+	f := newFixture(t, nil, nil)
+	f.d.Start()
+	f.take()
+	imp := &placementv1alpha1.PodImport{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: placementv1alpha1.PodImportName}}
+	if _, err := f.Records.PlacementV1alpha1().PodImports("db").Create(f.Ctx, imp, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	viewtest.Eventually(t, "the view has them", func() bool { return len(f.PodImports(viewtest.Cluster)) == 1 })
+	viewtest.Eventually(t, "its logical cluster is looked at", func() bool { return slices.Contains(f.take(), "pods shop|") })
 }
 
 func TestAnAutoscalerWakesWhatItScales(t *testing.T) {

@@ -10,11 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	clienttesting "k8s.io/client-go/testing"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -230,11 +228,8 @@ func TestAServerThatHasNoImportsHoldsUpNothingAndRemovesNothing(t *testing.T) {
 	labels[syncer.SupplyLabel] = "import"
 	mine.SetLabels(labels)
 	f := &fixture{World: viewtest.New(t, nil, []runtime.Object{mine}), now: time.Now(), names: dnsNamespace}
-	f.Records.PrependReactor("list", "serviceimports", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewNotFound(placementv1alpha1.Resource("serviceimports"), "")
-	})
+	f.Lacks("serviceimports")
 	f.Keeper = New(Config{View: f.World.View, Down: f.World.Down(), Names: func() string { return f.names }, Now: func() time.Time { return f.now }})
-	f.NoImports = true
 	f.Watch(t)
 	viewtest.Eventually(t, "the view shows what is below", func() bool { return len(f.ImportedBelow(api)) == 1 })
 	for range 2 {

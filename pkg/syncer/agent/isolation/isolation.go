@@ -7,7 +7,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,9 +33,12 @@ type Config struct {
 	Down connection.Physical
 	// Permits is what the physical cluster permits now.
 	Permits func() boundary.Permits
-	// Incomplete is called with the number of namespaces that have pods which are not kept
-	// from other logical clusters, when that may have changed; default: nobody hears of it.
-	Incomplete func(namespaces int)
+	// Lacking is called when what it says may have changed; default: nobody hears of it.
+	Lacking func(syncer.Lacking)
+	// Enqueue has a physical namespace looked at.
+	Enqueue func(namespace string)
+	// Now is the time; default: time.Now.
+	Now func() time.Time
 }
 
 // Keeper keeps the policies.
@@ -42,16 +47,49 @@ type Keeper struct {
 	mu sync.Mutex
 	// made are the UIDs of the physical namespaces that have had their policies, by name.
 	made map[string]types.UID
-	// incomplete are those of them where that is not enough.
-	incomplete map[string]bool
+	// lacking are those of them where that is not enough.
+	lacking map[string]lack
+	// next is when the namespaces of a logical cluster may be looked at again for who is elsewhere.
+	next map[logicalcluster.Name]time.Time
 }
+
+// lack is what a namespace lacks: pods of others get in, or some of its own do not.
+type lack struct{ open, closed bool }
 
 // New makes a Keeper.
 func New(c Config) *Keeper {
-	if c.Incomplete == nil {
-		c.Incomplete = func(int) {}
+	if c.Lacking == nil {
+		c.Lacking = func(syncer.Lacking) {}
 	}
-	return &Keeper{Config: c, made: map[string]types.UID{}, incomplete: map[string]bool{}}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Keeper{Config: c, made: map[string]types.UID{}, lacking: map[string]lack{}, next: map[logicalcluster.Name]time.Time{}}
+}
+
+// Elsewhere has the namespaces of a logical cluster looked at: its pods on other physical clusters
+// are others. Not more often than syncer.ElsewhereInterval says.
+func (k *Keeper) Elsewhere(_ context.Context, r controller.Request) (controller.Result, error) {
+	namespaces, imports := k.View.NamespacesOf(r.Cluster), k.View.PodImports(r.Cluster)
+	addresses := 0
+	for _, imp := range imports {
+		for _, pods := range imp.Spec.Pods {
+			addresses += len(pods.Addresses)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.Now()
+	if left := k.next[r.Cluster].Sub(now); left > 0 {
+		return controller.Result{RequeueAfter: left}, nil
+	}
+	if k.next[r.Cluster] = now.Add(syncer.ElsewhereInterval(len(namespaces), addresses)); len(imports) == 0 {
+		delete(k.next, r.Cluster)
+	}
+	for _, name := range namespaces {
+		k.Enqueue(name)
+	}
+	return controller.Result{}, nil
 }
 
 // Reconcile brings the policies of one physical namespace up to date.
@@ -59,7 +97,7 @@ func (k *Keeper) Reconcile(ctx context.Context, name string) (controller.Result,
 	namespace, ok := k.View.Physical(view.Namespaces, controller.Request{Name: name})
 	if !ok || namespace.GetDeletionTimestamp() != nil {
 		k.note(name, "")
-		k.lacks(name, false)
+		k.lacks(name, lack{})
 		return controller.Result{}, nil
 	}
 	mark, ok := syncer.MarkOf(view.Namespaces.GroupResource(), namespace)
@@ -104,17 +142,26 @@ func (k *Keeper) note(name string, uid types.UID) {
 	k.made[name] = uid
 }
 
-// lacks notes whether some pods of a namespace are not kept from other logical clusters.
-func (k *Keeper) lacks(name string, some bool) {
+// lacks notes what a namespace lacks.
+func (k *Keeper) lacks(name string, l lack) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if some == k.incomplete[name] {
+	if l == k.lacking[name] {
 		return
 	}
-	if delete(k.incomplete, name); some {
-		k.incomplete[name] = true
+	if k.lacking[name] = l; l == (lack{}) {
+		delete(k.lacking, name)
 	}
-	k.Incomplete(len(k.incomplete))
+	var sum syncer.Lacking
+	for _, l := range k.lacking {
+		if l.open {
+			sum.Open++
+		}
+		if l.closed {
+			sum.Closed++
+		}
+	}
+	k.Lacking(sum)
 }
 
 // keep compares the policies of a physical namespace with those that are wanted.
@@ -122,10 +169,12 @@ func (k *Keeper) lacks(name string, some bool) {
 //	the policy          is there                     then
 //	wanted              no                           made
 //	wanted              as it is wanted              nothing
-//	wanted              changed by somebody          removed, and made anew
+//	wanted, isolating   changed by somebody          removed, and made anew
+//	wanted, elsewhere   with other addresses         written
 //	wanted              made by somebody else        an error: nothing of theirs is touched
 //	not wanted          yes, while the ranges of     nothing: what is not known removes nothing
-//	                    pods are not known
+//	                    pods, or who is elsewhere,
+//	                    are not known
 //	not wanted          yes                          removed, after those that are wanted are there
 //
 // made says that one is wanted that the watch does not show as it is wanted.
@@ -138,8 +187,20 @@ func (k *Keeper) keep(ctx context.Context, in syncer.Space) (made bool, err erro
 	defer cancel()
 	client := k.Down.Dynamic.Resource(policies).Namespace(in.Physical)
 	present := k.View.PhysicalIn(policies, in.Physical)
-	wanted, incomplete := syncer.Isolation(k.View.ControlPlane, in, permits, present)
-	k.lacks(in.Physical, incomplete)
+	var l lack
+	wanted, ours := []*unstructured.Unstructured(nil), func(p *unstructured.Unstructured) bool { return syncer.IsIsolating(k.View.ControlPlane, p) }
+	wanted, l.open = syncer.Isolation(k.View.ControlPlane, in, permits, present)
+	if k.View.PodsKnown() {
+		ours = func(p *unstructured.Unstructured) bool {
+			return syncer.IsIsolating(k.View.ControlPlane, p) || syncer.IsElsewhere(k.View.ControlPlane, p)
+		}
+		at := syncer.PolicyPlace{ControlPlane: k.View.ControlPlane, Target: k.View.Target, Space: in, Permits: permits}
+		users := slices.DeleteFunc(slices.Clone(present), func(p *unstructured.Unstructured) bool { return syncer.IsSupply(k.View.ControlPlane, p) })
+		var elsewhere []*unstructured.Unstructured
+		elsewhere, l.closed = syncer.Elsewhere(at, append(users, wanted...), k.View.PodImports(in.Cluster))
+		wanted = append(wanted, elsewhere...)
+	}
+	k.lacks(in.Physical, l)
 	byName := map[string]*unstructured.Unstructured{}
 	for _, p := range present {
 		byName[p.GetName()] = p
@@ -148,24 +209,33 @@ func (k *Keeper) keep(ctx context.Context, in syncer.Space) (made bool, err erro
 	for _, p := range wanted {
 		there := byName[p.GetName()]
 		delete(byName, p.GetName())
-		if there != nil && syncer.IsIsolating(k.View.ControlPlane, there) && syncer.SameIsolation(p, there) {
+		if there != nil && ours(there) && syncer.SamePolicy(p, there) {
 			continue
 		}
 		made = true
-		errs = append(errs, k.make(ctx, client, p, there))
+		errs = append(errs, k.write(ctx, client, p, there))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return made, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) { // in an order, for who repeats a run
-		if p := byName[name]; syncer.IsIsolating(k.View.ControlPlane, p) {
+		if p := byName[name]; ours(p) {
 			errs = append(errs, k.remove(ctx, client, p))
 		}
 	}
 	return made, errors.Join(errs...)
 }
 
-func (k *Keeper) make(ctx context.Context, client dynamic.ResourceInterface, wanted, present *unstructured.Unstructured) error {
+// write makes a policy, or what is present as it is wanted. The one of who is elsewhere is patched:
+// while it is away, connections are refused.
+func (k *Keeper) write(ctx context.Context, client dynamic.ResourceInterface, wanted, present *unstructured.Unstructured) error {
+	if present != nil && syncer.IsElsewhere(k.View.ControlPlane, present) && syncer.IsElsewhere(k.View.ControlPlane, wanted) {
+		_, err := client.Patch(ctx, wanted.GetName(), types.JSONPatchType, syncer.RewritePolicy(wanted, present), metav1.PatchOptions{FieldManager: syncer.FieldManager})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) { // of another UID: the watch is about to say so
+			return fmt.Errorf("writing the policy that admits pods on other physical clusters: %w", err)
+		}
+		return nil
+	}
 	if present != nil && syncer.IsIsolating(k.View.ControlPlane, present) {
 		if err := k.remove(ctx, client, present); err != nil {
 			return err
@@ -176,11 +246,11 @@ func (k *Keeper) make(ctx context.Context, client dynamic.ResourceInterface, wan
 	case apierrors.IsAlreadyExists(err) && present == nil: // the watch is about to say whose it is
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("the policy %s that keeps other logical clusters out: %w", wanted.GetName(), syncer.ErrSupplyNotOurs)
+		return fmt.Errorf("the policy %s: %w", wanted.GetName(), syncer.ErrSupplyNotOurs)
 	case syncer.IsNamespaceGone(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("making the policy that keeps other logical clusters out: %w", err)
+		return fmt.Errorf("making the policy %s: %w", wanted.GetName(), err)
 	}
 	return nil
 }

@@ -101,8 +101,8 @@ type Reporter struct {
 	// awaited names what a session that begins has not listed yet.
 	awaited func() string
 	strays  fleetv1alpha1.OrphanCounts
-	// incomplete counts namespaces without full isolation.
-	incomplete int
+	// lacking counts namespaces without full isolation.
+	lacking syncer.Lacking
 	// notAdmitted is why pods are not admitted by their logical cluster.
 	notAdmitted error
 	// excess is why the physical cluster is not synced although it answers, and crowd why
@@ -254,12 +254,11 @@ func (r *Reporter) Orphans(n fleetv1alpha1.OrphanCounts) {
 	}
 }
 
-// Incomplete notes how many namespaces have pods that are not kept from other logical
-// clusters.
-func (r *Reporter) Incomplete(n int) {
+// Lacking notes how many namespaces have policies that are not all that they should be.
+func (r *Reporter) Lacking(l syncer.Lacking) {
 	r.mu.Lock()
-	changed := r.incomplete != n
-	r.incomplete = n
+	changed := r.lacking != l
+	r.lacking = l
 	r.mu.Unlock()
 	if changed {
 		r.Notify()
@@ -465,7 +464,7 @@ func (r *Reporter) isolates(pc *fleetv1alpha1.PhysicalCluster, failure *syncer.F
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, served := slices.BinarySearch(r.world.APIs, "networking.k8s.io/v1/networkpolicies")
-	return syncer.IsolationCondition(pc, served, r.incomplete, failure)
+	return syncer.IsolationCondition(pc, served, r.lacking, failure)
 }
 
 // admits says whether pods are admitted by their logical cluster.

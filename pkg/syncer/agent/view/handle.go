@@ -24,6 +24,8 @@ type Handlers struct {
 	Account func(controller.Request)
 	// Import is called for a ServiceImport that came, changed, or is gone.
 	Import func(controller.Request)
+	// Pods is called with the logical cluster of a PodImport that came, changed, or is gone.
+	Pods func(controller.Request)
 	// Event is called for an event of the physical cluster.
 	Event func(*unstructured.Unstructured)
 }
@@ -55,6 +57,12 @@ func (v *View) Handle(h Handlers) {
 			new = old
 		}
 		h.Import(controller.RequestFor(new))
+	})
+	v.pods.Handle(func(old, new *placementv1alpha1.PodImport) {
+		if new == nil {
+			new = old
+		}
+		h.Pods(controller.Request{Cluster: controller.RequestFor(new).Cluster})
 	})
 	v.events.Handle(func(_, new *unstructured.Unstructured) {
 		if new != nil {

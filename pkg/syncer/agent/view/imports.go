@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,23 @@ func (v *View) informerOfImports() *imports {
 		controller.InformerOptions[*placementv1alpha1.ServiceImport]{
 			Server: v.Up.Server, Metadata: connection.ListMetadata(v.Up.Metadata, placementv1alpha1.SchemeGroupVersion.WithResource("serviceimports")),
 		})
+}
+
+// informerOfPodImports watches the pods that are elsewhere and that policies here may mean.
+func (v *View) informerOfPodImports() *pods {
+	return controller.NewInformer("podimports for "+v.Target, &placementv1alpha1.PodImport{},
+		controller.Lists(v.Up.Atoll.PlacementV1alpha1().PodImports(metav1.NamespaceAll)),
+		controller.InformerOptions[*placementv1alpha1.PodImport]{
+			Server: v.Up.Server, Metadata: connection.ListMetadata(v.Up.Metadata, placementv1alpha1.SchemeGroupVersion.WithResource("podimports")),
+		})
+}
+
+// PodsKnown says that PodImports have been listed: one that is not in view is not there.
+func (v *View) PodsKnown() bool { return v.pods.HasSynced() }
+
+// PodImports are the pods of a logical cluster that policies here may mean, by namespaces.
+func (v *View) PodImports(cluster logicalcluster.Name) []*placementv1alpha1.PodImport {
+	return v.pods.ListCluster(cluster)
 }
 
 func (v *View) imported(obj *unstructured.Unstructured) []string {

@@ -26,6 +26,8 @@ const (
 	byOwner = "owner"
 	// byMark finds copies by the logical object that they name.
 	byMark = "mark"
+	// byCluster finds physical namespaces by their logical cluster.
+	byCluster = "cluster"
 	// byHost finds Ingresses below by syncer.HostQueries.
 	byHost = "host"
 	// byPhysicalName finds a Namespace by the name of its physical namespace.
@@ -63,6 +65,11 @@ func (v *View) informerBelow(kind workload.Kind) *objects {
 	}
 	if kind.Semantics == workload.IngressSemantics {
 		indexes[byHost] = syncer.HostIndex
+	}
+	if gvr == Namespaces {
+		indexes[byCluster] = func(o *unstructured.Unstructured) []string {
+			return []string{o.GetAnnotations()[placementv1alpha1.LogicalClusterAnnotation]}
+		}
 	}
 	if gvr == Services || gvr == EndpointSlices {
 		indexes[byImport] = v.imported

@@ -117,6 +117,16 @@ func (v *View) ClustersBelow() (clusters map[logicalcluster.Name]bool, ok bool) 
 	return clusters, true
 }
 
+// NamespacesOf are the names of the physical namespaces of a logical cluster.
+func (v *View) NamespacesOf(cluster logicalcluster.Name) (names []string) {
+	if i := v.now.Load().below(Namespaces); i != nil {
+		for _, obj := range i.ByIndex(byCluster, cluster.String()) {
+			names = append(names, obj.GetName())
+		}
+	}
+	return names
+}
+
 // NamespacesBelow are the names of the physical namespaces of logical clusters.
 func (v *View) NamespacesBelow() []string {
 	i := v.now.Load().below(Namespaces)

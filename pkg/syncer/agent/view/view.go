@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type (
 	copies  = controller.Informer[*placementv1alpha1.Copy]
 	orphans = controller.Informer[*fleetv1alpha1.Orphan]
 	imports = controller.Informer[*placementv1alpha1.ServiceImport]
+	pods    = controller.Informer[*placementv1alpha1.PodImport]
 )
 
 // Config says what a View shows.
@@ -45,6 +47,7 @@ type View struct {
 	orphans  *orphans
 	accounts *objects
 	imports  *imports
+	pods     *pods
 	events   *objects
 	// awaited is whose first list Start waits for.
 	awaited atomic.Pointer[string]
@@ -99,6 +102,7 @@ func New(c Config, kinds workload.Catalog, serves func(workload.Kind) bool) *Vie
 	v.orphans = v.informerOfOrphans()
 	v.accounts = v.informerOfAccounts()
 	v.imports = v.informerOfImports()
+	v.pods = v.informerOfPodImports()
 	v.events = v.informerOfEvents()
 	v.rememberVersions()
 	return v
@@ -140,8 +144,8 @@ func (v *View) allowed(ctx context.Context) controller.Held {
 	}
 	limited, cancel := context.WithTimeout(ctx, importsDelay)
 	defer cancel()
-	_ = v.imports.WaitForSync(limited) // then there are none
-	return v.More(len(v.copies.List()) + len(v.imports.List()))
+	_ = errors.Join(v.imports.WaitForSync(limited), v.pods.WaitForSync(limited)) // then there are none
+	return v.More(len(v.copies.List()) + len(v.imports.List()) + len(v.pods.List()))
 }
 
 // Exceeded is closed when the physical cluster shows more than may be held, of which nothing
@@ -199,6 +203,7 @@ func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 		all = append(all, i)
 	}
 	running.Go(func() { v.imports.Run(ctx) })
+	running.Go(func() { v.pods.Run(ctx) })
 	for _, i := range all {
 		v.awaited.Store(ptr.To(i.Name()))
 		if err := i.WaitForSync(ctx); err != nil {

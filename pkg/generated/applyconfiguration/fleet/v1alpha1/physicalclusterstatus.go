@@ -59,6 +59,9 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// nodeCIDRs are the addresses among them that nodes may send from themselves: the first two
 	// of each range of a node.
 	NodeCIDRs []string `json:"nodeCIDRs,omitempty"`
+	// network is what the server knows of the pods of the other physical clusters of
+	// spec.pods.network; absent without such a network. Set by the server.
+	Network *NetworkStatusApplyConfiguration `json:"network,omitempty"`
 	// orphans counts what is on the physical cluster and belongs to nothing here;
 	// it is listed as Orphans.
 	Orphans *OrphanCountsApplyConfiguration `json:"orphans,omitempty"`
@@ -232,6 +235,14 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithNodeCIDRs(values ...string
 	for i := range values {
 		b.NodeCIDRs = append(b.NodeCIDRs, values[i])
 	}
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithNetwork(value *NetworkStatusApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.Network = value
 	return b
 }
 

@@ -12,6 +12,7 @@ import (
 // ImportedEndpoints are endpoints on one physical cluster with the same ports.
 type ImportedEndpointsApplyConfiguration struct {
 	PhysicalCluster *string `json:"physicalCluster,omitempty"`
+	Network         *string `json:"network,omitempty"`
 	// family of the addresses: IPv4 or IPv6.
 	Family *v1.IPFamily `json:"family,omitempty"`
 	// ports of the pods, by the name of that of the Service.
@@ -30,6 +31,14 @@ func ImportedEndpoints() *ImportedEndpointsApplyConfiguration {
 // If called multiple times, the PhysicalCluster field is set to the value of the last call.
 func (b *ImportedEndpointsApplyConfiguration) WithPhysicalCluster(value string) *ImportedEndpointsApplyConfiguration {
 	b.PhysicalCluster = &value
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *ImportedEndpointsApplyConfiguration) WithNetwork(value string) *ImportedEndpointsApplyConfiguration {
+	b.Network = &value
 	return b
 }
 

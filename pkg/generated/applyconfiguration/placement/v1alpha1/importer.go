@@ -8,6 +8,8 @@ package v1alpha1
 // Importer is a physical cluster on which a Service is made reachable.
 type ImporterApplyConfiguration struct {
 	PhysicalCluster *string `json:"physicalCluster,omitempty"`
+	// network of the physical cluster: endpoints in others are not for it.
+	Network *string `json:"network,omitempty"`
 	// beside says that a copy of the Service is there, which gets the endpoints elsewhere.
 	Beside *bool `json:"beside,omitempty"`
 	// own says that a Service of its own leads to all endpoints: none of a copy does, or will
@@ -26,6 +28,14 @@ func Importer() *ImporterApplyConfiguration {
 // If called multiple times, the PhysicalCluster field is set to the value of the last call.
 func (b *ImporterApplyConfiguration) WithPhysicalCluster(value string) *ImporterApplyConfiguration {
 	b.PhysicalCluster = &value
+	return b
+}
+
+// WithNetwork sets the Network field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Network field is set to the value of the last call.
+func (b *ImporterApplyConfiguration) WithNetwork(value string) *ImporterApplyConfiguration {
+	b.Network = &value
 	return b
 }
 

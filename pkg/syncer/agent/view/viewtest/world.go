@@ -68,7 +68,7 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 		Kube:    kubefake.NewClientset(),
 		Ctx:     scope.With(t.Context(), scope.Scope{Target: Target, Cluster: Cluster}),
 	}
-	for resource, cluster := range map[string]logicalcluster.Name{"copies": Cluster, "serviceimports": Cluster, "orphans": scope.Root} {
+	for resource, cluster := range map[string]logicalcluster.Name{"copies": Cluster, "serviceimports": Cluster, "podimports": Cluster, "orphans": scope.Root} {
 		w.Records.PrependReactor("create", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 			created := a.(clienttesting.CreateAction).GetObject().(metav1.Object)
 			created.SetAnnotations(map[string]string{logicalcluster.AnnotationKey: cluster.String()}) // as the server does
@@ -88,6 +88,17 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
 	}, workload.Builtin(), func(workload.Kind) bool { return true })
 	return w
+}
+
+// Lacks has the control plane be from before it had a resource, until it gets that; Watch does not
+// wait for imports then.
+func (w *World) Lacks(resource string) (gets func()) {
+	w.NoImports = true
+	var has atomic.Bool
+	w.Records.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		return !has.Load(), nil, apierrors.NewNotFound(placementv1alpha1.Resource(resource), "")
+	})
+	return func() { has.Store(true) }
 }
 
 // Up are the clients of the control plane.
@@ -121,7 +132,7 @@ func (w *World) Watch(t *testing.T) {
 	}
 	w.StartEvents(ctx, &running)
 	if !w.NoImports { // Start does not wait for them, and tests change what the servers answer
-		Eventually(t, "imports are known", w.ImportsKnown)
+		Eventually(t, "imports are known", func() bool { return w.ImportsKnown() && w.PodsKnown() })
 	}
 }
 

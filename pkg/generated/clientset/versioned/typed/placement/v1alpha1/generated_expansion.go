@@ -12,6 +12,8 @@ type PlacementPolicyExpansion interface{}
 
 type PlacementReviewExpansion interface{}
 
+type PodImportExpansion interface{}
+
 type PodReviewExpansion interface{}
 
 type ServiceImportExpansion interface{}

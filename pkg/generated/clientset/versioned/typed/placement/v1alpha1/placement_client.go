@@ -17,6 +17,7 @@ type PlacementV1alpha1Interface interface {
 	PlacementsGetter
 	PlacementPoliciesGetter
 	PlacementReviewsGetter
+	PodImportsGetter
 	PodReviewsGetter
 	ServiceImportsGetter
 }
@@ -44,6 +45,10 @@ func (c *PlacementV1alpha1Client) PlacementPolicies(namespace string) PlacementP
 
 func (c *PlacementV1alpha1Client) PlacementReviews(namespace string) PlacementReviewInterface {
 	return newPlacementReviews(c, namespace)
+}
+
+func (c *PlacementV1alpha1Client) PodImports(namespace string) PodImportInterface {
+	return newPodImports(c, namespace)
 }
 
 func (c *PlacementV1alpha1Client) PodReviews(namespace string) PodReviewInterface {

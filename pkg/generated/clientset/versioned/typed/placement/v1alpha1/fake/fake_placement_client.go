@@ -32,6 +32,10 @@ func (c *FakePlacementV1alpha1) PlacementReviews(namespace string) v1alpha1.Plac
 	return newFakePlacementReviews(c, namespace)
 }
 
+func (c *FakePlacementV1alpha1) PodImports(namespace string) v1alpha1.PodImportInterface {
+	return newFakePodImports(c, namespace)
+}
+
 func (c *FakePlacementV1alpha1) PodReviews(namespace string) v1alpha1.PodReviewInterface {
 	return newFakePodReviews(c, namespace)
 }

@@ -1,4 +1,4 @@
-package serviceimports
+package imports
 
 import (
 	"context"
@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	name    = "serviceimports"
+	name    = "imports"
 	workers = 4
 	// batchDelay is how long events are gathered before a namespace is read: rollouts and moves
 	// write several within it.
@@ -40,21 +40,25 @@ var (
 	services       = corev1.SchemeGroupVersion.WithResource("services")
 	pods           = corev1.SchemeGroupVersion.WithResource("pods")
 	endpointSlices = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
-	imports        = placementv1alpha1.SchemeGroupVersion.WithResource("serviceimports")
+	serviceImports = placementv1alpha1.SchemeGroupVersion.WithResource("serviceimports")
+	podImports     = placementv1alpha1.SchemeGroupVersion.WithResource("podimports")
 )
+
+// sources are what imports are made of.
+var sources, made = []schema.GroupVersionResource{services, pods, endpointSlices}, []schema.GroupVersionResource{serviceImports, podImports}
 
 // Config is what the controller works with. The clients act in the logical cluster of the
 // context, as the system.
 type Config struct {
 	Kube   kubernetes.Interface
 	Client versioned.Interface
-	// Objects must have services, pods, endpointslices and serviceimports.
+	// Objects must have services, pods, endpointslices, serviceimports and podimports.
 	Objects          *controller.Metadata
 	Namespaces       *controller.Informer[*corev1.Namespace]
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 }
 
-// Controller keeps the ServiceImports of namespaces.
+// Controller keeps the ServiceImports and PodImports of namespaces.
 type Controller struct {
 	Config
 	// queue has namespaces: the name of a request is empty.
@@ -70,7 +74,7 @@ func New(config Config) *Controller {
 	c := &Controller{Config: config, present: presence{counts: map[logicalcluster.Name]map[string]int{}}}
 	c.fleet.Store(&Fleet{})
 	c.queue = controller.New(name, workers, c.reconcile)
-	for _, gvr := range []schema.GroupVersionResource{services, pods, endpointSlices} {
+	for _, gvr := range sources {
 		c.Objects.For(gvr).Handle(func(old, obj *metav1.PartialObjectMetadata) {
 			if obj == nil {
 				obj = old
@@ -78,11 +82,13 @@ func New(config Config) *Controller {
 			c.changed(logicalcluster.From(obj), obj.Namespace)
 		})
 	}
-	c.Objects.For(imports).Handle(func(old, obj *metav1.PartialObjectMetadata) {
-		if obj == nil { // nobody but the server writes them
-			c.changed(logicalcluster.From(old), old.Namespace)
-		}
-	})
+	for _, gvr := range made {
+		c.Objects.For(gvr).Handle(func(old, obj *metav1.PartialObjectMetadata) {
+			if obj == nil { // nobody but the server writes them
+				c.changed(logicalcluster.From(old), old.Namespace)
+			}
+		})
+	}
 	c.Namespaces.Handle(c.namespaceChanged)
 	c.PhysicalClusters.Handle(c.physicalClusterChanged)
 	return c
@@ -92,7 +98,7 @@ func New(config Config) *Controller {
 // listed yet must not look like gone.
 func (c *Controller) Run(ctx context.Context) {
 	defer c.queue.ShutDown()
-	for _, gvr := range []schema.GroupVersionResource{services, pods, endpointSlices, imports} {
+	for _, gvr := range slices.Concat(sources, made) {
 		if c.Objects.For(gvr).WaitForSync(ctx) != nil {
 			return
 		}
@@ -103,15 +109,16 @@ func (c *Controller) Run(ctx context.Context) {
 	c.queue.Run(ctx)
 }
 
-// changed looks at a namespace if Services in it may be imported, or are.
+// changed looks at a namespace if something in it may be imported, or is.
 func (c *Controller) changed(cluster logicalcluster.Name, namespace string) {
 	fleet := *c.fleet.Load()
-	if len(fleet) > 1 && fleet.Joined(c.present.of(cluster)) || c.Objects.For(imports).HasNamespace(cluster, namespace) {
+	has := func(gvr schema.GroupVersionResource) bool { return c.Objects.For(gvr).HasNamespace(cluster, namespace) }
+	if len(fleet) > 1 && fleet.Joined(c.present.of(cluster)) || slices.ContainsFunc(made, has) {
 		c.queue.EnqueueAfter(controller.Request{Cluster: cluster, Namespace: namespace}, batchDelay)
 	}
 }
 
-// namespaceChanged: where a logical cluster is decides who imports all of its Services.
+// namespaceChanged: where a logical cluster is decides who imports all of its Services and pods.
 func (c *Controller) namespaceChanged(old, obj *corev1.Namespace) {
 	var before, now placementv1alpha1.Targets
 	cluster := logicalcluster.Name("")
@@ -122,6 +129,9 @@ func (c *Controller) namespaceChanged(old, obj *corev1.Namespace) {
 		now, cluster = stamp.TargetsOf(obj.Annotations), logicalcluster.From(obj)
 	}
 	if !c.present.move(cluster, before, now) {
+		if old != nil && obj != nil && !maps.Equal(old.Labels, obj.Labels) {
+			c.changed(cluster, obj.Name)
+		}
 		return
 	}
 	for _, namespace := range c.Namespaces.ListCluster(cluster) {
@@ -158,7 +168,7 @@ func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
 		return m
 	}
 	m.Silent = !apimeta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady)
-	for _, text := range pc.Permits().Network.PodCIDRs {
+	for _, text := range pc.PodNetwork().PodCIDRs {
 		if r, err := netip.ParsePrefix(text); err == nil {
 			m.Ranges = append(m.Ranges, r)
 		}
@@ -167,27 +177,57 @@ func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
 }
 
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
-	present, fleet := c.present.of(key.Cluster), *c.fleet.Load()
-	client := c.Client.PlacementV1alpha1().ServiceImports(key.Namespace)
-	cached := metav1.ListOptions{ResourceVersion: "0"}
-	list, err := client.List(ctx, cached)
-	if err != nil {
-		return controller.Result{}, fmt.Errorf("reading ServiceImports: %w", err)
-	}
-	wanted, err := c.wanted(ctx, key, present, fleet)
-	if err != nil {
-		return controller.Result{}, err
+	w := where{present: c.present.of(key.Cluster), fleet: *c.fleet.Load()}
+	if w.fleet.Joined(w.present) {
+		list, err := c.Kube.CoreV1().Pods(key.Namespace).List(ctx, cached)
+		if err != nil {
+			return controller.Result{}, fmt.Errorf("reading pods: %w", err)
+		}
+		w.pods = list.Items
 	}
 	var errs []error
 	behind := false // another server has written what the watch cache does not show yet
+	for _, keep := range []func(context.Context, controller.Request, where) (bool, error){c.keepServices, c.keepPods} {
+		b, err := keep(ctx, key, w)
+		behind, errs = behind || b, append(errs, err)
+	}
+	if behind {
+		return controller.Result{RequeueAfter: time.Second}, errors.Join(errs...)
+	}
+	return controller.Result{}, errors.Join(errs...)
+}
+
+// where is what a namespace is looked at with.
+type where struct {
+	// present are the physical clusters on which namespaces of the logical cluster are.
+	present []string
+	fleet   Fleet
+	// pods of the namespace; none are read of a logical cluster that imports nothing.
+	pods []corev1.Pod
+}
+
+// cached has a list or an object come from the watch cache.
+var cached = metav1.ListOptions{ResourceVersion: "0"}
+
+func (c *Controller) keepServices(ctx context.Context, key controller.Request, w where) (behind bool, err error) {
+	client := c.Client.PlacementV1alpha1().ServiceImports(key.Namespace)
+	list, err := client.List(ctx, cached)
+	if err != nil {
+		return false, fmt.Errorf("reading ServiceImports: %w", err)
+	}
+	wanted, err := c.wantedServices(ctx, key, w)
+	if err != nil {
+		return false, err
+	}
+	var errs []error
 	for i := range list.Items {
 		have := &list.Items[i]
 		want := wanted[have.Name]
 		delete(wanted, have.Name)
 		switch {
 		case want == nil:
-			errs = append(errs, c.remove(ctx, have, present, fleet))
-		case !apiequality.Semantic.DeepEqual(have.Spec, want.Spec) || !stamp.Equal(stamp.TargetsOf(have.Annotations), stamp.TargetsOf(want.Annotations)):
+			errs = append(errs, c.removeService(ctx, have, w))
+		case !apiequality.Semantic.DeepEqual(have.Spec, want.Spec) || !sameTargets(have, want):
 			changed := have.DeepCopy()
 			changed.Spec, changed.OwnerReferences = want.Spec, want.OwnerReferences
 			stamp.Show(changed, stamp.TargetsOf(want.Annotations))
@@ -204,18 +244,18 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		behind = behind || apierrors.IsAlreadyExists(err)
 		errs = append(errs, controller.Unexpected("making a ServiceImport", err))
 	}
-	if behind {
-		return controller.Result{RequeueAfter: time.Second}, errors.Join(errs...)
-	}
-	return controller.Result{}, errors.Join(errs...)
+	return behind, errors.Join(errs...)
 }
 
-// wanted are the imports that there should be in a namespace, by name.
-func (c *Controller) wanted(ctx context.Context, key controller.Request, present []string, fleet Fleet) (map[string]*placementv1alpha1.ServiceImport, error) {
-	if !fleet.Joined(present) {
+func sameTargets(a, b metav1.Object) bool {
+	return stamp.Equal(stamp.TargetsOf(a.GetAnnotations()), stamp.TargetsOf(b.GetAnnotations()))
+}
+
+// wantedServices are the imports of Services that there should be in a namespace, by name.
+func (c *Controller) wantedServices(ctx context.Context, key controller.Request, w where) (map[string]*placementv1alpha1.ServiceImport, error) {
+	if !w.fleet.Joined(w.present) {
 		return nil, nil
 	}
-	cached := metav1.ListOptions{ResourceVersion: "0"}
 	all, err := c.Kube.CoreV1().Services(key.Namespace).List(ctx, cached)
 	if err != nil {
 		return nil, fmt.Errorf("reading Services: %w", err)
@@ -223,19 +263,15 @@ func (c *Controller) wanted(ctx context.Context, key controller.Request, present
 	if !slices.ContainsFunc(all.Items, func(s corev1.Service) bool { return Imported(&s) }) {
 		return nil, nil
 	}
-	running, err := c.Kube.CoreV1().Pods(key.Namespace).List(ctx, cached)
-	if err != nil {
-		return nil, fmt.Errorf("reading pods: %w", err)
-	}
-	candidates := backends.Candidates(running.Items)
+	candidates := backends.Candidates(w.pods)
 	wanted := map[string]*placementv1alpha1.ServiceImport{}
 	for i := range all.Items {
 		s := &all.Items[i]
-		spec := Decide(s, candidates, present, fleet)
+		spec := Decide(s, candidates, w.present, w.fleet)
 		if spec == nil || stamp.OfServer(services.GroupResource(), s.Namespace, s.Name) {
 			continue
 		}
-		w := &placementv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{
+		imp := &placementv1alpha1.ServiceImport{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: s.Name,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: s.Name, UID: s.UID}},
 		}, Spec: *spec}
@@ -243,20 +279,20 @@ func (c *Controller) wanted(ctx context.Context, key controller.Request, present
 		for _, importer := range spec.Importers {
 			see[importer.PhysicalCluster] = placementv1alpha1.Target{}
 		}
-		stamp.Show(w, see)
-		wanted[s.Name] = w
+		stamp.Show(imp, see)
+		wanted[s.Name] = imp
 	}
 	return wanted, nil
 }
 
-// remove deletes an import that nobody wants. That its Service is gone is asked of etcd: a
+// removeService deletes an import that nobody wants. That its Service is gone is asked of etcd: a
 // watch cache may be behind.
-func (c *Controller) remove(ctx context.Context, have *placementv1alpha1.ServiceImport, present []string, fleet Fleet) error {
+func (c *Controller) removeService(ctx context.Context, have *placementv1alpha1.ServiceImport, w where) error {
 	s, err := c.Kube.CoreV1().Services(have.Namespace).Get(ctx, have.Name, metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading the Service of a ServiceImport: %w", err)
-	case err == nil && s.UID == have.Spec.Service && Decide(s, nil, present, fleet) != nil:
+	case err == nil && s.UID == have.Spec.Service && Decide(s, nil, w.present, w.fleet) != nil:
 		return nil // the event is on its way
 	}
 	err = c.Client.PlacementV1alpha1().ServiceImports(have.Namespace).Delete(ctx, have.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(have.UID))})
@@ -264,4 +300,46 @@ func (c *Controller) remove(ctx context.Context, have *placementv1alpha1.Service
 		return nil // its successor: the event is on its way
 	}
 	return controller.Unexpected("removing a ServiceImport", err)
+}
+
+func (c *Controller) keepPods(ctx context.Context, key controller.Request, w where) (behind bool, err error) {
+	client := c.Client.PlacementV1alpha1().PodImports(key.Namespace)
+	have, err := client.Get(ctx, placementv1alpha1.PodImportName, metav1.GetOptions{ResourceVersion: cached.ResourceVersion})
+	if apierrors.IsNotFound(err) {
+		have = nil
+	} else if err != nil {
+		return false, fmt.Errorf("reading a PodImport: %w", err)
+	}
+	var want *placementv1alpha1.PodImport
+	if namespace, ok := c.Namespaces.Get(controller.Request{Cluster: key.Cluster, Name: key.Namespace}); ok {
+		if spec := PodsOf(namespace.Labels, w.pods, w.present, w.fleet); spec != nil {
+			want = &placementv1alpha1.PodImport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: placementv1alpha1.PodImportName}, Spec: *spec}
+			see := placementv1alpha1.Targets{}
+			for _, importer := range spec.Importers {
+				see[importer.PhysicalCluster] = placementv1alpha1.Target{}
+			}
+			stamp.Show(want, see)
+		}
+	}
+	doing := ""
+	switch {
+	case want == nil && have != nil:
+		doing = "removing a PodImport"
+		err = client.Delete(ctx, have.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(have.UID))})
+	case want != nil && have == nil:
+		doing = "making a PodImport"
+		_, err = client.Create(ctx, want, metav1.CreateOptions{})
+	case want != nil && (!apiequality.Semantic.DeepEqual(have.Spec, want.Spec) || !sameTargets(have, want)):
+		doing = "writing a PodImport"
+		changed := have.DeepCopy()
+		changed.Spec = want.Spec
+		stamp.Show(changed, stamp.TargetsOf(want.Annotations))
+		_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
+	default:
+		return false, nil
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return true, nil
+	}
+	return false, controller.Unexpected(doing, err)
 }

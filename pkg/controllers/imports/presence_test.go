@@ -1,4 +1,4 @@
-package serviceimports
+package imports
 
 import (
 	"testing"

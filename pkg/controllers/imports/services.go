@@ -1,4 +1,4 @@
-package serviceimports
+package imports
 
 import (
 	"cmp"
@@ -80,9 +80,9 @@ func Decide(s *corev1.Service, pods []backends.Candidate, present []string, flee
 		networks[network] = true
 		target, ok := targets[name]
 		spec.Importers = append(spec.Importers, placementv1alpha1.Importer{
-			PhysicalCluster: name,
-			Beside:          ok && (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving),
-			Own:             !ok || !target.Receives(),
+			PhysicalCluster: name, Network: network,
+			Beside: ok && (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving),
+			Own:    !ok || !target.Receives(),
 		})
 	}
 	if len(spec.Importers) == 0 {
@@ -141,7 +141,7 @@ func endpointsIn(network string, s *corev1.Service, of []backends.Backend, fleet
 			i, ok := known[key]
 			if !ok {
 				i, known[key] = len(groups), len(groups)
-				groups = append(groups, placementv1alpha1.ImportedEndpoints{PhysicalCluster: b.Target, Family: family, Ports: ports})
+				groups = append(groups, placementv1alpha1.ImportedEndpoints{PhysicalCluster: b.Target, Network: network, Family: family, Ports: ports})
 			}
 			endpoint := placementv1alpha1.ImportedEndpoint{Address: address.String()}
 			if b.Pod.Spec.Subdomain == s.Name {
