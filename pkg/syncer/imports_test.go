@@ -94,6 +94,24 @@ func TestWhatAPhysicalClusterHasOfAServiceThatIsElsewhere(t *testing.T) {
 	}
 }
 
+// Networks may have the same addresses: those of another one lead to somebody else.
+func TestEndpointsInAnotherNetworkAreNotImported(t *testing.T) {
+	t.Parallel()
+	imp := importOf(placementv1alpha1.Importer{PhysicalCluster: "west", Network: "n", Beside: true, Own: true})
+	for i := range imp.Spec.Endpoints {
+		imp.Spec.Endpoints[i].Network = "n"
+	}
+	far := *imp.Spec.Endpoints[0].DeepCopy()
+	far.PhysicalCluster, far.Network, far.Endpoints[0].Address = "far", "m", "10.1.0.9"
+	imp.Spec.Endpoints = append(imp.Spec.Endpoints, far)
+	at := ImportPlace{ControlPlane: "cp", Target: "west", Names: "atoll-dns", Physical: "acme-shop-1"}
+	want := []string{"slice acme-shop-1 of api: 10.1.0.1:8080 pod", "slice atoll-dns of import: 10.1.0.1:8080 pod", "slice atoll-dns of import: 10.2.0.1:8080 pod",
+		"service atoll-dns true acme/shop/api port 80 retired false"}
+	if diff := cmp.Diff(want, leadsTo(t, ImportedOf(imp, at, false))); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestEndpointsOfOneImportFillSlicesThatKeepTheirFamily(t *testing.T) {
 	t.Parallel()
 	imp := importOf(placementv1alpha1.Importer{PhysicalCluster: "north", Own: true})

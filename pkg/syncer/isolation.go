@@ -82,6 +82,7 @@ func NotIsolated(err error) *Failure {
 //	serves them              Tenants    known      nobody     any              Unknown, NetworkUnknown
 //	                                               said yet
 //	serves them              Tenants    known      not known  any              False, PodNetworkUnknown
+//	serves them              Tenants    known      the same   any              False, PodRangesOverlap
 //	serves them              Tenants    known      known      some             False, Incomplete
 //	serves them              Tenants    known      known      none             True
 //
@@ -104,6 +105,10 @@ func IsolationCondition(pc *fleetv1alpha1.PhysicalCluster, served bool, lacking 
 		c.Reason = "PodNetworkUnknown"
 		c.Message = "which addresses pods have on other physical clusters of the network " + pc.Spec.Pods.Network + " is not known, or does not count: pods of other logical clusters get in from " +
 			listed(pc.Status.Network.Unknown) + "; set spec.tenancy.network.podCIDRs of these"
+	case pc.Spec.Pods.Network != "" && len(pc.Status.Network.Overlapping) > 0:
+		c.Reason = "PodRangesOverlap"
+		c.Message = "addresses of pods here may be those of pods on other physical clusters of the network " + pc.Spec.Pods.Network + ", and whose they are nobody can tell: " +
+			listed(pc.Status.Network.Overlapping) + "; give each ranges of its own, or take one out of the network"
 	case lacking.Open > 0:
 		c.Reason = "Incomplete"
 		c.Message = fmt.Sprintf("namespaces with so many different NetworkPolicies that some of their other pods are reached by other logical clusters: %d", lacking.Open)

@@ -358,8 +358,11 @@ func TestPodsOnAnotherPhysicalClusterAreAdmittedWhereTheNetworkIsFlat(t *testing
 		must(t)(l.root.Run(ctx, "delete", "physicalcluster/unknown", "--ignore-not-found", "--timeout=3m"))
 	})
 	says("False PodNetworkUnknown")
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/unknown", "--type=merge", "-p", `{"spec":{"tenancy":{"network":{"podCIDRs":["`+l.podsOf("east")+`"]}}}}`))
+	says("False PodRangesOverlap")
 	must(t)(l.root.Run(ctx, "delete", "physicalcluster/unknown", "--timeout=3m"))
 	says("True Made")
+	admits("with one more pod, still", "app notin (pets): "+addresses("web", "db")+"\napp=pets: 80 "+addresses("web"))
 
 	must(t)(l.root.Run(ctx, "patch", "physicalcluster/west", "--type=merge", "-p", `{"spec":{"pods":{"network":null}}}`))
 	admits("without a network", "")

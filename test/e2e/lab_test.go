@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -29,6 +30,10 @@ type lab struct {
 	root process.Kubectl
 
 	clusters atomic.Int32
+
+	mu sync.Mutex
+	// pods are the numbers of the ranges of pods of physical clusters, by name.
+	pods map[string]int
 }
 
 // physicalCluster is one localcluster.
@@ -100,11 +105,24 @@ func (l *lab) start(ctx context.Context) error {
 func (l *lab) startPhysical(ctx context.Context, name string) (*physicalCluster, error) {
 	p, err := process.Start(ctx, process.Spec{
 		Path:  process.Binary("localcluster"),
-		Args:  []string{"up", "--name", name, "--data-dir", l.path(name), "--nodes", "5"}, // some applications want four
+		Args:  []string{"up", "--name", name, "--data-dir", l.path(name), "--nodes", "5", "--pods", l.podsOf(name)}, // some applications want four
 		Log:   l.path(name + ".log"),
 		Ready: " is ready ",
 	})
 	return &physicalCluster{Process: p, name: name, Kubectl: process.Kubectl{Kubeconfig: l.path(name, "admin.kubeconfig")}}, err
+}
+
+// podsOf are the addresses of the pods of a physical cluster, which no other one has.
+func (l *lab) podsOf(name string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pods == nil {
+		l.pods = map[string]int{"east": 0, "west": 1}
+	}
+	if _, known := l.pods[name]; !known {
+		l.pods[name] = len(l.pods)
+	}
+	return fmt.Sprintf("10.%d.0.0/16", (244+l.pods[name])%256)
 }
 
 // register makes a PhysicalCluster that the server reaches with a kubeconfig. What a test has to

@@ -65,13 +65,15 @@ type Controller struct {
 	queue *controller.Controller[controller.Request]
 	// present is where logical clusters are.
 	present presence
-	// fleet are the physical clusters in networks; it is never changed, but replaced.
-	fleet atomic.Pointer[Fleet]
+	// members are the physical clusters in networks, for the handler of their events; fleet is what
+	// is decided with: it is never changed, but replaced.
+	members Fleet
+	fleet   atomic.Pointer[Fleet]
 }
 
 // New makes the controller and subscribes it to the informers.
 func New(config Config) *Controller {
-	c := &Controller{Config: config, present: presence{counts: map[logicalcluster.Name]map[string]int{}}}
+	c := &Controller{Config: config, present: presence{counts: map[logicalcluster.Name]map[string]int{}}, members: Fleet{}}
 	c.fleet.Store(&Fleet{})
 	c.queue = controller.New(name, workers, c.reconcile)
 	for _, gvr := range sources {
@@ -142,20 +144,20 @@ func (c *Controller) namespaceChanged(old, obj *corev1.Namespace) {
 // physicalClusterChanged: a network has more or fewer members, or one of them has other ranges,
 // is silent, or is back.
 func (c *Controller) physicalClusterChanged(old, obj *fleetv1alpha1.PhysicalCluster) {
-	fleet := maps.Clone(*c.fleet.Load())
 	var before, now Member
 	if old != nil {
 		before = memberOf(old)
-		delete(fleet, old.Name)
+		delete(c.members, old.Name)
 	}
 	if obj != nil {
 		if now = memberOf(obj); now.Network != "" {
-			fleet[obj.Name] = now
+			c.members[obj.Name] = now
 		}
 	}
 	if before.same(now) {
 		return
 	}
+	fleet := maps.Clone(c.members).Settled()
 	c.fleet.Store(&fleet)
 	for _, namespace := range c.Namespaces.List() {
 		c.changed(logicalcluster.From(namespace), namespace.Name)
@@ -170,9 +172,10 @@ func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
 	m.Silent = !apimeta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	for _, text := range pc.PodNetwork().PodCIDRs {
 		if r, err := netip.ParsePrefix(text); err == nil {
-			m.Ranges = append(m.Ranges, r)
+			m.Ranges = append(m.Ranges, r.Masked())
 		}
 	}
+	m.Known, m.Named = len(m.Ranges) > 0, len(pc.Spec.Tenancy.Network.PodCIDRs) > 0
 	return m
 }
 

@@ -40,7 +40,7 @@ func PodsOf(namespaceLabels map[string]string, pods []corev1.Pod, present []stri
 	for i := range pods {
 		p := &pods[i]
 		target := backends.TargetOf(p)
-		if backends.HasEnded(p) || !networks[fleet[target].Network] || len(fleet[target].Ranges) == 0 {
+		if backends.HasEnded(p) || !networks[fleet[target].Network] || !fleet[target].Known {
 			continue
 		}
 		for _, ip := range p.Status.PodIPs {

@@ -14,10 +14,10 @@ import (
 )
 
 var ranged = Fleet{
-	"east": {Network: "n", Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/48")}},
-	"west": {Network: "n", Ranges: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}, Silent: true},
+	"east": {Network: "n", Known: true, Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/48")}},
+	"west": {Network: "n", Known: true, Ranges: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}, Silent: true},
 	"bare": {Network: "n"},
-	"far":  {Network: "m", Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, "farther": {Network: "m"},
+	"far":  {Network: "m", Known: true, Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, "farther": {Network: "m"},
 	"alone": {Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}},
 }
 

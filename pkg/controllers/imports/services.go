@@ -22,15 +22,17 @@ const MaxEndpoints = 1000
 type Member struct {
 	// Network is empty if nobody does.
 	Network string
-	// Ranges of the addresses of its pods; none are known if it is empty.
-	Ranges []netip.Prefix
+	// Ranges of the addresses of its pods, as far as they count (Settled); Known says that there are
+	// any at all, and Named that an admin did.
+	Ranges       []netip.Prefix
+	Known, Named bool
 	// Silent says that it does not answer, or is not trusted with what it says: its pods may be
 	// gone.
 	Silent bool
 }
 
 func (m Member) same(o Member) bool {
-	return m.Network == o.Network && m.Silent == o.Silent && slices.Equal(m.Ranges, o.Ranges)
+	return m.Network == o.Network && m.Silent == o.Silent && m.Named == o.Named && slices.Equal(m.Ranges, o.Ranges)
 }
 
 // Fleet are the physical clusters by name.
@@ -165,7 +167,7 @@ func (m Member) has(address netip.Addr) bool {
 	if address.IsUnspecified() || address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsMulticast() || address.Zone() != "" {
 		return false
 	}
-	return len(m.Ranges) == 0 || slices.ContainsFunc(m.Ranges, func(r netip.Prefix) bool { return r.Contains(address) })
+	return !m.Known || slices.ContainsFunc(m.Ranges, func(r netip.Prefix) bool { return r.Contains(address) })
 }
 
 // portsOf are the ports of a Service as they are in a pod; numbers says which, as text: of one

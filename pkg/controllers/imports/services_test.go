@@ -15,7 +15,7 @@ import (
 )
 
 var flat = Fleet{
-	"east": {Network: "n", Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, "west": {Network: "n"}, "north": {Network: "n"},
+	"east": {Network: "n", Known: true, Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, "west": {Network: "n"}, "north": {Network: "n"},
 	"quiet": {Network: "n", Silent: true}, "far": {Network: "other"}, "alone": {},
 }
 
@@ -201,5 +201,22 @@ func BenchmarkDecideANamespace(b *testing.B) {
 		for range 100 {
 			Decide(s, candidates, []string{"west", "east"}, flat)
 		}
+	}
+}
+
+func TestImportersAndEndpointsSayTheirNetwork(t *testing.T) {
+	t.Parallel()
+	fleet := Fleet{"east": {Network: "n"}, "west": {Network: "n"}, "far": {Network: "m"}, "farther": {Network: "m"}}
+	s := service(`{"east":{},"far":{}}`)
+	spec := Decide(s, backends.Candidates([]corev1.Pod{pod("east", "10.1.0.7"), pod("far", "10.1.0.7")}), []string{"east", "west", "far", "farther"}, fleet)
+	var got []string
+	for _, i := range spec.Importers {
+		got = append(got, i.PhysicalCluster+"/"+i.Network)
+	}
+	for _, g := range spec.Endpoints {
+		got = append(got, g.PhysicalCluster+"/"+g.Network+" "+g.Endpoints[0].Address)
+	}
+	if diff := cmp.Diff([]string{"east/n", "far/m", "farther/m", "west/n", "far/m 10.1.0.7", "east/n 10.1.0.7"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

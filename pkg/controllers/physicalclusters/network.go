@@ -70,6 +70,9 @@ func networkOf(pc *fleetv1alpha1.PhysicalCluster, all []*fleetv1alpha1.PhysicalC
 		}
 		said := other.PodNetwork()
 		pods, nodes := counting(said.PodCIDRs, namesRanges(other)), counting(said.NodeCIDRs, namesRanges(other))
+		if overlap(pc.PodNetwork().PodCIDRs, said.PodCIDRs) {
+			status.Overlapping = append(status.Overlapping, other.Name)
+		}
 		room := fleetv1alpha1.MaxPodCIDRs - max(len(status.PodCIDRs)+len(pods), len(status.NodeCIDRs)+len(nodes))
 		if len(pods) == 0 || len(pods) < len(said.PodCIDRs) || room < 0 {
 			status.Unknown = append(status.Unknown, other.Name)
@@ -93,6 +96,20 @@ func counting(texts []string, named bool) (count []string) {
 		}
 	}
 	return count
+}
+
+// overlap says that some address is in ranges of both; what is no range has none.
+func overlap(a, b []string) bool {
+	parsed := func(texts []string) (ranges []netip.Prefix) {
+		for _, text := range texts {
+			if r, err := netip.ParsePrefix(text); err == nil {
+				ranges = append(ranges, r)
+			}
+		}
+		return ranges
+	}
+	others := parsed(b)
+	return slices.ContainsFunc(parsed(a), func(r netip.Prefix) bool { return slices.ContainsFunc(others, r.Overlaps) })
 }
 
 func union(a, b []string) []string {

@@ -31,7 +31,7 @@ func TestWhatAPhysicalClusterKnowsOfTheOthersOfItsNetwork(t *testing.T) {
 	t.Parallel()
 	var many []string
 	for i := range fleetv1alpha1.MaxPodCIDRs - 1 {
-		many = append(many, fmt.Sprintf("10.%d.0.0/24", i))
+		many = append(many, fmt.Sprintf("10.3.%d.0/24", i))
 	}
 	west := says([]string{"10.2.0.0/16"}, []string{"10.2.0.0/31"})
 	for name, c := range map[string]struct {
@@ -44,8 +44,9 @@ func TestWhatAPhysicalClusterKnowsOfTheOthersOfItsNetwork(t *testing.T) {
 		"what nodes say":              {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", west)}, want: &fleetv1alpha1.NetworkStatus{PodCIDRs: []string{"10.2.0.0/16"}, NodeCIDRs: []string{"10.2.0.0/31"}}},
 		"what an admin says":          {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", west, named("198.51.100.0/24"))}, want: &fleetv1alpha1.NetworkStatus{PodCIDRs: []string{"198.51.100.0/24"}}},
 		"nothing is known":            {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n")}, want: &fleetv1alpha1.NetworkStatus{Unknown: []string{"west"}}},
-		"all addresses":               {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", says([]string{"0.0.0.0/0", "10.0.0.0/7", "::/0", "fc00::/6"}, nil))}, want: &fleetv1alpha1.NetworkStatus{Unknown: []string{"west"}}},
-		"all addresses, by an admin":  {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", named("0.0.0.0/0"))}, want: &fleetv1alpha1.NetworkStatus{Unknown: []string{"west"}}},
+		"all addresses":               {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", says([]string{"0.0.0.0/0", "10.0.0.0/7", "::/0", "fc00::/6"}, nil))}, want: &fleetv1alpha1.NetworkStatus{Unknown: []string{"west"}, Overlapping: []string{"west"}}},
+		"all addresses, by an admin":  {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", named("0.0.0.0/0"))}, want: &fleetv1alpha1.NetworkStatus{Unknown: []string{"west"}, Overlapping: []string{"west"}}},
+		"addresses of one's own":      {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", says([]string{"10.1.7.0/24"}, nil)), member("zoo", "n", west)}, want: &fleetv1alpha1.NetworkStatus{PodCIDRs: []string{"10.1.7.0/24", "10.2.0.0/16"}, NodeCIDRs: []string{"10.2.0.0/31"}, Overlapping: []string{"west"}}},
 		"some that count":             {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", says([]string{"10.2.0.0/16", "203.0.113.0/24", "none", "fd00:1::/48"}, nil))}, want: &fleetv1alpha1.NetworkStatus{PodCIDRs: []string{"10.2.0.0/16", "fd00:1::/48"}, Unknown: []string{"west"}}},
 		"two that say the same":       {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", west), member("north", "n", west)}, want: &fleetv1alpha1.NetworkStatus{PodCIDRs: []string{"10.2.0.0/16"}, NodeCIDRs: []string{"10.2.0.0/31"}}},
 		"more than there is room for": {network: "n", others: []*fleetv1alpha1.PhysicalCluster{member("west", "n", named("172.16.1.0/24", "172.16.3.0/24")), member("north", "n", says(many, nil)), member("zoo", "n", named("172.17.0.0/16"))}, want: &fleetv1alpha1.NetworkStatus{PodCIDRs: append(many[:len(many):len(many)], "172.17.0.0/16"), Unknown: []string{"west"}}},

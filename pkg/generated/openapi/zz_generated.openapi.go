@@ -725,6 +725,25 @@ func schema_pkg_apis_fleet_v1alpha1_NetworkStatus(ref common.ReferenceCallback) 
 							},
 						},
 					},
+					"overlapping": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "overlapping are those of the physical clusters whose ranges have addresses of pods here: whose pod has one nobody can tell.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},

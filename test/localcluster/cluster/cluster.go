@@ -25,6 +25,8 @@ type Options struct {
 	Port int
 	// Nodes is the number of simulated nodes. Without any, nothing simulates pods.
 	Nodes int
+	// Pods are the addresses that simulated pods have; empty is DefaultPods.
+	Pods string
 	// RealNode, if not empty, is the address of a node with a kubelet that somebody
 	// else runs: it is called as RealNodeName says, and its keys are made.
 	RealNode string

@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +37,11 @@ func (c *Cluster) startNodes(ctx context.Context, client kubernetes.Interface, o
 	if o.Nodes == 0 {
 		return nil
 	}
-	simulation, err := newSimulation(c.Kubeconfig, o.Name)
+	pods, err := podsOf(o)
+	if err != nil {
+		return err
+	}
+	simulation, err := newSimulation(c.Kubeconfig, o.Name, pods)
 	if err != nil {
 		return fmt.Errorf("preparing the simulation of nodes: %w", err)
 	}
@@ -53,7 +60,7 @@ func (c *Cluster) startNodes(ctx context.Context, client kubernetes.Interface, o
 				Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
 				Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
 			},
-			Spec: corev1.NodeSpec{PodCIDR: podCIDR(i), PodCIDRs: []string{podCIDR(i)}},
+			Spec: corev1.NodeSpec{PodCIDR: podCIDR(pods, i), PodCIDRs: []string{podCIDR(pods, i)}},
 			Status: corev1.NodeStatus{
 				Capacity:    nodeResources,
 				Allocatable: nodeResources,
@@ -67,8 +74,23 @@ func (c *Cluster) startNodes(ctx context.Context, client kubernetes.Interface, o
 	return nil
 }
 
+// DefaultPods are the addresses of pods if nobody says others.
+const DefaultPods = "10.244.0.0/16"
+
+// podsOf are the addresses of all pods. More than 256 nodes go on behind them.
+func podsOf(o Options) (netip.Prefix, error) {
+	r, err := netip.ParsePrefix(cmp.Or(o.Pods, DefaultPods))
+	if err != nil || !r.Addr().Is4() || r.Bits() > 24 {
+		return r, fmt.Errorf("--pods %s: nodes need a range of IPv4 addresses, at least a /24, such as %s", o.Pods, DefaultPods)
+	}
+	return r.Masked(), nil
+}
+
 // podCIDR is the range of the pods of a node.
-func podCIDR(node int) string { return fmt.Sprintf("10.%d.%d.0/24", 244+node/256, node%256) }
+func podCIDR(pods netip.Prefix, node int) string {
+	first := binary.BigEndian.Uint32(pods.Addr().AsSlice()) + uint32(node)<<8
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, first))), 24).String()
+}
 
 // usable says what keeps pods from being scheduled.
 func usable(ctx context.Context, client kubernetes.Interface, nodes int) error {
@@ -95,7 +117,7 @@ func usable(ctx context.Context, client kubernetes.Interface, nodes int) error {
 
 // newSimulation acts as the holder of the nodes' Leases that is called name: always
 // the same, so that after a kill it need not wait for the Leases of the one before.
-func newSimulation(kubeconfig, name string) (*controllers.Controller, error) {
+func newSimulation(kubeconfig, name string, pods netip.Prefix) (*controllers.Controller, error) {
 	stages, err := loadStages()
 	if err != nil {
 		return nil, err
@@ -140,7 +162,7 @@ func newSimulation(kubeconfig, name string) (*controllers.Controller, error) {
 		TypedKwokClient:            typedKwok,
 		ManageAllNodes:             true,
 		LocalStages:                stages,
-		CIDR:                       "10.244.0.0/16",
+		CIDR:                       pods.String(),
 		NodeIP:                     loopback,
 		NodeLeaseDurationSeconds:   40,
 		NodeLeaseParallelism:       4,

@@ -183,6 +183,11 @@ type NetworkStatus struct {
 	// +optional
 	// +listType=set
 	Unknown []string `json:"unknown,omitempty"`
+	// overlapping are those of the physical clusters whose ranges have addresses of pods here: whose
+	// pod has one nobody can tell.
+	// +optional
+	// +listType=set
+	Overlapping []string `json:"overlapping,omitempty"`
 }
 
 // PodAdmission says how the API server of a physical cluster asks its syncer about pods, which

@@ -244,6 +244,11 @@ func (in *NetworkStatus) DeepCopyInto(out *NetworkStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Overlapping != nil {
+		in, out := &in.Overlapping, &out.Overlapping
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 

@@ -14,6 +14,9 @@ type NetworkStatusApplyConfiguration struct {
 	// unknown are those of the physical clusters whose ranges are not known, or do not count:
 	// nobody can tell their pods from who is no pod.
 	Unknown []string `json:"unknown,omitempty"`
+	// overlapping are those of the physical clusters whose ranges have addresses of pods here: whose
+	// pod has one nobody can tell.
+	Overlapping []string `json:"overlapping,omitempty"`
 }
 
 // NetworkStatusApplyConfiguration constructs a declarative configuration of the NetworkStatus type for use with
@@ -48,6 +51,16 @@ func (b *NetworkStatusApplyConfiguration) WithNodeCIDRs(values ...string) *Netwo
 func (b *NetworkStatusApplyConfiguration) WithUnknown(values ...string) *NetworkStatusApplyConfiguration {
 	for i := range values {
 		b.Unknown = append(b.Unknown, values[i])
+	}
+	return b
+}
+
+// WithOverlapping adds the given value to the Overlapping field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Overlapping field.
+func (b *NetworkStatusApplyConfiguration) WithOverlapping(values ...string) *NetworkStatusApplyConfiguration {
+	for i := range values {
+		b.Overlapping = append(b.Overlapping, values[i])
 	}
 	return b
 }
