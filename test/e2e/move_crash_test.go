@@ -90,5 +90,5 @@ func phaseOf(t *testing.T, k process.Kubectl) placementv1alpha1.TransitionPhase 
 
 func reaches(t *testing.T, k process.Kubectl, phase placementv1alpha1.TransitionPhase) {
 	t.Helper()
-	eventually(t, func() error { return want("phase", phaseOf(t, k), phase) })
+	eventuallyBrief(t, func() error { return want("phase", phaseOf(t, k), phase) })
 }
