@@ -110,7 +110,7 @@ func (l *lab) homeOf(t *testing.T, k process.Kubectl, namespace string, others .
 		t.Fatalf("namespace %s is placed but has no annotation %s", namespace, placementv1alpha1.PhysicalNamespaceAnnotation)
 	}
 	name := placement.Spec.Decision.PhysicalClusters[0].Name
-	for _, p := range append(others, l.east, l.west) {
+	for _, p := range append(others, l.physicalClusters()...) {
 		if p.name == name {
 			return home{p, below}
 		}
