@@ -12,7 +12,7 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
-// Not parallel: how soon it is succeeded is what it proves, and that other tests would delay.
+// Not parallel: it proves how fast a syncer is succeeded, and other tests would delay that.
 func TestASecondSyncerTakesOverFromOneThatStopsOrDies(t *testing.T) {
 	ctx := context.Background()
 	south, err := theLab.startPhysical(ctx, "south")
