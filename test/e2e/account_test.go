@@ -71,6 +71,7 @@ spec:
 `
 
 func TestAPodActsAsItsAccountInItsLogicalClusterAndNowhereElse(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	l := theLab
 	harbour, err := l.startPhysical(ctx, "harbour")
@@ -82,7 +83,7 @@ func TestAPodActsAsItsAccountInItsLogicalClusterAndNowhereElse(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := l.register(ctx, harbour.name, harbour.Kubeconfig); err != nil {
+	if err := l.register(ctx, harbour.name, harbour.Kubeconfig, apart); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { must(t)(l.root.Run(ctx, "delete", "physicalcluster/harbour", "--timeout=3m")) })

@@ -14,18 +14,21 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
-// The tests of this file disturb processes that all tests share: none is parallel.
+// The tests of this file disturb processes that they have to themselves.
 
 func TestAServerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
-	k := theLab.newCluster(t)
+	t.Parallel()
+	l := newLab(t, "east")
+	k := l.newCluster(t)
 	must(t)(k.Apply(context.Background(), deployment("first", 1)))
-	surviveKills(t, k, theLab.homeOf(t, k, "default"), theLab.server)
+	surviveKills(t, k, l.homeOf(t, k, "default"), l.server)
 }
 
 func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	north, syncer := theLab.startPull(t, "north")
-	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/north", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
+	theLab.setApart(t, "north")
 
 	k := theLab.newCluster(t)
 	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=north"))
@@ -36,8 +39,14 @@ func TestASyncerKilledAtAnyMomentLosesAndLeavesNothing(t *testing.T) {
 	converges(t, k, h, map[string]int32{})
 }
 
-// startPull starts a physical cluster that receives only what is pinned there, and its
-// syncer, with more arguments; both end with the test.
+// setApart has a physical cluster that receives nothing get what is pinned there.
+func (l *lab) setApart(t *testing.T, name string) {
+	t.Helper()
+	must(t)(l.root.Run(context.Background(), "patch", "physicalcluster/"+name, "--type=merge", "-p", `{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
+}
+
+// startPull starts a physical cluster that receives nothing yet, and its syncer, with more
+// arguments; both end with the test.
 func (l *lab) startPull(t *testing.T, name string, more ...string) (*physicalCluster, *process.Process) {
 	t.Helper()
 	ctx := context.Background()
@@ -140,11 +149,14 @@ func surviveKills(t *testing.T, k process.Kubectl, h home, victim *process.Proce
 }
 
 func TestAPhysicalClusterKilledAndRestartedIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
+	cliff := theLab.addPush(t, "cliff")
 	k := theLab.newCluster(t)
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=cliff"))
 	must(t)(k.Apply(ctx, deployment("app", 2)))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
-	h := theLab.homeOf(t, k, "default")
+	h := theLab.homeOf(t, k, "default", cliff)
 
 	h.Kill()
 	must(t)(k.Run(ctx, "scale", "deployment/app", "--replicas=3"))
@@ -154,12 +166,15 @@ func TestAPhysicalClusterKilledAndRestartedIsTakenUpAgain(t *testing.T) {
 }
 
 func TestAnUnreachablePhysicalClusterKeepsItsCopiesAndStatus(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
+	skerry := theLab.addPush(t, "skerry")
 	k := theLab.newCluster(t)
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=skerry"))
 	must(t)(k.Apply(ctx, deployment("app", 2)+deployment("doomed", 1)))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/doomed", "--timeout=3m"))
-	h := theLab.homeOf(t, k, "default")
+	h := theLab.homeOf(t, k, "default", skerry)
 	uid := uidOf(t, h.below(), "app")
 
 	if err := h.Freeze(); err != nil {

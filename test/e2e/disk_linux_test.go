@@ -82,6 +82,7 @@ func refusedForRoom(t *testing.T, what string, err error) {
 }
 
 func TestAFullDiskStopsWritesAndNothingElse(t *testing.T) {
+	t.Parallel()
 	d := newDisk(t)
 	ctx := t.Context()
 	d.fill(t, "filler", 230)
@@ -128,6 +129,7 @@ func TestAFullDiskStopsWritesAndNothingElse(t *testing.T) {
 // Somebody else may fill a disk at once. What goes around the server, straight to etcd,
 // is stopped by nobody: that is how it dies here.
 func TestAnEtcdThatDiesOfAFullDiskEndsTheServerWithASentence(t *testing.T) {
+	t.Parallel()
 	d := newDisk(t)
 	ctx := t.Context()
 	for i := range 10 {

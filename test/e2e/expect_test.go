@@ -34,19 +34,36 @@ func must(t *testing.T) func(string, error) string {
 const waitTimeout = 3 * time.Minute
 
 // eventually repeats f until it returns nil; when waitTimeout is over, the last error
-// fails the test.
+// fails the test. What takes longer is asked for less often, and seen late by a tenth of
+// its time at most: six tests that ask five times in a second keep a processor busy with
+// kubectl alone.
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(waitTimeout)
-	for {
+	poll(t, 500*time.Millisecond, f)
+}
+
+// eventuallyBrief is eventually for what does not last.
+func eventuallyBrief(t *testing.T, f func() error) {
+	t.Helper()
+	poll(t, minPollInterval, f)
+}
+
+// minPollInterval is how often tests ask for what they have not waited for yet.
+const minPollInterval = 200 * time.Millisecond
+
+// poll repeats f at an interval that grows with the wait, up to maxInterval.
+func poll(t *testing.T, maxInterval time.Duration, f func() error) {
+	t.Helper()
+	for began := time.Now(); ; {
 		err := f()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		waited := time.Since(began)
+		if waited > waitTimeout {
 			t.Fatalf("not within %s: %v", waitTimeout, err)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(min(max(waited/10, minPollInterval), maxInterval))
 	}
 }
 
@@ -93,7 +110,7 @@ func (l *lab) homeOf(t *testing.T, k process.Kubectl, namespace string, others .
 		t.Fatalf("namespace %s is placed but has no annotation %s", namespace, placementv1alpha1.PhysicalNamespaceAnnotation)
 	}
 	name := placement.Spec.Decision.PhysicalClusters[0].Name
-	for _, p := range append(others, l.east, l.west) {
+	for _, p := range append(others, l.physicalClusters()...) {
 		if p.name == name {
 			return home{p, below}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
+// Not parallel: it proves how fast a syncer is succeeded, and other tests would delay that.
 func TestASecondSyncerTakesOverFromOneThatStopsOrDies(t *testing.T) {
 	ctx := context.Background()
 	south, err := theLab.startPhysical(ctx, "south")
@@ -70,9 +71,11 @@ func TestASecondSyncerTakesOverFromOneThatStopsOrDies(t *testing.T) {
 }
 
 func TestASyncerThatLosesItsLeaseForAMomentReadsNothingAnew(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	must(t)(theLab.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: shore}, spec: {unschedulable: true, connection: {type: Pull}}}"))
-	shore, err := theLab.startPhysical(ctx, "shore")
+	l := newLab(t)
+	must(t)(l.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: shore}, spec: {unschedulable: true, connection: {type: Pull}}}"))
+	shore, err := l.startPhysical(ctx, "shore")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,10 +84,10 @@ func TestASyncerThatLosesItsLeaseForAMomentReadsNothingAnew(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	log := theLab.path("shore-syncer.log")
+	log := l.path("shore-syncer.log")
 	syncer, err := process.Start(ctx, process.Spec{
 		Path:  process.Binary("atoll-syncer"),
-		Args:  []string{"--physical-cluster", "shore", "--kubeconfig", theLab.kubeconfig(t, "--syncer", "shore"), "--physical-kubeconfig", shore.Kubeconfig},
+		Args:  []string{"--physical-cluster", "shore", "--kubeconfig", l.kubeconfig(t, "--syncer", "shore"), "--physical-kubeconfig", shore.Kubeconfig},
 		Log:   log,
 		Ready: "Syncing",
 	})
@@ -92,17 +95,17 @@ func TestASyncerThatLosesItsLeaseForAMomentReadsNothingAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/shore", "--timeout=3m"))
+		must(t)(l.root.Run(ctx, "delete", "physicalcluster/shore", "--timeout=3m"))
 		if err := syncer.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/shore", "--timeout=3m"))
-	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/shore", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
-	k := theLab.newCluster(t)
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/shore", "--timeout=3m"))
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/shore", "--type=merge", "-p", `{"spec":{"unschedulable":false}}`))
+	k := l.newCluster(t)
 	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=shore"))
 	must(t)(k.Apply(ctx, deployment("app", 1)))
-	h := theLab.homeOf(t, k, "default", shore)
+	h := l.homeOf(t, k, "default", shore)
 	converges(t, k, h, map[string]int32{"app": 1})
 
 	said := func(words string) int {
@@ -112,10 +115,10 @@ func TestASyncerThatLosesItsLeaseForAMomentReadsNothingAnew(t *testing.T) {
 		}
 		return strings.Count(string(content), words)
 	}
-	if err := theLab.server.Freeze(); err != nil {
+	if err := l.server.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	thaw := sync.OnceFunc(func() { _ = theLab.server.Thaw() })
+	thaw := sync.OnceFunc(func() { _ = l.server.Thaw() })
 	defer thaw()
 	eventually(t, func() error {
 		if said("Could not renew the Lease") == 0 {

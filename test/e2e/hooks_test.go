@@ -18,19 +18,22 @@ import (
 )
 
 // TestWebhooksRunBelowAServerThatConnects runs with the kubelets of simulated nodes, which
-// forward to a real server with a certificate. It is not parallel: it takes the nodes' kubelet.
+// forward to a real server with a certificate.
 func TestWebhooksRunBelowAServerThatConnects(t *testing.T) {
-	giveKubelet(t, theLab.east)
-	newBelow(t, "east").works(t)
+	t.Parallel()
+	giveKubelet(t, theLab.addPush(t, "forge"))
+	theLab.newBelow(t, "forge").works(t)
 }
 
 // TestWebhooksRunBelowBehindASyncer has a syncer that nobody can connect to.
 func TestWebhooksRunBelowBehindASyncer(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	p, syncer := theLab.startPull(t, "hooks")
-	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/hooks", "--type=merge", "-p", `{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
+	l := newLab(t)
+	p, syncer := l.startPull(t, "hooks")
+	l.setApart(t, "hooks")
 	giveKubelet(t, p)
-	b := newBelow(t, "hooks")
+	b := l.newBelow(t, "hooks")
 	b.works(t)
 	syncer.Kill()
 	begun := time.Now()
@@ -45,8 +48,8 @@ func TestWebhooksRunBelowBehindASyncer(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.answers(t, "after the syncer was killed")
-	theLab.server.Kill()
-	if err := theLab.server.Start(ctx); err != nil {
+	l.server.Kill()
+	if err := l.server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	b.answers(t, "after the server was killed")
@@ -55,6 +58,7 @@ func TestWebhooksRunBelowBehindASyncer(t *testing.T) {
 // below is a logical cluster whose webhooks and API run on a physical cluster.
 type below struct {
 	process.Kubectl
+	lab     *lab
 	backend *backend
 	ca      string
 	count   int
@@ -62,13 +66,13 @@ type below struct {
 
 // newBelow has a Service "hook" with two pods on a physical cluster. Its port leads to a
 // server of this test.
-func newBelow(t *testing.T, target string) *below {
+func (l *lab) newBelow(t *testing.T, target string) *below {
 	ctx := context.Background()
 	cert, key, err := certutil.GenerateSelfSignedCertKey("hook.default.svc", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &below{Kubectl: theLab.newCluster(t), backend: startBackend(t, cert, key), ca: base64.StdEncoding.EncodeToString(cert)}
+	b := &below{Kubectl: l.newCluster(t), lab: l, backend: startBackend(t, cert, key), ca: base64.StdEncoding.EncodeToString(cert)}
 	must(t)(b.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster="+target))
 	must(t)(b.Apply(ctx, fmt.Sprintf(serviceBelow, b.backend.port)))
 	must(t)(b.Run(ctx, "rollout", "status", "deployment/hook", "--timeout=3m"))
@@ -311,7 +315,7 @@ func (b *below) refusesOthers(t *testing.T) {
 	must(t)(b.Apply(ctx, webhook(b.ca, "other")))
 	secret(b.Kubectl, "service other/hook has no address that the control plane could call: it runs on a physical cluster, and no pod of its namespace has the labels")
 	must(t)(b.Run(ctx, "delete", "validatingwebhookconfiguration", "refused"))
-	neighbour := theLab.newCluster(t)
+	neighbour := b.lab.newCluster(t)
 	must(t)(neighbour.Apply(ctx, fmt.Sprintf(selecting, "default")))
 	must(t)(neighbour.Apply(ctx, webhook(b.ca, "default")))
 	secret(neighbour, "service default/hook has no address that the control plane could call: it runs on a physical cluster, and no pod of its namespace has the labels")

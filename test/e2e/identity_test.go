@@ -16,26 +16,25 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
-// The tests of this file lead the server to other clusters: none is parallel.
+// The tests of this file lead the server to other clusters, which they have to themselves.
 
 func TestTheKubeconfigOfAnotherClusterPutsNothingThereAndAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
+	own, other := theLab.addPush(t, "cape"), theLab.addPush(t, "bay")
 	k := theLab.newCluster(t)
+	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=cape"))
 	must(t)(k.Apply(ctx, deployment("app", 2)+deployment("doomed", 1)))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/doomed", "--timeout=3m"))
-	h := theLab.homeOf(t, k, "default")
-	other := theLab.east
-	if h.name == other.name {
-		other = theLab.west
-	}
+	h := theLab.homeOf(t, k, "default", own)
 	uid := uidOf(t, h.below(), "app")
 	eventually(t, func() error { return want("populated", physical(t, h.name).Status.Identity.Populated, true) })
 	before := physical(t, h.name).Status
 
 	lead := func(to *physicalCluster) {
 		t.Helper()
-		if err := theLab.register(ctx, h.name, to.Kubeconfig); err != nil {
+		if err := theLab.register(ctx, h.name, to.Kubeconfig, apart); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,6 +80,7 @@ func TestTheKubeconfigOfAnotherClusterPutsNothingThereAndAcknowledgesNothing(t *
 }
 
 func TestAnEmptiedPhysicalClusterAndAnotherInItsPlaceAreFilledAfterAConfirmation(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	island, err := theLab.startPhysical(ctx, "island")
 	if err != nil {
@@ -91,7 +91,7 @@ func TestAnEmptiedPhysicalClusterAndAnotherInItsPlaceAreFilledAfterAConfirmation
 			t.Error(err)
 		}
 	})
-	if err := theLab.register(ctx, "island", island.Kubeconfig); err != nil {
+	if err := theLab.register(ctx, "island", island.Kubeconfig, apart); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/island", "--timeout=3m")) })
@@ -100,7 +100,7 @@ func TestAnEmptiedPhysicalClusterAndAnotherInItsPlaceAreFilledAfterAConfirmation
 	replaceData(t, island, func() error { return os.CopyFS(backup, os.DirFS(data)) })
 
 	// The same cluster again, under another name.
-	if err := theLab.register(ctx, "twin", island.Kubeconfig); err != nil {
+	if err := theLab.register(ctx, "twin", island.Kubeconfig, apart); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() error { return ready(t, "twin", fleetv1alpha1.ReasonSameCluster) })

@@ -78,11 +78,12 @@ func addressesBehind(k process.Kubectl, service string) (all, made []string, err
 // A pod on west resolves Services that are on east, and finds their pods; a Service moves
 // there and the name always leads somewhere; what is not needed any more goes.
 func TestServicesOnAnotherPhysicalClusterAreReachedWhereTheNetworkIsFlat(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	if err := process.Missing("atoll-dns"); err != nil {
 		t.Skip(err)
 	}
-	l := theLab
+	l := newLab(t, "east", "west")
 	s := l.startDNS(t, l.west)
 	l.offerNames(t, l.west)
 	l.flat(t, "east", "west")
@@ -195,8 +196,9 @@ func TestServicesOnAnotherPhysicalClusterAreReachedWhereTheNetworkIsFlat(t *test
 
 // A Service that is on both leads on each to the pods of both.
 func TestAServiceOnTwoPhysicalClustersLeadsToAllItsPodsWhereTheNetworkIsFlat(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	l := theLab
+	l := newLab(t, "east", "west")
 	l.flat(t, "east", "west")
 	k := l.newCluster(t)
 	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: both}}"))
@@ -284,8 +286,9 @@ func elsewhere(at home) (string, error) {
 // Pods on another physical cluster of the network are told from those of others: their own logical
 // cluster admits them by what its policies select, and nobody else's.
 func TestPodsOnAnotherPhysicalClusterAreAdmittedWhereTheNetworkIsFlat(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	l := theLab
+	l := newLab(t, "east", "west")
 	l.flat(t, "east", "west")
 	k, other := l.newCluster(t), l.newCluster(t)
 	for namespace, on := range map[string]string{"shop": "east", "web": "west", "db": "west"} {
@@ -370,21 +373,10 @@ func TestPodsOnAnotherPhysicalClusterAreAdmittedWhereTheNetworkIsFlat(t *testing
 
 // What was made of imports is no reason for a drain not to end, and is gone when it has.
 func TestADrainedPhysicalClusterHasNothingOfImportsLeft(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	l := theLab
-	reef, err := l.startPhysical(ctx, "reef")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := reef.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := l.register(ctx, "reef", reef.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { must(t)(l.root.Run(ctx, "delete", "physicalcluster/reef", "--timeout=3m")) })
+	l := newLab(t, "east")
+	reef := l.addPush(t, "reef")
 	l.flat(t, "east", "reef")
 	manifest, err := os.ReadFile(filepath.Join(process.Root(), "config", "dns", "atoll-dns.yaml"))
 	if err != nil {

@@ -61,6 +61,7 @@ spec: {terms: [{matchExpressions: [{key: region, operator: Near, values: [here]}
 }
 
 func TestABrokenKubeconfigIsSaidAndHarmsNobody(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	broken := theLab.path("broken.kubeconfig")
 	if err := os.WriteFile(broken, []byte("this is: [not a kubeconfig"), 0o600); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,10 +20,11 @@ import (
 // theLab is what all tests share.
 var theLab *lab
 
-// lab is two physical clusters and one server.
+// lab is a server and its physical clusters.
 type lab struct {
 	dir    string
 	listen string
+	// east and west are nil in a lab without them.
 	east   *physicalCluster
 	west   *physicalCluster
 	server *process.Process
@@ -60,14 +62,41 @@ func runWithLab(m *testing.M) int {
 	}
 	theLab = &lab{dir: dir}
 	defer theLab.remove()
-	if err := theLab.start(ctx); err != nil {
+	if err := theLab.start(ctx, "east", "west"); err != nil {
 		fmt.Fprintln(os.Stderr, "starting the lab:", err)
 		return 1
 	}
 	return m.Run()
 }
 
-func (l *lab) start(ctx context.Context) error {
+// newLab starts a lab for one test: what stops, kills or freezes processes, or changes physical
+// clusters for everybody on them, has them to itself and runs beside other tests.
+func newLab(t *testing.T, physical ...string) *lab {
+	t.Helper()
+	ctx := context.Background()
+	dir, err := os.MkdirTemp(theLab.dir, "lab-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{dir: dir}
+	t.Cleanup(func() {
+		for _, p := range l.processes() {
+			if err := p.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		if os.Getenv("ATOLL_E2E_KEEP") == "" {
+			_ = os.RemoveAll(dir)
+		}
+	})
+	if err := l.start(ctx, physical...); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start starts the server, and those of east and west that are named.
+func (l *lab) start(ctx context.Context, physical ...string) error {
 	var err error
 	if l.listen, err = freeAddress(); err != nil {
 		return err
@@ -76,25 +105,30 @@ func (l *lab) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, 2)
-	go func() { var err error; l.east, err = l.startPhysical(ctx, "east"); failed <- err }()
-	go func() { var err error; l.west, err = l.startPhysical(ctx, "west"); failed <- err }()
+	failed := make(chan error, len(physical))
+	for _, name := range physical {
+		p := map[string]**physicalCluster{"east": &l.east, "west": &l.west}[name]
+		go func() { var err error; *p, err = l.startPhysical(ctx, name); failed <- err }()
+	}
 	l.server, err = process.Start(ctx, process.Spec{
 		Path:  process.Binary("atoll"),
 		Args:  []string{"start", "--data-dir", l.path("atoll"), "--listen", l.listen, "--admission-address", admission, "--admission-url", "https://" + admission},
 		Log:   l.path("atoll.log"),
 		Ready: "atoll serves at ",
 	})
-	if err := errors.Join(err, <-failed, <-failed); err != nil {
+	for range physical {
+		err = errors.Join(err, <-failed)
+	}
+	if err != nil {
 		return err
 	}
 	l.root = process.Kubectl{Kubeconfig: l.path("atoll", "admin.kubeconfig"), Context: "root"}
-	for _, p := range []*physicalCluster{l.east, l.west} {
+	for _, p := range l.physicalClusters() {
 		if err := l.register(ctx, p.name, p.Kubeconfig); err != nil {
 			return err
 		}
 	}
-	for _, p := range []*physicalCluster{l.east, l.west} {
+	for _, p := range l.physicalClusters() {
 		if _, err := l.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/"+p.name); err != nil {
 			return fmt.Errorf("%w\n%s", err, l.server.LogTail())
 		}
@@ -124,6 +158,9 @@ func (l *lab) podsOf(name string) string {
 	}
 	return fmt.Sprintf("10.%d.0.0/16", (244+l.pods[name])%256)
 }
+
+// apart is the taint of a physical cluster that gets only what is pinned there.
+const apart = "{key: only, effect: PreferNoSchedule}"
 
 // register makes a PhysicalCluster that the server reaches with a kubeconfig. What a test has to
 // itself is registered with a taint: other tests would place something there before it is added.
@@ -163,10 +200,7 @@ func (l *lab) trust(t *testing.T) {
 
 // remove stops everything; a lab that does not stop well is told, not failed.
 func (l *lab) remove() {
-	for _, p := range []*process.Process{l.server, processOf(l.east), processOf(l.west)} {
-		if p == nil {
-			continue
-		}
+	for _, p := range l.processes() {
 		if err := p.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
@@ -178,11 +212,21 @@ func (l *lab) remove() {
 	_ = os.RemoveAll(l.dir)
 }
 
-func processOf(p *physicalCluster) *process.Process {
-	if p == nil {
-		return nil
+// physicalClusters are those of east and west that the lab has.
+func (l *lab) physicalClusters() []*physicalCluster {
+	return slices.DeleteFunc([]*physicalCluster{l.east, l.west}, func(p *physicalCluster) bool { return p == nil })
+}
+
+// processes are those that were started, the server first.
+func (l *lab) processes() []*process.Process {
+	var out []*process.Process
+	if l.server != nil {
+		out = append(out, l.server)
 	}
-	return p.Process
+	for _, p := range l.physicalClusters() {
+		out = append(out, p.Process)
+	}
+	return out
 }
 
 func (l *lab) path(elem ...string) string { return filepath.Join(append([]string{l.dir}, elem...)...) }
@@ -209,7 +253,7 @@ func (l *lab) report(t *testing.T, name string) {
 	const workloads = "deployments,statefulsets,daemonsets,jobs,pods,persistentvolumeclaims,events"
 	above, err := process.Kubectl{Kubeconfig: l.path(name + ".kubeconfig")}.Run(ctx, "get", workloads+",copies", "-A", "-o", "wide")
 	t.Logf("above (error %v):\n%s", err, above)
-	for _, p := range []*physicalCluster{l.east, l.west} {
+	for _, p := range l.physicalClusters() {
 		below, err := p.Run(ctx, "get", workloads, "-A", "-o", "wide")
 		t.Logf("on %s (error %v):", p.name, err)
 		for line := range strings.Lines(below) {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -10,15 +11,16 @@ import (
 
 // A server that dies in any phase of a move is succeeded by one that goes on with it. The
 // physical cluster for which a phase waits is stopped meanwhile, so that the phase lasts.
-// Not parallel: it disturbs processes that all tests share.
 func TestAMoveGoesOnAfterTheServerDiedInEachPhase(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	k := theLab.newCluster(t)
+	l := newLab(t, "east", "west")
+	k := l.newCluster(t)
 	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {placement.atoll.dev/cluster: east}}}"))
-	must(t)(k.In("shop").Apply(ctx, shop))
+	must(t)(k.In("shop").Apply(ctx, strings.Replace(shop, "drainSeconds: 2", "drainSeconds: 8", 1))) // time to see that it drains
 	must(t)(k.In("shop").Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
-	from, to := theLab.east, theLab.west
-	below := theLab.homeOf(t, k, "shop").namespace
+	from, to := l.east, l.west
+	below := l.homeOf(t, k, "shop").namespace
 	for _, c := range []struct {
 		phase placementv1alpha1.TransitionPhase
 		// waitsFor is stopped before the phase.
@@ -40,8 +42,8 @@ func TestAMoveGoesOnAfterTheServerDiedInEachPhase(t *testing.T) {
 			frozen(t, stopped)
 		}
 		reaches(t, k, c.phase)
-		theLab.server.Kill()
-		restart(t, theLab.server)
+		l.server.Kill()
+		restart(t, l.server)
 		if c.waitsFor != nil {
 			if err := want("phase after the restart", phaseOf(t, k), c.phase); err != nil {
 				t.Error(err)
@@ -90,5 +92,5 @@ func phaseOf(t *testing.T, k process.Kubectl) placementv1alpha1.TransitionPhase 
 
 func reaches(t *testing.T, k process.Kubectl, phase placementv1alpha1.TransitionPhase) {
 	t.Helper()
-	eventually(t, func() error { return want("phase", phaseOf(t, k), phase) })
+	eventuallyBrief(t, func() error { return want("phase", phaseOf(t, k), phase) })
 }

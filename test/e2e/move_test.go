@@ -367,6 +367,7 @@ func TestAPolicyThatChangesMovesWhatItSelects(t *testing.T) {
 }
 
 func TestADrainedPhysicalClusterIsEmptyAndCanGo(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	var started []*physicalCluster
 	for _, name := range []string{"old", "new"} {

@@ -166,11 +166,12 @@ spec:
 // Two logical clusters with equal namespaces and names, on one physical cluster: each is
 // answered with its own, over both protocols, and with nothing of the other.
 func TestPodsOfALogicalClusterResolveItsNamesAndNoOthers(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	if err := process.Missing("atoll-dns"); err != nil {
 		t.Skip(err)
 	}
-	l := theLab
+	l := newLab(t, "east")
 	s := l.startDNS(t, l.east)
 	l.offerNames(t, l.east)
 
@@ -193,7 +194,7 @@ func TestPodsOfALogicalClusterResolveItsNamesAndNoOthers(t *testing.T) {
 
 	for i, k := range tenants {
 		other := fmt.Sprintf("only-%d", 1-i)
-		below := theLab.homeOf(t, k, "web").below()
+		below := l.homeOf(t, k, "web").below()
 		get := func(args ...string) string {
 			return strings.TrimSpace(must(t)(below.Run(ctx, append([]string{"get"}, args...)...)))
 		}
@@ -236,7 +237,7 @@ func TestPodsOfALogicalClusterResolveItsNamesAndNoOthers(t *testing.T) {
 				t.Errorf("PTR over %s: %v %v", network, names, err)
 			}
 			// The address of another tenant's Service has no name here.
-			theirs := must(t)(theLab.homeOf(t, tenants[1-i], "web").below().Run(ctx, "get", "service", "api", "-o", "jsonpath={.spec.clusterIP}"))
+			theirs := must(t)(l.homeOf(t, tenants[1-i], "web").below().Run(ctx, "get", "service", "api", "-o", "jsonpath={.spec.clusterIP}"))
 			if names, err := r.LookupAddr(ctx, strings.TrimSpace(theirs)); err == nil {
 				t.Errorf("the address of another tenant has the names %v", names)
 			}

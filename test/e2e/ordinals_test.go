@@ -345,26 +345,28 @@ func TestOrdinalsOfALostPhysicalClusterAreNotBegunElsewhere(t *testing.T) {
 }
 
 // TestNoOrdinalRunsTwiceWhileTheServerDies moves ordinals to and fro, and kills the server, with
-// its syncers, at any moment of it. Not parallel: it disturbs a process that all tests share.
+// its syncers, at any moment of it.
 func TestNoOrdinalRunsTwiceWhileTheServerDies(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	k := theLab.newCluster(t)
+	l := newLab(t, "east", "west")
+	k := l.newCluster(t)
 	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: numbers}}"))
 	shop := k.In("numbers")
 	must(t)(shop.Apply(ctx, divided))
 	must(t)(shop.Apply(ctx, fmt.Sprintf(numbered, 6)))
 	below := physicalNamespace(t, k, "numbers")
-	twins := watchTwins(t, below, theLab.east, theLab.west)
-	podsOn(t, below, map[*physicalCluster]string{theLab.east: db(0, 2), theLab.west: db(3, 5)})
+	twins := watchTwins(t, below, l.east, l.west)
+	podsOn(t, below, map[*physicalCluster]string{l.east: db(0, 2), l.west: db(3, 5)})
 	for i := range 6 {
 		first := 1 + 4*(i%2)
 		must(t)(shop.Run(ctx, "patch", "placementpolicy", "shares", "--type=merge", "-p", weights(first, 6-first)))
 		time.Sleep(time.Duration(i) * 300 * time.Millisecond)
-		theLab.server.Kill()
-		if err := theLab.server.Start(ctx); err != nil {
+		l.server.Kill()
+		if err := l.server.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
-		podsOn(t, below, map[*physicalCluster]string{theLab.east: db(0, first-1), theLab.west: db(first, 5)})
+		podsOn(t, below, map[*physicalCluster]string{l.east: db(0, first-1), l.west: db(first, 5)})
 	}
 	must(t)(shop.Run(ctx, "rollout", "status", "statefulset/db", "--timeout=3m"))
 	twins.none(t, 25)

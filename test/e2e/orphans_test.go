@@ -17,6 +17,7 @@ import (
 // A server that is restored from a backup does not know what was made after it:
 // those are orphans. Nothing becomes of them without an order.
 func TestWhatABackupDoesNotKnowIsListedAndOrdered(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	l := startSecondServer(t)
 	k := process.Kubectl{Kubeconfig: l.kubeconfig(t, "shop")}

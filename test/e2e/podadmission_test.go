@@ -21,25 +21,26 @@ import (
 )
 
 // TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster has a sidecar injector that runs
-// below as a logical cluster has it, a policy, and a control plane that does not answer. It is not
-// parallel: it stops the server.
+// below as a logical cluster has it, a policy, and a control plane that does not answer.
 func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
+	l := newLab(t, "east")
 	address, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _ := theLab.startPull(t, "lagoon", "--admission-address", address)
+	p, _ := l.startPull(t, "lagoon", "--admission-address", address)
 	admitting := func(whenUnavailable string) {
 		t.Helper()
-		must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/lagoon", "--type=merge", "-p",
+		must(t)(l.root.Run(ctx, "patch", "physicalcluster/lagoon", "--type=merge", "-p",
 			`{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}],"pods":{"admission":{"url":"https://`+address+`","whenUnavailable":"`+whenUnavailable+`"}}}}`))
 	}
-	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=PodsAdmitted=false", "physicalcluster/lagoon", "--timeout=3m"))
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsAdmitted=false", "physicalcluster/lagoon", "--timeout=3m"))
 	admitting("Refuse")
-	must(t)(theLab.root.Run(ctx, "wait", "--for=condition=PodsAdmitted", "physicalcluster/lagoon", "--timeout=3m"))
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsAdmitted", "physicalcluster/lagoon", "--timeout=3m"))
 	giveKubelet(t, p)
-	b := newBelow(t, "lagoon")
+	b := l.newBelow(t, "lagoon")
 	must(t)(b.Apply(ctx, strings.ReplaceAll(injecting, "CA", b.ca)))
 	must(t)(b.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: apps, labels: {inject: \"yes\"}, annotations: {placement.atoll.dev/cluster: lagoon}}}"))
 	eventually(t, func() error { // the rules are known after a moment
@@ -53,7 +54,7 @@ func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
 
 	must(t)(apps.Apply(ctx, deployment("app", 1)))
 	must(t)(apps.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
-	h := theLab.homeOf(t, b.Kubectl, "apps", p)
+	h := l.homeOf(t, b.Kubectl, "apps", p)
 	containers := func(of string) func() error {
 		return func() error {
 			above, err := apps.Run(ctx, "get", "pods", "-l", "injected=yes", "-o", "jsonpath={.items[*].spec.containers[*].name}")
@@ -101,7 +102,7 @@ func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
 	})
 	t.Run("nobody else asks", func(t *testing.T) { askAboutPods(t, b, apps.Kubeconfig) })
 	t.Run("the control plane does not answer", func(t *testing.T) {
-		theLab.server.Kill()
+		l.server.Kill()
 		must(t)(h.below().Run(ctx, "delete", "pod", "-l", "app=app", "--wait=false"))
 		eventually(t, func() error {
 			out, err := h.below().Run(ctx, "get", "replicasets", "-l", "app=app", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="ReplicaFailure")].message}`)
@@ -110,7 +111,7 @@ func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
 			}
 			return err
 		})
-		if err := theLab.server.Start(ctx); err != nil {
+		if err := l.server.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, containers("app sidecar"))
@@ -120,13 +121,13 @@ func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
 			out, err := h.Run(ctx, "get", "mutatingwebhookconfigurations", "-l", "atoll.dev/managed-by", "-o", "jsonpath={.items[*].webhooks[*].failurePolicy}")
 			return errors.Join(err, want("failure policy below", out, "Ignore"))
 		})
-		theLab.server.Kill()
+		l.server.Kill()
 		must(t)(h.below().Run(ctx, "delete", "pod", "-l", "app=app", "--wait=false"))
 		eventually(t, func() error {
 			out, err := h.below().Run(ctx, "get", "pods", "-l", "app=app", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[*].name}")
 			return errors.Join(err, want("containers without anybody to ask", out, "app"))
 		})
-		if err := theLab.server.Start(ctx); err != nil {
+		if err := l.server.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -184,7 +185,7 @@ func askAboutPods(t *testing.T, b *below, kubeconfig string) {
 		t.Fatal(err)
 	}
 	as := func(target string) *rest.Config {
-		config := configOf(t, theLab.kubeconfig(t, "--syncer", target))
+		config := configOf(t, b.lab.kubeconfig(t, "--syncer", target))
 		base, err := url.Parse(config.Host)
 		if err != nil {
 			t.Fatal(err)

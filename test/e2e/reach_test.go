@@ -35,18 +35,18 @@ import (
 func TestKubectlReachesIntoPodsOfAPhysicalClusterThatTheServerConnectsTo(t *testing.T) {
 	t.Parallel()
 	giveKubelet(t, theLab.east)
-	kubectlReaches(t, theLab.east)
+	theLab.kubectlReaches(t, theLab.east)
 }
 
-// TestKubectlReachesIntoPodsBehindASyncer has a syncer that nobody can connect to. It is not
-// parallel: it stops the server.
+// TestKubectlReachesIntoPodsBehindASyncer has a syncer that nobody can connect to.
 func TestKubectlReachesIntoPodsBehindASyncer(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	south, syncer := theLab.startPull(t, "south")
-	// It is cordoned, so that the pods of other tests stay away.
-	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/south", "--type=merge", "-p", `{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
+	l := newLab(t)
+	south, syncer := l.startPull(t, "south")
+	l.setApart(t, "south")
 	giveKubelet(t, south)
-	r := kubectlReaches(t, south)
+	r := l.kubectlReaches(t, south)
 	says := func(what string) {
 		t.Helper()
 		eventually(t, func() error {
@@ -79,8 +79,8 @@ func TestKubectlReachesIntoPodsBehindASyncer(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("after the syncer was killed")
-	theLab.server.Kill()
-	if err := theLab.server.Start(ctx); err != nil {
+	l.server.Kill()
+	if err := l.server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	says("after the server was killed")
@@ -108,21 +108,22 @@ spec: {containers: [{name: app, image: "nginx:1.29", resources: {requests: {cpu:
 // reached is a logical cluster with pods on one physical cluster.
 type reached struct {
 	process.Kubectl
+	lab *lab
 	// made is the name of a pod that a controller below made.
 	made string
 	home home
 }
 
-func kubectlReaches(t *testing.T, target *physicalCluster) reached {
+func (l *lab) kubectlReaches(t *testing.T, target *physicalCluster) reached {
 	ctx := context.Background()
-	k := theLab.newCluster(t)
+	k := l.newCluster(t)
 	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster="+target.name))
 	must(t)(k.Apply(ctx, strings.Replace(deployment("web", 1), `"nginx:1.29"`, `"nginx:1.29", resources: {requests: {cpu: 10m}}`, 1)))
 	must(t)(k.Apply(ctx, twoContainers))
 	must(t)(k.Run(ctx, "wait", "--for=condition=Ready", "pod/alone", "--timeout=3m"))
 	must(t)(k.Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
-	r := reached{Kubectl: k, made: must(t)(k.Run(ctx, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"))}
-	r.home = theLab.homeOf(t, k, "default", target)
+	r := reached{Kubectl: k, lab: l, made: must(t)(k.Run(ctx, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"))}
+	r.home = l.homeOf(t, k, "default", target)
 	t.Run("logs", r.logs)
 	t.Run("a terminal by WebSocket", r.terminal)
 	for _, protocol := range []string{"WebSocket", "SPDY"} {
@@ -388,7 +389,7 @@ func (r reached) refuses(t *testing.T) {
 	if _, errs, err := r.run(ctx, nil, nil, "logs", "alone", "-c", "app", "--as=eve"); err == nil || !strings.Contains(errs, "orbidden") {
 		t.Errorf("logs of who may not: %v, %s", err, errs)
 	}
-	other := reached{Kubectl: theLab.newCluster(t)}
+	other := reached{Kubectl: r.lab.newCluster(t)}
 	for _, args := range [][]string{{"logs", r.made}, {"exec", r.made, "--", "id"}} {
 		if _, errs, err := other.run(ctx, nil, nil, args...); err == nil || !strings.Contains(errs, `pods "`+r.made+`" not found`) {
 			t.Errorf("kubectl %v in another logical cluster: %v, %s", args, err, errs)

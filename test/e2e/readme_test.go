@@ -23,6 +23,7 @@ var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
 // TestEveryCommandOfTheReadmeWorks types what README.md shows, in its order. The
 // first block starts the quickstart in a terminal of its own.
 func TestEveryCommandOfTheReadmeWorks(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile(filepath.Join(process.Root(), "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +50,7 @@ func TestEveryCommandOfTheReadmeWorks(t *testing.T) {
 }
 
 func TestTheQuickstartStopsOnCtrlCAndResumes(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	removeQuickstart(t)
 	demo := process.Kubectl{Kubeconfig: filepath.Join(quickstartDir(), "demo.kubeconfig"), Namespace: "hello"}
@@ -83,10 +85,15 @@ type quickstart struct {
 
 func quickstartDir() string { return filepath.Join(process.Root(), ".quickstart") }
 
-// removeQuickstart sees to it that there is none after the test; the test is
-// skipped if somebody has one.
+// theQuickstart is held by the test that has the quickstart: there is one of a repository.
+var theQuickstart sync.Mutex
+
+// removeQuickstart waits until no other test has a quickstart, and sees to it that
+// there is none after the test; the test is skipped if somebody else has one.
 func removeQuickstart(t *testing.T) {
 	t.Helper()
+	theQuickstart.Lock()
+	t.Cleanup(theQuickstart.Unlock)
 	if _, err := os.Stat(quickstartDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Skip("there is a quickstart in .quickstart already: remove it with make quickstart-down")
 	}

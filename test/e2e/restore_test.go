@@ -19,18 +19,15 @@ import (
 // long the server is away: the end is the same.
 
 func TestAPhysicalClusterRestoredFromABackupIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, writes := range map[string]int{
 		"past":  400, // its resource versions are far behind after it
 		"level": 0,   // they may have caught up when it answers again
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx := context.Background()
-			physical := theLab.addPhysical(t, name)
-			if err := theLab.register(ctx, name, physical.Kubeconfig); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/"+name, "--timeout=3m")) })
-			must(t)(theLab.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/"+name, "--timeout=3m"))
+			physical := theLab.addPush(t, name)
 			k := theLab.newCluster(t)
 			must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster="+name))
 			must(t)(k.Apply(ctx, deployment("app", 2)+deployment("same", 1)))

@@ -50,6 +50,7 @@ spec:
 
 // TestAChangeReachesThreePhysicalClustersInWaves types the commands of docs/rollout.md.
 func TestAChangeReachesThreePhysicalClustersInWaves(t *testing.T) {
+	t.Parallel()
 	if err := process.Missing("kubectl-atoll"); err != nil {
 		t.Skip(err)
 	}

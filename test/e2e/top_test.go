@@ -24,7 +24,7 @@ func TestKubectlTop(t *testing.T) {
 	ctx := context.Background()
 	cove, _ := theLab.startPull(t, "cove")
 	quay := theLab.addPush(t, "quay")
-	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/cove", "--type=merge", "-p", `{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
+	theLab.setApart(t, "cove")
 	measureCove, measureQuay := measured(t, cove), measured(t, quay)
 	shop, bank := theLab.newCluster(t), theLab.newCluster(t)
 	for _, k := range []process.Kubectl{shop, bank} {
@@ -110,7 +110,7 @@ func (l *lab) addPush(t *testing.T, name string) *physicalCluster {
 	t.Helper()
 	ctx := context.Background()
 	p := l.addPhysical(t, name)
-	if err := l.register(ctx, name, p.Kubeconfig, "{key: only, effect: PreferNoSchedule}"); err != nil {
+	if err := l.register(ctx, name, p.Kubeconfig, apart); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { must(t)(l.root.Run(ctx, "delete", "physicalcluster/"+name, "--timeout=3m")) })

@@ -26,7 +26,7 @@ func TestASyncerThatIsTooOldChangesNothingUntilItIsUpgraded(t *testing.T) {
 	}
 	ctx := context.Background()
 	reef, syncer := theLab.startPull(t, "reef")
-	must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/reef", "--type=merge", "-p", `{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
+	theLab.setApart(t, "reef")
 	k := theLab.newCluster(t)
 	must(t)(k.Run(ctx, "annotate", "namespace", "default", "placement.atoll.dev/cluster=reef"))
 	must(t)(k.Apply(ctx, deployment("app", 2)+deployment("doomed", 1)))

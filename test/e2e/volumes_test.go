@@ -60,17 +60,17 @@ func volumeAt(name, size, namespace, claim string) string {
 }
 
 // shareDisks declares that east and west reach the same disks.
-func shareDisks(t *testing.T) {
+func (l *lab) shareDisks(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
-	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
+	for _, p := range l.physicalClusters() {
 		must(t)(p.Apply(ctx, disks))
-		must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p",
+		must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p",
 			`{"spec":{"volumes":[{"storageClass":"disks","strategy":"Shared","backend":"san","driver":"disks.example.com","attributes":["pool"]}]}}`))
 	}
-	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
+	for _, p := range l.physicalClusters() {
 		eventually(t, func() error {
-			out, err := theLab.root.Run(ctx, "get", "physicalcluster/"+p.name, "-o", "jsonpath={.status.storageClasses}")
+			out, err := l.root.Run(ctx, "get", "physicalcluster/"+p.name, "-o", "jsonpath={.status.storageClasses}")
 			if err == nil && !strings.Contains(out, `"disks"`) {
 				err = fmt.Errorf("the storage classes of %s are %s", p.name, out)
 			}
@@ -80,13 +80,13 @@ func shareDisks(t *testing.T) {
 }
 
 // startDatabase has the database run on a physical cluster, with volumes of its own there.
-func startDatabase(t *testing.T, k process.Kubectl, namespace string, on *physicalCluster) (below string) {
+func (l *lab) startDatabase(t *testing.T, k process.Kubectl, namespace string, on *physicalCluster) (below string) {
 	t.Helper()
 	ctx := context.Background()
 	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+", annotations: {placement.atoll.dev/cluster: "+on.name+"}}}"))
 	db := k.In(namespace)
 	must(t)(db.Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: first}}\n---\n"+deployment("front", 1)))
-	below = theLab.homeOf(t, k, namespace).namespace
+	below = l.homeOf(t, k, namespace).namespace
 	must(t)(on.Apply(ctx, volumeAt(below+"-data", "1Gi", below, "data-db-0")))
 	must(t)(on.Apply(ctx, volumeAt(below+"-own", "2Gi", below, "own")))
 	must(t)(db.Apply(ctx, database))
@@ -144,9 +144,9 @@ func hasVolumes(t *testing.T, on, other *physicalCluster, below string) {
 func TestAStatefulSetMovesWithItsVolumes(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	shareDisks(t)
+	theLab.shareDisks(t)
 	k := theLab.newCluster(t)
-	below := startDatabase(t, k, "shop", theLab.west)
+	below := theLab.startDatabase(t, k, "shop", theLab.west)
 
 	dry := k.Command(ctx, "annotate", "namespace", "shop", "--overwrite", "--dry-run=server", placementv1alpha1.PhysicalClusterAnnotation+"=east")
 	out, err := dry.CombinedOutput()
@@ -171,11 +171,13 @@ func TestAStatefulSetMovesWithItsVolumes(t *testing.T) {
 // The server, in which the syncers run, dies while volumes are handed over, and the physical
 // cluster that gets them does not answer.
 func TestVolumesAreKeptWhileTheyAreHandedOver(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
-	shareDisks(t)
-	k := theLab.newCluster(t)
-	below := startDatabase(t, k, "shop", theLab.west)
-	must(t)(theLab.west.Apply(ctx, `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: `+below+`}, spec: {attacher: disks.example.com, nodeName: far, source: {persistentVolumeName: `+below+`-data}}}`))
+	l := newLab(t, "east", "west")
+	l.shareDisks(t)
+	k := l.newCluster(t)
+	below := l.startDatabase(t, k, "shop", l.west)
+	must(t)(l.west.Apply(ctx, `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: `+below+`}, spec: {attacher: disks.example.com, nodeName: far, source: {persistentVolumeName: `+below+`-data}}}`))
 	pin(t, k, "shop", "east")
 	reaches(t, k, placementv1alpha1.TransitionRemoving)
 	// What is attached is not released.
@@ -186,29 +188,29 @@ func TestVolumesAreKeptWhileTheyAreHandedOver(t *testing.T) {
 		}
 		return err
 	})
-	if out := must(t)(theLab.east.In(below).Run(ctx, "get", "persistentvolumeclaims", "-o", "name")); out != "" {
+	if out := must(t)(l.east.In(below).Run(ctx, "get", "persistentvolumeclaims", "-o", "name")); out != "" {
 		t.Errorf("east has %s already", out)
 	}
-	frozen(t, theLab.east)
-	must(t)(theLab.west.Run(ctx, "delete", "volumeattachment", below))
+	frozen(t, l.east)
+	must(t)(l.west.Run(ctx, "delete", "volumeattachment", below))
 	reaches(t, k, placementv1alpha1.TransitionHandingOver)
-	theLab.server.Kill()
-	restart(t, theLab.server)
+	l.server.Kill()
+	restart(t, l.server)
 	if err := want("phase", phaseOf(t, k), placementv1alpha1.TransitionHandingOver); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{"data", "own"} {
-		policy := must(t)(theLab.west.Run(ctx, "get", "persistentvolume", below+"-"+name, "-o", "jsonpath={.spec.persistentVolumeReclaimPolicy} {.status.phase}"))
+		policy := must(t)(l.west.Run(ctx, "get", "persistentvolume", below+"-"+name, "-o", "jsonpath={.spec.persistentVolumeReclaimPolicy} {.status.phase}"))
 		if err := want("the volume on west", policy, "Retain Bound"); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := theLab.east.Thaw(); err != nil {
+	if err := l.east.Thaw(); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, k, "shop", "east")
 	must(t)(k.In("shop").Run(ctx, "rollout", "status", "statefulset/db", "--timeout=3m"))
-	hasVolumes(t, theLab.east, theLab.west, below)
+	hasVolumes(t, l.east, l.west, below)
 	must(t)(k.Run(ctx, "delete", "namespace", "shop", "--timeout=3m"))
 }
 
@@ -234,9 +236,9 @@ func TestAClaimWhoseVolumesAreNotSharedKeepsItsNamespace(t *testing.T) {
 func TestAVolumeThatAnotherClaimHasIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	shareDisks(t)
+	theLab.shareDisks(t)
 	victim, thief := theLab.newCluster(t), theLab.newCluster(t)
-	below := startDatabase(t, victim, "shop", theLab.east)
+	below := theLab.startDatabase(t, victim, "shop", theLab.east)
 	must(t)(thief.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: thief, annotations: {placement.atoll.dev/cluster: west}}}"))
 	must(t)(thief.In("thief").Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: first}}\n---\n"+deployment("front", 1)))
 	own := theLab.homeOf(t, thief, "thief").namespace

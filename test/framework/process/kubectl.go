@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -18,6 +19,10 @@ type Kubectl struct {
 	// Namespace, if not empty, is given to each call.
 	Namespace string
 }
+
+// noCollection has a process that ends soon collect no garbage before that is worth the work:
+// kubectl takes two thirds of the time.
+var noCollection = []string{"GOGC=off", "GOMEMLIMIT=256MiB"}
 
 // In returns a copy for a namespace.
 func (k Kubectl) In(namespace string) Kubectl {
@@ -35,6 +40,7 @@ func (k Kubectl) Command(ctx context.Context, args ...string) *exec.Cmd {
 		all = append(all, "--namespace", k.Namespace)
 	}
 	cmd := exec.CommandContext(ctx, Binary("kubectl"), append(all, args...)...)
+	cmd.Env = append(os.Environ(), noCollection...)
 	cmd.WaitDelay = time.Second
 	return cmd
 }
