@@ -105,6 +105,16 @@ func TakenHost(gr schema.GroupResource, cluster string, hosts []string, own *uns
 	return ""
 }
 
+// HostsOf are the host names that a logical cluster has among Ingresses below.
+func HostsOf(gr schema.GroupResource, cluster string, below []*unstructured.Unstructured) (hosts []string) {
+	for _, obj := range below {
+		if m, ours := MarkOf(gr, obj); ours && m.Cluster.String() == cluster && obj.GetDeletionTimestamp() == nil {
+			hosts = append(hosts, Hosts(obj)...)
+		}
+	}
+	return hosts
+}
+
 // before says that an object was made before another one: of the same second, that with the
 // smaller UID.
 func before(a, b *unstructured.Unstructured) bool {

@@ -43,6 +43,8 @@ const (
 	WakeIsolation Wake = "Isolation"
 	// WakeImport is what is made of the import of the Service.
 	WakeImport Wake = "Import"
+	// WakeHost are the Ingresses that want a host name which is free now.
+	WakeHost Wake = "Host"
 )
 
 // Woken is one thing that a change wakes.
@@ -52,6 +54,8 @@ type Woken struct {
 	UID types.UID
 	// Mark names the object (WakeObject, WakeContents and WakeImport, of a change below).
 	Mark Mark
+	// Host is the name (WakeHost).
+	Host string
 }
 
 // Change is what a watch reports of one object; Old is nil if it is new, New if it is
@@ -174,6 +178,8 @@ func (c Change) mirrored() []types.UID {
 //	                              its mark names another       Owned: they belong to that one now,
 //	                              object, or incarnation       also after an own write
 //	a Service with a mark         it came, or is gone          Import: endpoints elsewhere go beside it
+//	an Ingress                    it is gone, about to go, or  Host, of each: another logical cluster
+//	                              lacks names that it had      may wait for it
 //	a NetworkPolicy               any                          Isolation: others leave room for it
 //	a Namespace                   it came, or is gone          Isolation
 //	a Namespace with a mark       it is gone                   Contents, too: what waits to come
@@ -201,6 +207,9 @@ func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 			woken = append(woken, Woken{Wake: WakeImport, Mark: mark})
 		}
 	}
+	for _, host := range c.releasedHosts() {
+		woken = append(woken, Woken{Wake: WakeHost, Host: host})
+	}
 	if c.Kind.Role == workload.Container && c.New == nil {
 		for _, mark := range c.marks() {
 			woken = append(woken, Woken{Wake: WakeContents, Mark: mark})
@@ -218,6 +227,19 @@ func (c Change) remarked() bool {
 	before, _ := MarkOf(c.Kind.GroupResource(), c.Old)
 	now, marked := MarkOf(c.Kind.GroupResource(), c.New)
 	return marked && now != before
+}
+
+// releasedHosts are the host names that an Ingress does not take any more: as TakenHost has it.
+func (c Change) releasedHosts() []string {
+	if c.Kind.Semantics != workload.IngressSemantics || c.Old == nil || c.Old.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	had := Hosts(c.Old)
+	if c.New == nil || c.New.GetDeletionTimestamp() != nil {
+		return had
+	}
+	has := Hosts(c.New)
+	return slices.DeleteFunc(had, func(h string) bool { return slices.Contains(has, h) })
 }
 
 // marks are those that the object carries, or carried before, each object once; but for

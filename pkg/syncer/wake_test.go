@@ -137,6 +137,17 @@ func TestWhatAChangeBelowWakes(t *testing.T) {
 			}
 		}
 	}
+	ingresses, host := mustKind(t, "networking.k8s.io", "ingresses"), func(name string) Woken { return Woken{Wake: WakeHost, Host: name} }
+	hosting := func(hosts ...string) *unstructured.Unstructured {
+		u := thing()
+		var rules []any
+		for _, h := range hosts {
+			rules = append(rules, map[string]any{"host": h})
+		}
+		u.Object["spec"] = map[string]any{"rules": rules}
+		return u
+	}
+	gone := func(u *unstructured.Unstructured) *unstructured.Unstructured { being(u); return u }
 	object := func(m Mark) Woken { return Woken{Wake: WakeObject, Mark: m} }
 	orphans, mirror, owned := Woken{Wake: WakeOrphans, UID: "u"}, Woken{Wake: WakeMirror, UID: "u"}, Woken{Wake: WakeOwned, UID: "u"}
 	for name, c := range map[string]struct {
@@ -158,6 +169,11 @@ func TestWhatAChangeBelowWakes(t *testing.T) {
 		"a namespace came":             {Change{Kind: namespaces, New: thing()}, true, []Woken{owned, {Wake: WakeIsolation}}},
 		"a namespace of ours is gone": {Change{Kind: namespaces, Placed: true, Old: thing(carries(namespaces, ofNamespace))}, true,
 			[]Woken{object(ofNamespace), orphans, {Wake: WakeIsolation}, {Wake: WakeContents, Mark: ofNamespace}}},
+		"an Ingress is gone":              {Change{Kind: ingresses, Old: hosting("a", "b")}, true, []Woken{host("a"), host("b")}},
+		"an Ingress is about to go":       {Change{Kind: ingresses, Old: hosting("a"), New: gone(hosting("a"))}, true, []Woken{host("a")}},
+		"an Ingress that was has gone":    {Change{Kind: ingresses, Old: gone(hosting("a"))}, true, nil},
+		"an Ingress has another name":     {Change{Kind: ingresses, Old: hosting("a", "b"), New: hosting("b", "c"), Own: true}, true, []Woken{host("a")}},
+		"an Ingress came":                 {Change{Kind: ingresses, New: hosting("a")}, true, []Woken{owned}},
 		"a namespace changed":             {Change{Kind: namespaces, Old: thing(), New: thing(labelled)}, true, nil},
 		"a pod of a controller came":      {Change{Kind: pods, Observed: true, New: thing()}, false, []Woken{mirror, owned}},
 		"a pod of a controller changed":   {Change{Kind: pods, Observed: true, Old: thing(), New: thing(labelled)}, false, []Woken{mirror}},

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -103,6 +104,19 @@ func TestPodsElsewhereWakeTheirLogicalCluster(t *testing.T) {
 	}
 	viewtest.Eventually(t, "the view has them", func() bool { return len(f.PodImports(viewtest.Cluster)) == 1 })
 	viewtest.Eventually(t, "its logical cluster is looked at", func() bool { return slices.Contains(f.take(), "pods shop|") })
+}
+
+func TestAHostNameThatIsFreeWakesWhoWantsIt(t *testing.T) {
+	ingress := func(name, host string) *unstructured.Unstructured {
+		i := viewtest.Logical("Ingress", "web", name, types.UID("uid-of-"+name), `{"east":{}}`)
+		i.Object["spec"] = map[string]any{"rules": []any{map[string]any{"host": host}}}
+		return i
+	}
+	f := newFixture(t, []runtime.Object{ingress("same", "a.example.com"), ingress("wild", "*.example.com"), ingress("other", "b.example.com")}, nil)
+	theirs := viewtest.Made("Ingress", "theirs", "below-i", "")
+	theirs.Object["spec"] = map[string]any{"rules": []any{map[string]any{"host": "a.example.com"}}}
+	f.d.Below(change("Ingress", theirs, nil))
+	expect(t, f, "it is gone", "object ingresses.networking.k8s.io shop|web/same", "object ingresses.networking.k8s.io shop|web/wild")
 }
 
 func TestAnAutoscalerWakesWhatItScales(t *testing.T) {

@@ -1,6 +1,7 @@
 package down
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -30,8 +31,9 @@ type holder struct {
 
 // take holds all of some host names for a logical cluster, or returns one that is held for
 // another. Below is one that another has below; then nothing is held, as who has it would
-// find it held.
-func (h *hosts) take(cluster string, names []string, below string, now time.Time) (taken string) {
+// find it held. Those that are shown below as its own have arrived: they are held no more, or
+// nobody would get them for a while when they are free.
+func (h *hosts) take(cluster string, names []string, below string, shown []string, now time.Time) (taken string) {
 	if below != "" {
 		return below
 	}
@@ -52,6 +54,10 @@ func (h *hosts) take(cluster string, names []string, below string, now time.Time
 		return taken
 	}
 	for _, name := range names {
+		if slices.Contains(shown, name) {
+			delete(h.held, name)
+			continue
+		}
 		if _, held := h.held[name]; !held && len(h.held) >= maxHosts {
 			continue
 		}
@@ -61,4 +67,15 @@ func (h *hosts) take(cluster string, names []string, below string, now time.Time
 		h.held[name] = holder{cluster, now}
 	}
 	return ""
+}
+
+// release holds some host names no longer for a logical cluster: what wanted them goes.
+func (h *hosts) release(cluster string, names []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range names {
+		if h.held[name].cluster == cluster {
+			delete(h.held, name)
+		}
+	}
 }

@@ -66,12 +66,17 @@ func (p *pass) read() {
 // hostTaken is a host name of the object that another logical cluster has below, or is
 // about to have.
 func (p *pass) hostTaken() string {
-	if p.kind.Semantics != workload.IngressSemantics || p.in.Logical == nil || p.in.Logical.GetDeletionTimestamp() != nil {
+	if p.kind.Semantics != workload.IngressSemantics || p.in.Logical == nil {
 		return ""
 	}
 	hosts, cluster := syncer.Hosts(p.in.Logical), p.key.Request.Cluster.String()
-	below := syncer.TakenHost(p.key.Resource.GroupResource(), cluster, hosts, p.in.Physical, p.View.WithHosts(p.key.Resource, hosts))
-	return p.hosts.take(cluster, hosts, below, time.Now())
+	if p.in.Logical.GetDeletionTimestamp() != nil {
+		p.hosts.release(cluster, hosts)
+		return ""
+	}
+	there := p.View.WithHosts(p.key.Resource, hosts)
+	below := syncer.TakenHost(p.key.Resource.GroupResource(), cluster, hosts, p.in.Physical, there)
+	return p.hosts.take(cluster, hosts, below, syncer.HostsOf(p.key.Resource.GroupResource(), cluster, there), time.Now())
 }
 
 func (p *pass) readPhysical() {

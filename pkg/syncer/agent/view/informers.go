@@ -28,7 +28,7 @@ const (
 	byMark = "mark"
 	// byCluster finds physical namespaces by their logical cluster.
 	byCluster = "cluster"
-	// byHost finds Ingresses below by syncer.HostQueries.
+	// byHost finds Ingresses by syncer.HostQueries.
 	byHost = "host"
 	// byPhysicalName finds a Namespace by the name of its physical namespace.
 	byPhysicalName = "physical-name"
@@ -47,6 +47,9 @@ func (v *View) informerAbove(kind workload.Kind) *objects {
 	}
 	if len(kind.Scales) > 0 {
 		indexes[byScaled] = scales(kind)
+	}
+	if kind.Semantics == workload.IngressSemantics {
+		indexes[byHost] = syncer.HostIndex
 	}
 	gvr := kind.GroupVersionResource()
 	return controller.NewInformer(kind.Resource+" for "+v.Target, example(kind.GroupVersionKind),

@@ -229,11 +229,19 @@ func (v *View) Marked(key ObjectKey) []*unstructured.Unstructured {
 // WithHosts are the objects below that have one of some host names, or one that is contested
 // with it.
 func (v *View) WithHosts(gvr schema.GroupVersionResource, hosts []string) []*unstructured.Unstructured {
-	i := v.now.Load().below(gvr)
+	return withHosts(v.now.Load().below(gvr), hosts)
+}
+
+// WantHost are the objects of the control plane that have a host name, or one that is contested
+// with it.
+func (v *View) WantHost(gvr schema.GroupVersionResource, host string) []*unstructured.Unstructured {
+	return withHosts(v.now.Load().above(gvr), []string{host})
+}
+
+func withHosts(i *objects, hosts []string) (found []*unstructured.Unstructured) {
 	if i == nil {
 		return nil
 	}
-	var found []*unstructured.Unstructured
 	for _, h := range hosts {
 		for _, query := range syncer.HostQueries(h) {
 			found = append(found, i.ByIndex(byHost, query)...)
