@@ -30,7 +30,11 @@ func Candidates(pods []corev1.Pod) []Candidate {
 			continue
 		}
 		targets := stamp.TargetsOf(p.Annotations)
-		out = append(out, Candidate{Pod: p, Target: runsOn(targets), targets: targets, ready: isReady(p)})
+		c := Candidate{Pod: p, targets: targets, ready: isReady(p)}
+		if on := runsOn(targets); len(on) > 0 {
+			c.Target = on[len(on)-1]
+		}
+		out = append(out, c)
 	}
 	return out
 }
@@ -40,16 +44,17 @@ func HasEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// TargetOf is the physical cluster on which a pod runs; empty if it is not known.
-func TargetOf(p *corev1.Pod) string { return runsOn(stamp.TargetsOf(p.Annotations)) }
+// RunsOn are the physical clusters on which a pod runs, sorted: one that a user wrote may be on several,
+// of which its status has the address of one.
+func RunsOn(p *corev1.Pod) []string { return runsOn(stamp.TargetsOf(p.Annotations)) }
 
-func runsOn(targets placementv1alpha1.Targets) (name string) {
+func runsOn(targets placementv1alpha1.Targets) (names []string) {
 	for _, n := range slices.Sorted(maps.Keys(targets)) {
 		if target := targets[n]; target.State == placementv1alpha1.TargetObserved || target.Keeps() {
-			name = n
+			names = append(names, n)
 		}
 	}
-	return name
+	return names
 }
 
 func isReady(p *corev1.Pod) bool {

@@ -36,6 +36,8 @@ type physical struct {
 	registered bool
 	// class is its RuntimeClass; empty for one that never had any.
 	class string
+	// addresses counts those that pods were given, in a world with a network.
+	addresses int
 }
 
 // nameLabel has the name of a physical cluster.
@@ -53,7 +55,7 @@ func newPhysical(w *World, name string) *physical {
 	p.front = newFront(w, name, p.api)
 	p.front.physical = p
 	p.behind = p.front
-	p.must(p.api.Create(controllers, schema.GroupResource{Resource: "nodes"}, readyNode(name)))
+	p.must(p.api.Create(controllers, nodes, readyNode(name, p.range24())))
 	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespaceDefault} { // the UID of the first is who it is
 		p.must(p.api.Create(controllers, namespaces, newObject(namespaces, "", name)))
 	}
@@ -103,6 +105,9 @@ func (p *physical) register() {
 	pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{
 		Name: p.name, Labels: map[string]string{nameLabel: p.name}, Annotations: map[string]string{"kcp.io/cluster": "root"},
 	}}
+	if p.world.flat && p.name != "north" {
+		pc.Spec.Pods.Network = network1
+	}
 	if _, err := p.world.api.Create(admin, physicalClusters, pc); err != nil {
 		panic(err)
 	}
@@ -114,10 +119,10 @@ func (p *physical) must(_ object, err error) {
 	}
 }
 
-func readyNode(name string) *unstructured.Unstructured {
+func readyNode(name, podCIDR string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name + "-node"},
-		"spec": map[string]any{"podCIDRs": []any{"10.244.0.0/24"}},
+		"spec": map[string]any{"podCIDRs": []any{podCIDR}},
 		"status": map[string]any{
 			"allocatable": map[string]any{"cpu": "64", "memory": "256Gi", "pods": "1000"},
 			"capacity":    map[string]any{"cpu": "64", "memory": "256Gi", "pods": "1000"},

@@ -194,7 +194,7 @@ func (p *physical) pod(key kube.Key, pod *unstructured.Unstructured) (time.Durat
 		_, err := p.api.Update(controllers, pods, bound)
 		return 0, err
 	case phase == "":
-		return time.Second, p.status(key, pod, map[string]any{"phase": "Running"})
+		return time.Second, p.status(key, pod, p.running())
 	case phase == "Running" && text(pod, "spec", "restartPolicy") == "Never" && p.world.now().Sub(pod.GetCreationTimestamp().Time) > 3*time.Second:
 		return 0, p.status(key, pod, map[string]any{"phase": "Succeeded"})
 	case phase == "Running" && text(pod, "spec", "restartPolicy") == "Never":

@@ -38,6 +38,7 @@ func (w *World) converged() {
 			}
 		}
 		w.isolated(p)
+		w.admitted(p)
 	}
 }
 

@@ -5,8 +5,9 @@
 // people who meddle below, crashes between any two requests, requests that arrive after
 // their process has died, answers that get lost, watches that break and lag, lists
 // that come back short, partitions, Leases that are lost, two syncers for one physical
-// cluster, two servers over one database, backups that are restored, and an admin who
-// registers, cordons, gives up, forces, and orders what becomes of orphans.
+// cluster, two servers over one database, backups that are restored, networks of physical
+// clusters that one joins or leaves, and an admin who registers, cordons, gives up, forces,
+// and orders what becomes of orphans.
 //
 // A world is a bubble of testing/synctest. When everything rests, the seed picks what
 // happens next: the same seed is the same world. After each write the ledger compares

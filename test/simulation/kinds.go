@@ -27,6 +27,7 @@ var (
 	replicaSets = schema.GroupResource{Group: "apps", Resource: "replicasets"}
 	jobs        = schema.GroupResource{Group: "batch", Resource: "jobs"}
 	pods        = schema.GroupResource{Resource: "pods"}
+	nodes       = schema.GroupResource{Resource: "nodes"}
 	quotas      = schema.GroupResource{Resource: "resourcequotas"}
 	netPolicies = schema.GroupResource{Group: "networking.k8s.io", Resource: "networkpolicies"}
 

@@ -54,6 +54,27 @@ var known = []struct {
 	{"116376612831719", "a quota that was admitted before a namespace was decided, and stored after who decided had looked for quotas, had no targets until " +
 		"the controller looked, and a Job that was made meanwhile went down before it: what rules is stamped before the first thing that it rules is recorded",
 		lateRule},
+	{"511", "a PodImport was made while its network was left, by who had decided before, and nobody looked at it again: when the network changed it " +
+		"was not known yet; so it is looked at once it is",
+		partedAtOnce},
+}
+
+// partedAtOnce has a physical cluster be in the network for a moment, again and again.
+func partedAtOnce(seed int) []Happening {
+	script := []Happening{
+		on("create", 10, "two", "web", Happening{Resource: deployments, Name: "a", N: 2}),
+		on("wait", 11, "two", "web", Happening{N: 60}),
+		on("part", 12, "two", "web", Happening{Physical: "west"}),
+	}
+	for i := range 12 { // the import is made 200 ms after the network changed
+		script = append(script,
+			on("join", 12, "two", "web", Happening{Physical: "west"}),
+			on("wait", 12, "two", "web", Happening{N: 7}),
+			on("wait", 12, "two", "web", Happening{N: 1 + (seed+i)%6}),
+			on("part", 12, "two", "web", Happening{Physical: "west"}),
+			on("wait", 12, "two", "web", Happening{N: 20}))
+	}
+	return script
 }
 
 // lateRule makes quotas while namespaces are decided, and then something that they rule.

@@ -178,3 +178,17 @@ func updatesByName(c *call) {
 	obj.SetResourceVersion("")
 	r.body, _ = json.Marshal(obj)
 }
+
+// leavesAddresses: what is written again of who is elsewhere is as it was.
+func leavesAddresses(c *call) (answer, bool) {
+	r := c.req
+	if c.line.syncer == nil || c.line.target != "" || types.PatchType(r.content) != types.JSONPatchType || r.res.GroupResource() != netPolicies {
+		return answer{}, false
+	}
+	to := c.line.syncer.physical.front
+	obj := to.store.Find(r.key())
+	if obj == nil {
+		return answer{}, false
+	}
+	return to.object(r, obj), true
+}

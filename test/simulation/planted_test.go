@@ -78,6 +78,7 @@ var planted = []plant{
 	{"replicas are given up before others are available", Bugs{giveUp: releasesAtOnce}, NoneMissing, 100, []string{"divide", "scale", "create"}},
 	{"replicas are never given up", Bugs{giveUp: keepsAll}, SharesFit, 100, []string{"divide", "scale", "create"}},
 	{"what is refused is tried again at once", Bugs{plan: insists}, Paced, 100, []string{"create", "delete namespace below"}},
+	{"who is elsewhere is not written again", Bugs{answers: leavesAddresses}, Converges, 100, []string{"join", "part", "create"}},
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
 

@@ -127,6 +127,10 @@ var later = [][]verb{
 	{ // and what has them come back
 		{"prefer", 4, false, (*World).prefer},
 	},
+	{ // and which pods reach each other
+		{"join", 3, false, (*World).join},
+		{"part", 3, false, (*World).part},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }

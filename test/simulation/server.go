@@ -7,6 +7,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,6 +31,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	copiescontroller "github.com/atoll-dev/atoll/pkg/controllers/copies"
 	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
+	"github.com/atoll-dev/atoll/pkg/controllers/imports"
 	namespacescontroller "github.com/atoll-dev/atoll/pkg/controllers/namespaces"
 	orphanscontroller "github.com/atoll-dev/atoll/pkg/controllers/orphans"
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
@@ -140,6 +142,9 @@ func (s *server) compose(c clients) {
 	for _, kind := range kinds.Kinds() {
 		watched = append(watched, kind.GroupVersionResource())
 	}
+	if w.flat {
+		watched = append(watched, discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), placementv1alpha1.SchemeGroupVersion.WithResource("serviceimports"), placementv1alpha1.SchemeGroupVersion.WithResource("podimports"))
+	}
 	all := controller.NewMetadata(c.metadata, watched, garbagecollector.Indexers())
 	mapper := newMapper()
 	for _, i := range informers.all() {
@@ -171,6 +176,9 @@ func (s *server) compose(c clients) {
 				Metadata: all, PhysicalClusters: informers.physicalClusters, Decide: w.bugs.Release()}),
 		} {
 			s.run(r)
+		}
+		if w.flat {
+			s.run(imports.New(imports.Config{Kube: c.kube, Client: c.atoll, Objects: all, Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters}))
 		}
 		w.say("%s: ready", s.name)
 	})

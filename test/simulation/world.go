@@ -70,6 +70,8 @@ type World struct {
 	withdraws bool
 	// divides says that replicas are divided.
 	divides bool
+	// flat says that pods of several physical clusters reach each other.
+	flat bool
 	// people is the line of users, movers that of what moves objects between targets.
 	people, movers *line
 
@@ -131,6 +133,7 @@ func run(o Options) Outcome {
 	w := newWorld(o)
 	w.divides = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "divide" })
 	w.withdraws = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "withdraw" })
+	w.flat = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "join" || h.Verb == "part" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	w.ctx = ctx
 	w.build()

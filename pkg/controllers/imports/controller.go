@@ -86,8 +86,11 @@ func New(config Config) *Controller {
 	}
 	for _, gvr := range made {
 		c.Objects.For(gvr).Handle(func(old, obj *metav1.PartialObjectMetadata) {
-			if obj == nil { // nobody but the server writes them
+			switch { // nobody but the server writes them
+			case obj == nil:
 				c.changed(logicalcluster.From(old), old.Namespace)
+			case old == nil: // what changed before this was known to be there would not have found it
+				c.changed(logicalcluster.From(obj), obj.Namespace)
 			}
 		})
 	}

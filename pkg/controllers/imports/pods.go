@@ -39,15 +39,20 @@ func PodsOf(namespaceLabels map[string]string, pods []corev1.Pod, present []stri
 	groups := map[string]*placementv1alpha1.ImportedPods{}
 	for i := range pods {
 		p := &pods[i]
-		target := backends.TargetOf(p)
-		if backends.HasEnded(p) || !networks[fleet[target].Network] || !fleet[target].Known {
+		if backends.HasEnded(p) {
 			continue
 		}
+		on := slices.DeleteFunc(backends.RunsOn(p), func(name string) bool { return !networks[fleet[name].Network] || !fleet[name].Known })
 		for _, ip := range p.Status.PodIPs {
 			address, err := netip.ParseAddr(ip.IP)
-			if err != nil || !fleet[target].has(address.Unmap()) {
+			if err != nil {
 				continue
 			}
+			i := slices.IndexFunc(on, func(name string) bool { return fleet[name].has(address.Unmap()) })
+			if i < 0 {
+				continue
+			}
+			target := on[i]
 			key := target + " " + apilabels.Set(p.Labels).String()
 			if groups[key] == nil {
 				groups[key] = &placementv1alpha1.ImportedPods{PhysicalCluster: target, Network: fleet[target].Network, Labels: p.Labels}

@@ -53,13 +53,16 @@ func TestWhichPodsPoliciesOnOtherPhysicalClustersMean(t *testing.T) {
 		"without pods":        {[]string{"east", "west"}, nil, "nothing"},
 		"by labels, in an order": {[]string{"west", "east"}, []corev1.Pod{pod("west", "10.2.0.9"), pod("east", "10.1.0.2"), pod("east", "10.1.0.1", app("db")), pod("east", "10.1.0.0")},
 			"east/n, west/n, east/n api 10.1.0.0 10.1.0.2, east/n db 10.1.0.1, west/n api 10.2.0.9"},
-		"not ready, ending":      {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.1.0.1", unready, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })}, "east/n, west/n, east/n api 10.1.0.1"},
-		"ended":                  {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.1.0.1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "nothing"},
-		"of both families":       {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.1.0.1", func(p *corev1.Pod) { p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: "fd00:1::1"}) })}, "east/n, west/n, east/n api 10.1.0.1 fd00:1::1"},
-		"addresses of others":    {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.2.0.1"), pod("east", "127.0.0.1"), pod("east", "none"), pod("west", "10.2.0.3")}, "east/n, west/n, west/n api 10.2.0.3"},
-		"without ranges":         {[]string{"bare", "east"}, []corev1.Pod{pod("bare", "10.9.0.1"), pod("east", "10.1.0.1")}, "bare/n, east/n, east/n api 10.1.0.1"},
-		"of nobody knows where":  {[]string{"east", "west"}, []corev1.Pod{pod("gone", "10.1.0.1"), pod("", "10.1.0.2")}, "nothing"},
-		"in two networks":        {[]string{"east", "west", "far", "farther"}, []corev1.Pod{pod("east", "10.1.0.1"), pod("far", "10.1.0.1")}, "east/n, far/m, farther/m, west/n, east/n api 10.1.0.1, far/m api 10.1.0.1"},
+		"not ready, ending":     {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.1.0.1", unready, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })}, "east/n, west/n, east/n api 10.1.0.1"},
+		"ended":                 {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.1.0.1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "nothing"},
+		"of both families":      {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.1.0.1", func(p *corev1.Pod) { p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: "fd00:1::1"}) })}, "east/n, west/n, east/n api 10.1.0.1 fd00:1::1"},
+		"addresses of others":   {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.2.0.1"), pod("east", "127.0.0.1"), pod("east", "none"), pod("west", "10.2.0.3")}, "east/n, west/n, west/n api 10.2.0.3"},
+		"without ranges":        {[]string{"bare", "east"}, []corev1.Pod{pod("bare", "10.9.0.1"), pod("east", "10.1.0.1")}, "bare/n, east/n, east/n api 10.1.0.1"},
+		"of nobody knows where": {[]string{"east", "west"}, []corev1.Pod{pod("gone", "10.1.0.1"), pod("", "10.1.0.2")}, "nothing"},
+		"in two networks":       {[]string{"east", "west", "far", "farther"}, []corev1.Pod{pod("east", "10.1.0.1"), pod("far", "10.1.0.1")}, "east/n, far/m, farther/m, west/n, east/n api 10.1.0.1, far/m api 10.1.0.1"},
+		"a pod that is on two": {[]string{"east", "west"}, []corev1.Pod{pod("east", "10.1.0.1", func(p *corev1.Pod) {
+			p.Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{},"west":{}}`
+		})}, "east/n, west/n, east/n api 10.1.0.1"},
 		"in one that is no more": {[]string{"east", "west", "alone"}, []corev1.Pod{pod("alone", "10.1.0.1")}, "nothing"},
 	} {
 		spec := PodsOf(map[string]string{"team": "x"}, c.pods, c.present, ranged)
