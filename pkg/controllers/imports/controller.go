@@ -245,8 +245,8 @@ func (c *Controller) keepServices(ctx context.Context, key controller.Request, w
 			errs = append(errs, controller.Unexpected("writing a ServiceImport", err))
 		}
 	}
-	for _, want := range wanted {
-		_, err := client.Create(ctx, want, metav1.CreateOptions{})
+	for _, name := range slices.Sorted(maps.Keys(wanted)) { // in an order, for who repeats a run
+		_, err := client.Create(ctx, wanted[name], metav1.CreateOptions{})
 		behind = behind || apierrors.IsAlreadyExists(err)
 		errs = append(errs, controller.Unexpected("making a ServiceImport", err))
 	}
