@@ -95,8 +95,9 @@ func RewritePolicy(made, present *unstructured.Unstructured) []byte {
 // ElsewhereInterval is how long what was written for a logical cluster is left as it is: who has many
 // namespaces, and many pods elsewhere, has all of it written again for each of these pods.
 func ElsewhereInterval(namespaces, addresses int) time.Duration {
-	bytes := int64(namespaces) * int64(min(addresses, maxBlocks)) * bytesOfBlock
-	return min(time.Duration(bytes)*time.Second/bytesEachSecond, maxElsewhereInterval)
+	const most = int64(maxElsewhereInterval/time.Second) * bytesEachSecond
+	bytes := min(int64(namespaces)*int64(min(addresses, maxBlocks))*bytesOfBlock, most)
+	return time.Duration(bytes) * time.Second / bytesEachSecond
 }
 
 // elsewhere are the pods of a logical cluster on other physical clusters of the network of a target.

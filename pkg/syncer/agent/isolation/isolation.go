@@ -187,20 +187,19 @@ func (k *Keeper) keep(ctx context.Context, in syncer.Space) (made bool, err erro
 	defer cancel()
 	client := k.Down.Dynamic.Resource(policies).Namespace(in.Physical)
 	present := k.View.PhysicalIn(policies, in.Physical)
-	var l lack
-	wanted, ours := []*unstructured.Unstructured(nil), func(p *unstructured.Unstructured) bool { return syncer.IsIsolating(k.View.ControlPlane, p) }
-	wanted, l.open = syncer.Isolation(k.View.ControlPlane, in, permits, present)
-	if k.View.PodsKnown() {
-		ours = func(p *unstructured.Unstructured) bool {
-			return syncer.IsIsolating(k.View.ControlPlane, p) || syncer.IsElsewhere(k.View.ControlPlane, p)
-		}
+	wanted, open := syncer.Isolation(k.View.ControlPlane, in, permits, present)
+	l := lack{open: open}
+	known := k.View.PodsKnown()
+	if known {
 		at := syncer.PolicyPlace{ControlPlane: k.View.ControlPlane, Target: k.View.Target, Space: in, Permits: permits}
 		users := slices.DeleteFunc(slices.Clone(present), func(p *unstructured.Unstructured) bool { return syncer.IsSupply(k.View.ControlPlane, p) })
-		var elsewhere []*unstructured.Unstructured
-		elsewhere, l.closed = syncer.Elsewhere(at, append(users, wanted...), k.View.PodImports(in.Cluster))
-		wanted = append(wanted, elsewhere...)
+		elsewhere, incomplete := syncer.Elsewhere(at, append(users, wanted...), k.View.PodImports(in.Cluster))
+		wanted, l.closed = append(wanted, elsewhere...), incomplete
 	}
 	k.lacks(in.Physical, l)
+	ours := func(p *unstructured.Unstructured) bool {
+		return syncer.IsIsolating(k.View.ControlPlane, p) || known && syncer.IsElsewhere(k.View.ControlPlane, p)
+	}
 	byName := map[string]*unstructured.Unstructured{}
 	for _, p := range present {
 		byName[p.GetName()] = p
@@ -231,7 +230,7 @@ func (k *Keeper) keep(ctx context.Context, in syncer.Space) (made bool, err erro
 func (k *Keeper) write(ctx context.Context, client dynamic.ResourceInterface, wanted, present *unstructured.Unstructured) error {
 	if present != nil && syncer.IsElsewhere(k.View.ControlPlane, present) && syncer.IsElsewhere(k.View.ControlPlane, wanted) {
 		_, err := client.Patch(ctx, wanted.GetName(), types.JSONPatchType, syncer.RewritePolicy(wanted, present), metav1.PatchOptions{FieldManager: syncer.FieldManager})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) { // of another UID: the watch is about to say so
+		if err != nil && !apierrors.IsNotFound(err) { // then the watch is about to say so
 			return fmt.Errorf("writing the policy that admits pods on other physical clusters: %w", err)
 		}
 		return nil
