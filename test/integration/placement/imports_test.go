@@ -168,6 +168,9 @@ func testImports(t *testing.T) {
 		t.Fatal(err)
 	}
 	importsSay(t, ctx, "nothing")
+	// One that lies has not all of the world count as pods.
+	report(t, "east", func(s *fleetv1alpha1.PhysicalClusterStatus) { s.PodCIDRs = []string{"0.0.0.0/0", "10.78.0.0/16"} })
+	knowsOfOthers(t, "west", "[10.78.0.0/16] without [east]")
 	report(t, "east", func(s *fleetv1alpha1.PhysicalClusterStatus) { s.PodCIDRs = nil })
 	network("east", "")
 	network("west", "")
