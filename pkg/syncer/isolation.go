@@ -117,7 +117,7 @@ func IsolationCondition(pc *fleetv1alpha1.PhysicalCluster, served bool, lacking 
 		c.Message = "namespaces of logical clusters have NetworkPolicies against pods of others; who has an address in none of " +
 			strings.Join(network.PodCIDRs, ", ") + ", or one in " + cmp.Or(strings.Join(network.NodeCIDRs, ", "), "no range of nodes") + ", counts as no pod; whether the network enforces them is not known"
 		if flat := pc.Spec.Pods.Network; flat != "" {
-			c.Message += "; pods on other physical clusters of the network " + flat + " are told from others by their addresses"
+			c.Message += "; pods on other physical clusters of the network " + flat + " are distinguished from others by their addresses"
 		}
 	}
 	if lacking.Closed > 0 {

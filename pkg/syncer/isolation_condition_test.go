@@ -31,7 +31,7 @@ func TestTheConditionOfIsolationIsTrueOnlyIfEveryNamespaceHasItsPolicies(t *test
 		"nobody said who else":       {network: ranges, flat: "backbone", want: "Unknown NetworkUnknown"},
 		"others do not say":          {network: ranges, flat: "backbone", elsewhere: unknown, want: "False PodNetworkUnknown", says: []string{"from west;"}},
 		"others have the same":       {network: ranges, flat: "backbone", elsewhere: &fleetv1alpha1.NetworkStatus{Overlapping: []string{"west"}}, want: "False PodRangesOverlap", says: []string{"tell: west;"}},
-		"ranges are known elsewhere": {network: ranges, flat: "backbone", elsewhere: known, want: "True Made", says: []string{"none of 10.244.0.0/16, 10.2.0.0/16", "network backbone are told from others"}},
+		"ranges are known elsewhere": {network: ranges, flat: "backbone", elsewhere: known, want: "True Made", says: []string{"none of 10.244.0.0/16, 10.2.0.0/16", "network backbone are distinguished from others"}},
 		"only those":                 {flat: "backbone", elsewhere: known, want: "False PodNetworkUnknown"},
 		"left the network":           {network: ranges, elsewhere: known, want: "True Made", says: []string{"none of 10.244.0.0/16, or"}},
 		"too many to be admitted":    {network: ranges, flat: "backbone", elsewhere: known, lacking: Lacking{Closed: 3}, want: "True Made", says: []string{"too many: 3"}},

@@ -283,7 +283,7 @@ func elsewhere(at home) (string, error) {
 	return strings.Join(found, "\n"), nil
 }
 
-// Pods on another physical cluster of the network are told from those of others: their own logical
+// Pods on another physical cluster of the network are distinguished from those of others: their own logical
 // cluster admits them by what its policies select, and nobody else's.
 func TestPodsOnAnotherPhysicalClusterAreAdmittedWhereTheNetworkIsFlat(t *testing.T) {
 	t.Parallel()

@@ -253,6 +253,15 @@ func (c *Controller) keepServices(ctx context.Context, key controller.Request, w
 	return behind, errors.Join(errs...)
 }
 
+// showTo has the syncers of importers see an import.
+func showTo[T any](imp metav1.Object, importers []T, name func(T) string) {
+	targets := placementv1alpha1.Targets{}
+	for _, importer := range importers {
+		targets[name(importer)] = placementv1alpha1.Target{}
+	}
+	stamp.Show(imp, targets)
+}
+
 func sameTargets(a, b metav1.Object) bool {
 	return stamp.Equal(stamp.TargetsOf(a.GetAnnotations()), stamp.TargetsOf(b.GetAnnotations()))
 }
@@ -281,11 +290,7 @@ func (c *Controller) wantedServices(ctx context.Context, key controller.Request,
 			Namespace: s.Namespace, Name: s.Name,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: s.Name, UID: s.UID}},
 		}, Spec: *spec}
-		see := placementv1alpha1.Targets{}
-		for _, importer := range spec.Importers {
-			see[importer.PhysicalCluster] = placementv1alpha1.Target{}
-		}
-		stamp.Show(imp, see)
+		showTo(imp, spec.Importers, func(i placementv1alpha1.Importer) string { return i.PhysicalCluster })
 		wanted[s.Name] = imp
 	}
 	return wanted, nil
@@ -320,11 +325,7 @@ func (c *Controller) keepPods(ctx context.Context, key controller.Request, w whe
 	if namespace, ok := c.Namespaces.Get(controller.Request{Cluster: key.Cluster, Name: key.Namespace}); ok {
 		if spec := PodsOf(namespace.Labels, w.pods, w.present, w.fleet); spec != nil {
 			want = &placementv1alpha1.PodImport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: placementv1alpha1.PodImportName}, Spec: *spec}
-			see := placementv1alpha1.Targets{}
-			for _, importer := range spec.Importers {
-				see[importer.PhysicalCluster] = placementv1alpha1.Target{}
-			}
-			stamp.Show(want, see)
+			showTo(want, spec.Importers, func(i placementv1alpha1.PodImporter) string { return i.PhysicalCluster })
 		}
 	}
 	doing := ""
