@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 )
@@ -26,15 +25,7 @@ const balancerDelay = 4 * time.Second
 
 // balance gives Services of the type LoadBalancer addresses until ctx ends, as the
 // provider of a cloud does, and passes what comes there to the port of the node.
-func (n network) balance(ctx context.Context, kubeconfig string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
+func (n network) balance(ctx context.Context, client kubernetes.Interface) error {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 	factory := informers.NewSharedInformerFactory(client, 0)
 	services := factory.Core().V1().Services()

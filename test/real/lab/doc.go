@@ -15,6 +15,8 @@
 //	         |- localcluster west   172.31.2.1, and so on
 //	         '- routes between all of them: a flat network
 //
+// Nodes enforce the NetworkPolicies of their physical cluster: see the package policies.
+//
 // Whatever is started ends with the first process of the namespaces, also if the tests are
 // killed: mounts, routes and settings of the kernel that a kubelet changes are seen by
 // nobody outside. What is left are the data and the control groups, which Main removes.

@@ -11,7 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/atoll-dev/atoll/test/framework/process"
+	"github.com/atoll-dev/atoll/test/real/lab/policies"
 )
 
 // Lab is a server and physical clusters with real nodes.
@@ -108,7 +112,18 @@ func (p *PhysicalCluster) start(ctx context.Context, images []string, resolver *
 	if err := p.node.start(ctx, images, p.Kubectl); err != nil {
 		return fmt.Errorf("starting the node of %s: %w", p.Name, err)
 	}
-	return p.node.balance(ctx, p.Kubeconfig)
+	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := policies.Enforce(ctx, client, p.node.filter); err != nil {
+		return fmt.Errorf("enforcing NetworkPolicies on %s: %w", p.Name, err)
+	}
+	return p.node.balance(ctx, client)
 }
 
 // LogicalCluster makes one and returns its admin's kubectl.

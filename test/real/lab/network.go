@@ -5,7 +5,9 @@ package lab
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 )
 
 // Server is where the Atoll server listens: at an address of this machine that pods reach, at
@@ -53,4 +55,14 @@ func (n network) make() error {
 		return fmt.Errorf("forwarding between physical clusters: %w", err)
 	}
 	return run("nsenter", n.inside(), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+}
+
+// filter gives the node rules of nftables.
+func (n network) filter(rules string) error {
+	cmd := exec.Command("nsenter", n.inside(), "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(rules)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("giving the node %s rules: %w: %s", n.name, err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }

@@ -49,6 +49,10 @@ func (n *node) start(ctx context.Context, images []string, admin process.Kubectl
 	if _, err := admin.Run(ctx, "wait", "--for=create", "--timeout=2m", "node/"+n.nodeName()); err != nil {
 		return fmt.Errorf("%w\n%s", err, n.kubelet.LogTail())
 	}
+	// The controller of cloud providers, or of kube-controller-manager, that gives nodes ranges.
+	if _, err := admin.Run(ctx, "patch", "node/"+n.nodeName(), "-p", fmt.Sprintf(`{"spec":{"podCIDR":%[1]q,"podCIDRs":[%[1]q]}}`, n.pods())); err != nil {
+		return err
+	}
 	if n.proxy, err = n.run(ctx, "kube-proxy", "Caches are synced", localnode, "kube-proxy", "--config", n.file("kube-proxy.yaml")); err != nil {
 		return err
 	}
