@@ -77,6 +77,7 @@ func (p *plugin) stamp(ctx context.Context, r *request) error {
 		return err
 	}
 	warnOfStages(ctx, r)
+	p.warnOfEndpoints(ctx, r)
 	return p.permitted(ctx, r)
 }
 

@@ -176,18 +176,29 @@ const nowhere = "nothing.invalid."
 // Service. By DNS the other name of a Service is absolute anyway; there are proxies that
 // look it up by themselves, and complete it.
 func externalName(f *filter, m member, value any, _ map[string]any, at *field.Path) (any, bool) {
-	name := str(value)
-	switch {
-	case inCluster(name):
+	name, verdict := ExternalName(str(value))
+	switch verdict {
+	case Refused:
 		f.find(at, m.verdict, m.why)
 		return nil, false
-	case isAddress(name):
+	case Mapped:
 		f.find(at, Mapped, "is an address, or a name of the machine that asks: who connects to it for the Service may reach what its user may not, so that it leads nowhere on the physical cluster")
-		return nowhere, true
-	case strings.Count(name, ".") < 2 && name != "" && !strings.HasSuffix(name, "."):
-		return name + ".", true
 	}
-	return value, true
+	return name, true
+}
+
+// ExternalName is the name to which a Service leads on a physical cluster that is to lead to name:
+// the same one (AsIs), another one (Mapped), or none (Refused).
+func ExternalName(name string) (string, Verdict) {
+	switch {
+	case inCluster(name):
+		return "", Refused
+	case isAddress(name):
+		return nowhere, Mapped
+	case strings.Count(name, ".") < 2 && name != "" && !strings.HasSuffix(name, "."):
+		return name + ".", AsIs
+	}
+	return name, AsIs
 }
 
 // isAddress says that an external name is no name: it ends in a number, as addresses do in

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
 var networkPolicies = schema.GroupKind{Group: "networking.k8s.io", Kind: "NetworkPolicy"}
@@ -42,16 +44,9 @@ func (p Passage) inside() []any {
 	return peers
 }
 
-// podRanges are the ranges that pods have their addresses from. What is none is left out:
-// validation has refused it.
+// podRanges are the ranges that pods have their addresses from.
 func (p Passage) podRanges() []netip.Prefix {
-	var ranges []netip.Prefix
-	for _, text := range p.Permits.Network.PodCIDRs {
-		if r, err := netip.ParsePrefix(text); err == nil {
-			ranges = append(ranges, r.Masked())
-		}
-	}
-	return ranges
+	return fleetv1alpha1.Prefixes(p.Permits.Network.PodCIDRs)
 }
 
 // keepApart has a NetworkPolicy permit no pods of other logical clusters, where these are to

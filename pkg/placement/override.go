@@ -157,6 +157,8 @@ func validateChange(o placementv1alpha1.Override, mayPermit bool, path *field.Pa
 		return field.ErrorList{field.Forbidden(at.Child("network"), "the network is that of the physical cluster: set it in spec.tenancy of the PhysicalCluster")}
 	case len(o.Permits.RuntimeClasses) > 0: // of which it reports what all may have
 		return field.ErrorList{field.Forbidden(at.Child("runtimeClasses"), "they are those of the physical cluster: set them in spec.tenancy of the PhysicalCluster")}
+	case len(o.Permits.EndpointCIDRs) > 0: // endpoints are of no unit
+		return field.ErrorList{field.Forbidden(at.Child("endpointCIDRs"), "they are those of the physical cluster: set them in spec.tenancy of the PhysicalCluster")}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/override"
 )
@@ -170,6 +171,23 @@ func TestPoliciesOfAdminsPermitMoreAndOthersNothing(t *testing.T) {
 		selects := func(*placementv1alpha1.ObjectSelection) bool { return c.selects }
 		if got := PermitsOn(s, u, at, selects).StaticVolumes; got != c.want {
 			t.Errorf("%s permits it: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// What a policy may say is permitted adds to what the physical cluster permits; all else is refused,
+// and not ignored.
+func TestWhatAPolicyPermitsCountsOrIsRefused(t *testing.T) {
+	t.Parallel()
+	for permits, counts := range map[string]bool{
+		`{podSecurity: privileged}`: true, `{taints: [a]}`: true, `{externalIPs: [192.0.2.1]}`: true,
+		`{network: {isolation: None}}`: false, `{runtimeClasses: [kata]}`: false, `{endpointCIDRs: [192.0.2.0/24]}`: false,
+	} {
+		o := ruledBy(t, placementv1alpha1.PolicyGlobal, "more", `{overrides: [{permits: `+permits+`}]}`).Rules.Overrides[0]
+		refused := validateChange(o, true, field.NewPath("o"))
+		adds := !cmp.Equal(fleetv1alpha1.Tenancy{}.With(*o.Permits), fleetv1alpha1.Tenancy{})
+		if adds != counts || (len(refused) == 0) != counts {
+			t.Errorf("%s adds to it %v, and is refused with %v", permits, adds, refused)
 		}
 	}
 }

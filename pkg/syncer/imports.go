@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/names"
 )
 
@@ -40,6 +42,8 @@ type ImportPlace struct {
 	Names string
 	// Physical is the namespace of the copy of the Service; empty if there is no copy.
 	Physical string
+	// Permits says which of the endpoints that users wrote it may lead to.
+	Permits boundary.Permits
 }
 
 // ImportedOf is what an import means on a physical cluster: EndpointSlices, and after them the
@@ -47,29 +51,56 @@ type ImportPlace struct {
 // retired when it is not needed any more.
 //
 //	the importer  says    and                       then
-//	Beside        yes     a copy is there           slices in its namespace, with the endpoints elsewhere
+//	Beside        yes     a copy is there           slices in its namespace, with the endpoints elsewhere and those that users wrote
 //	Own           yes     names are answered        slices in the namespace of atoll-dns with all endpoints, and a Service
+//	Own           yes     it is a name              a Service that leads to it, as a copy would
 //	Own           no      before                    the same, retired
 //	is not named                                    nothing
 //
-// Endpoints are those of its network: in another one the addresses are somebody else's.
+// Endpoints are those of its network: in another one the addresses are somebody else's. Of those that
+// users wrote the physical cluster takes what it permits.
 func ImportedOf(imp *placementv1alpha1.ServiceImport, at ImportPlace, before bool) (objects []*unstructured.Unstructured) {
 	i := slices.IndexFunc(imp.Spec.Importers, func(i placementv1alpha1.Importer) bool { return i.PhysicalCluster == at.Target })
 	if i < 0 {
 		return nil
 	}
 	importer, mark := imp.Spec.Importers[i], importMark(imp, at.ControlPlane)
+	var all, elsewhere []placementv1alpha1.ImportedEndpoints
+	for _, e := range imp.Spec.Endpoints {
+		if e.Network != importer.Network {
+			continue
+		}
+		if all = append(all, e); e.PhysicalCluster != at.Target {
+			elsewhere = append(elsewhere, e)
+		}
+	}
+	written := permittedOf(imp.Spec.Written, at.Permits)
 	if importer.Beside && at.Physical != "" {
-		objects = importedSlices(imp, mark, at.Physical, imp.Name, func(e placementv1alpha1.ImportedEndpoints) bool {
-			return e.Network == importer.Network && e.PhysicalCluster != at.Target
-		})
+		objects = importedSlices(imp, mark, at.Physical, imp.Name, slices.Concat(elsewhere, written))
 	}
 	if at.Names != "" && (importer.Own || before) {
 		mark.Retired = !importer.Own
-		objects = append(objects, importedSlices(imp, mark, at.Names, mark.ServiceName(), func(e placementv1alpha1.ImportedEndpoints) bool { return e.Network == importer.Network })...)
-		objects = append(objects, importedService(imp, mark, at.Names))
+		objects = append(objects, importedSlices(imp, mark, at.Names, mark.ServiceName(), slices.Concat(all, written))...)
+		if service := importedService(imp, mark, at.Names); service != nil {
+			objects = append(objects, service)
+		}
 	}
 	return objects
+}
+
+// permittedOf are the endpoints that users wrote and that a physical cluster permits.
+func permittedOf(written []placementv1alpha1.ImportedEndpoints, permits boundary.Permits) (out []placementv1alpha1.ImportedEndpoints) {
+	leadsTo := permits.LeadsTo()
+	for _, e := range written {
+		e.Endpoints = slices.DeleteFunc(slices.Clone(e.Endpoints), func(to placementv1alpha1.ImportedEndpoint) bool {
+			address, err := netip.ParseAddr(to.Address)
+			return err != nil || !leadsTo(address)
+		})
+		if len(e.Endpoints) > 0 {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // ImportedService is the Service of its own among what ImportedOf says; nil if there is none.
@@ -98,8 +129,17 @@ func importMark(imp *placementv1alpha1.ServiceImport, controlPlane string) names
 	}
 }
 
+// importedService is nil if it would lead to a name that no copy may lead to.
 func importedService(imp *placementv1alpha1.ServiceImport, mark names.Imported, namespace string) *unstructured.Unstructured {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: mark.ServiceName()}}
+	if imp.Spec.ExternalName != "" {
+		name, verdict := boundary.ExternalName(imp.Spec.ExternalName)
+		if verdict == boundary.Refused {
+			return nil
+		}
+		s.Spec.Type, s.Spec.ExternalName = corev1.ServiceTypeExternalName, name
+		return markImported(s, mark, []any{s.Spec, mark.Retired}, serviceKind)
+	}
 	if imp.Spec.Headless {
 		s.Spec.ClusterIP = corev1.ClusterIPNone
 	}
@@ -110,14 +150,11 @@ func importedService(imp *placementv1alpha1.ServiceImport, mark names.Imported, 
 	return markImported(s, mark, []any{s.Spec, mark.Retired}, serviceKind)
 }
 
-// importedSlices are EndpointSlices of a Service below with some of the endpoints.
-func importedSlices(imp *placementv1alpha1.ServiceImport, mark names.Imported, namespace, service string, picks func(placementv1alpha1.ImportedEndpoints) bool) []*unstructured.Unstructured {
+// importedSlices are EndpointSlices of a Service below with endpoints.
+func importedSlices(imp *placementv1alpha1.ServiceImport, mark names.Imported, namespace, service string, endpoints []placementv1alpha1.ImportedEndpoints) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	count := map[corev1.IPFamily]int{} // the family of a slice never changes
-	for _, e := range imp.Spec.Endpoints {
-		if !picks(e) {
-			continue
-		}
+	for _, e := range endpoints {
 		for part := range slices.Chunk(e.Endpoints, maxInSlice) {
 			s := &discoveryv1.EndpointSlice{
 				ObjectMeta: metav1.ObjectMeta{
@@ -186,7 +223,7 @@ func SameImported(made, present *unstructured.Unstructured) bool {
 
 // Reimport is the merge patch by which an object below, as it is present, becomes what is made of
 // an import now: a Service keeps its address. anew says that it has to be made anew, as it gets
-// one, or has none any more.
+// one, or has none any more, or leads to a name.
 func Reimport(made, present *unstructured.Unstructured) (patch []byte, anew bool) {
 	content := map[string]any{"metadata": map[string]any{
 		"uid": present.GetUID(), "resourceVersion": present.GetResourceVersion(),
@@ -195,7 +232,9 @@ func Reimport(made, present *unstructured.Unstructured) (patch []byte, anew bool
 	if IsImportedService(made) {
 		spec, wanted := field(present.Object, "spec"), field(made.Object, "spec")
 		headless := func(spec map[string]any) bool { return text(spec, "clusterIP") == corev1.ClusterIPNone }
-		content["spec"], anew = some(wanted, "ports", "sessionAffinity", "sessionAffinityConfig"), headless(spec) != headless(wanted)
+		isName := func(spec map[string]any) bool { return text(spec, "externalName") != "" }
+		content["spec"] = some(wanted, "ports", "sessionAffinity", "sessionAffinityConfig", "externalName")
+		anew = headless(spec) != headless(wanted) || isName(spec) != isName(wanted)
 	} else {
 		maps.Copy(content, some(made.Object, "ports", "endpoints"))
 	}

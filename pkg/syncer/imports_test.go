@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/names"
 )
 
@@ -220,5 +222,69 @@ func TestEndpointsElsewhereAreNotCloseToAServiceThatPrefersWhatIs(t *testing.T) 
 	imp.Spec.TrafficDistribution = &prefer
 	if got := zone(); got != zoneElsewhere || SameImported(before, ImportedOf(imp, at, false)[0]) {
 		t.Errorf("they have the zone %q", got)
+	}
+}
+
+// What users wrote is taken as far as the physical cluster permits it, beside a copy and elsewhere.
+func TestOfEndpointsThatUsersWroteThoseArePermittedThatAnAdminNames(t *testing.T) {
+	t.Parallel()
+	imp := importOf(placementv1alpha1.Importer{PhysicalCluster: "west", Beside: true, Own: true})
+	written := imp.Spec.Endpoints[:1:1]
+	written[0].PhysicalCluster = ""
+	written[0].Endpoints = nil
+	for _, a := range []string{"10.2.0.9", "192.0.2.7", "192.0.2.200", "no address"} {
+		written[0].Endpoints = append(written[0].Endpoints, placementv1alpha1.ImportedEndpoint{Address: a, Hostname: "db"})
+	}
+	imp.Spec.Endpoints, imp.Spec.Written = nil, written
+	at := ImportPlace{ControlPlane: "cp", Target: "west", Names: "atoll-dns", Physical: "acme-shop-1"}
+	service := "service atoll-dns true acme/shop/api port 80 retired false"
+	if diff := cmp.Diff([]string{service}, leadsTo(t, ImportedOf(imp, at, false))); diff != "" {
+		t.Errorf("by default (-want +got)\n%s", diff)
+	}
+	at.Permits = boundary.Permits{EndpointCIDRs: []string{"10.0.0.0/8", "192.0.2.0/25"}, Network: fleetv1alpha1.Network{PodCIDRs: []string{"10.2.0.0/16"}}}
+	made := ImportedOf(imp, at, false)
+	want := []string{"slice acme-shop-1 of api: 192.0.2.7:8080 db", "slice atoll-dns of import: 192.0.2.7:8080 db", service}
+	if diff := cmp.Diff(want, leadsTo(t, made)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for _, obj := range made[:2] {
+		if n := len(typed[discoveryv1.EndpointSlice](t, obj).Endpoints); n != 1 {
+			t.Errorf("%s has %d endpoints", obj.GetName(), n)
+		}
+	}
+}
+
+// A name is not believed more than that of a copy.
+func TestANameOfAServiceElsewhereIsWhatACopyWouldHave(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"db.example.com": "db.example.com", "db": "db.", "169.254.169.254": "nothing.invalid.", "metadata": "nothing.invalid.",
+		"web.other.svc.cluster.local": "", "web.other.svc": "",
+	} {
+		imp := importOf(placementv1alpha1.Importer{PhysicalCluster: "west", Own: true})
+		imp.Spec = placementv1alpha1.ServiceImportSpec{Service: "s", ExternalName: name, Importers: imp.Spec.Importers}
+		got := ""
+		made := ImportedOf(imp, ImportPlace{ControlPlane: "cp", Target: "west", Names: "atoll-dns"}, false)
+		if len(made) > 0 {
+			s := typed[corev1.Service](t, made[0])
+			if got = s.Spec.ExternalName; s.Spec.Type != corev1.ServiceTypeExternalName || len(s.Spec.Ports) > 0 {
+				t.Errorf("%s: %+v", name, s.Spec)
+			}
+		}
+		if got != want || len(made) > 1 {
+			t.Errorf("%s leads to %q by %d objects", name, got, len(made))
+		}
+	}
+	service := ImportedOf(importOf(placementv1alpha1.Importer{PhysicalCluster: "west", Own: true}), ImportPlace{ControlPlane: "cp", Target: "west", Names: "atoll-dns"}, false)[2]
+	named := importOf(placementv1alpha1.Importer{PhysicalCluster: "west", Own: true})
+	named.Spec = placementv1alpha1.ServiceImportSpec{Service: "s", ExternalName: "db.example.com", Importers: named.Spec.Importers}
+	leads := ImportedOf(named, ImportPlace{ControlPlane: "cp", Target: "west", Names: "atoll-dns"}, false)[0]
+	if _, anew := Reimport(leads, service); !anew {
+		t.Error("a Service with an address becomes one of a name by a patch")
+	}
+	other := leads.DeepCopy()
+	setNested(other.Object, "other.example.com", "spec", "externalName")
+	if patch, anew := Reimport(other, leads); anew || !strings.Contains(string(patch), "other.example.com") {
+		t.Errorf("another name: %s, %v", patch, anew)
 	}
 }

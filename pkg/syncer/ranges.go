@@ -3,17 +3,14 @@ package syncer
 import (
 	"net/netip"
 	"slices"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
 // JoinRanges are ranges of addresses with the same addresses and as few as can be, sorted:
 // those of nodes that are neighbours become one. What is no range is left out.
 func JoinRanges(texts []string) []string {
-	var ranges []netip.Prefix
-	for _, text := range texts {
-		if r, err := netip.ParsePrefix(text); err == nil {
-			ranges = append(ranges, r.Masked())
-		}
-	}
+	ranges := fleetv1alpha1.Prefixes(texts)
 	slices.SortFunc(ranges, func(a, b netip.Prefix) int {
 		if c := a.Addr().Compare(b.Addr()); c != 0 {
 			return c
@@ -45,10 +42,8 @@ func JoinRanges(texts []string) []string {
 // to pods: networks take the first one for a tunnel and the second for a bridge.
 func NodeRanges(texts []string) []string {
 	var first []string
-	for _, text := range texts {
-		if r, err := netip.ParsePrefix(text); err == nil {
-			first = append(first, netip.PrefixFrom(r.Masked().Addr(), max(r.Bits(), r.Addr().BitLen()-1)).String())
-		}
+	for _, r := range fleetv1alpha1.Prefixes(texts) {
+		first = append(first, netip.PrefixFrom(r.Addr(), max(r.Bits(), r.Addr().BitLen()-1)).String())
 	}
 	return JoinRanges(first)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -81,16 +80,16 @@ func New(config Config) *Controller {
 			if obj == nil {
 				obj = old
 			}
-			c.changed(logicalcluster.From(obj), obj.Namespace)
+			c.changed(logicalcluster.From(obj), obj.Namespace, gvr == services || gvr == endpointSlices && writtenByUser(obj))
 		})
 	}
 	for _, gvr := range made {
 		c.Objects.For(gvr).Handle(func(old, obj *metav1.PartialObjectMetadata) {
 			switch { // nobody but the server writes them
 			case obj == nil:
-				c.changed(logicalcluster.From(old), old.Namespace)
+				c.changed(logicalcluster.From(old), old.Namespace, false)
 			case old == nil: // what changed before this was known to be there would not have found it
-				c.changed(logicalcluster.From(obj), obj.Namespace)
+				c.changed(logicalcluster.From(obj), obj.Namespace, false)
 			}
 		})
 	}
@@ -114,11 +113,22 @@ func (c *Controller) Run(ctx context.Context) {
 	c.queue.Run(ctx)
 }
 
-// changed looks at a namespace if something in it may be imported, or is.
-func (c *Controller) changed(cluster logicalcluster.Name, namespace string) {
-	fleet := *c.fleet.Load()
+// writtenByUser says that an EndpointSlice may have endpoints that a user wrote: it is not that of a
+// Service with a selector, and was not made on a physical cluster.
+func writtenByUser(slice metav1.Object) bool {
+	return slice.GetLabels()[discoveryv1.LabelManagedBy] != sliceController && !stamp.Mirrored(slice)
+}
+
+// sliceController makes the EndpointSlices of Services with a selector.
+const sliceController = "endpointslice-controller.k8s.io"
+
+// changed looks at a namespace if something in it may be imported, or is. others says that this may
+// be a Service that needs no network: who has one physical cluster has no use for it, but for the
+// endpoints that users wrote.
+func (c *Controller) changed(cluster logicalcluster.Name, namespace string, others bool) {
+	fleet, present := *c.fleet.Load(), c.present.of(cluster)
 	has := func(gvr schema.GroupVersionResource) bool { return c.Objects.For(gvr).HasNamespace(cluster, namespace) }
-	if len(fleet) > 1 && fleet.Joined(c.present.of(cluster)) || slices.ContainsFunc(made, has) {
+	if len(fleet) > 1 && fleet.Joined(present) || others && len(present) > 0 || slices.ContainsFunc(made, has) {
 		c.queue.EnqueueAfter(controller.Request{Cluster: cluster, Namespace: namespace}, batchDelay)
 	}
 }
@@ -135,12 +145,12 @@ func (c *Controller) namespaceChanged(old, obj *corev1.Namespace) {
 	}
 	if !c.present.move(cluster, before, now) {
 		if old != nil && obj != nil && !maps.Equal(old.Labels, obj.Labels) {
-			c.changed(cluster, obj.Name)
+			c.changed(cluster, obj.Name, false)
 		}
 		return
 	}
 	for _, namespace := range c.Namespaces.ListCluster(cluster) {
-		c.changed(cluster, namespace.Name)
+		c.changed(cluster, namespace.Name, true)
 	}
 }
 
@@ -163,7 +173,7 @@ func (c *Controller) physicalClusterChanged(old, obj *fleetv1alpha1.PhysicalClus
 	fleet := maps.Clone(c.members).Settled()
 	c.fleet.Store(&fleet)
 	for _, namespace := range c.Namespaces.List() {
-		c.changed(logicalcluster.From(namespace), namespace.Name)
+		c.changed(logicalcluster.From(namespace), namespace.Name, false)
 	}
 }
 
@@ -173,11 +183,7 @@ func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
 		return m
 	}
 	m.Silent = !apimeta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady)
-	for _, text := range pc.PodNetwork().PodCIDRs {
-		if r, err := netip.ParsePrefix(text); err == nil {
-			m.Ranges = append(m.Ranges, r.Masked())
-		}
-	}
+	m.Ranges = fleetv1alpha1.Prefixes(pc.PodNetwork().PodCIDRs)
 	m.Known, m.Named = len(m.Ranges) > 0, len(pc.Spec.Tenancy.Network.PodCIDRs) > 0
 	return m
 }
@@ -268,21 +274,21 @@ func sameTargets(a, b metav1.Object) bool {
 
 // wantedServices are the imports of Services that there should be in a namespace, by name.
 func (c *Controller) wantedServices(ctx context.Context, key controller.Request, w where) (map[string]*placementv1alpha1.ServiceImport, error) {
-	if !w.fleet.Joined(w.present) {
+	if len(w.present) == 0 {
 		return nil, nil
 	}
 	all, err := c.Kube.CoreV1().Services(key.Namespace).List(ctx, cached)
 	if err != nil {
 		return nil, fmt.Errorf("reading Services: %w", err)
 	}
-	if !slices.ContainsFunc(all.Items, func(s corev1.Service) bool { return Imported(&s) }) {
-		return nil, nil
+	of, err := c.sourcesOf(ctx, key, all.Items, w)
+	if err != nil {
+		return nil, err
 	}
-	candidates := backends.Candidates(w.pods)
 	wanted := map[string]*placementv1alpha1.ServiceImport{}
 	for i := range all.Items {
 		s := &all.Items[i]
-		spec := Decide(s, candidates, w.present, w.fleet)
+		spec := Decide(s, of, w.present, w.fleet)
 		if spec == nil || stamp.OfServer(services.GroupResource(), s.Namespace, s.Name) {
 			continue
 		}
@@ -296,6 +302,23 @@ func (c *Controller) wantedServices(ctx context.Context, key controller.Request,
 	return wanted, nil
 }
 
+// sourcesOf reads what the Services of a namespace lead to.
+func (c *Controller) sourcesOf(ctx context.Context, key controller.Request, all []corev1.Service, w where) (of Sources, err error) {
+	if slices.ContainsFunc(all, func(s corev1.Service) bool { return Imported(&s) && LeadsToPods(&s) }) {
+		of.Pods = backends.Candidates(w.pods)
+	}
+	if slices.ContainsFunc(all, func(s corev1.Service) bool {
+		return Imported(&s) && len(s.Spec.Selector) == 0 && s.Spec.Type != corev1.ServiceTypeExternalName
+	}) {
+		list, err := c.Kube.DiscoveryV1().EndpointSlices(key.Namespace).List(ctx, cached)
+		if err != nil {
+			return of, fmt.Errorf("reading EndpointSlices: %w", err)
+		}
+		of.Slices = list.Items
+	}
+	return of, nil
+}
+
 // removeService deletes an import that nobody wants. That its Service is gone is asked of etcd: a
 // watch cache may be behind.
 func (c *Controller) removeService(ctx context.Context, have *placementv1alpha1.ServiceImport, w where) error {
@@ -303,7 +326,7 @@ func (c *Controller) removeService(ctx context.Context, have *placementv1alpha1.
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading the Service of a ServiceImport: %w", err)
-	case err == nil && s.UID == have.Spec.Service && Decide(s, nil, w.present, w.fleet) != nil:
+	case err == nil && s.UID == have.Spec.Service && Decide(s, Sources{}, w.present, w.fleet) != nil:
 		return nil // the event is on its way
 	}
 	err = c.Client.PlacementV1alpha1().ServiceImports(have.Namespace).Delete(ctx, have.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(have.UID))})

@@ -2,13 +2,16 @@ package imports
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/endpointslice"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/backends"
@@ -52,14 +55,56 @@ func (f Fleet) Joined(names []string) bool {
 	return false
 }
 
-// Imported says that a Service may be imported at all: one that leads to pods, which the
-// control plane knows.
-func Imported(s *corev1.Service) bool {
-	return s.DeletionTimestamp == nil && len(s.Spec.Selector) > 0 && s.Spec.Type != corev1.ServiceTypeExternalName && stamp.HasTargets(s)
+// Imported says that a Service may be imported at all.
+func Imported(s *corev1.Service) bool { return s.DeletionTimestamp == nil && stamp.HasTargets(s) }
+
+// LeadsToPods says that a Service does: to those that it selects, and that the control plane knows.
+func LeadsToPods(s *corev1.Service) bool {
+	return len(s.Spec.Selector) > 0 && s.Spec.Type != corev1.ServiceTypeExternalName
+}
+
+// Sources are what a Service leads to.
+type Sources struct {
+	// Pods are those of its namespace.
+	Pods []backends.Candidate
+	// Slices are the EndpointSlices of its namespace that were not made on a physical cluster.
+	Slices []discoveryv1.EndpointSlice
 }
 
 // Decide is the import of a Service; nil if nobody imports it. present are the physical
-// clusters on which namespaces of the logical cluster are, pods those of the namespace.
+// clusters on which namespaces of the logical cluster are.
+func Decide(s *corev1.Service, of Sources, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
+	switch {
+	case !Imported(s):
+		return nil
+	case LeadsToPods(s):
+		return toPods(s, of.Pods, present, fleet)
+	}
+	return toOthers(s, of.Slices, present, fleet)
+}
+
+// specOf is what an import says of a Service that leads to endpoints.
+func specOf(s *corev1.Service) *placementv1alpha1.ServiceImportSpec {
+	spec := &placementv1alpha1.ServiceImportSpec{Service: s.UID, Headless: s.Spec.ClusterIP == corev1.ClusterIPNone, TrafficDistribution: s.Spec.TrafficDistribution}
+	for _, p := range s.Spec.Ports {
+		spec.Ports = append(spec.Ports, placementv1alpha1.ImportedPort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
+	}
+	if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+		spec.SessionAffinity, spec.SessionAffinityConfig = s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig
+	}
+	return spec
+}
+
+// importer is a physical cluster that imports a Service, as there is a copy (ok) or none.
+func importer(name, network string, target placementv1alpha1.Target, ok bool) placementv1alpha1.Importer {
+	return placementv1alpha1.Importer{
+		PhysicalCluster: name, Network: network,
+		Beside: ok && (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving),
+		Own:    !ok || !target.Receives(),
+	}
+}
+
+// toPods is the import of a Service that leads to pods.
 //
 //	X is present, and another one in its network; a copy of   then X
 //	the Service is on some of these; on X
@@ -67,12 +112,8 @@ func Imported(s *corev1.Service) bool {
 //	there is one that is Starting, Draining or Removing       imports it, with both
 //	there is one that receives                                imports it beside that, if only to retire
 //	                                                          a Service of its own
-func Decide(s *corev1.Service, pods []backends.Candidate, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
-	if !Imported(s) {
-		return nil
-	}
-	targets := stamp.TargetsOf(s.Annotations)
-	spec := &placementv1alpha1.ServiceImportSpec{Service: s.UID, Headless: s.Spec.ClusterIP == corev1.ClusterIPNone, TrafficDistribution: s.Spec.TrafficDistribution}
+func toPods(s *corev1.Service, pods []backends.Candidate, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
+	targets, spec := stamp.TargetsOf(s.Annotations), specOf(s)
 	networks := map[string]bool{}
 	for _, name := range slices.Sorted(slices.Values(present)) {
 		network := fleet[name].Network
@@ -81,20 +122,10 @@ func Decide(s *corev1.Service, pods []backends.Candidate, present []string, flee
 		}
 		networks[network] = true
 		target, ok := targets[name]
-		spec.Importers = append(spec.Importers, placementv1alpha1.Importer{
-			PhysicalCluster: name, Network: network,
-			Beside: ok && (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving),
-			Own:    !ok || !target.Receives(),
-		})
+		spec.Importers = append(spec.Importers, importer(name, network, target, ok))
 	}
 	if len(spec.Importers) == 0 {
 		return nil
-	}
-	for _, p := range s.Spec.Ports {
-		spec.Ports = append(spec.Ports, placementv1alpha1.ImportedPort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
-	}
-	if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
-		spec.SessionAffinity, spec.SessionAffinityConfig = s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig
 	}
 	of, _ := backends.Of(s, pods)
 	for _, network := range slices.Sorted(maps.Keys(networks)) {
@@ -102,6 +133,99 @@ func Decide(s *corev1.Service, pods []backends.Candidate, present []string, flee
 	}
 	spec.Endpoints, spec.Truncated = bounded(spec.Endpoints, MaxEndpoints)
 	return spec
+}
+
+// toOthers is the import of a Service that leads to addresses that users wrote, or to a name.
+// They need no network in common.
+//
+//	X is present; a copy of the Service is somewhere,  then X
+//	and on X
+//	as in the table of toPods: no copy that receives   imports it, with a Service of its own
+//	there is a copy, and users wrote endpoints         imports it beside that
+//	there is one that receives, and another physical   imports it, if only to retire a Service of its own
+//	cluster is present
+func toOthers(s *corev1.Service, written []discoveryv1.EndpointSlice, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
+	targets, spec := stamp.TargetsOf(s.Annotations), specOf(s)
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		spec = &placementv1alpha1.ServiceImportSpec{Service: s.UID, ExternalName: s.Spec.ExternalName}
+	} else {
+		spec.Written, spec.Truncated = bounded(writtenIn(s.Name, written), MaxEndpoints)
+	}
+	if !keeps(targets) || len(present) < 2 && len(spec.Written) == 0 {
+		return nil
+	}
+	for _, name := range slices.Sorted(slices.Values(present)) {
+		target, ok := targets[name]
+		spec.Importers = append(spec.Importers, importer(name, fleet[name].Network, target, ok))
+	}
+	return spec
+}
+
+// keeps says that there is a copy somewhere.
+func keeps(targets placementv1alpha1.Targets) bool {
+	for _, target := range targets {
+		if target.Keeps() {
+			return true
+		}
+	}
+	return false
+}
+
+// writtenIn are the endpoints of a Service in EndpointSlices, as far as they are ready, in an order.
+// What was made on a physical cluster is no endpoint that a user wrote.
+func writtenIn(service string, of []discoveryv1.EndpointSlice) []placementv1alpha1.ImportedEndpoints {
+	var groups []placementv1alpha1.ImportedEndpoints
+	known := map[string]int{} // groups by what they have in common
+	for i := range of {
+		s := &of[i]
+		family := corev1.IPFamily(s.AddressType)
+		if s.Labels[discoveryv1.LabelServiceName] != service || s.DeletionTimestamp != nil || stamp.Mirrored(s) || family != corev1.IPv4Protocol && family != corev1.IPv6Protocol {
+			continue
+		}
+		ports, text := writtenPorts(s.Ports)
+		key := string(family) + text
+		at, ok := known[key]
+		if !ok {
+			at, known[key] = len(groups), len(groups)
+			groups = append(groups, placementv1alpha1.ImportedEndpoints{Family: family, Ports: ports})
+		}
+		for _, e := range s.Endpoints {
+			if !ptr.Deref(e.Conditions.Ready, true) {
+				continue
+			}
+			for _, address := range e.Addresses {
+				groups[at].Endpoints = append(groups[at].Endpoints, placementv1alpha1.ImportedEndpoint{Address: address, Hostname: ptr.Deref(e.Hostname, "")})
+			}
+		}
+	}
+	groups = slices.DeleteFunc(groups, func(g placementv1alpha1.ImportedEndpoints) bool { return len(g.Endpoints) == 0 })
+	for i := range groups {
+		slices.SortFunc(groups[i].Endpoints, func(a, b placementv1alpha1.ImportedEndpoint) int {
+			return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Hostname, b.Hostname))
+		})
+		groups[i].Endpoints = slices.Compact(groups[i].Endpoints)
+	}
+	slices.SortFunc(groups, func(a, b placementv1alpha1.ImportedEndpoints) int {
+		return cmp.Or(cmp.Compare(a.Family, b.Family), slices.CompareFunc(a.Endpoints, b.Endpoints, func(a, b placementv1alpha1.ImportedEndpoint) int { return cmp.Compare(a.Address, b.Address) }),
+			slices.CompareFunc(a.Ports, b.Ports, func(a, b placementv1alpha1.ImportedPort) int {
+				return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
+			}))
+	})
+	return groups
+}
+
+// writtenPorts are ports of an EndpointSlice by their names, and the same as text.
+func writtenPorts(of []discoveryv1.EndpointPort) (ports []placementv1alpha1.ImportedPort, text string) {
+	for _, p := range of {
+		if p.Port != nil {
+			ports = append(ports, placementv1alpha1.ImportedPort{Name: ptr.Deref(p.Name, ""), Protocol: ptr.Deref(p.Protocol, corev1.ProtocolTCP), AppProtocol: p.AppProtocol, Port: *p.Port})
+		}
+	}
+	slices.SortFunc(ports, func(a, b placementv1alpha1.ImportedPort) int { return cmp.Compare(a.Name, b.Name) })
+	for _, p := range ports {
+		text += fmt.Sprintf(" %s/%s/%d/%s", p.Name, p.Protocol, p.Port, ptr.Deref(p.AppProtocol, ""))
+	}
+	return ports, text
 }
 
 // withNetwork are those of some physical clusters that are in a network.

@@ -3,12 +3,15 @@ package imports
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/backends"
@@ -126,13 +129,11 @@ func TestWhoImportsAServiceAndWhereItLeadsTo(t *testing.T) {
 			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080 api-0"}},
 		"a name of another service": {service(`{"east":{}}`), []corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "api-0", "else" })}, both,
 			[]string{"east beside", "west own"}, []string{"east 10.1.0.7 http:8080"}},
-		"without selector":   {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.Selector = nil }), nil, both, nil, nil},
-		"an external name":   {service(`{"east":{}}`, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), nil, both, nil, nil},
 		"it is deleted":      {service(`{"east":{}}`, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{} }), nil, both, nil, nil},
 		"it is not placed":   {service(``), nil, both, nil, nil},
 		"all of it is going": {service(`{"east":{"state":"Removing"}}`), nil, both, nil, nil},
 	} {
-		importers, endpoints := summary(Decide(c.service, backends.Candidates(c.pods), c.present, flat))
+		importers, endpoints := summary(Decide(c.service, Sources{Pods: backends.Candidates(c.pods)}, c.present, flat))
 		if diff := cmp.Diff(c.importers, importers); diff != "" {
 			t.Errorf("%s: importers (-want +got)\n%s", name, diff)
 		}
@@ -142,12 +143,92 @@ func TestWhoImportsAServiceAndWhereItLeadsTo(t *testing.T) {
 	}
 }
 
+// slice is an EndpointSlice that a user wrote for the Service.
+func slice(addresses []string, change ...func(*discoveryv1.EndpointSlice)) discoveryv1.EndpointSlice {
+	s := discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "api"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](5432)}},
+	}
+	for _, a := range addresses {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
+	}
+	for _, f := range change {
+		f(&s)
+	}
+	return s
+}
+
+// What a Service leads to that selects no pods is the same from everywhere: no network is needed.
+func TestWhoImportsAServiceWithoutASelectorOrOfAName(t *testing.T) {
+	t.Parallel()
+	bare := func(s *corev1.Service) { s.Spec.Selector = nil }
+	named := func(s *corev1.Service) { // a name has it, whatever it selects
+		s.Spec.Type, s.Spec.ExternalName = corev1.ServiceTypeExternalName, "db.example.com"
+	}
+	db := []discoveryv1.EndpointSlice{slice([]string{"192.0.2.8", "192.0.2.7"})}
+	apart := []string{"far", "alone"}
+	for name, c := range map[string]struct {
+		service            *corev1.Service
+		slices             []discoveryv1.EndpointSlice
+		present            []string
+		importers, written []string
+	}{
+		"endpoints, on one physical cluster": {service(`{"alone":{}}`, bare), db, []string{"alone"}, []string{"alone beside"}, []string{" 192.0.2.7 http:5432", " 192.0.2.8 http:5432"}},
+		"endpoints, without a network":       {service(`{"alone":{}}`, bare), db, apart, []string{"alone beside", "far own"}, []string{" 192.0.2.7 http:5432", " 192.0.2.8 http:5432"}},
+		"no endpoints":                       {service(`{"alone":{}}`, bare), nil, []string{"alone"}, nil, nil},
+		"no endpoints, and another one":      {service(`{"alone":{}}`, bare), nil, apart, []string{"alone beside", "far own"}, nil},
+		"a name":                             {service(`{"alone":{}}`, named), db, apart, []string{"alone beside", "far own"}, nil},
+		"a name, on one":                     {service(`{"alone":{}}`, named), db, []string{"alone"}, nil, nil},
+		"it moves":                           {service(`{"alone":{"state":"Draining"},"far":{"state":"Starting"}}`, bare), db[:0], apart, []string{"alone beside own", "far beside own"}, nil},
+		"it is going":                        {service(`{"alone":{"state":"Removing"}}`, bare), db, apart, nil, nil},
+		"it is not placed":                   {service(``, bare), db, apart, nil, nil},
+		"it is deleted":                      {service(`{"alone":{}}`, bare, func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{} }), db, apart, nil, nil},
+		"what is not an endpoint": {service(`{"alone":{}}`, bare), []discoveryv1.EndpointSlice{
+			slice([]string{"192.0.2.1"}, func(s *discoveryv1.EndpointSlice) { s.Labels = nil }),
+			slice([]string{"192.0.2.2"}, func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "else" }),
+			slice([]string{"192.0.2.3"}, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = ptr.To(false) }),
+			slice([]string{"192.0.2.4"}, func(s *discoveryv1.EndpointSlice) { s.DeletionTimestamp = &metav1.Time{} }),
+			slice([]string{"10.1.0.7"}, func(s *discoveryv1.EndpointSlice) {
+				s.Annotations = map[string]string{placementv1alpha1.TargetsAnnotation: `{"alone":{"state":"Observed","uid":"u"}}`}
+			}),
+			slice([]string{"db.example.com"}, func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }),
+		}, []string{"alone"}, nil, nil},
+		"slices of one family and ports are one": {service(`{"alone":{}}`, bare), []discoveryv1.EndpointSlice{
+			slice([]string{"192.0.2.9"}), slice([]string{"192.0.2.7", "192.0.2.9"}, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hostname = ptr.To("db-0") }),
+			slice([]string{"2001:db8::1"}, func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeIPv6 }),
+			slice([]string{"192.0.2.6"}, func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = ptr.To[int32](5433) }),
+		}, []string{"alone"}, []string{"alone beside"}, []string{" 192.0.2.6 http:5433", " 192.0.2.7 http:5432 db-0", " 192.0.2.9 http:5432", " 2001:db8::1 http:5432"}},
+	} {
+		spec := Decide(c.service, Sources{Slices: c.slices}, c.present, flat)
+		importers, endpoints := summary(spec)
+		var written []string
+		if spec != nil {
+			_, written = summary(&placementv1alpha1.ServiceImportSpec{Endpoints: spec.Written})
+		}
+		if diff := cmp.Diff(c.importers, importers); diff != "" || endpoints != nil {
+			t.Errorf("%s: importers (-want +got)\n%s%v", name, diff, endpoints)
+		}
+		if diff := cmp.Diff(c.written, written); diff != "" {
+			t.Errorf("%s: endpoints (-want +got)\n%s", name, diff)
+		}
+		if spec != nil && (spec.ExternalName != "") != (c.service.Spec.Type == corev1.ServiceTypeExternalName) {
+			t.Errorf("%s: the name is %q", name, spec.ExternalName)
+		}
+		back := slices.Clone(c.slices)
+		slices.Reverse(back)
+		if diff := cmp.Diff(spec, Decide(c.service, Sources{Slices: back}, c.present, flat)); diff != "" {
+			t.Errorf("%s: in another order (-this +that)\n%s", name, diff)
+		}
+	}
+}
+
 func TestAnImportIsTheSameInWhateverOrderPodsAreRead(t *testing.T) {
 	t.Parallel()
 	pods := []corev1.Pod{pod("east", "10.1.0.9"), pod("east", "10.1.0.1"), pod("north", "10.3.0.1")}
-	a := Decide(service(`{"east":{},"north":{}}`), backends.Candidates(pods), []string{"west", "east", "north"}, flat)
+	a := Decide(service(`{"east":{},"north":{}}`), Sources{Pods: backends.Candidates(pods)}, []string{"west", "east", "north"}, flat)
 	pods[0], pods[2] = pods[2], pods[0]
-	b := Decide(service(`{"east":{},"north":{}}`), backends.Candidates(pods), []string{"north", "west", "east"}, flat)
+	b := Decide(service(`{"east":{},"north":{}}`), Sources{Pods: backends.Candidates(pods)}, []string{"north", "west", "east"}, flat)
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Error(diff)
 	}
@@ -159,7 +240,7 @@ func TestAnImportHasABoundAndSaysWhatItLeftOut(t *testing.T) {
 	for i := range 1500 {
 		pods = append(pods, pod("east", fmt.Sprintf("10.1.%d.%d", i/250, i%250)), pod("north", fmt.Sprintf("10.3.%d.%d", i/250, i%250)))
 	}
-	spec := Decide(service(`{"east":{},"north":{}}`), backends.Candidates(pods), []string{"west", "east"}, flat)
+	spec := Decide(service(`{"east":{},"north":{}}`), Sources{Pods: backends.Candidates(pods)}, []string{"west", "east"}, flat)
 	by := map[string]int{}
 	for _, g := range spec.Endpoints {
 		by[g.PhysicalCluster] += len(g.Endpoints)
@@ -170,7 +251,7 @@ func TestAnImportHasABoundAndSaysWhatItLeftOut(t *testing.T) {
 	for i := range pods { // each has another port, and is a group of its own
 		pods[i].Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(1000 + i), Protocol: corev1.ProtocolTCP}}}}
 	}
-	if spec := Decide(service(`{"east":{},"north":{}}`), backends.Candidates(pods), []string{"west", "east"}, flat); len(spec.Endpoints) != MaxEndpoints || spec.Truncated != 2000 {
+	if spec := Decide(service(`{"east":{},"north":{}}`), Sources{Pods: backends.Candidates(pods)}, []string{"west", "east"}, flat); len(spec.Endpoints) != MaxEndpoints || spec.Truncated != 2000 {
 		t.Errorf("of groups of one there are %d, and %d are left out", len(spec.Endpoints), spec.Truncated)
 	}
 }
@@ -199,7 +280,7 @@ func BenchmarkDecideANamespace(b *testing.B) {
 	for b.Loop() {
 		candidates := backends.Candidates(pods)
 		for range 100 {
-			Decide(s, candidates, []string{"west", "east"}, flat)
+			Decide(s, Sources{Pods: candidates}, []string{"west", "east"}, flat)
 		}
 	}
 }
@@ -208,7 +289,7 @@ func TestImportersAndEndpointsSayTheirNetwork(t *testing.T) {
 	t.Parallel()
 	fleet := Fleet{"east": {Network: "n"}, "west": {Network: "n"}, "far": {Network: "m"}, "farther": {Network: "m"}}
 	s := service(`{"east":{},"far":{}}`)
-	spec := Decide(s, backends.Candidates([]corev1.Pod{pod("east", "10.1.0.7"), pod("far", "10.1.0.7")}), []string{"east", "west", "far", "farther"}, fleet)
+	spec := Decide(s, Sources{Pods: backends.Candidates([]corev1.Pod{pod("east", "10.1.0.7"), pod("far", "10.1.0.7")})}, []string{"east", "west", "far", "farther"}, fleet)
 	var got []string
 	for _, i := range spec.Importers {
 		got = append(got, i.PhysicalCluster+"/"+i.Network)

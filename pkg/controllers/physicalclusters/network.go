@@ -100,16 +100,8 @@ func counting(texts []string, named bool) (count []string) {
 
 // overlap says that some address is in ranges of both; what is no range has none.
 func overlap(a, b []string) bool {
-	parsed := func(texts []string) (ranges []netip.Prefix) {
-		for _, text := range texts {
-			if r, err := netip.ParsePrefix(text); err == nil {
-				ranges = append(ranges, r)
-			}
-		}
-		return ranges
-	}
-	others := parsed(b)
-	return slices.ContainsFunc(parsed(a), func(r netip.Prefix) bool { return slices.ContainsFunc(others, r.Overlaps) })
+	others := fleetv1alpha1.Prefixes(b)
+	return slices.ContainsFunc(fleetv1alpha1.Prefixes(a), func(r netip.Prefix) bool { return slices.ContainsFunc(others, r.Overlaps) })
 }
 
 func union(a, b []string) []string {

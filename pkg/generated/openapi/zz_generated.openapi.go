@@ -2404,6 +2404,25 @@ func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common
 							},
 						},
 					},
+					"endpointCIDRs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "endpointCIDRs are ranges of the addresses that users may write endpoints with, for Services without a selector; none means none. An address of pods is not among them, whatever they are: ingress controllers and load balancers reach it for whoever wrote it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"loadBalancerIPs": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -3599,7 +3618,7 @@ func schema_pkg_apis_placement_v1alpha1_ImportedEndpoints(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ImportedEndpoints are endpoints on one physical cluster with the same ports.",
+				Description: "ImportedEndpoints are endpoints on one physical cluster, or on none, with the same ports.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"physicalCluster": {
@@ -3787,7 +3806,7 @@ func schema_pkg_apis_placement_v1alpha1_Importer(ref common.ReferenceCallback) c
 					},
 					"network": {
 						SchemaProps: spec.SchemaProps{
-							Description: "network of the physical cluster: endpoints in others are not for it.",
+							Description: "network of the physical cluster: endpoints in others are not for it. It is empty if it has none, and for what needs none.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3795,7 +3814,7 @@ func schema_pkg_apis_placement_v1alpha1_Importer(ref common.ReferenceCallback) c
 					},
 					"beside": {
 						SchemaProps: spec.SchemaProps{
-							Description: "beside says that a copy of the Service is there, which gets the endpoints elsewhere.",
+							Description: "beside says that a copy of the Service is there, which gets the endpoints elsewhere, and those that users wrote.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -6434,7 +6453,7 @@ func schema_pkg_apis_placement_v1alpha1_ServiceImport(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceImport is a Service as pods on other physical clusters of its network reach it. It has the name and the namespace of the Service. The server writes it; syncers that are to make it reachable read it.",
+				Description: "ServiceImport is a Service as pods reach it that are not beside it: on other physical clusters of its network, and, of one without a selector or of the type ExternalName, wherever its logical cluster is. It has the name and the namespace of the Service. The server writes it; syncers that are to make it reachable read it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -6543,6 +6562,13 @@ func schema_pkg_apis_placement_v1alpha1_ServiceImportSpec(ref common.ReferenceCa
 							Format:      "",
 						},
 					},
+					"externalName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "externalName is that of a Service of this type, which has nothing else.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"ports": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -6611,6 +6637,24 @@ func schema_pkg_apis_placement_v1alpha1_ServiceImportSpec(ref common.ReferenceCa
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "endpoints are where it leads to, at most 1,000 in all.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(placementv1alpha1.ImportedEndpoints{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"written": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "written are the endpoints that users wrote, if the Service has no selector: of no physical cluster and no network. Each physical cluster takes those that it permits.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

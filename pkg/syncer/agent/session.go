@@ -95,7 +95,7 @@ func newSession(a *Agent, w report.World) *session {
 	s.orphans = controller.New("syncer/orphans", orphanWorkers, unplaced.Reconcile)
 	s.isolation = controller.New("syncer/isolation", isolationWorkers, isolating.Reconcile)
 	s.elsewhere = controller.New("syncer/elsewhere", 1, isolating.Elsewhere)
-	imported := imports.New(imports.Config{View: s.view, Down: a.down, Names: s.names})
+	imported := imports.New(imports.Config{View: s.view, Down: a.down, Names: s.names, Permits: s.permits})
 	s.imports = controller.New("syncer/imports", importWorkers, imported.Reconcile)
 	s.dispatch = dispatch.New(s.view, dispatch.Queues{
 		Objects: s.objects.Enqueue, Mirrors: s.mirrors.Enqueue, Events: s.events.Enqueue, Orphans: s.orphans.Enqueue,

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -91,6 +92,12 @@ type Tenancy struct {
 	// +optional
 	// +listType=set
 	ExternalIPs []string `json:"externalIPs,omitempty"`
+	// endpointCIDRs are ranges of the addresses that users may write endpoints with, for Services
+	// without a selector; none means none. An address of pods is not among them, whatever they are:
+	// ingress controllers and load balancers reach it for whoever wrote it.
+	// +optional
+	// +listType=set
+	EndpointCIDRs []string `json:"endpointCIDRs,omitempty"`
 	// loadBalancerIPs are addresses that Services may ask for in spec.loadBalancerIP.
 	// +optional
 	// +listType=set
@@ -200,8 +207,8 @@ func (t Tenancy) Level() PodSecurityLevel {
 
 // With is what is permitted by one of the two: the less strict level, and all that is listed. A
 // list of classes that says nothing permits all of them, and goes on to. Of a priority class that
-// both map, more has the last word. The network and the runtime classes are those of the physical
-// cluster: they stay.
+// both map, more has the last word. The network, the runtime classes and the ranges of endpoints are
+// those of the physical cluster: they stay.
 func (t Tenancy) With(more Tenancy) Tenancy {
 	if slices.Contains(PodSecurityLevels(), more.PodSecurity) && t.Level().Stricter(more.PodSecurity) == t.Level() {
 		t.PodSecurity = more.PodSecurity
@@ -252,6 +259,27 @@ func (t Tenancy) PriorityClass(name string) string {
 // NamesRuntimeClass says that RuntimeClasses has a class of the physical cluster.
 func (t Tenancy) NamesRuntimeClass(name string) bool {
 	return slices.Contains(t.RuntimeClasses, name) || slices.Contains(t.RuntimeClasses, All)
+}
+
+// LeadsTo returns whether a Service may lead to an address that a user wrote.
+func (t Tenancy) LeadsTo() func(netip.Addr) bool {
+	permitted, pods := Prefixes(t.EndpointCIDRs), Prefixes(t.Network.PodCIDRs)
+	return func(address netip.Addr) bool {
+		contains := func(r netip.Prefix) bool { return r.Contains(address.Unmap()) }
+		return slices.ContainsFunc(permitted, contains) && !slices.ContainsFunc(pods, contains)
+	}
+}
+
+// Prefixes are ranges of addresses; what is none is left out: validation has refused it, or it is
+// what a physical cluster says.
+func Prefixes(texts []string) []netip.Prefix {
+	var ranges []netip.Prefix
+	for _, text := range texts {
+		if r, err := netip.ParsePrefix(text); err == nil {
+			ranges = append(ranges, r.Masked())
+		}
+	}
+	return ranges
 }
 
 // PermitsKey says that a key is among keys and prefixes.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"net/netip"
 	"reflect"
 	"testing"
 
@@ -15,10 +16,10 @@ func TestTwoTenanciesPermitWhatEachDoes(t *testing.T) {
 		PodSecurity: PodSecurityPrivileged, Schedulers: []string{"a"}, PriorityClasses: map[string]string{"a": "b"}, NodeLabels: []string{"a"}, Taints: []string{"a"},
 		HostPorts: []PortRange{{First: 1, Last: 2}}, NodePorts: []PortRange{{First: 3, Last: 4}}, Volumes: []string{"nfs"}, StaticVolumes: true,
 		StorageClasses: []string{"a"}, ExternalIPs: []string{"a"}, LoadBalancerIPs: []string{"a"}, LoadBalancerClasses: []string{"a"},
-		IngressClasses: []string{"a"}, Annotations: []string{"a"}, NamespaceLabels: []string{"a"}, RuntimeClasses: []string{"a"}, Network: Network{Isolation: NetworkIsolationNone},
+		IngressClasses: []string{"a"}, Annotations: []string{"a"}, NamespaceLabels: []string{"a"}, RuntimeClasses: []string{"a"}, EndpointCIDRs: []string{"192.0.2.0/24"}, Network: Network{Isolation: NetworkIsolationNone},
 	}
 	want := more
-	want.Network, want.RuntimeClasses = Network{}, nil
+	want.Network, want.RuntimeClasses, want.EndpointCIDRs = Network{}, nil, nil
 	want.StorageClasses, want.IngressClasses = nil, nil // all of them are permitted, and remain so
 	if diff := cmp.Diff(want, Tenancy{}.With(more)); diff != "" {
 		t.Errorf("to what is permitted by default (-want +got):\n%s", diff)
@@ -50,5 +51,22 @@ func TestOfTwoTenanciesNeitherIsChanged(t *testing.T) {
 	}
 	if got := (Tenancy{}).With(Tenancy{PodSecurity: "none"}); got.PodSecurity != "" {
 		t.Errorf("what is no level is %q", got.PodSecurity)
+	}
+}
+
+func TestWhereServicesMayLeadThatSelectNoPods(t *testing.T) {
+	t.Parallel()
+	leads := Tenancy{EndpointCIDRs: []string{"10.0.0.0/8", "2001:db8::/32", "no range"}, Network: Network{PodCIDRs: []string{"10.244.0.0/16"}, NodeCIDRs: []string{"10.244.0.1/32"}}}.LeadsTo()
+	for text, want := range map[string]bool{
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "2001:db8::1": true,
+		"10.244.3.4": false, "::ffff:10.244.3.4": false, "10.244.0.1": false, // of pods, and of a node among them
+		"192.0.2.1": false, "2001:db9::1": false,
+	} {
+		if got := leads(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if (Tenancy{}).LeadsTo()(netip.MustParseAddr("192.0.2.1")) {
+		t.Error("by default they lead somewhere")
 	}
 }

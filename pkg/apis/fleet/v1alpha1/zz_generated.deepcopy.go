@@ -1012,6 +1012,11 @@ func (in *Tenancy) DeepCopyInto(out *Tenancy) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.EndpointCIDRs != nil {
+		in, out := &in.EndpointCIDRs, &out.EndpointCIDRs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.LoadBalancerIPs != nil {
 		in, out := &in.LoadBalancerIPs, &out.LoadBalancerIPs
 		*out = make([]string, len(*in))

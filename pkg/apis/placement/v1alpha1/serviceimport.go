@@ -10,9 +10,10 @@ import (
 // +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ServiceImport is a Service as pods on other physical clusters of its network reach it. It
-// has the name and the namespace of the Service. The server writes it; syncers that are to
-// make it reachable read it.
+// ServiceImport is a Service as pods reach it that are not beside it: on other physical
+// clusters of its network, and, of one without a selector or of the type ExternalName, wherever
+// its logical cluster is. It has the name and the namespace of the Service. The server writes
+// it; syncers that are to make it reachable read it.
 type ServiceImport struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -29,6 +30,9 @@ type ServiceImportSpec struct {
 	// headless Services have no address, but those of their endpoints.
 	// +optional
 	Headless bool `json:"headless,omitempty"`
+	// externalName is that of a Service of this type, which has nothing else.
+	// +optional
+	ExternalName string `json:"externalName,omitempty"`
 	// ports are those of the Service.
 	// +optional
 	// +listType=atomic
@@ -50,6 +54,11 @@ type ServiceImportSpec struct {
 	// +optional
 	// +listType=atomic
 	Endpoints []ImportedEndpoints `json:"endpoints,omitempty"`
+	// written are the endpoints that users wrote, if the Service has no selector: of no physical
+	// cluster and no network. Each physical cluster takes those that it permits.
+	// +optional
+	// +listType=atomic
+	Written []ImportedEndpoints `json:"written,omitempty"`
 	// truncated is the number of endpoints that are left out.
 	// +optional
 	Truncated int32 `json:"truncated,omitempty"`
@@ -69,9 +78,11 @@ type ImportedPort struct {
 // Importer is a physical cluster on which a Service is made reachable.
 type Importer struct {
 	PhysicalCluster string `json:"physicalCluster"`
-	// network of the physical cluster: endpoints in others are not for it.
+	// network of the physical cluster: endpoints in others are not for it. It is empty if it has
+	// none, and for what needs none.
 	Network string `json:"network"`
-	// beside says that a copy of the Service is there, which gets the endpoints elsewhere.
+	// beside says that a copy of the Service is there, which gets the endpoints elsewhere, and
+	// those that users wrote.
 	// +optional
 	Beside bool `json:"beside,omitempty"`
 	// own says that a Service of its own leads to all endpoints: none of a copy does, or will
@@ -80,7 +91,7 @@ type Importer struct {
 	Own bool `json:"own,omitempty"`
 }
 
-// ImportedEndpoints are endpoints on one physical cluster with the same ports.
+// ImportedEndpoints are endpoints on one physical cluster, or on none, with the same ports.
 type ImportedEndpoints struct {
 	PhysicalCluster string `json:"physicalCluster"`
 	Network         string `json:"network"`

@@ -1950,6 +1950,13 @@ func (in *ServiceImportSpec) DeepCopyInto(out *ServiceImportSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Written != nil {
+		in, out := &in.Written, &out.Written
+		*out = make([]ImportedEndpoints, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	return
 }
 

@@ -234,7 +234,7 @@ func ServiceImport() Kind {
 		Spec:       func(o runtime.Object) any { return &o.(*placement.ServiceImport).Spec },
 		Columns: []metav1.TableColumnDefinition{
 			column("Physical Clusters", "Where the Service is reached that is elsewhere."),
-			column("Endpoints", "How many there are, on all physical clusters of the network."),
+			column("Endpoints", "How many there are, on all physical clusters of the network, and those that users wrote."),
 		},
 		Row: func(o runtime.Object) []any {
 			spec := o.(*placement.ServiceImport).Spec
@@ -242,7 +242,7 @@ func ServiceImport() Kind {
 			for _, i := range spec.Importers {
 				importers = append(importers, i.PhysicalCluster)
 			}
-			for _, e := range spec.Endpoints {
+			for _, e := range slices.Concat(spec.Endpoints, spec.Written) {
 				endpoints += len(e.Endpoints)
 			}
 			return []any{strings.Join(importers, ","), fmt.Sprint(endpoints)}

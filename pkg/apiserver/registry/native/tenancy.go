@@ -37,6 +37,7 @@ func validateTenancy(t fleet.Tenancy, path *field.Path) field.ErrorList {
 		"taints":              {t.Taints, isKeyOrPrefix},
 		"volumes":             {t.Volumes, isVolumeType},
 		"externalIPs":         {t.ExternalIPs, isAddress},
+		"endpointCIDRs":       {t.EndpointCIDRs, isPodRange},
 		"loadBalancerIPs":     {t.LoadBalancerIPs, isAddress},
 		"loadBalancerClasses": {t.LoadBalancerClasses, validation.IsQualifiedName},
 		"storageClasses":      {t.StorageClasses, validation.IsDNS1123Subdomain},

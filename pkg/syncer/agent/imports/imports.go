@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
@@ -37,6 +38,8 @@ type Config struct {
 	Down connection.Physical
 	// Names is the namespace of atoll-dns now; empty if nobody offers names.
 	Names func() string
+	// Permits is what the physical cluster permits now.
+	Permits func() boundary.Permits
 	// Now is the time; default: time.Now.
 	Now func() time.Time
 }
@@ -104,7 +107,7 @@ func (k *Keeper) Reconcile(ctx context.Context, r controller.Request) (controlle
 		k.needed(r) // nothing is remembered of what is gone
 		return controller.Result{}, nil
 	}
-	at := syncer.ImportPlace{ControlPlane: k.View.ControlPlane, Target: k.View.Target, Names: k.Names(), Physical: k.physical(r)}
+	at := syncer.ImportPlace{ControlPlane: k.View.ControlPlane, Target: k.View.Target, Names: k.Names(), Physical: k.physical(r), Permits: k.Permits()}
 	wanted := syncer.ImportedOf(imp, at, false)
 	var result controller.Result
 	if syncer.ImportedService(wanted) != nil || !slices.ContainsFunc(present, syncer.IsImportedService) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/names"
 	"github.com/atoll-dev/atoll/pkg/syncer"
@@ -36,7 +37,7 @@ type fixture struct {
 func newFixture(t *testing.T, below []runtime.Object, records ...runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{World: viewtest.New(t, nil, below, records...), now: time.Now(), names: dnsNamespace}
-	f.Keeper = New(Config{View: f.World.View, Down: f.World.Down(), Names: func() string { return f.names }, Now: func() time.Time { return f.now }})
+	f.Keeper = New(Config{View: f.World.View, Down: f.World.Down(), Names: func() string { return f.names }, Permits: func() boundary.Permits { return boundary.Permits{} }, Now: func() time.Time { return f.now }})
 	f.Watch(t)
 	return f
 }

@@ -47,6 +47,10 @@ type TenancyApplyConfiguration struct {
 	StorageClasses []string `json:"storageClasses,omitempty"`
 	// externalIPs are addresses that Services may take in spec.externalIPs.
 	ExternalIPs []string `json:"externalIPs,omitempty"`
+	// endpointCIDRs are ranges of the addresses that users may write endpoints with, for Services
+	// without a selector; none means none. An address of pods is not among them, whatever they are:
+	// ingress controllers and load balancers reach it for whoever wrote it.
+	EndpointCIDRs []string `json:"endpointCIDRs,omitempty"`
 	// loadBalancerIPs are addresses that Services may ask for in spec.loadBalancerIP.
 	LoadBalancerIPs []string `json:"loadBalancerIPs,omitempty"`
 	// loadBalancerClasses are classes of load balancers that Services may name.
@@ -184,6 +188,16 @@ func (b *TenancyApplyConfiguration) WithStorageClasses(values ...string) *Tenanc
 func (b *TenancyApplyConfiguration) WithExternalIPs(values ...string) *TenancyApplyConfiguration {
 	for i := range values {
 		b.ExternalIPs = append(b.ExternalIPs, values[i])
+	}
+	return b
+}
+
+// WithEndpointCIDRs adds the given value to the EndpointCIDRs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the EndpointCIDRs field.
+func (b *TenancyApplyConfiguration) WithEndpointCIDRs(values ...string) *TenancyApplyConfiguration {
+	for i := range values {
+		b.EndpointCIDRs = append(b.EndpointCIDRs, values[i])
 	}
 	return b
 }

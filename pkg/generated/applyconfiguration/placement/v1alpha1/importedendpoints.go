@@ -9,7 +9,7 @@ import (
 // ImportedEndpointsApplyConfiguration represents a declarative configuration of the ImportedEndpoints type for use
 // with apply.
 //
-// ImportedEndpoints are endpoints on one physical cluster with the same ports.
+// ImportedEndpoints are endpoints on one physical cluster, or on none, with the same ports.
 type ImportedEndpointsApplyConfiguration struct {
 	PhysicalCluster *string `json:"physicalCluster,omitempty"`
 	Network         *string `json:"network,omitempty"`

@@ -8,9 +8,11 @@ package v1alpha1
 // Importer is a physical cluster on which a Service is made reachable.
 type ImporterApplyConfiguration struct {
 	PhysicalCluster *string `json:"physicalCluster,omitempty"`
-	// network of the physical cluster: endpoints in others are not for it.
+	// network of the physical cluster: endpoints in others are not for it. It is empty if it has
+	// none, and for what needs none.
 	Network *string `json:"network,omitempty"`
-	// beside says that a copy of the Service is there, which gets the endpoints elsewhere.
+	// beside says that a copy of the Service is there, which gets the endpoints elsewhere, and
+	// those that users wrote.
 	Beside *bool `json:"beside,omitempty"`
 	// own says that a Service of its own leads to all endpoints: none of a copy does, or will
 	// for long.

@@ -11,9 +11,10 @@ import (
 // ServiceImportApplyConfiguration represents a declarative configuration of the ServiceImport type for use
 // with apply.
 //
-// ServiceImport is a Service as pods on other physical clusters of its network reach it. It
-// has the name and the namespace of the Service. The server writes it; syncers that are to
-// make it reachable read it.
+// ServiceImport is a Service as pods reach it that are not beside it: on other physical
+// clusters of its network, and, of one without a selector or of the type ExternalName, wherever
+// its logical cluster is. It has the name and the namespace of the Service. The server writes
+// it; syncers that are to make it reachable read it.
 type ServiceImportApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -16,6 +16,8 @@ type ServiceImportSpecApplyConfiguration struct {
 	Service *types.UID `json:"service,omitempty"`
 	// headless Services have no address, but those of their endpoints.
 	Headless *bool `json:"headless,omitempty"`
+	// externalName is that of a Service of this type, which has nothing else.
+	ExternalName *string `json:"externalName,omitempty"`
 	// ports are those of the Service.
 	Ports []ImportedPortApplyConfiguration `json:"ports,omitempty"`
 	// sessionAffinity is that of the Service.
@@ -28,6 +30,9 @@ type ServiceImportSpecApplyConfiguration struct {
 	Importers []ImporterApplyConfiguration `json:"importers,omitempty"`
 	// endpoints are where it leads to, at most 1,000 in all.
 	Endpoints []ImportedEndpointsApplyConfiguration `json:"endpoints,omitempty"`
+	// written are the endpoints that users wrote, if the Service has no selector: of no physical
+	// cluster and no network. Each physical cluster takes those that it permits.
+	Written []ImportedEndpointsApplyConfiguration `json:"written,omitempty"`
 	// truncated is the number of endpoints that are left out.
 	Truncated *int32 `json:"truncated,omitempty"`
 }
@@ -51,6 +56,14 @@ func (b *ServiceImportSpecApplyConfiguration) WithService(value types.UID) *Serv
 // If called multiple times, the Headless field is set to the value of the last call.
 func (b *ServiceImportSpecApplyConfiguration) WithHeadless(value bool) *ServiceImportSpecApplyConfiguration {
 	b.Headless = &value
+	return b
+}
+
+// WithExternalName sets the ExternalName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExternalName field is set to the value of the last call.
+func (b *ServiceImportSpecApplyConfiguration) WithExternalName(value string) *ServiceImportSpecApplyConfiguration {
+	b.ExternalName = &value
 	return b
 }
 
@@ -113,6 +126,19 @@ func (b *ServiceImportSpecApplyConfiguration) WithEndpoints(values ...*ImportedE
 			panic("nil value passed to WithEndpoints")
 		}
 		b.Endpoints = append(b.Endpoints, *values[i])
+	}
+	return b
+}
+
+// WithWritten adds the given value to the Written field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Written field.
+func (b *ServiceImportSpecApplyConfiguration) WithWritten(values ...*ImportedEndpointsApplyConfiguration) *ServiceImportSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWritten")
+		}
+		b.Written = append(b.Written, *values[i])
 	}
 	return b
 }
