@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -18,10 +20,10 @@ import (
 )
 
 // importsSay waits for what an import says: its importers, and its endpoints.
-func importsSay(t *testing.T, ctx context.Context, want string) {
+func importsSay(t *testing.T, ctx context.Context, service, want string) {
 	t.Helper()
-	server.Eventually(t, waitTimeout, "the import of web says "+want, func() error {
-		i, err := shared.Atoll.PlacementV1alpha1().ServiceImports("shop").Get(ctx, "web", metav1.GetOptions{})
+	server.Eventually(t, waitTimeout, "the import of "+service+" says "+want, func() error {
+		i, err := shared.Atoll.PlacementV1alpha1().ServiceImports("shop").Get(ctx, service, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) && want == "nothing" {
 			return nil
 		}
@@ -36,6 +38,14 @@ func importsSay(t *testing.T, ctx context.Context, want string) {
 			for _, e := range g.Endpoints {
 				parts = append(parts, g.PhysicalCluster+" "+e.Address)
 			}
+		}
+		for _, g := range i.Spec.Written {
+			for _, e := range g.Endpoints {
+				parts = append(parts, "written "+e.Address)
+			}
+		}
+		if i.Spec.ExternalName != "" {
+			parts = append(parts, i.Spec.ExternalName)
 		}
 		return expect("the import", want, strings.Join(parts, ", "))
 	})
@@ -101,10 +111,11 @@ func testImports(t *testing.T) {
 	if _, err := shared.Kube.CoreV1().Services("shop").Create(ctx, s, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	importsSay(t, ctx, "nothing")
+	selectsNothing(t, ctx)
+	importsSay(t, ctx, "web", "nothing")
 	network("east", "flat")
 	network("west", "flat")
-	importsSay(t, ctx, "east true false, west false true")
+	importsSay(t, ctx, "web", "east true false, west false true")
 
 	kube, atoll := syncerClients(t, "east")
 	east := scope.WithTarget(ctx, "east")
@@ -124,13 +135,13 @@ func testImports(t *testing.T) {
 		}
 	}
 	says(east, "10.77.0.1")
-	importsSay(t, ctx, "east true false, west false true, east 10.77.0.1")
+	importsSay(t, ctx, "web", "east true false, west false true, east 10.77.0.1")
 	podsSay(t, ctx, "shop", "nothing") // nobody knows whether that is an address of a pod there
 	knowsOfOthers(t, "west", "[] without [east]")
 	report(t, "east", func(s *fleetv1alpha1.PhysicalClusterStatus) { s.PodCIDRs = []string{"10.78.0.0/16"} })
-	importsSay(t, ctx, "east true false, west false true") // no pod there has that address
+	importsSay(t, ctx, "web", "east true false, west false true") // no pod there has that address
 	says(east, "10.78.0.1")
-	importsSay(t, ctx, "east true false, west false true, east 10.78.0.1")
+	importsSay(t, ctx, "web", "east true false, west false true, east 10.78.0.1")
 	podsSay(t, ctx, "shop", ", east, west, east flat map[app:web] [10.78.0.1]")
 	knowsOfOthers(t, "west", "[10.78.0.0/16] without []")
 	knowsOfOthers(t, "east", "[] without [west]")
@@ -167,7 +178,7 @@ func testImports(t *testing.T) {
 	if err := shared.Kube.CoreV1().Services("shop").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	importsSay(t, ctx, "nothing")
+	importsSay(t, ctx, "web", "nothing")
 	// One that lies has not all of the world count as pods.
 	report(t, "east", func(s *fleetv1alpha1.PhysicalClusterStatus) { s.PodCIDRs = []string{"0.0.0.0/0", "10.78.0.0/16"} })
 	knowsOfOthers(t, "west", "[10.78.0.0/16] without [east]")
@@ -176,4 +187,45 @@ func testImports(t *testing.T) {
 	network("west", "")
 	podsSay(t, ctx, "shop", "nothing")
 	knowsOfOthers(t, "west", "nothing")
+}
+
+// selectsNothing: Services that select no pods are imported without a network; endpoints come and go.
+func selectsNothing(t *testing.T, ctx context.Context) {
+	t.Helper()
+	services, slices := shared.Kube.CoreV1().Services("shop"), shared.Kube.DiscoveryV1().EndpointSlices("shop")
+	for name, spec := range map[string]corev1.ServiceSpec{
+		"db": {Ports: []corev1.ServicePort{{Port: 5432}}}, "mail": {Type: corev1.ServiceTypeExternalName, ExternalName: "mail.example.com"},
+	} {
+		if _, err := services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	importsSay(t, ctx, "db", "east true false, west false true")
+	importsSay(t, ctx, "mail", "east true false, west false true, mail.example.com")
+	written := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "db-1", Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: ptr.To[int32](5432)}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.7"}}},
+	}
+	if _, err := slices.Create(ctx, written, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	importsSay(t, ctx, "db", "east true false, west false true, written 192.0.2.7")
+	if err := slices.Delete(ctx, "db-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	importsSay(t, ctx, "db", "east true false, west false true")
+	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // users write them
+		Addresses: []corev1.EndpointAddress{{IP: "192.0.2.8"}}, Ports: []corev1.EndpointPort{{Port: 5432}}, //nolint:staticcheck // as above
+	}}}
+	if _, err := shared.Kube.CoreV1().Endpoints("shop").Create(ctx, endpoints, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	importsSay(t, ctx, "db", "east true false, west false true, written 192.0.2.8")
+	for _, name := range []string{"db", "mail"} {
+		if err := services.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		importsSay(t, ctx, name, "nothing")
+	}
 }
