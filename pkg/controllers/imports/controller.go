@@ -123,14 +123,22 @@ func writtenByUser(slice metav1.Object) bool {
 const sliceController = "endpointslice-controller.k8s.io"
 
 // changed looks at a namespace if something in it may be imported, or is. others says that this may
-// be a Service that needs no network: who has one physical cluster has no use for it, but for the
-// endpoints that users wrote.
+// be a Service that needs no network.
 func (c *Controller) changed(cluster logicalcluster.Name, namespace string, others bool) {
 	fleet, present := *c.fleet.Load(), c.present.of(cluster)
 	has := func(gvr schema.GroupVersionResource) bool { return c.Objects.For(gvr).HasNamespace(cluster, namespace) }
-	if len(fleet) > 1 && fleet.Joined(present) || others && len(present) > 0 || slices.ContainsFunc(made, has) {
+	if len(fleet) > 1 && fleet.Joined(present) || others && c.mayHaveOthers(cluster, namespace, present) || slices.ContainsFunc(made, has) {
 		c.queue.EnqueueAfter(controller.Request{Cluster: cluster, Namespace: namespace}, batchDelay)
 	}
+}
+
+// mayHaveOthers says that a Service of a namespace which needs no network may be imported: there is another
+// physical cluster, or endpoints that a user wrote.
+func (c *Controller) mayHaveOthers(cluster logicalcluster.Name, namespace string, present []string) bool {
+	if len(present) != 1 {
+		return len(present) > 1
+	}
+	return slices.ContainsFunc(c.Objects.For(endpointSlices).ListNamespace(cluster, namespace), func(s *metav1.PartialObjectMetadata) bool { return writtenByUser(s) })
 }
 
 // namespaceChanged: where a logical cluster is decides who imports all of its Services and pods.

@@ -97,6 +97,7 @@ func TestPlacement(t *testing.T) {
 			"a move starts what an autoscaler made of it":              testScaled,
 			"a move that is stuck goes back, and is not tried at once": testStuck,
 			"a Service is imported where its network is flat":          testImports,
+			"endpoints that users write are imported":                  testWrittenEndpoints,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

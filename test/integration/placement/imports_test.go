@@ -229,3 +229,36 @@ func selectsNothing(t *testing.T, ctx context.Context) {
 		importsSay(t, ctx, name, "nothing")
 	}
 }
+
+// Endpoints that a user writes are imported also where there is nowhere to import them to: a Service that
+// selects no pods has no others. They may be there before the Service, and before it is placed.
+func testWrittenEndpoints(t *testing.T) {
+	ctx := newCluster(t, "written")
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{placementv1alpha1.PhysicalClusterAnnotation: "east"}}}
+	if _, err := shared.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	written := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "db-1", Labels: map[string]string{discoveryv1.LabelServiceName: "db"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: ptr.To[int32](5432)}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.7"}}},
+	}
+	if _, err := shared.Kube.DiscoveryV1().EndpointSlices("shop").Create(ctx, written, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*corev1.Service{
+		{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "mail"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "mail.example.com"}},
+	} {
+		if _, err := shared.Kube.CoreV1().Services("shop").Create(ctx, s, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	importsSay(t, ctx, "db", "east true false, written 192.0.2.7")
+	importsSay(t, ctx, "mail", "nothing") // it was looked at with the other one
+	selected := []byte(`{"spec":{"selector":{"app":"db"}}}`)
+	if _, err := shared.Kube.CoreV1().Services("shop").Patch(ctx, "db", types.MergePatchType, selected, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	importsSay(t, ctx, "db", "nothing")
+}
