@@ -108,6 +108,9 @@ func (p *physical) register() {
 	if p.world.flat && p.name != "north" {
 		pc.Spec.Pods.Network = network1
 	}
+	if p.world.imports {
+		pc.Spec.Tenancy.EndpointCIDRs = []string{permittedEndpoints}
+	}
 	if _, err := p.world.api.Create(admin, physicalClusters, pc); err != nil {
 		panic(err)
 	}

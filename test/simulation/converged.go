@@ -39,6 +39,7 @@ func (w *World) converged() {
 		}
 		w.isolated(p)
 		w.admitted(p)
+		w.led(p)
 	}
 }
 

@@ -82,6 +82,22 @@ func served() map[schema.GroupVersionResource]*resource {
 	return out
 }
 
+// servedBelow says that physical clusters serve a resource. Where nobody imports Services they have
+// no EndpointSlices: fewer requests make more worlds.
+func (w *World) servedBelow(r *resource) bool {
+	return r.physical || w.imports && r.GroupResource() == endpointSlices
+}
+
+// versionOf is a resource in the version that is served.
+func versionOf(gr schema.GroupResource) schema.GroupVersionResource {
+	for gvr := range resources {
+		if gvr.GroupResource() == gr {
+			return gvr
+		}
+	}
+	panic("nobody serves " + gr.String())
+}
+
 // decode reads an object that a client sent.
 func (r *resource) decode(body []byte) (object, error) {
 	if r.typed != nil {

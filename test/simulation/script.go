@@ -131,6 +131,9 @@ var later = [][]verb{
 		{"join", 3, false, (*World).join},
 		{"part", 3, false, (*World).part},
 	},
+	{ // and where Services lead that select none
+		{"lead", 4, false, (*World).lead},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }

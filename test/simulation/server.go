@@ -142,7 +142,7 @@ func (s *server) compose(c clients) {
 	for _, kind := range kinds.Kinds() {
 		watched = append(watched, kind.GroupVersionResource())
 	}
-	if w.flat {
+	if w.imports {
 		watched = append(watched, discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), placementv1alpha1.SchemeGroupVersion.WithResource("serviceimports"), placementv1alpha1.SchemeGroupVersion.WithResource("podimports"))
 	}
 	all := controller.NewMetadata(c.metadata, watched, garbagecollector.Indexers())
@@ -177,7 +177,7 @@ func (s *server) compose(c clients) {
 		} {
 			s.run(r)
 		}
-		if w.flat {
+		if w.imports {
 			s.run(imports.New(imports.Config{Kube: c.kube, Client: c.atoll, Objects: all, Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters}))
 		}
 		w.say("%s: ready", s.name)

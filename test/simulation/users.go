@@ -64,11 +64,7 @@ func (w *World) askOn(l *line, do func(ctx context.Context, c dynamic.Interface)
 
 // at is the client of a place, in a logical cluster.
 func at(ctx context.Context, c dynamic.Interface, key kube.Key) (context.Context, dynamic.ResourceInterface) {
-	gvr := placementv1alpha1.SchemeGroupVersion.WithResource(key.Resource.Resource)
-	if key.Resource.Group != placementv1alpha1.GroupName {
-		gvr = kindOf(key.Resource).GroupVersionResource()
-	}
-	client := c.Resource(gvr)
+	client := c.Resource(versionOf(key.Resource))
 	ctx = scope.WithCluster(ctx, key.Cluster)
 	if key.Namespace == "" {
 		return ctx, client

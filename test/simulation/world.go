@@ -72,6 +72,8 @@ type World struct {
 	divides bool
 	// flat says that pods of several physical clusters reach each other.
 	flat bool
+	// imports says that Services are imported: it is flat, or users lead Services somewhere.
+	imports bool
 	// people is the line of users, movers that of what moves objects between targets.
 	people, movers *line
 
@@ -134,6 +136,7 @@ func run(o Options) Outcome {
 	w.divides = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "divide" })
 	w.withdraws = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "withdraw" })
 	w.flat = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "join" || h.Verb == "part" })
+	w.imports = w.flat || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "lead" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	w.ctx = ctx
 	w.build()

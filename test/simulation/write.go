@@ -182,7 +182,7 @@ func (f *front) about(r *request) answer {
 	case "/version":
 		return ok([]byte(`{"major":"1","minor":"37","gitVersion":"v1.37.1","platform":"simulated"}`), "version")
 	case "/api", "/apis":
-		return discovery(r.path == "/api")
+		return f.world.discovery(r.path == "/api")
 	}
 	return failure(apierrors.NewNotFound(resources[namespacesGVR].GroupResource(), r.path))
 }
@@ -190,11 +190,11 @@ func (f *front) about(r *request) answer {
 var namespacesGVR = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 // discovery is the aggregated document about what a physical cluster serves.
-func discovery(core bool) answer {
+func (w *World) discovery(core bool) answer {
 	type item = map[string]any
 	groups := map[string][]any{}
 	for gvr, res := range resources {
-		if !res.physical || (gvr.Group == "") != core {
+		if !w.servedBelow(res) || (gvr.Group == "") != core {
 			continue
 		}
 		scope := "Cluster"
