@@ -73,16 +73,21 @@ func started(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	return bufio.NewReader(out)
 }
 
+// protocol is the environment in which kubectl streams by WebSocket, or by SPDY.
+func protocol(websocket bool) []string {
+	return []string{"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=" + strconv.FormatBool(websocket), "KUBECTL_PORT_FORWARD_WEBSOCKETS=" + strconv.FormatBool(websocket)}
+}
+
 func TestKubectlReachesIntoRealPods(t *testing.T) {
 	for _, on := range []string{"east", "west"} {
 		t.Run("on "+on, func(t *testing.T) {
 			n := newReached(t, on)
 			t.Run("logs", n.logs)
 			for _, websocket := range []bool{true, false} {
-				env := []string{"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=" + strconv.FormatBool(websocket), "KUBECTL_PORT_FORWARD_WEBSOCKETS=" + strconv.FormatBool(websocket)}
+				env := protocol(websocket)
 				t.Run(fmt.Sprintf("exec and attach, WebSocket %v", websocket), func(t *testing.T) { n.execs(t, env) })
-				t.Run(fmt.Sprintf("cp, WebSocket %v", websocket), func(t *testing.T) { n.copies(t, env) })
-				t.Run(fmt.Sprintf("port-forward, WebSocket %v", websocket), func(t *testing.T) { n.forwards(t, env) })
+				t.Run(fmt.Sprintf("cp, WebSocket %v", websocket), func(t *testing.T) { n.copies(t, env, copied()) })
+				t.Run(fmt.Sprintf("port-forward, WebSocket %v", websocket), func(t *testing.T) { n.forwards(t, env, 100) })
 			}
 			t.Run("a reader that stalls stops nothing else", n.stalls)
 		})
@@ -126,8 +131,8 @@ func (n tenant) execs(t *testing.T, env []string) {
 	}
 }
 
-func (n tenant) copies(t *testing.T, env []string) {
-	dir, size := t.TempDir(), copied()
+func (n tenant) copies(t *testing.T, env []string, size int64) {
+	dir := t.TempDir()
 	up, down := filepath.Join(dir, "up"), filepath.Join(dir, "down")
 	file, err := os.Create(up)
 	if err == nil {
@@ -136,7 +141,7 @@ func (n tenant) copies(t *testing.T, env []string) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	pod := must(t)(n.Run(t.Context(), "get", "pods", "-o", "jsonpath={.items[0].metadata.name}"))
+	pod := must(t)(n.Run(t.Context(), "get", "pods", "-l", "app=app", "-o", "jsonpath={.items[0].metadata.name}"))
 	for _, args := range [][]string{{up, pod + ":/tmp/stored"}, {pod + ":/tmp/stored", down}} {
 		if _, errs, err := n.kubectl(t.Context(), env, nil, append([]string{"cp", "-c", "tools"}, args...)...); err != nil {
 			t.Fatalf("kubectl cp %v: %v\n%s", args, err, errs)
@@ -147,7 +152,7 @@ func (n tenant) copies(t *testing.T, env []string) {
 	}
 }
 
-func (n tenant) forwards(t *testing.T, env []string) {
+func (n tenant) forwards(t *testing.T, env []string, connections int) {
 	cmd := n.Command(t.Context(), "port-forward", "deployment/app", ":8080")
 	cmd.Env = append(os.Environ(), env...)
 	line, err := started(t, cmd).ReadString('\n')
@@ -157,7 +162,7 @@ func (n tenant) forwards(t *testing.T, env []string) {
 	url := "http://" + strings.Fields(strings.TrimPrefix(line, "Forwarding from "))[0] + "/"
 	client := &http.Client{Timeout: waitTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	var all sync.WaitGroup
-	for range 100 {
+	for range connections {
 		all.Go(func() {
 			resp, err := client.Get(url)
 			if err != nil {
@@ -188,8 +193,8 @@ func (n tenant) stalls(t *testing.T) {
 		n.logs(t)
 		n.execs(t, nil)
 	}
-	n.forwards(t, nil)
-	n.copies(t, nil)
+	n.forwards(t, nil, 100)
+	n.copies(t, nil, copied())
 	// They were stalled, and go on: one to the end, as that is slow.
 	for i, r := range readers {
 		last := 1 << 10

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,8 @@ type Kubectl struct {
 	Kubeconfig, Context string
 	// Namespace, if not empty, is given to each call.
 	Namespace string
+	// Program is its name in bin/; kubectl if empty.
+	Program string
 }
 
 // noCollection has a process that ends soon collect no garbage before that is worth the work:
@@ -39,7 +42,7 @@ func (k Kubectl) Command(ctx context.Context, args ...string) *exec.Cmd {
 	if k.Namespace != "" {
 		all = append(all, "--namespace", k.Namespace)
 	}
-	cmd := exec.CommandContext(ctx, Binary("kubectl"), append(all, args...)...)
+	cmd := exec.CommandContext(ctx, Binary(cmp.Or(k.Program, "kubectl")), append(all, args...)...)
 	cmd.Env = append(os.Environ(), noCollection...)
 	cmd.WaitDelay = time.Second
 	return cmd
