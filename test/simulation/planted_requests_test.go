@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -180,9 +181,17 @@ func updatesByName(c *call) {
 }
 
 // leavesAddresses: what is written again of who is elsewhere is as it was.
-func leavesAddresses(c *call) (answer, bool) {
+func leavesAddresses(c *call) (answer, bool) { return unchanged(c, netPolicies, types.JSONPatchType) }
+
+// leavesEndpoints has EndpointSlices that the syncer made stay as they are, whatever it patches.
+func leavesEndpoints(c *call) (answer, bool) {
+	return unchanged(c, endpointSlices, types.MergePatchType)
+}
+
+// unchanged answers a patch of a syncer as if it had been done.
+func unchanged(c *call, resource schema.GroupResource, by types.PatchType) (answer, bool) {
 	r := c.req
-	if c.line.syncer == nil || c.line.target != "" || types.PatchType(r.content) != types.JSONPatchType || r.res.GroupResource() != netPolicies {
+	if c.line.syncer == nil || c.line.target != "" || types.PatchType(r.content) != by || r.res.GroupResource() != resource {
 		return answer{}, false
 	}
 	to := c.line.syncer.physical.front

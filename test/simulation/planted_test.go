@@ -79,6 +79,7 @@ var planted = []plant{
 	{"replicas are never given up", Bugs{giveUp: keepsAll}, SharesFit, 100, []string{"divide", "scale", "create"}},
 	{"what is refused is tried again at once", Bugs{plan: insists}, Paced, 100, []string{"create", "delete namespace below"}},
 	{"who is elsewhere is not written again", Bugs{answers: leavesAddresses}, Converges, 100, []string{"join", "part", "create"}},
+	{"endpoints that users write anew are not written again", Bugs{answers: leavesEndpoints}, Converges, 100, []string{"lead", "create"}},
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
 
