@@ -23,7 +23,7 @@ func TestPhysicalClustersThatTheServerConnectsToAskItAboutPods(t *testing.T) {
 		must(t)(theLab.root.Run(ctx, "wait", "--for=condition=PodsAdmitted=false", "physicalcluster/"+p.name, "--timeout=3m"))
 		must(t)(theLab.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p", `{"spec":{"pods":{"admission":{}}}}`))
 		must(t)(theLab.root.Run(ctx, "wait", "--for=condition=PodsAdmitted", "physicalcluster/"+p.name, "--timeout=3m"))
-		out := must(t)(p.Run(ctx, "get", "mutatingwebhookconfigurations", "-l", "atoll.dev/managed-by", "-o", "jsonpath={.items[*].webhooks[*].clientConfig.url}"))
+		out := must(t)(p.Run(ctx, "get", "mutatingwebhookconfigurations", "-l", "atoll.dev/managed-by", "-o", "jsonpath={.items[*].webhooks[0].clientConfig.url}"))
 		u, err := url.Parse(out)
 		if err != nil || u.Path == "" {
 			t.Fatalf("%s asks at %q, %v", p.name, out, err)

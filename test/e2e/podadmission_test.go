@@ -31,12 +31,25 @@ func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, _ := l.startPull(t, "lagoon", "--admission-address", address)
-	admitting := func(whenUnavailable string) {
+	admittingAt := func(address, whenUnavailable string) {
 		t.Helper()
 		must(t)(l.root.Run(ctx, "patch", "physicalcluster/lagoon", "--type=merge", "-p",
 			`{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}],"pods":{"admission":{"url":"https://`+address+`","whenUnavailable":"`+whenUnavailable+`"}}}}`))
 	}
+	admitting := func(whenUnavailable string) { t.Helper(); admittingAt(address, whenUnavailable) }
 	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsAdmitted=false", "physicalcluster/lagoon", "--timeout=3m"))
+	elsewhere, err := freeAddress() // the network of an API server leads to nobody
+	if err != nil {
+		t.Fatal(err)
+	}
+	admittingAt(elsewhere, "Refuse")
+	eventually(t, func() error {
+		out, err := l.root.Run(ctx, "get", "physicalcluster", "lagoon", "-o", `jsonpath={.status.conditions[?(@.type=="PodsAdmitted")].message}`)
+		if err == nil && !strings.Contains(out, "failed calling webhook") {
+			err = fmt.Errorf("of an API server that reaches nobody it says %q", out)
+		}
+		return err
+	})
 	admitting("Refuse")
 	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsAdmitted", "physicalcluster/lagoon", "--timeout=3m"))
 	giveKubelet(t, p)

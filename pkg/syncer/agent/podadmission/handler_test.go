@@ -9,8 +9,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -154,10 +157,95 @@ func TestWhoseAdmissionIsAsked(t *testing.T) {
 	}
 }
 
+// ask asks about a pod as an API server does.
+func ask(ctx context.Context, t *testing.T, k *Keeper, pod *corev1.Pod) {
+	t.Helper()
+	pod = pod.DeepCopy()
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.answer(ctx, &admissionv1.AdmissionRequest{Operation: admissionv1.Create, Namespace: metav1.NamespaceDefault,
+		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: runtime.RawExtension{Raw: raw}})
+}
+
+// asksBack has the API server ask the syncer about pods, or not, and end dry runs as says says.
+func asksBack(t *testing.T, w *viewtest.World, k *Keeper, says func() (asks bool, err error)) {
+	t.Helper()
+	w.Kube.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		pod := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+		if options := a.(clienttesting.CreateActionImpl).CreateOptions; len(options.DryRun) != 1 {
+			t.Errorf("a pod is made: %+v", options)
+		}
+		asks, err := says()
+		if asks {
+			ask(w.Ctx, t, k, pod)
+		}
+		return true, pod, err
+	})
+}
+
+// That an API server asks is shown by it, and again after a while; that it is configured to says nothing.
+func TestWhetherTheAPIServerAsksIsShownByIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := viewtest.New(t, nil, nil)
+		k := New(Config{View: w.View, Up: w.Up(), Down: w.Down()})
+		asks, failure, runs := false, error(nil), 0
+		asksBack(t, w, k, func() (bool, error) { runs++; return asks, failure })
+		k.written = time.Now().Add(-time.Hour)
+		var not syncer.NotAsked
+		if err := k.prove(t.Context()); !errors.As(err, &not) || runs != 1 {
+			t.Errorf("one that does not ask: %v, after %d dry runs", err, runs)
+		}
+		failure = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no right to"))
+		if err := k.prove(t.Context()); !errors.As(err, &syncer.NotProven{}) {
+			t.Errorf("one that refuses the pod: %v", err)
+		}
+		asks = true // and something else refuses it then
+		if err := k.prove(t.Context()); err != nil {
+			t.Errorf("one that asks: %v", err)
+		}
+		before := runs
+		asks, failure = false, nil
+		if err := k.prove(t.Context()); err != nil || runs != before {
+			t.Errorf("it is asked for a proof again at once: %v", err)
+		}
+		time.Sleep(proofInterval)
+		if err := k.prove(t.Context()); !errors.As(err, &not) {
+			t.Errorf("a minute after it ended to ask: %v", err)
+		}
+		// A configuration that was just written is known after a moment.
+		k.written, runs = time.Now(), 0
+		time.AfterFunc(2*knownInterval+knownInterval/2, func() { asks = true })
+		if err := k.prove(t.Context()); err != nil || runs != 4 {
+			t.Errorf("one that knows it later: %v, after %d dry runs", err, runs)
+		}
+		k.proven, k.written, asks = time.Time{}, time.Now(), false
+		if err := k.prove(t.Context()); !errors.As(err, &not) || time.Since(k.written) > knownTimeout+2*knownInterval {
+			t.Errorf("one that does not: %v, after %s", err, time.Since(k.written))
+		}
+	})
+}
+
+func TestNobodyElseProvesAnything(t *testing.T) {
+	w := viewtest.New(t, nil, nil)
+	k := New(Config{View: w.View, Up: w.Up(), Down: w.Down()})
+	for secret, want := range map[string]int64{"": 0, "guessed": 0, New(Config{}).secret: 0, k.secret: 1} {
+		pod := syncer.ProofPod(viewtest.ControlPlane, secret)
+		before := k.proofs.Load()
+		ask(w.Ctx, t, k, pod)
+		if got := k.proofs.Load() - before; got != want {
+			t.Errorf("the secret %q proves %d times", secret, got)
+		}
+	}
+}
+
 func TestTheConfigurationIsMadePutRightAndRemoved(t *testing.T) {
 	w := viewtest.New(t, nil, nil)
 	k := New(Config{View: w.View, Up: w.Up(), Down: w.Down(), Server: NewServer("127.0.0.1:0", "")})
 	defer k.end()
+	asksBack(t, w, k, func() (bool, error) { return true, nil })
 	client := w.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	wanted := &fleetv1alpha1.PodAdmission{URL: "https://10.0.0.1:9443"}
 	if err := k.once(w.Ctx, wanted); err != nil {

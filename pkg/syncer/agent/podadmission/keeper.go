@@ -21,8 +21,14 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
 )
 
-// checkInterval is how often the configuration is compared with what is wanted.
-const checkInterval = 10 * time.Second
+const (
+	// checkInterval is how often the configuration is compared with what is wanted.
+	checkInterval = 10 * time.Second
+	// proofInterval is how often the API server has to show that it asks.
+	proofInterval = time.Minute
+	// knownTimeout is how long an API server may take to know a configuration that was just written.
+	knownTimeout, knownInterval = 5 * time.Second, 250 * time.Millisecond
+)
 
 // Config is what a Keeper works with.
 type Config struct {
@@ -52,15 +58,26 @@ type Keeper struct {
 	removed         bool
 	whenUnavailable atomic.Value // fleetv1alpha1.UnavailablePolicy
 	places          *places
+	// secret is in pods that are to show that the syncer is asked, and proofs how often it was asked
+	// about them.
+	secret string
+	proofs atomic.Int64
+	// proven is when it was last, written when the configuration was.
+	proven, written time.Time
 }
 
 // New makes a Keeper.
 func New(c Config) *Keeper {
-	secret := make([]byte, 16)
-	_, _ = rand.Read(secret) // it never fails
-	k := &Keeper{Config: c, path: "/pods/" + hex.EncodeToString(secret), places: newPlaces()}
+	k := &Keeper{Config: c, path: "/pods/" + secret(), places: newPlaces(), secret: secret()}
 	k.whenUnavailable.Store(fleetv1alpha1.UnavailableRefuse)
 	return k
+}
+
+// secret is one that nobody guesses.
+func secret() string {
+	bits := make([]byte, 16)
+	_, _ = rand.Read(bits) // it never fails
+	return hex.EncodeToString(bits)
 }
 
 // Run works until ctx is done. Its configuration stays: pods wait for who comes next, or are
@@ -118,12 +135,40 @@ func (k *Keeper) once(ctx context.Context, wanted *fleetv1alpha1.PodAdmission) e
 	k.whenUnavailable.Store(wanted.WhenUnavailable)
 	if host != k.host {
 		k.end()
+		k.proven = time.Time{}
 		if k.ca, k.withdraw, err = k.Server.offer(k.path, host, answer); err != nil {
 			return err
 		}
 		k.host = host
 	}
-	return k.configure(ctx, syncer.PodWebhook{ControlPlane: k.View.ControlPlane, Admission: admission, Path: k.path, CA: k.ca})
+	if err := k.configure(ctx, syncer.PodWebhook{ControlPlane: k.View.ControlPlane, Admission: admission, Path: k.path, CA: k.ca}); err != nil {
+		return err
+	}
+	return k.prove(ctx)
+}
+
+// prove has the API server show that it asks. What somebody else may change, such as the network or the
+// program behind the address, is seen within a minute.
+func (k *Keeper) prove(ctx context.Context) error {
+	if time.Since(k.proven) < proofInterval {
+		return nil
+	}
+	for {
+		before := k.proofs.Load()
+		_, err := k.Down.Kube.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, syncer.ProofPod(k.View.ControlPlane, k.secret), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: syncer.FieldManager})
+		problem := syncer.Proven(k.proofs.Load() > before, err)
+		if problem == nil {
+			k.proven = time.Now()
+			return nil
+		}
+		if time.Since(k.written) > knownTimeout || ctx.Err() != nil {
+			return problem
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(knownInterval):
+		}
+	}
 }
 
 // within answers as long as ctx lasts, with what that says: as which syncer the control plane is
@@ -163,6 +208,7 @@ func (k *Keeper) configure(ctx context.Context, w syncer.PodWebhook) error {
 	if err != nil {
 		return fmt.Errorf("writing the MutatingWebhookConfiguration %s: %w", wanted.Name, err)
 	}
+	k.proven, k.written = time.Time{}, time.Now()
 	return nil
 }
 
