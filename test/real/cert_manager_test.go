@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/test/real/lab"
 )
 
@@ -48,14 +49,17 @@ func TestCertManagerRunsInPodsAndItsWebhookRefusesABadCertificate(t *testing.T) 
 
 			must(t)(user.Apply(t.Context(), issuer))
 			isIssued(t, user, "first")
-			if _, err := user.Apply(t.Context(), bad); err == nil || !strings.Contains(err.Error(), `admission webhook "webhook.cert-manager.io" denied the request: spec: Invalid value: "": at least one of`) {
-				t.Errorf("the webhook says of a Certificate for nobody: %v", err)
-			}
+			refusesBad(t, user)
 			handsOver(t, operator, "cert-manager", "cert-manager-controller")
 			isIssued(t, user, "second")
 			handsOver(t, operator, "cert-manager-cainjector", "cert-manager-cainjector-leader-election")
 			isInjectedAgain(t, operator)
 
+			if on == "east" {
+				movesAndRefuses(t, operator, user, "west")
+				isIssued(t, user, "third")
+				isInjectedAgain(t, operator)
+			}
 			// Nobody else would have refused it.
 			must(t)(n.Run(t.Context(), "delete", "validatingwebhookconfiguration", webhook))
 			must(t)(user.Apply(t.Context(), bad, "--dry-run=server"))
@@ -134,6 +138,40 @@ func isInjectedAgain(t *testing.T, n tenant) {
 	t.Helper()
 	must(t)(n.Run(t.Context(), "patch", "validatingwebhookconfiguration", webhook, "--type=json", "-p", `[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`))
 	isInjected(t, n)
+}
+
+func refusesBad(t *testing.T, n tenant) {
+	t.Helper()
+	if _, err := n.Apply(t.Context(), bad); err == nil || !strings.Contains(err.Error(), `admission webhook "webhook.cert-manager.io" denied the request: spec: Invalid value: "": at least one of`) {
+		t.Errorf("the webhook says of a Certificate for nobody: %v", err)
+	}
+}
+
+// movesAndRefuses moves the operator to another physical cluster: whatever the phase is, the
+// webhook answers.
+func movesAndRefuses(t *testing.T, operator, user tenant, to string) {
+	t.Helper()
+	must(t)(operator.Apply(t.Context(), policy()))
+	must(t)(operator.In("").Run(t.Context(), "annotate", "namespace", operator.Namespace, "--overwrite", placementv1alpha1.PhysicalClusterAnnotation+"="+to))
+	phases := map[placementv1alpha1.TransitionPhase]int{}
+	eventually(t, func() error {
+		refusesBad(t, user)
+		var p placementv1alpha1.Placement
+		if ok, err := operator.Get(t.Context(), &p, "placement", placementv1alpha1.NamespaceUnit); err != nil || !ok {
+			return fmt.Errorf("reading the Placement: found %v, error %w", ok, err)
+		}
+		if p.Spec.Transition != nil {
+			phases[p.Spec.Transition.Phase]++
+		}
+		if p.Spec.Transition != nil || p.Spec.Decision.PhysicalClusters[0].Name != to {
+			return fmt.Errorf("decision %+v, transition %+v", p.Spec.Decision, p.Spec.Transition)
+		}
+		return nil
+	})
+	t.Logf("bad Certificates that were refused, by the phase of the move: %v", phases)
+	if phases[placementv1alpha1.TransitionDraining] == 0 {
+		t.Error("VOID: nobody asked while the pods were withdrawn")
+	}
 }
 
 // isIssued asks for a certificate, and waits for a Secret with it.
