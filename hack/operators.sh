@@ -32,7 +32,7 @@ for operator in "${operators[@]}"; do
     gatekeeper) build gatekeeper $modules/gatekeeper github.com/open-policy-agent/gatekeeper/v3 ;;
     prometheus) build prometheus $modules/prometheus github.com/prometheus/prometheus/cmd/prometheus ;;
     cert-manager)
-      for command in controller webhook cainjector; do
+      for command in controller webhook cainjector ctl; do
         build cert-manager-$command $modules/cert-manager github.com/cert-manager/cert-manager/cmd/$command
       done
       build helm $modules/cert-manager helm.sh/helm/v3/cmd/helm

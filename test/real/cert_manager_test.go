@@ -31,6 +31,7 @@ var certManager = []lab.Operator{
 	{Image: "jetstack/cert-manager-controller:" + certManagerVersion, Binary: "cert-manager-controller", Path: "app/cmd/controller/controller", User: "1000"},
 	{Image: "jetstack/cert-manager-webhook:" + certManagerVersion, Binary: "cert-manager-webhook", Path: "app/cmd/webhook/webhook", User: "1000"},
 	{Image: "jetstack/cert-manager-cainjector:" + certManagerVersion, Binary: "cert-manager-cainjector", Path: "app/cmd/cainjector/cainjector", User: "1000"},
+	{Image: "jetstack/cert-manager-ctl:" + certManagerVersion, Binary: "cert-manager-ctl", Path: "app/cmd/ctl/ctl", User: "1000"},
 }
 
 // Three programs that need each other, by their chart, two pods of each: the controller makes
@@ -46,6 +47,7 @@ func TestCertManagerRunsInPodsAndItsWebhookRefusesABadCertificate(t *testing.T) 
 			must(t)(n.Apply(t.Context(), chart))
 			operator.running(t, "cert-manager", "cert-manager-webhook", "cert-manager-cainjector")
 			isInjected(t, operator)
+			must(t)(operator.Run(t.Context(), "wait", "--for=condition=Complete", "--timeout=3m", "job/cert-manager-startupapicheck")) // its own test
 
 			must(t)(user.Apply(t.Context(), issuer))
 			isIssued(t, user, "first")
@@ -76,7 +78,7 @@ const (
 	bundle = "jsonpath={.webhooks[0].clientConfig.caBundle}"
 )
 
-// renders makes the manifests of a release of what the module has, as its Makefile does: a chart
+// renders makes the manifests of a release of what the module has: as its Makefile does, a chart
 // of the templates and of the definitions. That has no authority for the webhook.
 func renders(t *testing.T) string {
 	t.Helper()
@@ -104,7 +106,7 @@ func renders(t *testing.T) string {
 	}
 	var complaint strings.Builder
 	cmd := exec.CommandContext(t.Context(), helm, "template", "cert-manager", chart, "--namespace=cert-manager", "--kube-version="+version.GitVersion,
-		"--set=installCRDs=true,creator=static,startupapicheck.enabled=false,replicaCount=2,webhook.replicaCount=2,cainjector.replicaCount=2")
+		"--set=installCRDs=true,replicaCount=2,webhook.replicaCount=2,cainjector.replicaCount=2")
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {

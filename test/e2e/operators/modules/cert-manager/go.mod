@@ -5,6 +5,7 @@ go 1.26.0
 tool (
 	github.com/cert-manager/cert-manager/cmd/cainjector
 	github.com/cert-manager/cert-manager/cmd/controller
+	github.com/cert-manager/cert-manager/cmd/ctl
 	github.com/cert-manager/cert-manager/cmd/webhook
 	helm.sh/helm/v3/cmd/helm
 )
@@ -65,6 +66,7 @@ require (
 	github.com/evanphx/json-patch v5.6.0+incompatible // indirect
 	github.com/evanphx/json-patch/v5 v5.6.0 // indirect
 	github.com/exponent-io/jsonpath v0.0.0-20151013193312-d6023ce2651d // indirect
+	github.com/fatih/camelcase v1.0.0 // indirect
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/felixge/httpsnoop v1.0.3 // indirect
 	github.com/fsnotify/fsnotify v1.6.0 // indirect
