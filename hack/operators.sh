@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Builds the operators of test/e2e/operators from the module proxy into
 # bin/operators, and runs them against logical clusters. With arguments, builds
-# and runs only the operators named.
+# and runs only the operators named; with --pods first, builds what test/real runs
+# as pods, or of that what is named, and runs nothing.
 source "$(dirname "$0")/lib.sh"
 need_go
 modules=test/e2e/operators/modules
-operators=("$@"); [ $# -gt 0 ] || operators=(sample-controller sample-apiserver prometheus-operator sealed-secrets argo-rollouts)
+all=(sample-controller sample-apiserver prometheus-operator sealed-secrets argo-rollouts) pods=
+if [ "${1:-}" = --pods ]; then all=(prometheus-operator prometheus cert-manager gatekeeper) pods=yes; shift; fi
+operators=("$@"); [ $# -gt 0 ] || operators=("${all[@]}")
 
 # build NAME DIRECTORY PACKAGE
 build() {
@@ -15,14 +18,25 @@ build() {
   say "  bin/operators/$1 built in $(since "$began")"
 }
 
-hack/build.sh atoll localcluster kubectl
+[ -n "$pods" ] || hack/build.sh atoll localcluster kubectl
 mkdir -p bin/operators
 say "Building the operators (the first build takes minutes):"
 for operator in "${operators[@]}"; do
   case $operator in
     sample-controller) build sample-controller $modules k8s.io/sample-controller ;;
     sample-apiserver) build sample-apiserver $modules/sample-apiserver k8s.io/sample-apiserver ;;
-    prometheus-operator) build prometheus-operator $modules github.com/prometheus-operator/prometheus-operator/cmd/operator ;;
+    prometheus-operator)
+      build prometheus-operator $modules github.com/prometheus-operator/prometheus-operator/cmd/operator
+      build prometheus-config-reloader $modules github.com/prometheus-operator/prometheus-operator/cmd/prometheus-config-reloader
+      ;;
+    gatekeeper) build gatekeeper $modules/gatekeeper github.com/open-policy-agent/gatekeeper/v3 ;;
+    prometheus) build prometheus $modules/prometheus github.com/prometheus/prometheus/cmd/prometheus ;;
+    cert-manager)
+      for command in controller webhook cainjector ctl; do
+        build cert-manager-$command $modules/cert-manager github.com/cert-manager/cert-manager/cmd/$command
+      done
+      build helm $modules/cert-manager helm.sh/helm/v3/cmd/helm
+      ;;
     sealed-secrets)
       build sealed-secrets $modules github.com/bitnami-labs/sealed-secrets/cmd/controller
       build kubeseal $modules github.com/bitnami-labs/sealed-secrets/cmd/kubeseal
@@ -31,4 +45,5 @@ for operator in "${operators[@]}"; do
     *) fail "no operator is called $operator" ;;
   esac
 done
+[ -z "$pods" ] || exit 0
 go test -vet=off -count=1 -timeout 30m ./test/e2e/operators -v

@@ -71,6 +71,7 @@ for level in "$@"; do
       ;;
     real)
       hack/build.sh atoll atoll-syncer atoll-dns atoll-copy localcluster localnode kubectl
+      hack/operators.sh --pods
       began=$SECONDS
       say "== tests with real pods and traffic"
       go test -vet=off -count=1 -timeout 45m -v ./test/real | { grep -v '^=== ' || true; }

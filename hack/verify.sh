@@ -7,7 +7,8 @@ state() { git status --porcelain; git diff HEAD | sha256sum; }
 before=$(state)
 say "== generated code"
 hack/generate.sh
-for module in . test/localcluster test/conformance/e2e test/e2e/operators/modules test/e2e/operators/modules/argo-rollouts test/e2e/operators/modules/sample-apiserver test/kubectls/v* hack/tools; do
+operators=test/e2e/operators/modules
+for module in . test/localcluster test/conformance/e2e $operators $operators/{argo-rollouts,cert-manager,gatekeeper,prometheus,sample-apiserver} test/kubectls/v* hack/tools; do
   say "== go.mod of $module"
   (cd "$module" && go mod tidy -diff) || fail "run: go mod tidy in $module"
 done

@@ -131,7 +131,7 @@ func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
 
 		admitting("Admit")
 		eventually(t, func() error {
-			out, err := h.Run(ctx, "get", "mutatingwebhookconfigurations", "-l", "atoll.dev/managed-by", "-o", "jsonpath={.items[*].webhooks[*].failurePolicy}")
+			out, err := h.Run(ctx, "get", "mutatingwebhookconfigurations", "-l", "atoll.dev/managed-by", "-o", "jsonpath={.items[*].webhooks[0].failurePolicy}")
 			return errors.Join(err, want("failure policy below", out, "Ignore"))
 		})
 		l.server.Kill()

@@ -23,8 +23,9 @@ type Backend struct {
 }
 
 // Backends are the pods that a port of a Service with a selector leads to, by name: those of
-// backends.Of that have it, as far as they receive traffic; if none does, the others.
-func Backends(s *corev1.Service, pods []corev1.Pod, port int32) ([]Backend, error) {
+// backends.Of that have it, as far as their physical clusters are heard from; if none is, the
+// others; of those, as far as they receive traffic; if none does, the others.
+func Backends(s *corev1.Service, known Known, port int32) ([]Backend, error) {
 	unlocated := unlocatedOf(s)
 	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
 		return p.Port == port && (p.Protocol == corev1.ProtocolTCP || p.Protocol == "")
@@ -34,9 +35,12 @@ func Backends(s *corev1.Service, pods []corev1.Pod, port int32) ([]Backend, erro
 	}
 	to := s.Spec.Ports[i]
 	to.Protocol = corev1.ProtocolTCP
-	of, matched := backends.Of(s, backends.Candidates(pods))
+	of, matched := backends.Of(s, backends.Candidates(known.Pods))
 	ready := len(of)
 	of = slices.DeleteFunc(of, func(b backends.Backend) bool { return portOf(b.Pod, &to) == 0 })
+	if heard := slices.DeleteFunc(slices.Clone(of), func(b backends.Backend) bool { return known.Silent.Has(b.Target) }); len(heard) > 0 {
+		of = heard
+	}
 	var found []Backend
 	for _, b := range backends.Receiving(of) {
 		found = append(found, Backend{Namespace: b.Pod.Namespace, Pod: b.Pod.Name, UID: b.Pod.UID, Port: portOf(b.Pod, &to)})

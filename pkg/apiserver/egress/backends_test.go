@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 )
@@ -99,7 +100,7 @@ func TestAServiceBelowIsItsReadyPods(t *testing.T) {
 	} {
 		var got result
 		var err error
-		got.Backends, err = Backends(c.service, c.pods, c.port)
+		got.Backends, err = Backends(c.service, Known{Pods: c.pods}, c.port)
 		var unlocated *UnlocatedError
 		if errors.As(err, &unlocated) {
 			got.Reason = unlocated.Reason
@@ -109,6 +110,27 @@ func TestAServiceBelowIsItsReadyPods(t *testing.T) {
 		}
 		if err != nil && !strings.Contains(err.Error(), "service web/hook ") {
 			t.Errorf("%s: %q does not name the Service", title, err)
+		}
+	}
+}
+
+// An idle connection into a physical cluster that is cut takes a request, and never answers it.
+func TestAServiceBelowIsNoPodOfAPhysicalClusterThatIsSilentIfThereAreOthers(t *testing.T) {
+	t.Parallel()
+	west := on(`{"west":{"state":"Observed","uid":"1"}}`)
+	for title, c := range map[string]struct {
+		pods   []corev1.Pod
+		silent sets.Set[string]
+		want   string
+	}{
+		"nothing is silent":                  {[]corev1.Pod{backend("a", nil), backend("b", west)}, nil, "a"},
+		"where traffic goes is silent":       {[]corev1.Pod{backend("a", nil), backend("b", west)}, sets.New("east"), "b"},
+		"everything is silent":               {[]corev1.Pod{backend("a", nil), backend("b", west)}, sets.New("east", "west"), "a"},
+		"the one that is heard is not ready": {[]corev1.Pod{backend("a", nil), backend("b", func(p *corev1.Pod) { west(p); notReady(p) })}, sets.New("east"), "a"},
+	} {
+		got, err := Backends(hook(nil), Known{Pods: c.pods, Silent: c.silent}, 443)
+		if err != nil || len(got) != 1 || got[0].Pod != c.want {
+			t.Errorf("%s: %v (%v), want %s", title, got, err, c.want)
 		}
 	}
 }

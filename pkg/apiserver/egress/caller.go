@@ -86,7 +86,7 @@ func (c *Caller) dialService(ctx context.Context, namespace, name string, port i
 	if err != nil {
 		return nil, err
 	}
-	backends, err := Backends(service, known.Pods, port)
+	backends, err := Backends(service, known, port)
 	if err != nil {
 		return nil, err
 	}

@@ -13,11 +13,14 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/atoll-dev/atoll/pkg/backends"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 )
@@ -40,6 +43,8 @@ type Known struct {
 	// Endpoints are read if it has no selector, Pods if it has one.
 	Endpoints []discoveryv1.EndpointSlice
 	Pods      []corev1.Pod
+	// Silent are the physical clusters of Pods that are not Ready, if there are several.
+	Silent sets.Set[string]
 }
 
 // Locate returns where a port of a Service is for a caller outside of the physical
@@ -70,7 +75,7 @@ func Locate(s *corev1.Service, known Known, port int32) ([]string, error) {
 		}
 	}
 	if len(s.Spec.Selector) > 0 {
-		backends, err := Backends(s, known.Pods, port)
+		backends, err := Backends(s, known, port)
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +166,7 @@ func (s Services) Backends(ctx context.Context, namespace, name, port string) ([
 	if i < 0 {
 		return nil, unlocatedOf(service)(ServicePortError, "it has no port %q", port)
 	}
-	return Backends(service, known.Pods, service.Spec.Ports[i].Port)
+	return Backends(service, known, service.Spec.Ports[i].Port)
 }
 
 // in is ctx in the logical cluster, whatever view the request has that it is of.
@@ -184,7 +189,8 @@ func (s Services) read(ctx context.Context, namespace, name string) (service *co
 			return nil, known, fmt.Errorf("looking up the pods of service %s/%s: %w", namespace, name, err)
 		}
 		known.Pods = list.Items
-		return service, known, nil
+		known.Silent, err = s.silent(ctx, list.Items)
+		return service, known, err
 	}
 	list, err := s.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{
 		ResourceVersion: "0", LabelSelector: labels.Set{discoveryv1.LabelServiceName: name}.String(),
@@ -194,4 +200,29 @@ func (s Services) read(ctx context.Context, namespace, name string) (service *co
 	}
 	known.Endpoints = list.Items
 	return service, known, nil
+}
+
+// silent are the physical clusters of pods that are not Ready: Nodes of the logical cluster. Where
+// there is one, nothing is to be chosen.
+func (s Services) silent(ctx context.Context, pods []corev1.Pod) (sets.Set[string], error) {
+	on, silent := sets.New[string](), sets.New[string]()
+	for _, c := range backends.Candidates(pods) {
+		on.Insert(c.Target)
+	}
+	if len(on) < 2 {
+		return silent, nil
+	}
+	for name := range on.Delete("") {
+		node, err := s.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+		switch {
+		case apierrors.IsNotFound(err): // the logical cluster does not see it
+		case err != nil:
+			return nil, fmt.Errorf("looking up physical cluster %s: %w", name, err)
+		case !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}):
+			silent.Insert(name)
+		}
+	}
+	return silent, nil
 }

@@ -10,5 +10,5 @@
 //
 // TestMain starts one lab: two physical clusters with simulated nodes and one
 // server. An operator that is not built is skipped: `make operators` builds all
-// and runs the tests.
+// and runs the tests. Operators that run as pods are in test/real.
 package operators

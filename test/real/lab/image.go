@@ -5,6 +5,7 @@ package lab
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
@@ -39,6 +41,10 @@ type image struct {
 	command       []string
 	// links are other names of the program.
 	links []string
+	// path is where the program is, if not in the root; user runs it, if not root; more
+	// is what else there is.
+	path, user string
+	more       []entry
 }
 
 // buildImages compiles the programs and packs them into images that ctr imports.
@@ -78,9 +84,10 @@ func (i image) write(file, program string) error {
 	if err != nil {
 		return err
 	}
-	entries := []entry{{name: i.program, mode: 0o755, content: content}}
+	path := cmp.Or(i.path, i.program)
+	entries := append([]entry{{name: path, mode: 0o755, content: content}}, i.more...)
 	for _, link := range i.links {
-		entries = append(entries, entry{name: link, mode: 0o777, link: "/" + i.program})
+		entries = append(entries, entry{name: link, mode: 0o777, link: "/" + path})
 	}
 	layer, err := archive(entries)
 	if err != nil {
@@ -88,7 +95,7 @@ func (i image) write(file, program string) error {
 	}
 	config, err := json.Marshal(m{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": m{"Entrypoint": []string{"/" + i.program}, "Cmd": i.command, "WorkingDir": "/"},
+		"config": m{"Entrypoint": []string{"/" + path}, "Cmd": i.command, "WorkingDir": "/", "User": i.user},
 		"rootfs": m{"type": "layers", "diff_ids": []string{digest(layer)}},
 	})
 	if err != nil {
@@ -119,7 +126,7 @@ func (i image) write(file, program string) error {
 	return os.WriteFile(file, packed, 0o600)
 }
 
-// entry is a file, or a symbolic link.
+// entry is a file, a symbolic link, or a directory, whose name ends with a slash.
 type entry struct {
 	name    string
 	mode    int64
@@ -134,6 +141,8 @@ func archive(entries []entry) ([]byte, error) {
 		header := &tar.Header{Name: e.name, Mode: e.mode, Size: int64(len(e.content)), Linkname: e.link}
 		if e.link != "" {
 			header.Typeflag = tar.TypeSymlink
+		} else if strings.HasSuffix(e.name, "/") {
+			header.Typeflag = tar.TypeDir
 		}
 		if err := w.WriteHeader(header); err != nil {
 			return nil, err

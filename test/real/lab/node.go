@@ -36,7 +36,7 @@ func (n *node) start(ctx context.Context, images []string, admin process.Kubectl
 		return err
 	}
 	for _, image := range images {
-		if err := run("ctr", "--address", n.file("containerd.sock"), "--namespace", "k8s.io", "images", "import", image); err != nil {
+		if err := n.load(image); err != nil {
 			return err
 		}
 	}
