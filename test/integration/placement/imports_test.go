@@ -216,7 +216,7 @@ func selectsNothing(t *testing.T, ctx context.Context) {
 	}
 	importsSay(t, ctx, "db", "east true false, west false true")
 	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // users write them
-		Addresses: []corev1.EndpointAddress{{IP: "192.0.2.8"}}, Ports: []corev1.EndpointPort{{Port: 5432}}, //nolint:staticcheck // as above
+		Addresses: []corev1.EndpointAddress{{IP: "192.0.2.8"}}, Ports: []corev1.EndpointPort{{Port: 5432}},
 	}}}
 	if _, err := shared.Kube.CoreV1().Endpoints("shop").Create(ctx, endpoints, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
