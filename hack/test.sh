@@ -61,7 +61,7 @@ for level in "$@"; do
       run "unit tests of the judge of conformance" test/conformance/e2e .
       ;;
     integration)
-      run "integration tests" . $(existing test/docs test/framework test/retry test/suites test/integration test/conformance test/simulation)
+      run "integration tests" . $(existing test/docs test/framework test/retry test/suites test/integration test/conformance test/simulation test/real/lab)
       ;;
     e2e)
       hack/build.sh

@@ -12,8 +12,9 @@ import (
 // goes on with the other: whatever is called over a connection that is cut fails with the
 // timeout of the webhook, until such connections are given up.
 func TestCertManagerThatIsDividedAnswersWhileAPhysicalClusterIsCut(t *testing.T) {
-	loads(t, certManager...)
+	areBuilt(t, certManager...)
 	chart := renders(t)
+	loads(t, chart, certManager...)
 	n := newTenant(t, "certified-twice")
 	must(t)(n.Run(t.Context(), "create", "namespace", "cert-manager"))
 	operator, user := tenant{Kubectl: n.In("cert-manager"), name: n.name}, n.namespace(t, "web", "west")

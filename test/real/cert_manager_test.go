@@ -38,8 +38,9 @@ var certManager = []lab.Operator{
 // Secrets of Certificates, the webhook refuses bad ones, and the third writes the authority of
 // the webhook where the API server looks for it.
 func TestCertManagerRunsInPodsAndItsWebhookRefusesABadCertificate(t *testing.T) {
-	loads(t, certManager...)
+	areBuilt(t, certManager...)
 	chart := renders(t)
+	loads(t, chart, certManager...)
 	for _, on := range []string{"east", "west"} {
 		t.Run("on "+on, func(t *testing.T) {
 			n := newTenant(t, "certified-"+on)

@@ -14,14 +14,19 @@ import (
 	"github.com/atoll-dev/atoll/test/real/lab"
 )
 
-// loads has the nodes know the images of operators; the test is skipped if one is not built.
-func loads(t *testing.T, operators ...lab.Operator) {
+// loads has the nodes know the images of operators, by the names that they have in text.
+func loads(t *testing.T, text string, operators ...lab.Operator) {
+	t.Helper()
+	if err := theLab.Load(text, operators...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// areBuilt skips the test if one is not.
+func areBuilt(t *testing.T, operators ...lab.Operator) {
 	t.Helper()
 	for _, o := range operators {
 		built(t, o.Binary)
-	}
-	if err := theLab.Load(operators...); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -5,6 +5,7 @@ package real
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,8 +26,14 @@ var prometheusOperator = []lab.Operator{
 // account, with the rights of its ClusterRole in the logical cluster. So are those of its
 // sample, a Prometheus. What that asks for metrics is the operator, at the address of its pod.
 func TestPrometheusOperatorRunsInAPodAndMakesAPrometheusThatFindsItsTargets(t *testing.T) {
-	loads(t, prometheusOperator...)
-	examples := filepath.Join(sources(t, "", "github.com/prometheus-operator/prometheus-operator"), "example")
+	areBuilt(t, prometheusOperator...)
+	module := sources(t, "", "github.com/prometheus-operator/prometheus-operator")
+	examples := filepath.Join(module, "example")
+	defaults, err := os.ReadFile(filepath.Join(module, "pkg", "operator", "defaults.go")) // the image of a Prometheus
+	if err != nil {
+		t.Fatal(err)
+	}
+	loads(t, manifests(t, filepath.Join(examples, "rbac", "prometheus-operator"))+string(defaults), prometheusOperator...)
 	for _, on := range []string{"east", "west"} {
 		t.Run("on "+on, func(t *testing.T) {
 			n := newTenant(t, "monitored-"+on)
