@@ -62,6 +62,7 @@ func (p *plugin) stamp(ctx context.Context, r *request) error {
 	}
 	p.protect(r)
 	p.withoutSecrets(r)
+	keepAddresses(ctx, r)
 	p.freshen(ctx, r)
 	if err := p.runtimeHandler(ctx, r); err != nil {
 		return err

@@ -142,6 +142,12 @@ func testImports(t *testing.T) {
 	importsSay(t, ctx, "web", "east true false, west false true") // no pod there has that address
 	says(east, "10.78.0.1")
 	importsSay(t, ctx, "web", "east true false, west false true, east 10.78.0.1")
+	// A tenant who writes another address, such as that of a pod of somebody else, is not believed.
+	forgedStatus := []byte(`{"status":{"podIP":"10.78.0.66","podIPs":[{"ip":"10.78.0.66"}],"hostIP":"10.0.0.66","conditions":[{"type":"Ready","status":"True"},{"type":"example.com/gate","status":"True"}]}}`)
+	forgedPod, err := shared.Kube.CoreV1().Pods("shop").Patch(ctx, pod.Name, types.MergePatchType, forgedStatus, metav1.PatchOptions{}, "status")
+	if err != nil || forgedPod.Status.PodIP != "10.78.0.1" || len(forgedPod.Status.PodIPs) != 1 || forgedPod.Status.PodIPs[0].IP != "10.78.0.1" || forgedPod.Status.HostIP != "" || len(forgedPod.Status.Conditions) != 2 {
+		t.Errorf("a pod to which its user gave an address: %+v, %v", forgedPod.Status, err)
+	}
 	podsSay(t, ctx, "shop", ", east, west, east flat map[app:web] [10.78.0.1]")
 	knowsOfOthers(t, "west", "[10.78.0.0/16] without []")
 	knowsOfOthers(t, "east", "[] without [west]")
