@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -68,6 +69,10 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 		Kube:    kubefake.NewClientset(),
 		Ctx:     scope.With(t.Context(), scope.Scope{Target: Target, Cluster: Cluster}),
 	}
+	copyEvents(&w.Above.Fake, w.Above.Tracker())
+	copyEvents(&w.Below.Fake, w.Below.Tracker())
+	copyEvents(&w.Records.Fake, w.Records.Tracker())
+	copyEvents(&w.Kube.Fake, w.Kube.Tracker())
 	for resource, cluster := range map[string]logicalcluster.Name{"copies": Cluster, "serviceimports": Cluster, "podimports": Cluster, "orphans": scope.Root} {
 		w.Records.PrependReactor("create", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 			created := a.(clienttesting.CreateAction).GetObject().(metav1.Object)
@@ -88,6 +93,25 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
 	}, workload.Builtin(), func(workload.Kind) bool { return true })
 	return w
+}
+
+// copyEvents has who watches get objects of its own, to be changed: of what was made between a list and
+// the watch that follows, the fake hands out what it stores.
+func copyEvents(fake *clienttesting.Fake, tracker clienttesting.ObjectTracker) {
+	fake.PrependWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		var options metav1.ListOptions
+		if from, ok := a.(clienttesting.WatchActionImpl); ok {
+			options = from.ListOptions
+		}
+		events, err := tracker.Watch(a.GetResource(), a.GetNamespace(), options)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, watch.Filter(events, func(e watch.Event) (watch.Event, bool) {
+			e.Object = e.Object.DeepCopyObject()
+			return e, true
+		}), nil
+	})
 }
 
 // Lacks has the control plane be from before it had a resource, until it gets that; Watch does not
