@@ -123,10 +123,11 @@ func (k *Keeper) Reconcile(ctx context.Context, r controller.Request) (controlle
 	return result, k.remove(ctx, wanted, present)
 }
 
-// physical is the namespace in which a copy of the Service is; empty if there is none.
+// physical is the namespace in which the copy of the Service is; empty if there is none. A copy of a
+// physical namespace that somebody made there has the same marks, and is not meant.
 func (k *Keeper) physical(r controller.Request) string {
 	for _, obj := range k.View.Marked(view.ObjectKey{Resource: view.Services, Request: r}) {
-		if obj.GetDeletionTimestamp() == nil {
+		if obj.GetDeletionTimestamp() == nil && k.View.NamespaceOf(obj.GetNamespace()) != nil {
 			return obj.GetNamespace()
 		}
 	}

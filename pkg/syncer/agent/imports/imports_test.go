@@ -36,7 +36,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, below []runtime.Object, records ...runtime.Object) *fixture {
 	t.Helper()
-	f := &fixture{World: viewtest.New(t, nil, below, records...), now: time.Now(), names: dnsNamespace}
+	f := &fixture{World: viewtest.New(t, []runtime.Object{viewtest.Namespace()}, below, records...), now: time.Now(), names: dnsNamespace}
 	f.Keeper = New(Config{View: f.World.View, Down: f.World.Down(), Names: func() string { return f.names }, Permits: func() boundary.Permits { return boundary.Permits{} }, Now: func() time.Time { return f.now }})
 	f.Watch(t)
 	return f
@@ -242,4 +242,13 @@ func TestAServerThatHasNoImportsHoldsUpNothingAndRemovesNothing(t *testing.T) {
 	if got := f.below(t); !slices.Equal(got, []string{"service atoll-dns"}) {
 		t.Errorf("what is not known to be unneeded was removed: %v", got)
 	}
+}
+
+func TestEndpointsAreBesideTheCopyAndNotBesideACopyOfThat(t *testing.T) {
+	logical := viewtest.Logical("Service", "web", "api", "s", `{"east":{}}`)
+	copied, clone := viewtest.CopyOf(logical, "below-s"), viewtest.CopyOf(logical, "below-c")
+	clone.SetNamespace("a-clone-of-" + copied.GetNamespace())
+	f := newFixture(t, []runtime.Object{copied, clone})
+	f.set(t, imported(true, false, "10.2.0.1"))
+	f.expect(t, "both have the marks", "slice "+viewtest.PhysicalSpace+" 10.2.0.1")
 }
