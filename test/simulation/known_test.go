@@ -57,6 +57,24 @@ var known = []struct {
 	{"511", "a PodImport was made while its network was left, by who had decided before, and nobody looked at it again: when the network changed it " +
 		"was not known yet; so it is looked at once it is",
 		partedAtOnce},
+	{"162472434442664", "what belongs to no unit of its own stays where objects of other units run, and was taken for left over there: a move for it began, " +
+		"ended at once, as it stays, and began again, for ever",
+		heldElsewhere},
+}
+
+// heldElsewhere moves a namespace while a Job of it, which has begun, comes into another unit and stays where
+// it was, with a ConfigMap.
+func heldElsewhere(int) []Happening {
+	return []Happening{
+		on("create", 81, "one", "web", Happening{Resource: jobs, Name: "a", N: 74}),
+		on("create", 596, "one", "web", Happening{Resource: configMaps, Name: "a", N: 50}),
+		on("relabel", 616, "one", "web", Happening{Resource: jobs, Name: "a", N: 29}),
+		on("pin", 809, "one", "web", Happening{Resource: deployments, Name: "a", Physical: "west", N: 91}),
+		on("select", 828, "one", "web", Happening{Resource: services, Name: "b", Physical: "west", N: 67}),
+		on("create", 836, "one", "web", Happening{Resource: pods, Name: "a", N: 9}),
+		on("wait", 970, "one", "web", Happening{N: 71}),
+		on("relabel", 985, "one", "web", Happening{Resource: pods, Name: "a", N: 29}),
+	}
 }
 
 // partedAtOnce has a physical cluster be in the network for a moment, again and again.

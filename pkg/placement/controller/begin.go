@@ -219,7 +219,7 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	var left []string
 	var objects []transition.Object
 	for _, o := range s.Objects {
-		if outside := o.Outside(); len(outside) > 0 {
+		if outside := s.Outside(o); len(outside) > 0 {
 			left, objects = append(left, outside...), append(objects, o)
 		}
 	}

@@ -53,13 +53,18 @@ func (o Object) stays(name string) bool {
 	return ok && !p.Left()
 }
 
-// Outside are the physical clusters that keep a copy where the object is not to be.
-func (o Object) Outside() []string {
+// Outside are the physical clusters that keep a copy of an object where it is not to be.
+func (s State) Outside(o Object) []string {
 	targets := o.targets()
 	return slices.DeleteFunc(targets.Names(), func(name string) bool {
 		_, wanted := o.Unit[name]
-		return wanted || !targets[name].Keeps()
+		return wanted || !targets[name].Keeps() || s.holds(o, name)
 	})
+}
+
+// holds says that what runs there of other units may need an object where its own one is not.
+func (s State) holds(o Object, name string) bool {
+	return s.Held[name] && o.Kind.Role != workload.Placed
 }
 
 // Behind reports whether an object has not got the targets that its unit wants. What is
@@ -370,7 +375,7 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 		for _, o := range s.Objects {
 			entry, ok := o.targets()[name]
 			switch {
-			case !ok || entry.NoCopy() || o.stays(name) || s.Held[name] && o.Kind.Role != workload.Placed:
+			case !ok || entry.NoCopy() || o.stays(name) || s.holds(o, name):
 			case o.terminates(name):
 			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || o.Kind.Role == workload.Container && s.claims(t.From)):
 			case o.jobRuns(name):
