@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/atoll-dev/atoll/test/framework/metrics"
@@ -25,7 +23,7 @@ func TestKubectlTop(t *testing.T) {
 	cove, _ := theLab.startPull(t, "cove")
 	quay := theLab.addPush(t, "quay")
 	theLab.setApart(t, "cove")
-	measureCove, measureQuay := measured(t, cove), measured(t, quay)
+	measureCove, measureQuay := metrics.Offer(t, cove.Kubectl), metrics.Offer(t, quay.Kubectl)
 	shop, bank := theLab.newCluster(t), theLab.newCluster(t)
 	for _, k := range []process.Kubectl{shop, bank} {
 		for namespace, target := range map[string]string{"web": "cove", "db": "quay"} {
@@ -116,27 +114,6 @@ func (l *lab) addPush(t *testing.T, name string) *physicalCluster {
 	t.Cleanup(func() { must(t)(l.root.Run(ctx, "delete", "physicalcluster/"+name, "--timeout=3m")) })
 	must(t)(l.root.Run(ctx, "wait", "--for=condition=Ready", "physicalcluster/"+name, "--timeout=3m"))
 	return p
-}
-
-// measured gives a physical cluster metrics, behind its own aggregator.
-func measured(t *testing.T, p *physicalCluster) *metrics.Server {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := metrics.Start(kube)
-	t.Cleanup(m.Stop)
-	ctx := context.Background()
-	must(t)(p.Apply(ctx, m.APIService()))
-	// A group that nobody serves holds the deletion of namespaces there.
-	t.Cleanup(func() { must(t)(p.Run(ctx, "delete", "apiservice/v1beta1.metrics.k8s.io", "--ignore-not-found")) })
-	must(t)(p.Run(ctx, "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=3m"))
-	return m
 }
 
 // top compares what kubectl top prints, with names of pods that a controller made cut off,

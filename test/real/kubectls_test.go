@@ -15,9 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/atoll-dev/atoll/test/framework/metrics"
 	"github.com/atoll-dev/atoll/test/framework/process"
 	"github.com/atoll-dev/atoll/test/real/lab"
@@ -65,7 +62,7 @@ func named(prefix, program string) string {
 func TestKubectlsOfAllReleasesReachIntoRealPods(t *testing.T) {
 	for _, on := range []string{"east", "west"} {
 		t.Run("on "+on, func(t *testing.T) {
-			measured(t, on)
+			metrics.Offer(t, theLab.PhysicalCluster(on).Kubectl)
 			n := newReached(t, on)
 			n.allKinds(t)
 			for _, program := range kubectls(t) {
@@ -156,26 +153,6 @@ spec: {selector: {app: app}, ports: [{port: 80, targetPort: 8080}]}
 	must(t)(n.Run(t.Context(), "wait", "--timeout=3m", "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", "pod/again"))
 }
 
-// measured gives a physical cluster a metrics-server, with figures that follow from names.
-func measured(t *testing.T, on string) {
-	t.Helper()
-	ctx, p := context.Background(), theLab.PhysicalCluster(on)
-	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := metrics.Start(kube)
-	t.Cleanup(m.Stop)
-	must(t)(p.Apply(ctx, m.APIService()))
-	// A group that nobody serves holds the deletion of namespaces there.
-	t.Cleanup(func() { must(t)(p.Run(ctx, "delete", "apiservice/v1beta1.metrics.k8s.io")) })
-	must(t)(p.Run(ctx, "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=3m"))
-}
-
 func (n tenant) logsWithOptions(t *testing.T) {
 	if out := must(t)(n.Run(t.Context(), "logs", "again", "--previous")); out != "heard hello\n" {
 		t.Errorf("the container before printed %q", out)
@@ -204,7 +181,7 @@ func (n tenant) reachesKinds(t *testing.T) {
 	}
 }
 
-// speaks fails if kubectl speaks another protocol than it is told: it falls back to SPDY by
+// speaks fails if kubectl speaks another protocol than the environment says: it falls back to SPDY by
 // itself. It says which one it speaks if it speaks WebSocket.
 func (n tenant) speaks(t *testing.T, websocket bool) {
 	_, said, err := n.kubectl(t.Context(), protocol(websocket), nil, "exec", "pod/alone", "-v=4", "--", "/tools", "cat", "/etc/hostname")

@@ -67,7 +67,7 @@ func LeadsToPods(s *corev1.Service) bool {
 type Sources struct {
 	// Pods are those of its namespace.
 	Pods []backends.Candidate
-	// Slices are the EndpointSlices of its namespace that were not made on a physical cluster.
+	// Slices are the EndpointSlices of its namespace; those that are mirrored are none of users.
 	Slices []discoveryv1.EndpointSlice
 }
 

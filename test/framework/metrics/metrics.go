@@ -12,13 +12,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+
+	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
 // PerLetter is what a container uses for each letter of its name, in thousandths of a
@@ -40,6 +44,34 @@ type Invent func(namespace string, list *metricsv1beta1.PodMetricsList)
 
 // Invents has the server say more than it knows.
 func (s *Server) Invents(more Invent) { s.invent.Store(more) }
+
+// Offer gives a physical cluster a metrics-server, behind its own aggregator, until the test ends. The
+// kubectl is its admin's.
+func Offer(t testing.TB, k process.Kubectl) *Server {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", k.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, ctx := Start(kube), context.Background()
+	t.Cleanup(s.Stop)
+	if _, err := k.Apply(ctx, s.APIService()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // a group that nobody serves holds the deletion of namespaces there
+		if _, err := k.Run(ctx, "delete", "apiservice/v1beta1.metrics.k8s.io", "--ignore-not-found"); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := k.Run(ctx, "wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=3m"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
 
 // Start serves on a loopback address the metrics of the pods that kube lists.
 func Start(kube kubernetes.Interface) *Server {
