@@ -40,6 +40,7 @@ func init() {
 		"networking/v1 NetworkPolicyPeer.namespaceSelector":  namespaceSelector,
 		"core/v1 PersistentVolumeClaimSpec.volumeName":       unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
 		"core/v1 PersistentVolumeClaimSpec.storageClassName": storageClass,
+		"core/v1 ResourceQuotaSpec.hard":                     quotaOfClasses,
 		"core/v1 PersistentVolumeClaimSpec.selector":         unless(func(f *filter, _ any) bool { return f.Permits.StaticVolumes }),
 		"core/v1 ServiceSpec.clusterIP":                      headless,
 		"core/v1 ServiceSpec.clusterIPs":                     headless,
@@ -81,8 +82,18 @@ func storageClass(f *filter, m member, value any, _ map[string]any, at *field.Pa
 	case name != "" && len(f.Permits.StorageClasses) > 0 && !named(f.Permits.StorageClasses, value):
 		f.find(at, m.verdict, m.why)
 		return nil, false
+	case name == "":
+		return value, true
 	}
-	return value, true
+	return f.named(str(value), f.Permits.StorageClass(str(value)), at), true
+}
+
+// named is a class that the physical cluster has under a name of its own.
+func (f *filter) named(name, class string, at *field.Path) string {
+	if class != name {
+		f.find(at, Mapped, "is the class "+class+" on the physical cluster")
+	}
+	return class
 }
 
 // ingressClassName is carried, whether or not the class is there.
@@ -92,10 +103,12 @@ func ingressClassName(f *filter, m member, value any, _ map[string]any, at *fiel
 		f.find(at, m.verdict, m.why)
 		return nil, false
 	}
-	if name != "" && lacks(f.Offered.Ingress, name) {
-		f.find(at, Waits, "the physical cluster has no ingress class "+name+"; nobody serves it there until it has")
+	class := f.Permits.IngressClass(name)
+	if name != "" && lacks(f.Offered.Ingress, class) {
+		f.find(at, Waits, "the physical cluster has no ingress class "+class+"; nobody serves it there until it has")
+		return class, true
 	}
-	return value, true
+	return f.named(name, class, at), true
 }
 
 // headless keeps that a Service has no address of its own.

@@ -87,6 +87,9 @@ func (f *filter) metadata(value any, at *field.Path) {
 		f.keys(metadata, "annotations", at, whyAnnotation, func(key string, value any) bool {
 			return f.describes(key, value) || fleetv1alpha1.PermitsKey(key, routing) || f.ingressAnnotation(key, str(value))
 		})
+		if annotations, _ := metadata["annotations"].(map[string]any); annotations[ingressClassAnnotation] != nil {
+			annotations[ingressClassAnnotation] = f.Permits.IngressClass(str(annotations[ingressClassAnnotation]))
+		}
 	default:
 		f.keys(metadata, "annotations", at, whyAnnotation, f.unbelieved)
 		f.keys(metadata, "labels", at, whyAnnotation, f.unbelieved)
@@ -123,11 +126,14 @@ func (f *filter) podSecurityLabels(metadata map[string]any, at *field.Path) {
 
 const podSecurityDomain = "pod-security.kubernetes.io/"
 
+// ingressClassAnnotation is what Ingresses named their class with before they had a field for it.
+const ingressClassAnnotation = "kubernetes.io/ingress.class"
+
 // ingressAnnotation: what names an object of its own namespace, or a class that may
 // be named.
 func (f *filter) ingressAnnotation(key, value string) bool {
 	switch key {
-	case "kubernetes.io/ingress.class":
+	case ingressClassAnnotation:
 		return f.ingressClass(value)
 	case "nginx.ingress.kubernetes.io/auth-secret", "nginx.ingress.kubernetes.io/auth-tls-secret", "nginx.ingress.kubernetes.io/proxy-ssl-secret":
 		return !strings.Contains(value, "/")

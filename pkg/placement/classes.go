@@ -58,12 +58,12 @@ func (u Unit) has(c PhysicalCluster, n class) (reported, has bool) {
 	case runtimeHandler:
 		return c.Status.RuntimeHandlers != nil, slices.Contains(c.Status.RuntimeHandlers.Reported(), n.name)
 	case ingressClass:
-		return c.Status.IngressClasses != nil, slices.Contains(c.Status.IngressClasses.Reported(), n.name)
+		return c.Status.IngressClasses != nil, slices.Contains(c.Status.IngressClasses.Reported(), c.Spec.Tenancy.IngressClass(n.name))
 	case priorityClass:
 		isMapped := len(u.PriorityClasses[n.name][c.Name]) > 0
 		return isMapped && c.Status.PriorityClasses != nil, isMapped && u.missing(c, n.name) == ""
 	default:
-		has = slices.Contains(c.Status.StorageClasses, n.name)
+		has = slices.Contains(c.Status.StorageClasses, c.Spec.Tenancy.StorageClass(n.name))
 		if n.name == workload.DefaultStorageClass {
 			has = c.Status.DefaultStorageClass != ""
 		}
@@ -87,17 +87,22 @@ func (u Unit) lacking(c PhysicalCluster, n class) *Rejection {
 	case runtimeHandler:
 		return reject(ReasonNoRuntimeClass, "it has no runtime class with the handler %s that pods may run with", n.name)
 	case ingressClass:
-		return reject(ReasonNoIngressClass, "it has no ingress class %s", n.name)
+		return reject(ReasonNoIngressClass, "it has no ingress class %s", mapped(n.name, c.Spec.Tenancy.IngressClass(n.name)))
 	case priorityClass:
-		if class := u.missing(c, n.name); class != n.name {
-			return reject(ReasonNoPriorityClass, "it has no priority class %s, to which it maps %s", class, n.name)
-		}
-		return reject(ReasonNoPriorityClass, "it has no priority class %s", n.name)
+		return reject(ReasonNoPriorityClass, "it has no priority class %s", mapped(n.name, u.missing(c, n.name)))
 	}
 	if n.name == workload.DefaultStorageClass {
 		return reject(ReasonNoStorageClass, "it has no default storage class")
 	}
-	return reject(ReasonNoStorageClass, "it has no storage class %s", n.name)
+	return reject(ReasonNoStorageClass, "it has no storage class %s", mapped(n.name, c.Spec.Tenancy.StorageClass(n.name)))
+}
+
+// mapped is the class that a physical cluster has for a name, for people.
+func mapped(name, class string) string {
+	if class == name {
+		return name
+	}
+	return class + ", to which it maps " + name
 }
 
 // nowhere returns the classes of a unit that no physical cluster reports. What needs such a

@@ -26,3 +26,27 @@ func TestAClassThatIsLackedIsSaidIfItIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// What a physical cluster maps counts, and not what objects name.
+func TestAPhysicalClusterHasTheClassThatItMapsTo(t *testing.T) {
+	for name, c := range map[string]struct {
+		maps map[string]string
+		want []string
+	}{
+		"nothing":        {nil, []string{"it has no ingress class fast", "it has no storage class fast"}},
+		"to what it has": {map[string]string{"fast": "inside"}, []string{"", ""}},
+		"all others":     {map[string]string{"slow": "fast", "*": "inside"}, []string{"", ""}},
+		"to what it lacks": {map[string]string{"fast": "outside"},
+			[]string{"it has no ingress class outside, to which it maps fast", "it has no storage class outside, to which it maps fast"}},
+	} {
+		pc := &fleetv1alpha1.PhysicalCluster{}
+		pc.Spec.Tenancy.StorageClassNames, pc.Spec.Tenancy.IngressClassNames = c.maps, c.maps
+		pc.Status.APIs, pc.Status.StorageClasses = []string{"/v1/pods"}, []string{"inside"}
+		pc.Status.IngressClasses = &fleetv1alpha1.ReportedNames{Names: []string{"inside"}}
+		for i, unit := range []Unit{{Needs: Needs{IngressClasses: []string{"fast"}}}, {Needs: Needs{StorageClasses: []string{"fast"}}}} {
+			if got := Lacks(PhysicalCluster{PhysicalCluster: pc}, unit); got != c.want[i] {
+				t.Errorf("%s: %q, want %q", name, got, c.want[i])
+			}
+		}
+	}
+}

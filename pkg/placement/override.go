@@ -143,6 +143,11 @@ func validateOverrides(list []placementv1alpha1.Override, mayPermit bool, path *
 	return errs
 }
 
+// ofPhysicalCluster refuses a field of permits that no policy may have.
+func ofPhysicalCluster(path *field.Path) field.ErrorList {
+	return field.ErrorList{field.Forbidden(path, "they are those of the physical cluster: set them in spec.tenancy of the PhysicalCluster")}
+}
+
 // validateChange checks what an override changes, or permits; path is that of the override.
 func validateChange(o placementv1alpha1.Override, mayPermit bool, path *field.Path) field.ErrorList {
 	at := path.Child("permits")
@@ -156,9 +161,13 @@ func validateChange(o placementv1alpha1.Override, mayPermit bool, path *field.Pa
 	case !equality.Semantic.DeepEqual(o.Permits.Network, fleetv1alpha1.Network{}):
 		return field.ErrorList{field.Forbidden(at.Child("network"), "the network is that of the physical cluster: set it in spec.tenancy of the PhysicalCluster")}
 	case len(o.Permits.RuntimeClasses) > 0: // of which it reports what all may have
-		return field.ErrorList{field.Forbidden(at.Child("runtimeClasses"), "they are those of the physical cluster: set them in spec.tenancy of the PhysicalCluster")}
+		return ofPhysicalCluster(at.Child("runtimeClasses"))
 	case len(o.Permits.EndpointCIDRs) > 0: // endpoints are of no unit
-		return field.ErrorList{field.Forbidden(at.Child("endpointCIDRs"), "they are those of the physical cluster: set them in spec.tenancy of the PhysicalCluster")}
+		return ofPhysicalCluster(at.Child("endpointCIDRs"))
+	case len(o.Permits.StorageClassNames) > 0: // where a unit may be says what its classes are there
+		return ofPhysicalCluster(at.Child("storageClassNames"))
+	case len(o.Permits.IngressClassNames) > 0:
+		return ofPhysicalCluster(at.Child("ingressClassNames"))
 	}
 	return nil
 }

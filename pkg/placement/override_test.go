@@ -182,6 +182,7 @@ func TestWhatAPolicyPermitsCountsOrIsRefused(t *testing.T) {
 	for permits, counts := range map[string]bool{
 		`{podSecurity: privileged}`: true, `{taints: [a]}`: true, `{externalIPs: [192.0.2.1]}`: true,
 		`{network: {isolation: None}}`: false, `{runtimeClasses: [kata]}`: false, `{endpointCIDRs: [192.0.2.0/24]}`: false,
+		`{storageClassNames: {fast: gp3}}`: false, `{ingressClassNames: {nginx: inside}}`: false,
 	} {
 		o := ruledBy(t, placementv1alpha1.PolicyGlobal, "more", `{overrides: [{permits: `+permits+`}]}`).Rules.Overrides[0]
 		refused := validateChange(o, true, field.NewPath("o"))

@@ -207,6 +207,11 @@ func drawCluster(t *rapid.T, name string) PhysicalCluster {
 			c.Status.DefaultStorageClass = c.Status.StorageClasses[0]
 		}
 	}
+	for _, names := range []*map[string]string{&c.Spec.Tenancy.StorageClassNames, &c.Spec.Tenancy.IngressClassNames} {
+		if rapid.IntRange(0, 3).Draw(t, "classes mapped") == 0 {
+			*names = map[string]string{rapid.SampledFrom(append([]string{"*"}, values...)).Draw(t, "class"): rapid.SampledFrom(values).Draw(t, "of its own")}
+		}
+	}
 	for _, classes := range []**fleetv1alpha1.ReportedNames{&c.Status.RuntimeHandlers, &c.Status.IngressClasses, &c.Status.PriorityClasses} {
 		if rapid.Bool().Draw(t, "classes reported") {
 			*classes = &fleetv1alpha1.ReportedNames{Names: rapid.SliceOfNDistinct(rapid.SampledFrom(values), 0, 2, rapid.ID[string]).Draw(t, "reported classes")}

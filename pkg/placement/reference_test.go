@@ -329,7 +329,7 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 		for _, class := range u.StorageClasses {
 			somewhere, here := false, false
 			for _, o := range s.PhysicalClusters {
-				it := class == "" && o.Status.DefaultStorageClass != "" || class != "" && has(o.Status.StorageClasses, class)
+				it := class == "" && o.Status.DefaultStorageClass != "" || class != "" && has(o.Status.StorageClasses, dumbName(o.Spec.Tenancy.StorageClassNames, class))
 				somewhere, here = somewhere || it, here || it && o.Name == c.Name
 			}
 			if somewhere && !here {
@@ -340,9 +340,10 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 	for _, named := range []struct {
 		classes  []string
 		reported func(PhysicalCluster) *fleetv1alpha1.ReportedNames
+		names    func(PhysicalCluster) map[string]string
 	}{
-		{u.RuntimeHandlers, func(c PhysicalCluster) *fleetv1alpha1.ReportedNames { return c.Status.RuntimeHandlers }},
-		{u.IngressClasses, func(c PhysicalCluster) *fleetv1alpha1.ReportedNames { return c.Status.IngressClasses }},
+		{u.RuntimeHandlers, func(c PhysicalCluster) *fleetv1alpha1.ReportedNames { return c.Status.RuntimeHandlers }, func(PhysicalCluster) map[string]string { return nil }},
+		{u.IngressClasses, func(c PhysicalCluster) *fleetv1alpha1.ReportedNames { return c.Status.IngressClasses }, func(c PhysicalCluster) map[string]string { return c.Spec.Tenancy.IngressClassNames }},
 	} {
 		if named.reported(c) == nil {
 			continue
@@ -350,7 +351,7 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 		for _, class := range named.classes {
 			somewhere, here := false, false
 			for _, o := range s.PhysicalClusters {
-				it := named.reported(o) != nil && has(named.reported(o).Names, class)
+				it := named.reported(o) != nil && has(named.reported(o).Names, dumbName(named.names(o), class))
 				somewhere, here = somewhere || it, here || it && o.Name == c.Name
 			}
 			if somewhere && !here {
@@ -394,6 +395,17 @@ func dumbPermits(s Snapshot, u Unit, c PhysicalCluster) bool {
 func millis(l corev1.ResourceList, name corev1.ResourceName) int64 {
 	q := l[name]
 	return q.MilliValue()
+}
+
+// dumbName is what a physical cluster calls a class.
+func dumbName(names map[string]string, class string) string {
+	if there, ok := names[class]; ok {
+		return there
+	}
+	if there, ok := names["*"]; ok {
+		return there
+	}
+	return class
 }
 
 // dumbUsed is what is used by what is said, or by what was let in if an admin bounds it.

@@ -272,7 +272,7 @@ func (p planner) ownHelper(pod *corev1.Pod) bool {
 
 // helperClass is what an admin declared of the class of the claim.
 func (p planner) helperClass() fleetv1alpha1.ClassVolumes {
-	return p.class(text(field(p.Physical.Object, "spec"), "storageClassName"))
+	return p.class(storageClassAbove(p.Physical.Object))
 }
 
 // makeHelper is a pod that sends or fills the volume of the claim. It may do what the level baseline of

@@ -255,6 +255,9 @@ func (s Observation) translate(obj *unstructured.Unstructured, labels map[string
 	if s.isPod() {
 		return // podUp has done it
 	}
+	if name := s.Physical.GetAnnotations()[storageClassAnnotation]; name != "" && s.Kind.IsClaim() {
+		setNested(obj.Object, name, "spec", "storageClassName")
+	}
 	for _, t := range workload.PodTemplates(s.Kind, obj.Object) {
 		templateUp(t)
 	}

@@ -271,7 +271,10 @@ func (p planner) entry() placementv1alpha1.Target {
 }
 
 func (p planner) placing() Placing {
-	account, server, plain := p.Account, p.Server, false
+	account, server, plain, permits := p.Account, p.Server, false, p.Permits
+	if p.physical == physicalOurs {
+		permits = keepStorageClasses(permits, p.Ref.Kind, p.Physical)
+	}
 	if p.Ref.Kind.Recreate && p.physical == physicalOurs {
 		account, server = made(p.Ref.Kind, p.Physical.Object, account, server)
 		plain = asksBelow(p.Ref.Kind, p.Physical.Object)
@@ -280,7 +283,7 @@ func (p planner) placing() Placing {
 	return Placing{
 		Account: account, Server: server, PlainFields: plain,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
-		Target: p.entry(), Bounds: p.Bounds, Start: p.startOf(), Permits: p.Permits, Offered: p.Offered, RuntimeClass: runtimeClass,
+		Target: p.entry(), Bounds: p.Bounds, Start: p.startOf(), Permits: permits, Offered: p.Offered, RuntimeClass: runtimeClass,
 		OmitReplicas: !ranged(p.entry()) && (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
 	}
 }

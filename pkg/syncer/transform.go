@@ -98,6 +98,7 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 		templateDown(t, p)
 	}
 	labelDerived(p.Ref.Kind, obj, p.ControlPlane)
+	noteStorageClasses(p.Ref.Kind, logical.Object, obj)
 	mark(logical, obj, p)
 
 	out := &unstructured.Unstructured{Object: obj}

@@ -262,7 +262,7 @@ func (p planner) seesVolume() bool {
 	}
 	spec := field(p.Physical.Object, "spec")
 	bound := text(spec, "volumeName")
-	class := p.class(text(spec, "storageClassName"))
+	class := p.class(storageClassAbove(p.Physical.Object))
 	switch strategy := class.Strategy; {
 	case recorded == nil || recorded.Name != bound:
 		return bound != "" && strategy.Moves() || recorded != nil && !strategy.Moves()
@@ -298,11 +298,12 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID() {
 		out.Name = pv.Name
 		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != ""
-		switch class := p.class(pv.Spec.StorageClassName); class.Strategy {
+		name := storageClassAbove(p.Physical.Object)
+		switch class := p.class(name); class.Strategy {
 		case fleetv1alpha1.VolumesShared:
-			out.Source, out.Reason = SourceOf(pv, class.Attributes)
+			out.Source, out.Reason = SourceOf(pv, name, class.Attributes)
 		case fleetv1alpha1.VolumesCopy:
-			out.Content, out.Reason = ContentOf(pv)
+			out.Content, out.Reason = ContentOf(pv, name)
 			if p.Volume.Untaken != "" {
 				out.Content, out.Reason = nil, bounded("the pod that reads it would be refused: "+p.Volume.Untaken)
 			}
@@ -352,7 +353,7 @@ func (p planner) makeVolume(name string, s placementv1alpha1.VolumeSource) *unst
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{ReclaimPolicyAnnotation: string(s.ReclaimPolicy)}},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: s.Capacity}, AccessModes: s.AccessModes, StorageClassName: s.StorageClass,
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: s.Capacity}, AccessModes: s.AccessModes, StorageClassName: p.Permits.StorageClass(s.StorageClass),
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: p.Namespace.Name, Name: p.Ref.Name},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
@@ -395,8 +396,9 @@ func (p planner) ofClaim(pv *corev1.PersistentVolume) bool {
 }
 
 // SourceOf is how another physical cluster can take a volume; nil if none can, with the reason.
-// attributes are the keys of those that are no secret: no other is said of it.
-func SourceOf(pv *corev1.PersistentVolume, attributes []string) (_ *placementv1alpha1.VolumeSource, why string) {
+// class is the one that its claim names, and attributes are the keys of those that are no secret: no
+// other is said of it.
+func SourceOf(pv *corev1.PersistentVolume, class string, attributes []string) (_ *placementv1alpha1.VolumeSource, why string) {
 	spec, csi := pv.Spec, pv.Spec.CSI
 	switch {
 	case csi == nil:
@@ -419,7 +421,7 @@ func SourceOf(pv *corev1.PersistentVolume, attributes []string) (_ *placementv1a
 		return nil, "its reclaim policy is neither Delete nor Retain"
 	}
 	source := &placementv1alpha1.VolumeSource{
-		StorageClass: spec.StorageClassName, Driver: csi.Driver, Handle: csi.VolumeHandle, FSType: csi.FSType, ReadOnly: csi.ReadOnly, Attributes: csi.VolumeAttributes,
+		StorageClass: class, Driver: csi.Driver, Handle: csi.VolumeHandle, FSType: csi.FSType, ReadOnly: csi.ReadOnly, Attributes: csi.VolumeAttributes,
 		Capacity: spec.Capacity[corev1.ResourceStorage], AccessModes: spec.AccessModes, VolumeMode: ptr.Deref(spec.VolumeMode, ""),
 		ReclaimPolicy: policy, Provisioned: pv.Annotations[provisionedBy] == csi.Driver,
 	}
@@ -429,12 +431,13 @@ func SourceOf(pv *corev1.PersistentVolume, attributes []string) (_ *placementv1a
 	return source, ""
 }
 
-// ContentOf says that the data of a volume can be copied; nil if they cannot, with the reason.
-func ContentOf(pv *corev1.PersistentVolume) (_ *placementv1alpha1.VolumeContent, why string) {
+// ContentOf says that the data of a volume can be copied, whose claim names a class; nil if they
+// cannot, with the reason.
+func ContentOf(pv *corev1.PersistentVolume, class string) (_ *placementv1alpha1.VolumeContent, why string) {
 	if ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock {
 		return nil, "it is a block volume, and files are copied"
 	}
-	return &placementv1alpha1.VolumeContent{StorageClass: pv.Spec.StorageClassName, Capacity: pv.Spec.Capacity[corev1.ResourceStorage]}, ""
+	return &placementv1alpha1.VolumeContent{StorageClass: class, Capacity: pv.Spec.Capacity[corev1.ResourceStorage]}, ""
 }
 
 // GivesVolumeUp says that a claim is to give up its volume, which is why it counts who uses it.

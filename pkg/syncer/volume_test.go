@@ -18,6 +18,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -34,6 +35,8 @@ type place struct {
 	pv      *corev1.PersistentVolume
 	users   []string
 	did     []string
+	// names are those that it has for storage classes.
+	names map[string]string
 	// copies: data of its class are copied, and helper is the pod that does it.
 	copies *fleetv1alpha1.VolumeCopy
 	helper *corev1.Pod
@@ -57,7 +60,11 @@ func (w *place) input() Input {
 	in := Input{
 		Kinds: workload.Builtin(), Ref: Ref{Kind: kind, Cluster: "shop", Namespace: "web", Name: "data"}, Target: target, ControlPlane: controlPlane, Ruled: true,
 		Namespace: Namespace{Name: "shop-web-1", State: NamespaceReady}, Copy: w.copy, Physical: w.claim,
+		Permits: boundary.Permits{StorageClassNames: w.names},
 		Classes: func(class string) fleetv1alpha1.ClassVolumes {
+			if class != "disks" {
+				w.t.Errorf("it asks for volumes of %s, which no claim of the logical cluster names", class)
+			}
 			if w.copies != nil {
 				return fleetv1alpha1.ClassVolumes{StorageClass: class, Strategy: fleetv1alpha1.VolumesCopy, Copy: w.copies}
 			}
@@ -345,7 +352,7 @@ func TestVolumesThatNeedWhatIsOfOnePhysicalClusterAreNotHandedOver(t *testing.T)
 	} {
 		pv := diskVolume("a", corev1.PersistentVolumeReclaimDelete)
 		change(pv)
-		s, why := SourceOf(pv, []string{"pool"})
+		s, why := SourceOf(pv, "disks", []string{"pool"})
 		if (want == "") != (s != nil) || !strings.HasPrefix(why, want) {
 			t.Errorf("%q: %+v, %q", want, s, why)
 		}

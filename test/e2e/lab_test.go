@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,11 @@ type physicalCluster struct {
 	*process.Process
 	process.Kubectl
 	name string
+	// disks is what it calls the storage class "disks"; empty: the same.
+	disks string
 }
+
+func (p *physicalCluster) diskClass() string { return cmp.Or(p.disks, "disks") }
 
 func TestMain(m *testing.M) {
 	if err := process.Missing("atoll", "atoll-syncer", "localcluster", "kubectl"); err != nil {

@@ -14,13 +14,15 @@ import (
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
-// disks are volumes of one backend that east and west reach.
-const disks = `
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: disks}
-provisioner: kubernetes.io/no-provisioner
-`
+// haveDisks makes the class of volumes of one backend that east and west reach. Several tests do,
+// and of two that make it at once one is refused.
+func (p *physicalCluster) haveDisks(t *testing.T) {
+	t.Helper()
+	eventually(t, func() error {
+		_, err := p.Apply(context.Background(), "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: "+p.diskClass()+"}, provisioner: kubernetes.io/no-provisioner}")
+		return err
+	})
+}
 
 // database has what must not run twice, and what it keeps: by a claim of its own, and by one that
 // it makes from a template.
@@ -52,11 +54,11 @@ spec:
       spec: {storageClassName: disks, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `
 
-// volumeAt is a volume of the class disks that was made for a claim.
-func volumeAt(name, size, namespace, claim string) string {
-	return fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %[1]s}, spec: {storageClassName: disks, persistentVolumeReclaimPolicy: Delete,
+// volumeAt is a disk that was made for a claim.
+func (p *physicalCluster) volumeAt(name, size, namespace, claim string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolume, metadata: {name: %[1]s}, spec: {storageClassName: %[5]s, persistentVolumeReclaimPolicy: Delete,
   accessModes: [ReadWriteOnce], capacity: {storage: %[2]s}, claimRef: {apiVersion: v1, kind: PersistentVolumeClaim, namespace: %[3]s, name: %[4]s},
-  csi: {driver: disks.example.com, volumeHandle: %[1]s, volumeAttributes: {pool: fast}}}}`, name, size, namespace, claim)
+  csi: {driver: disks.example.com, volumeHandle: %[1]s, volumeAttributes: {pool: fast}}}}`, name, size, namespace, claim, p.diskClass())
 }
 
 // shareDisks declares that east and west reach the same disks.
@@ -64,14 +66,14 @@ func (l *lab) shareDisks(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
 	for _, p := range l.physicalClusters() {
-		must(t)(p.Apply(ctx, disks))
+		p.haveDisks(t)
 		must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p",
-			`{"spec":{"volumes":[{"storageClass":"disks","strategy":"Shared","backend":"san","driver":"disks.example.com","attributes":["pool"]}]}}`))
+			`{"spec":{"volumes":[{"storageClass":"`+p.diskClass()+`","strategy":"Shared","backend":"san","driver":"disks.example.com","attributes":["pool"]}]}}`))
 	}
 	for _, p := range l.physicalClusters() {
 		eventually(t, func() error {
 			out, err := l.root.Run(ctx, "get", "physicalcluster/"+p.name, "-o", "jsonpath={.status.storageClasses}")
-			if err == nil && !strings.Contains(out, `"disks"`) {
+			if err == nil && !strings.Contains(out, `"`+p.diskClass()+`"`) {
 				err = fmt.Errorf("the storage classes of %s are %s", p.name, out)
 			}
 			return err
@@ -87,8 +89,8 @@ func (l *lab) startDatabase(t *testing.T, k process.Kubectl, namespace string, o
 	db := k.In(namespace)
 	must(t)(db.Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: first}}\n---\n"+deployment("front", 1)))
 	below = l.homeOf(t, k, namespace).namespace
-	must(t)(on.Apply(ctx, volumeAt(below+"-data", "1Gi", below, "data-db-0")))
-	must(t)(on.Apply(ctx, volumeAt(below+"-own", "2Gi", below, "own")))
+	must(t)(on.Apply(ctx, on.volumeAt(below+"-data", "1Gi", below, "data-db-0")))
+	must(t)(on.Apply(ctx, on.volumeAt(below+"-own", "2Gi", below, "own")))
 	must(t)(db.Apply(ctx, database))
 	must(t)(db.Run(ctx, "rollout", "status", "statefulset/db", "--timeout=3m"))
 	for _, claim := range []string{"own", "data-db-0"} {
@@ -109,14 +111,14 @@ func hasVolumes(t *testing.T, on, other *physicalCluster, below string) {
 	t.Helper()
 	ctx := context.Background()
 	eventually(t, func() error {
-		out, err := on.In(below).Run(ctx, "get", "persistentvolumeclaims", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.spec.volumeName}{\"\\n\"}{end}")
+		out, err := on.In(below).Run(ctx, "get", "persistentvolumeclaims", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.spec.storageClassName} {.spec.volumeName}{\"\\n\"}{end}")
 		if err != nil {
 			return err
 		}
 		bound := map[string]string{}
 		for line := range strings.Lines(out) {
-			var name, phase, volume string
-			if _, err := fmt.Sscan(line, &name, &phase, &volume); err != nil || phase != "Bound" {
+			var name, phase, class, volume string
+			if _, err := fmt.Sscan(line, &name, &phase, &class, &volume); err != nil || phase != "Bound" || class != on.diskClass() {
 				return fmt.Errorf("on %s: %s", on.name, out)
 			}
 			bound[name] = volume
@@ -169,14 +171,20 @@ func TestAStatefulSetMovesWithItsVolumes(t *testing.T) {
 }
 
 // The server, in which the syncers run, dies while volumes are handed over, and the physical
-// cluster that gets them does not answer.
+// cluster that gets them does not answer. Each of them has a name of its own for the class.
 func TestVolumesAreKeptWhileTheyAreHandedOver(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	l := newLab(t, "east", "west")
+	l.east.disks, l.west.disks = "gold", "silver"
+	for _, p := range l.physicalClusters() {
+		must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p",
+			`{"spec":{"tenancy":{"storageClassNames":{"disks":"`+p.disks+`"},"ingressClassNames":{"*":"`+p.disks+`"}}}}`))
+	}
 	l.shareDisks(t)
 	k := l.newCluster(t)
 	below := l.startDatabase(t, k, "shop", l.west)
+	must(t)(k.In("shop").Apply(ctx, "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: front}, spec: {ingressClassName: nginx, defaultBackend: {service: {name: front, port: {number: 80}}}}}"))
 	must(t)(l.west.Apply(ctx, `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: `+below+`}, spec: {attacher: disks.example.com, nodeName: far, source: {persistentVolumeName: `+below+`-data}}}`))
 	pin(t, k, "shop", "east")
 	reaches(t, k, placementv1alpha1.TransitionRemoving)
@@ -211,6 +219,14 @@ func TestVolumesAreKeptWhileTheyAreHandedOver(t *testing.T) {
 	settled(t, k, "shop", "east")
 	must(t)(k.In("shop").Run(ctx, "rollout", "status", "statefulset/db", "--timeout=3m"))
 	hasVolumes(t, l.east, l.west, below)
+	above := must(t)(k.In("shop").Run(ctx, "get", "persistentvolumeclaims,ingresses", "-o", "jsonpath={.items[*].spec['storageClassName','ingressClassName']}"))
+	if err := want("classes in the logical cluster", above, "disks disks nginx"); err != nil {
+		t.Error(err)
+	}
+	there := must(t)(l.east.In(below).Run(ctx, "get", "ingress/front", "-o", "jsonpath={.spec.ingressClassName}"))
+	if err := want("class on east", there, "gold"); err != nil {
+		t.Error(err)
+	}
 	must(t)(k.Run(ctx, "delete", "namespace", "shop", "--timeout=3m"))
 }
 
@@ -242,7 +258,7 @@ func TestAVolumeThatAnotherClaimHasIsNotHandedOver(t *testing.T) {
 	must(t)(thief.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: thief, annotations: {placement.atoll.dev/cluster: west}}}"))
 	must(t)(thief.In("thief").Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: first}}\n---\n"+deployment("front", 1)))
 	own := theLab.homeOf(t, thief, "thief").namespace
-	forged := strings.Replace(volumeAt(own+"-own", "2Gi", own, "own"), "volumeHandle: "+own+"-own", "volumeHandle: "+below+"-own", 1)
+	forged := strings.Replace(theLab.west.volumeAt(own+"-own", "2Gi", own, "own"), "volumeHandle: "+own+"-own", "volumeHandle: "+below+"-own", 1)
 	must(t)(theLab.west.Apply(ctx, forged))
 	must(t)(thief.In("thief").Apply(ctx, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: own}, spec: {storageClassName: disks, accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}}"))
 	must(t)(thief.In("thief").Run(ctx, "wait", "--for=jsonpath={.status.phase}=Bound", "persistentvolumeclaim/own", "--timeout=3m"))
@@ -272,7 +288,7 @@ func TestVolumesMoveAsThePageSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
-		must(t)(p.Apply(ctx, disks))
+		p.haveDisks(t)
 	}
 	d := newDesk(t)
 	d.write("database.yaml", []byte(database))
@@ -286,7 +302,7 @@ func TestVolumesMoveAsThePageSays(t *testing.T) {
 	}
 	types("kubectl atoll register east --physical-kubeconfig east.kubeconfig\nkubectl atoll register west --physical-kubeconfig west.kubeconfig\nkubectl atoll lc create pages\nkubectl atoll lc use pages")
 	for _, name := range []string{"pages-data", "pages-own"} {
-		volume := volumeAt(name, "2Gi", "", "")
+		volume := theLab.west.volumeAt(name, "2Gi", "", "")
 		must(t)(theLab.west.Apply(ctx, strings.Replace(volume, " claimRef: {apiVersion: v1, kind: PersistentVolumeClaim, namespace: , name: },", "", 1)))
 	}
 	blocks := shellBlock.FindAllSubmatch(page, -1)

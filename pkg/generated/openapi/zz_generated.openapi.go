@@ -2373,9 +2373,24 @@ func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClasses are the storage classes that claims may name; none means all.",
+							Description: "storageClasses are the storage classes that claims may name, as they are named there; none means all.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"storageClassNames": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClassNames maps the storage classes that claims name to those of the physical cluster; \"*\" is for all that are not named. One without an entry is the class of the same name. A claim that is there keeps the class that it was made with.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Type:   []string{"string"},
@@ -2468,9 +2483,24 @@ func schema_pkg_apis_fleet_v1alpha1_Tenancy(ref common.ReferenceCallback) common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "ingressClasses are the ingress classes that may be named; none means all.",
+							Description: "ingressClasses are the ingress classes that Ingresses may name, as they are named there; none means all.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"ingressClassNames": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ingressClassNames maps the ingress classes that Ingresses name to those of the physical cluster; \"*\" is for all that are not named. One without an entry is the class of the same name.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Type:   []string{"string"},

@@ -172,7 +172,7 @@ func (s *session) permits() boundary.Permits {
 // classes is what an admin declared of the volumes of a storage class.
 func (s *session) classes(class string) fleetv1alpha1.ClassVolumes {
 	world, _ := s.report.World()
-	return (&fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Volumes: world.Volumes}}).VolumesOf(class)
+	return (&fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Volumes: world.Volumes, Tenancy: world.Tenancy}}).VolumesOf(class)
 }
 
 // server is how pods on the physical cluster reach the control plane now.

@@ -31,8 +31,8 @@ func (l PodSecurityLevel) Stricter(other PodSecurityLevel) PodSecurityLevel {
 	return l
 }
 
-// All in a list of keys is every key, in Tenancy.RuntimeClasses every class. In Tenancy.PriorityClasses it is the key for all
-// classes that are not named, and the value for the class of the same name.
+// All in a list of keys is every key, in Tenancy.RuntimeClasses every class. In maps of
+// classes it is the key for all classes that are not named, and the value for the class of the same name.
 const All = "*"
 
 // Tenancy is what a physical cluster lets the objects of logical clusters do beyond
@@ -84,10 +84,15 @@ type Tenancy struct {
 	// any that is there, by an empty class.
 	// +optional
 	StaticVolumes bool `json:"staticVolumes,omitempty"`
-	// storageClasses are the storage classes that claims may name; none means all.
+	// storageClasses are the storage classes that claims may name, as they are named there; none means all.
 	// +optional
 	// +listType=set
 	StorageClasses []string `json:"storageClasses,omitempty"`
+	// storageClassNames maps the storage classes that claims name to those of the physical cluster;
+	// "*" is for all that are not named. One without an entry is the class of the same name. A claim
+	// that is there keeps the class that it was made with.
+	// +optional
+	StorageClassNames map[string]string `json:"storageClassNames,omitempty"`
 	// externalIPs are addresses that Services may take in spec.externalIPs.
 	// +optional
 	// +listType=set
@@ -106,10 +111,14 @@ type Tenancy struct {
 	// +optional
 	// +listType=set
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// ingressClasses are the ingress classes that may be named; none means all.
+	// ingressClasses are the ingress classes that Ingresses may name, as they are named there; none means all.
 	// +optional
 	// +listType=set
 	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// ingressClassNames maps the ingress classes that Ingresses name to those of the physical cluster;
+	// "*" is for all that are not named. One without an entry is the class of the same name.
+	// +optional
+	IngressClassNames map[string]string `json:"ingressClassNames,omitempty"`
 	// runtimeClasses are the RuntimeClasses of the physical cluster that pods may run with, and all
 	// that comes with each; "*" is every one. None means those that give pods no toleration and no
 	// node selector that these could not have themselves, by taints and nodeLabels.
@@ -207,8 +216,8 @@ func (t Tenancy) Level() PodSecurityLevel {
 
 // With is what is permitted by one of the two: the less strict level, and all that is listed. A
 // list of classes that says nothing permits all of them, and goes on to. Of a priority class that
-// both map, more has the last word. The network, the runtime classes and the ranges of endpoints are
-// those of the physical cluster: they stay.
+// both map, more has the last word. The network, the runtime classes, the names of storage and ingress
+// classes and the ranges of endpoints are those of the physical cluster: they stay.
 func (t Tenancy) With(more Tenancy) Tenancy {
 	if slices.Contains(PodSecurityLevels(), more.PodSecurity) && t.Level().Stricter(more.PodSecurity) == t.Level() {
 		t.PodSecurity = more.PodSecurity
@@ -245,12 +254,25 @@ func (t Tenancy) With(more Tenancy) Tenancy {
 
 // PriorityClass is the class of the physical cluster for one of a logical cluster;
 // empty for none.
-func (t Tenancy) PriorityClass(name string) string {
-	mapped, ok := t.PriorityClasses[name]
-	if !ok {
-		mapped = t.PriorityClasses[All]
+func (t Tenancy) PriorityClass(name string) string { return named(t.PriorityClasses, name, "") }
+
+// StorageClass is the class of the physical cluster for one that a claim names.
+func (t Tenancy) StorageClass(name string) string { return named(t.StorageClassNames, name, name) }
+
+// IngressClass is the class of the physical cluster for one that an Ingress names.
+func (t Tenancy) IngressClass(name string) string { return named(t.IngressClassNames, name, name) }
+
+// named is what a map of names says of one; without is for a name of which it says nothing. No
+// name is none of the names.
+func named(names map[string]string, name, without string) string {
+	mapped, ok := names[name]
+	if !ok && name != "" {
+		mapped, ok = names[All]
 	}
-	if mapped == All {
+	switch {
+	case !ok:
+		return without
+	case mapped == All:
 		return name
 	}
 	return mapped

@@ -16,10 +16,12 @@ func TestTwoTenanciesPermitWhatEachDoes(t *testing.T) {
 		PodSecurity: PodSecurityPrivileged, Schedulers: []string{"a"}, PriorityClasses: map[string]string{"a": "b"}, NodeLabels: []string{"a"}, Taints: []string{"a"},
 		HostPorts: []PortRange{{First: 1, Last: 2}}, NodePorts: []PortRange{{First: 3, Last: 4}}, Volumes: []string{"nfs"}, StaticVolumes: true,
 		StorageClasses: []string{"a"}, ExternalIPs: []string{"a"}, LoadBalancerIPs: []string{"a"}, LoadBalancerClasses: []string{"a"},
-		IngressClasses: []string{"a"}, Annotations: []string{"a"}, NamespaceLabels: []string{"a"}, RuntimeClasses: []string{"a"}, EndpointCIDRs: []string{"192.0.2.0/24"}, Network: Network{Isolation: NetworkIsolationNone},
+		IngressClasses: []string{"a"}, Annotations: []string{"a"}, NamespaceLabels: []string{"a"}, RuntimeClasses: []string{"a"}, EndpointCIDRs: []string{"192.0.2.0/24"},
+		StorageClassNames: map[string]string{"a": "b"}, IngressClassNames: map[string]string{"a": "b"}, Network: Network{Isolation: NetworkIsolationNone},
 	}
 	want := more
 	want.Network, want.RuntimeClasses, want.EndpointCIDRs = Network{}, nil, nil
+	want.StorageClassNames, want.IngressClassNames = nil, nil
 	want.StorageClasses, want.IngressClasses = nil, nil // all of them are permitted, and remain so
 	if diff := cmp.Diff(want, Tenancy{}.With(more)); diff != "" {
 		t.Errorf("to what is permitted by default (-want +got):\n%s", diff)
@@ -68,5 +70,28 @@ func TestWhereServicesMayLeadThatSelectNoPods(t *testing.T) {
 	}
 	if (Tenancy{}).LeadsTo()(netip.MustParseAddr("192.0.2.1")) {
 		t.Error("by default they lead somewhere")
+	}
+}
+
+func TestNamesOfClassesAreMapped(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		names                               map[string]string
+		name, priority, storage, andIngress string
+	}{
+		{nil, "fast", "", "fast", "fast"},
+		{map[string]string{"fast": "gp3"}, "fast", "gp3", "gp3", "gp3"},
+		{map[string]string{"fast": "gp3"}, "slow", "", "slow", "slow"},
+		{map[string]string{"fast": "gp3", All: "standard"}, "slow", "standard", "standard", "standard"},
+		{map[string]string{"fast": All, All: "standard"}, "fast", "fast", "fast", "fast"},
+		{map[string]string{All: All}, "fast", "fast", "fast", "fast"},
+		{map[string]string{"fast": ""}, "fast", "", "", ""},
+		{map[string]string{All: "standard"}, "", "", "", ""}, // no name is not one of all names
+	} {
+		tenancy := Tenancy{PriorityClasses: c.names, StorageClassNames: c.names, IngressClassNames: c.names}
+		got := [3]string{tenancy.PriorityClass(c.name), tenancy.StorageClass(c.name), tenancy.IngressClass(c.name)}
+		if want := [3]string{c.priority, c.storage, c.andIngress}; got != want {
+			t.Errorf("%v, %q: %q, want %q", c.names, c.name, got, want)
+		}
 	}
 }

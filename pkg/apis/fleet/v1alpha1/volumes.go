@@ -68,12 +68,13 @@ type ClassVolumes struct {
 	Copy *VolumeCopy `json:"copy,omitempty"`
 }
 
-// VolumesOf is what becomes of the volumes of a class on a physical cluster.
+// VolumesOf is what becomes of the volumes of a class, as claims name it, on a physical cluster.
 func (c *PhysicalCluster) VolumesOf(class string) ClassVolumes {
+	there := c.Spec.Tenancy.StorageClass(class)
 	for _, v := range c.Spec.Volumes {
-		if v.StorageClass == class {
+		if v.StorageClass == there {
 			return v
 		}
 	}
-	return ClassVolumes{StorageClass: class, Strategy: VolumesRefuse}
+	return ClassVolumes{StorageClass: there, Strategy: VolumesRefuse}
 }

@@ -1007,6 +1007,13 @@ func (in *Tenancy) DeepCopyInto(out *Tenancy) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.StorageClassNames != nil {
+		in, out := &in.StorageClassNames, &out.StorageClassNames
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.ExternalIPs != nil {
 		in, out := &in.ExternalIPs, &out.ExternalIPs
 		*out = make([]string, len(*in))
@@ -1031,6 +1038,13 @@ func (in *Tenancy) DeepCopyInto(out *Tenancy) {
 		in, out := &in.IngressClasses, &out.IngressClasses
 		*out = make([]string, len(*in))
 		copy(*out, *in)
+	}
+	if in.IngressClassNames != nil {
+		in, out := &in.IngressClassNames, &out.IngressClassNames
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
 	}
 	if in.RuntimeClasses != nil {
 		in, out := &in.RuntimeClasses, &out.RuntimeClasses

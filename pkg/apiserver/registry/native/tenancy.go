@@ -65,7 +65,9 @@ func validateTenancy(t fleet.Tenancy, path *field.Path) field.ErrorList {
 	if i, all := t.Network.Isolation, []fleet.NetworkIsolation{fleet.NetworkIsolationTenants, fleet.NetworkIsolationNone}; i != "" && !slices.Contains(all, i) {
 		errs = append(errs, field.NotSupported(path.Child("network", "isolation"), i, all))
 	}
-	errs = append(errs, validateClasses(t.PriorityClasses, path.Child("priorityClasses"))...)
+	errs = append(errs, validateClasses(t.PriorityClasses, path.Child("priorityClasses"), true)...)
+	errs = append(errs, validateClasses(t.StorageClassNames, path.Child("storageClassNames"), false)...)
+	errs = append(errs, validateClasses(t.IngressClassNames, path.Child("ingressClassNames"), false)...)
 	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
 	return errs
 }
@@ -86,7 +88,8 @@ func validatePorts(ranges []fleet.PortRange, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func validateClasses(classes map[string]string, path *field.Path) field.ErrorList {
+// validateClasses checks a map of classes; withNone says that a class may be mapped to none.
+func validateClasses(classes map[string]string, path *field.Path, withNone bool) field.ErrorList {
 	if len(classes) > maxPermits {
 		return field.ErrorList{field.TooMany(path, len(classes), maxPermits)}
 	}
@@ -95,7 +98,7 @@ func validateClasses(classes map[string]string, path *field.Path) field.ErrorLis
 		if problems := isClassOrAll(name); len(problems) > 0 {
 			errs = append(errs, field.Invalid(path, name, problems[0]))
 		}
-		if mapped := classes[name]; mapped != "" { // empty: none, whatever "*" says
+		if mapped := classes[name]; mapped != "" || !withNone { // empty: none, whatever "*" says
 			if problems := isClassOrAll(mapped); len(problems) > 0 {
 				errs = append(errs, field.Invalid(path.Key(name), mapped, problems[0]))
 			}

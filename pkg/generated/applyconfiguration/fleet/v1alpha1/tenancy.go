@@ -43,8 +43,12 @@ type TenancyApplyConfiguration struct {
 	// staticVolumes lets claims name or select volumes of the physical cluster, or bind
 	// any that is there, by an empty class.
 	StaticVolumes *bool `json:"staticVolumes,omitempty"`
-	// storageClasses are the storage classes that claims may name; none means all.
+	// storageClasses are the storage classes that claims may name, as they are named there; none means all.
 	StorageClasses []string `json:"storageClasses,omitempty"`
+	// storageClassNames maps the storage classes that claims name to those of the physical cluster;
+	// "*" is for all that are not named. One without an entry is the class of the same name. A claim
+	// that is there keeps the class that it was made with.
+	StorageClassNames map[string]string `json:"storageClassNames,omitempty"`
 	// externalIPs are addresses that Services may take in spec.externalIPs.
 	ExternalIPs []string `json:"externalIPs,omitempty"`
 	// endpointCIDRs are ranges of the addresses that users may write endpoints with, for Services
@@ -55,8 +59,11 @@ type TenancyApplyConfiguration struct {
 	LoadBalancerIPs []string `json:"loadBalancerIPs,omitempty"`
 	// loadBalancerClasses are classes of load balancers that Services may name.
 	LoadBalancerClasses []string `json:"loadBalancerClasses,omitempty"`
-	// ingressClasses are the ingress classes that may be named; none means all.
+	// ingressClasses are the ingress classes that Ingresses may name, as they are named there; none means all.
 	IngressClasses []string `json:"ingressClasses,omitempty"`
+	// ingressClassNames maps the ingress classes that Ingresses name to those of the physical cluster;
+	// "*" is for all that are not named. One without an entry is the class of the same name.
+	IngressClassNames map[string]string `json:"ingressClassNames,omitempty"`
 	// runtimeClasses are the RuntimeClasses of the physical cluster that pods may run with, and all
 	// that comes with each; "*" is every one. None means those that give pods no toleration and no
 	// node selector that these could not have themselves, by taints and nodeLabels.
@@ -182,6 +189,20 @@ func (b *TenancyApplyConfiguration) WithStorageClasses(values ...string) *Tenanc
 	return b
 }
 
+// WithStorageClassNames puts the entries into the StorageClassNames field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the StorageClassNames field,
+// overwriting an existing map entries in StorageClassNames field with the same key.
+func (b *TenancyApplyConfiguration) WithStorageClassNames(entries map[string]string) *TenancyApplyConfiguration {
+	if b.StorageClassNames == nil && len(entries) > 0 {
+		b.StorageClassNames = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.StorageClassNames[k] = v
+	}
+	return b
+}
+
 // WithExternalIPs adds the given value to the ExternalIPs field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the ExternalIPs field.
@@ -228,6 +249,20 @@ func (b *TenancyApplyConfiguration) WithLoadBalancerClasses(values ...string) *T
 func (b *TenancyApplyConfiguration) WithIngressClasses(values ...string) *TenancyApplyConfiguration {
 	for i := range values {
 		b.IngressClasses = append(b.IngressClasses, values[i])
+	}
+	return b
+}
+
+// WithIngressClassNames puts the entries into the IngressClassNames field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the IngressClassNames field,
+// overwriting an existing map entries in IngressClassNames field with the same key.
+func (b *TenancyApplyConfiguration) WithIngressClassNames(entries map[string]string) *TenancyApplyConfiguration {
+	if b.IngressClassNames == nil && len(entries) > 0 {
+		b.IngressClassNames = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.IngressClassNames[k] = v
 	}
 	return b
 }
