@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/discovery"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/backends"
 	"github.com/atoll-dev/atoll/pkg/boundary"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -48,7 +51,7 @@ func (p *plugin) warnOfEndpoints(ctx context.Context, r *request) {
 		if !ok || !targets[target].Keeps() {
 			continue
 		}
-		if refused := notLedTo(addresses, physical.Permits()); len(refused) > 0 {
+		if refused := p.withoutPods(ctx, r, notLedTo(addresses, physical.Permits()), physical); len(refused) > 0 {
 			more := ""
 			if len(refused) > 1 {
 				more = fmt.Sprintf(" and %d more", len(refused)-1)
@@ -57,6 +60,27 @@ func (p *plugin) warnOfEndpoints(ctx context.Context, r *request) {
 				target, service, refused[0], more))
 		}
 	}
+}
+
+// withoutPods leaves out the addresses of pods of the namespace that are on a physical cluster, or in its
+// network: there the Service leads to them.
+func (p *plugin) withoutPods(ctx context.Context, r *request, addresses []string, physical *fleetv1alpha1.PhysicalCluster) []string {
+	if len(addresses) == 0 {
+		return nil
+	}
+	pods, err := p.lookup.kube.CoreV1().Pods(r.GetNamespace()).List(at(ctx, r.cluster), metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return addresses
+	}
+	reached := func(name string) bool {
+		other, ok := p.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
+		return name == physical.Name || ok && other.Spec.Pods.Network != "" && other.Spec.Pods.Network == physical.Spec.Pods.Network
+	}
+	return slices.DeleteFunc(addresses, func(address string) bool {
+		return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+			return !backends.HasEnded(&pod) && slices.Contains(pod.Status.PodIPs, corev1.PodIP{IP: address}) && slices.ContainsFunc(backends.RunsOn(&pod), reached)
+		})
+	})
 }
 
 func notLedTo(addresses []string, permits boundary.Permits) []string {

@@ -58,7 +58,8 @@ type ImportPlace struct {
 //	is not named                                    nothing
 //
 // Endpoints are those of its network: in another one the addresses are somebody else's. Of those that
-// users wrote the physical cluster takes what it permits.
+// users wrote the physical cluster takes what it permits, and those of pods of their namespace, on itself
+// or in its network.
 func ImportedOf(imp *placementv1alpha1.ServiceImport, at ImportPlace, before bool) (objects []*unstructured.Unstructured) {
 	i := slices.IndexFunc(imp.Spec.Importers, func(i placementv1alpha1.Importer) bool { return i.PhysicalCluster == at.Target })
 	if i < 0 {
@@ -74,7 +75,7 @@ func ImportedOf(imp *placementv1alpha1.ServiceImport, at ImportPlace, before boo
 			elsewhere = append(elsewhere, e)
 		}
 	}
-	written := permittedOf(imp.Spec.Written, at.Permits)
+	written := takenOf(imp.Spec.Written, importer, at.Permits)
 	if importer.Beside && at.Physical != "" {
 		objects = importedSlices(imp, mark, at.Physical, imp.Name, slices.Concat(elsewhere, written))
 	}
@@ -88,10 +89,16 @@ func ImportedOf(imp *placementv1alpha1.ServiceImport, at ImportPlace, before boo
 	return objects
 }
 
-// permittedOf are the endpoints that users wrote and that a physical cluster permits.
-func permittedOf(written []placementv1alpha1.ImportedEndpoints, permits boundary.Permits) (out []placementv1alpha1.ImportedEndpoints) {
+// takenOf are the endpoints that users wrote and that a physical cluster takes.
+func takenOf(written []placementv1alpha1.ImportedEndpoints, by placementv1alpha1.Importer, permits boundary.Permits) (out []placementv1alpha1.ImportedEndpoints) {
 	leadsTo := permits.LeadsTo()
 	for _, e := range written {
+		if e.PhysicalCluster != "" { // pods of the namespace have them there
+			if e.PhysicalCluster == by.PhysicalCluster || e.Network != "" && e.Network == by.Network {
+				out = append(out, e)
+			}
+			continue
+		}
 		e.Endpoints = slices.DeleteFunc(slices.Clone(e.Endpoints), func(to placementv1alpha1.ImportedEndpoint) bool {
 			address, err := netip.ParseAddr(to.Address)
 			return err != nil || !leadsTo(address)

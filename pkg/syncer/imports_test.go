@@ -254,6 +254,36 @@ func TestOfEndpointsThatUsersWroteThoseArePermittedThatAnAdminNames(t *testing.T
 	}
 }
 
+// Those of pods of the namespace are taken where these are, and in their network, whatever is permitted.
+func TestOfEndpointsThatUsersWroteThoseOfTheirPodsAreTaken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		on, network, importersNetwork string
+		taken                         bool
+	}{
+		"here":                      {"west", "", "", true},
+		"here, in a network":        {"west", "n", "n", true},
+		"here, which joins one now": {"west", "", "n", true},
+		"in its network":            {"east", "n", "n", true},
+		"in no network":             {"east", "", "", false},
+		"in another network":        {"east", "m", "n", false},
+	} {
+		imp := importOf(placementv1alpha1.Importer{PhysicalCluster: "west", Network: c.importersNetwork, Beside: true, Own: true})
+		imp.Spec.Written = []placementv1alpha1.ImportedEndpoints{{PhysicalCluster: c.on, Network: c.network, Family: corev1.IPv4Protocol,
+			Ports: []placementv1alpha1.ImportedPort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 8080}}, Endpoints: []placementv1alpha1.ImportedEndpoint{{Address: "10.2.0.9", Hostname: "db"}}}}
+		imp.Spec.Endpoints = nil
+		var want []string
+		if c.taken {
+			want = []string{"slice acme-shop-1 of api: 10.2.0.9:8080 db", "slice atoll-dns of import: 10.2.0.9:8080 db"}
+		}
+		at := ImportPlace{ControlPlane: "cp", Target: "west", Names: "atoll-dns", Physical: "acme-shop-1", Permits: boundary.Permits{Network: fleetv1alpha1.Network{PodCIDRs: []string{"10.2.0.0/16"}}}}
+		got := leadsTo(t, ImportedOf(imp, at, false))
+		if got = got[:len(got)-1]; !slices.Equal(want, got) { // without the Service
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // A name is not believed more than that of a copy.
 func TestANameOfAServiceElsewhereIsWhatACopyWouldHave(t *testing.T) {
 	t.Parallel()

@@ -50,6 +50,16 @@ endpoints: [{addresses: [%[1]s]}]
 `, address, port, lab.OutsideName)
 }
 
+// led is a Service as those have it that elect a leader among their pods, and write its address into its
+// endpoints.
+func led(leader string) string {
+	return fmt.Sprintf(`
+{apiVersion: v1, kind: Service, metadata: {name: leader}, spec: {ports: [{port: 80}]}}
+---
+{apiVersion: v1, kind: Endpoints, metadata: {name: leader}, subsets: [{addresses: [{ip: %s}], ports: [{port: 8080}]}]}
+`, leader)
+}
+
 // Services that select no pods lead to what users wrote, as far as the admin of the physical cluster
 // permits it, for pods beside them and for those on another physical cluster that is in no network
 // with it; never to pods of another tenant.
@@ -79,7 +89,17 @@ func TestServicesWithoutASelectorAndNamesLeadOutFromEveryPhysicalCluster(t *test
 			must(t)(theLab.Root.Run(context.Background(), "patch", "physicalcluster/"+on, "--type=merge", "-p", `{"spec":{"tenancy":null}}`))
 		})
 	}
+	leader := addressOf(t, alice.here, "pet-1")
+	for _, in := range []tenant{alice.here, mallory.here} {
+		apply := in.Command(t.Context(), "apply", "-f", "-")
+		apply.Stdin = strings.NewReader(led(leader))
+		out, err := apply.CombinedOutput()
+		if warned := strings.Contains(string(out), "the Service leader does not lead to "+leader); err != nil || warned != (in == mallory.here) {
+			t.Errorf("%s reads %q: %v", in.name, out, err)
+		}
+	}
 	get(t,
+		call{"alice, her leader", alice.here, "http://leader", "200 pet-1"},
 		call{"alice, beside it", alice.here, "http://db", "200 outside"},
 		call{"alice, from elsewhere", alice.there, "http://db.web", "200 outside"},
 		call{"alice, by the address", alice.there, fmt.Sprintf("http://old.web:%d", port), "200 outside"},
@@ -87,7 +107,7 @@ func TestServicesWithoutASelectorAndNamesLeadOutFromEveryPhysicalCluster(t *test
 	resolves(t, alice.here, names(""))
 	resolves(t, alice.there, names(".web"))
 	// Her slices have been looked at by now: they are older.
-	if slices := must(t)(mallory.here.below(t, "east").Run(t.Context(), "get", "endpointslices", "-l", "kubernetes.io/service-name in (db,old)", "-o", "name")); slices != "" {
+	if slices := must(t)(mallory.here.below(t, "east").Run(t.Context(), "get", "endpointslices", "-l", "kubernetes.io/service-name in (db,old,leader)", "-o", "name")); slices != "" {
 		t.Errorf("below are endpoints of mallory's: %s", slices)
 	}
 	resolves(t, mallory.here, map[string]string{"old": "none"})

@@ -199,11 +199,10 @@ func memberOf(pc *fleetv1alpha1.PhysicalCluster) Member {
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
 	w := where{present: c.present.of(key.Cluster), fleet: *c.fleet.Load()}
 	if w.fleet.Joined(w.present) {
-		list, err := c.Kube.CoreV1().Pods(key.Namespace).List(ctx, cached)
-		if err != nil {
-			return controller.Result{}, fmt.Errorf("reading pods: %w", err)
+		var err error
+		if w.pods, err = c.podsIn(ctx, key.Namespace); err != nil {
+			return controller.Result{}, err
 		}
-		w.pods = list.Items
 	}
 	var errs []error
 	behind := false // another server has written what the watch cache does not show yet
@@ -217,12 +216,20 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	return controller.Result{}, errors.Join(errs...)
 }
 
+func (c *Controller) podsIn(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	list, err := c.Kube.CoreV1().Pods(namespace).List(ctx, cached)
+	if err != nil {
+		return nil, fmt.Errorf("reading pods: %w", err)
+	}
+	return list.Items, nil
+}
+
 // where is what a namespace is looked at with.
 type where struct {
 	// present are the physical clusters on which namespaces of the logical cluster are.
 	present []string
 	fleet   Fleet
-	// pods of the namespace; none are read of a logical cluster that imports nothing.
+	// pods of the namespace; none are read of a logical cluster that is in no network twice.
 	pods []corev1.Pod
 }
 
@@ -324,6 +331,16 @@ func (c *Controller) sourcesOf(ctx context.Context, key controller.Request, all 
 		}
 		of.Slices = list.Items
 	}
+	if !slices.ContainsFunc(of.Slices, func(s discoveryv1.EndpointSlice) bool { return writtenByUser(&s) && len(s.Endpoints) > 0 }) {
+		return of, nil
+	}
+	pods := w.pods
+	if !w.fleet.Joined(w.present) {
+		if pods, err = c.podsIn(ctx, key.Namespace); err != nil {
+			return of, err
+		}
+	}
+	of.Homes = HomesOf(pods, w.fleet)
 	return of, nil
 }
 

@@ -69,6 +69,8 @@ type Sources struct {
 	Pods []backends.Candidate
 	// Slices are the EndpointSlices of its namespace; those that are mirrored are none of users.
 	Slices []discoveryv1.EndpointSlice
+	// Homes are where pods of its namespace have the addresses that users may write.
+	Homes Homes
 }
 
 // Decide is the import of a Service; nil if nobody imports it. present are the physical
@@ -80,7 +82,7 @@ func Decide(s *corev1.Service, of Sources, present []string, fleet Fleet) *place
 	case LeadsToPods(s):
 		return toPods(s, of.Pods, present, fleet)
 	}
-	return toOthers(s, of.Slices, present, fleet)
+	return toOthers(s, of, present, fleet)
 }
 
 // specOf is what an import says of a Service that leads to endpoints.
@@ -136,7 +138,7 @@ func toPods(s *corev1.Service, pods []backends.Candidate, present []string, flee
 }
 
 // toOthers is the import of a Service that leads to addresses that users wrote, or to a name.
-// They need no network in common.
+// They need no network in common, but for addresses of pods of the namespace.
 //
 //	X is present; a copy of the Service is somewhere,  then X
 //	and on X
@@ -144,12 +146,12 @@ func toPods(s *corev1.Service, pods []backends.Candidate, present []string, flee
 //	there is a copy, and users wrote endpoints         imports it beside that
 //	there is one that receives, and another physical   imports it, if only to retire a Service of its own
 //	cluster is present
-func toOthers(s *corev1.Service, written []discoveryv1.EndpointSlice, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
+func toOthers(s *corev1.Service, of Sources, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
 	targets, spec := stamp.TargetsOf(s.Annotations), specOf(s)
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		spec = &placementv1alpha1.ServiceImportSpec{Service: s.UID, ExternalName: s.Spec.ExternalName}
 	} else {
-		spec.Written, spec.Truncated = bounded(writtenIn(s.Name, written), MaxEndpoints)
+		spec.Written, spec.Truncated = bounded(writtenIn(s.Name, of, fleet), MaxEndpoints)
 	}
 	if !keeps(targets) || len(present) < 2 && len(spec.Written) == 0 {
 		return nil
@@ -172,33 +174,37 @@ func keeps(targets placementv1alpha1.Targets) bool {
 }
 
 // writtenIn are the endpoints of a Service in EndpointSlices, as far as they are ready, in an order.
-// What was made on a physical cluster is no endpoint that a user wrote.
-func writtenIn(service string, of []discoveryv1.EndpointSlice) []placementv1alpha1.ImportedEndpoints {
+// What was made on a physical cluster is no endpoint that a user wrote. An address that pods on several
+// physical clusters have, of which the user names none, leads nowhere.
+func writtenIn(service string, of Sources, fleet Fleet) []placementv1alpha1.ImportedEndpoints {
 	var groups []placementv1alpha1.ImportedEndpoints
 	known := map[string]int{} // groups by what they have in common
-	for i := range of {
-		s := &of[i]
+	for i := range of.Slices {
+		s := &of.Slices[i]
 		family := corev1.IPFamily(s.AddressType)
 		if s.Labels[discoveryv1.LabelServiceName] != service || s.DeletionTimestamp != nil || stamp.Mirrored(s) || family != corev1.IPv4Protocol && family != corev1.IPv6Protocol {
 			continue
 		}
 		ports, text := writtenPorts(s.Ports)
-		key := string(family) + text
-		at, ok := known[key]
-		if !ok {
-			at, known[key] = len(groups), len(groups)
-			groups = append(groups, placementv1alpha1.ImportedEndpoints{Family: family, Ports: ports})
-		}
 		for _, e := range s.Endpoints {
 			if !ptr.Deref(e.Conditions.Ready, true) {
 				continue
 			}
 			for _, address := range e.Addresses {
+				home, ok := of.Homes.of(address, e.TargetRef)
+				if !ok {
+					continue
+				}
+				key := home + " " + string(family) + text
+				at, ok := known[key]
+				if !ok {
+					at, known[key] = len(groups), len(groups)
+					groups = append(groups, placementv1alpha1.ImportedEndpoints{PhysicalCluster: home, Network: fleet[home].Network, Family: family, Ports: ports})
+				}
 				groups[at].Endpoints = append(groups[at].Endpoints, placementv1alpha1.ImportedEndpoint{Address: address, Hostname: ptr.Deref(e.Hostname, "")})
 			}
 		}
 	}
-	groups = slices.DeleteFunc(groups, func(g placementv1alpha1.ImportedEndpoints) bool { return len(g.Endpoints) == 0 })
 	for i := range groups {
 		slices.SortFunc(groups[i].Endpoints, func(a, b placementv1alpha1.ImportedEndpoint) int {
 			return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Hostname, b.Hostname))
@@ -206,7 +212,7 @@ func writtenIn(service string, of []discoveryv1.EndpointSlice) []placementv1alph
 		groups[i].Endpoints = slices.Compact(groups[i].Endpoints)
 	}
 	slices.SortFunc(groups, func(a, b placementv1alpha1.ImportedEndpoints) int {
-		return cmp.Or(cmp.Compare(a.Family, b.Family), slices.CompareFunc(a.Endpoints, b.Endpoints, func(a, b placementv1alpha1.ImportedEndpoint) int { return cmp.Compare(a.Address, b.Address) }),
+		return cmp.Or(cmp.Compare(a.PhysicalCluster, b.PhysicalCluster), cmp.Compare(a.Family, b.Family), slices.CompareFunc(a.Endpoints, b.Endpoints, func(a, b placementv1alpha1.ImportedEndpoint) int { return cmp.Compare(a.Address, b.Address) }),
 			slices.CompareFunc(a.Ports, b.Ports, func(a, b placementv1alpha1.ImportedPort) int {
 				return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
 			}))

@@ -223,6 +223,50 @@ func TestWhoImportsAServiceWithoutASelectorOrOfAName(t *testing.T) {
 	}
 }
 
+// What elects a leader among pods writes its address into the endpoints of a Service.
+func TestAnAddressThatAUserWroteIsThatOfItsPod(t *testing.T) {
+	t.Parallel()
+	leader := func(of ...*corev1.ObjectReference) []discoveryv1.EndpointSlice {
+		return []discoveryv1.EndpointSlice{slice([]string{"10.1.0.7", "192.0.2.7"}, func(s *discoveryv1.EndpointSlice) {
+			for _, ref := range of {
+				s.Endpoints[0].TargetRef = ref
+			}
+		})}
+	}
+	named := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Name = name } }
+	other := " 192.0.2.7 http:5432"
+	for name, c := range map[string]struct {
+		pods   []corev1.Pod
+		slices []discoveryv1.EndpointSlice
+		want   []string
+	}{
+		"of no pod":                       {nil, leader(), []string{" 10.1.0.7 http:5432", other}},
+		"of a pod":                        {[]corev1.Pod{pod("east", "10.1.0.7")}, leader(), []string{other, "east@n 10.1.0.7 http:5432"}},
+		"of a pod, in a network of none":  {[]corev1.Pod{pod("alone", "10.1.0.7")}, leader(), []string{other, "alone@ 10.1.0.7 http:5432"}},
+		"of a pod that is not ready":      {[]corev1.Pod{pod("east", "10.1.0.7", unready)}, leader(), []string{other, "east@n 10.1.0.7 http:5432"}},
+		"of a pod that ends":              {[]corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })}, leader(), []string{other, "east@n 10.1.0.7 http:5432"}},
+		"of a pod that has ended":         {[]corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, leader(), []string{" 10.1.0.7 http:5432", other}},
+		"of a pod of whom it is not":      {[]corev1.Pod{pod("east", "10.9.0.7")}, leader(), []string{" 10.1.0.7 http:5432", other}},
+		"of two":                          {[]corev1.Pod{pod("alone", "10.1.0.7"), pod("far", "10.1.0.7")}, leader(), []string{other}},
+		"of two, and one is named":        {[]corev1.Pod{pod("alone", "10.1.0.7", named("a")), pod("far", "10.1.0.7", named("b"))}, leader(&corev1.ObjectReference{Kind: "Pod", Name: "b"}), []string{other, "far@other 10.1.0.7 http:5432"}},
+		"of two, and a third is named":    {[]corev1.Pod{pod("alone", "10.1.0.7", named("a")), pod("far", "10.1.0.7", named("b"))}, leader(&corev1.ObjectReference{Kind: "Pod", Name: "c"}), []string{other}},
+		"of one that runs in several":     {[]corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Annotations[placementv1alpha1.TargetsAnnotation] = `{"alone":{},"east":{}}` })}, leader(), []string{other, "east@n 10.1.0.7 http:5432"}},
+		"of one that runs in who knows":   {[]corev1.Pod{pod("east", "10.1.0.7", func(p *corev1.Pod) { p.Annotations[placementv1alpha1.TargetsAnnotation] = `{"alone":{},"west":{}}` })}, leader(), []string{" 10.1.0.7 http:5432", other}},
+		"of a pod with an address of all": {[]corev1.Pod{pod("west", "127.0.0.1")}, []discoveryv1.EndpointSlice{slice([]string{"127.0.0.1"})}, []string{" 127.0.0.1 http:5432"}},
+	} {
+		spec := Decide(service(`{"alone":{}}`, func(s *corev1.Service) { s.Spec.Selector = nil }), Sources{Slices: c.slices, Homes: HomesOf(c.pods, flat)}, []string{"alone"}, flat)
+		for i, g := range spec.Written {
+			if g.PhysicalCluster != "" {
+				spec.Written[i].PhysicalCluster += "@" + g.Network
+			}
+		}
+		_, written := summary(&placementv1alpha1.ServiceImportSpec{Endpoints: spec.Written})
+		if diff := cmp.Diff(c.want, written); diff != "" {
+			t.Errorf("%s: endpoints (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
 func TestAnImportIsTheSameInWhateverOrderPodsAreRead(t *testing.T) {
 	t.Parallel()
 	pods := []corev1.Pod{pod("east", "10.1.0.9"), pod("east", "10.1.0.1"), pod("north", "10.3.0.1")}

@@ -6684,7 +6684,7 @@ func schema_pkg_apis_placement_v1alpha1_ServiceImportSpec(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "written are the endpoints that users wrote, if the Service has no selector: of no physical cluster and no network. Each physical cluster takes those that it permits.",
+							Description: "written are the endpoints that users wrote, if the Service has no selector. Those that pods of its namespace have are of the physical cluster where these run; of the others, which are of none, each physical cluster takes those that it permits.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

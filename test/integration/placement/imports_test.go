@@ -41,7 +41,7 @@ func importsSay(t *testing.T, ctx context.Context, service, want string) {
 		}
 		for _, g := range i.Spec.Written {
 			for _, e := range g.Endpoints {
-				parts = append(parts, "written "+e.Address)
+				parts = append(parts, strings.TrimSpace("written "+g.PhysicalCluster)+" "+e.Address)
 			}
 		}
 		if i.Spec.ExternalName != "" {
@@ -262,6 +262,29 @@ func testWrittenEndpoints(t *testing.T) {
 	}
 	importsSay(t, ctx, "db", "east true false, written 192.0.2.7")
 	importsSay(t, ctx, "mail", "nothing") // it was looked at with the other one
+
+	// The address of a pod of the namespace is known to be that as long as the pod runs.
+	written.Name, written.Endpoints = "db-2", []discoveryv1.Endpoint{{Addresses: []string{"10.79.0.1"}}}
+	if _, err := shared.Kube.DiscoveryV1().EndpointSlices("shop").Create(ctx, written, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	importsSay(t, ctx, "db", "east true false, written 10.79.0.1, written 192.0.2.7")
+	kube, _ := syncerClients(t, "east")
+	east := scope.WithTarget(ctx, "east")
+	leader := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "db-0", Annotations: map[string]string{placementv1alpha1.UIDAnnotation: "below"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx"}}},
+	}
+	if _, err := kube.CoreV1().Pods("shop").Create(east, leader, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ phase, want string }{{"Running", "written 192.0.2.7, written east 10.79.0.1"}, {"Failed", "written 10.79.0.1, written 192.0.2.7"}} {
+		patch := fmt.Appendf(nil, `{"status":{"phase":%q,"podIP":"10.79.0.1","podIPs":[{"ip":"10.79.0.1"}]}}`, c.phase)
+		if _, err := kube.CoreV1().Pods("shop").Patch(east, leader.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+		importsSay(t, ctx, "db", "east true false, "+c.want)
+	}
 	selected := []byte(`{"spec":{"selector":{"app":"db"}}}`)
 	if _, err := shared.Kube.CoreV1().Services("shop").Patch(ctx, "db", types.MergePatchType, selected, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)

@@ -54,8 +54,9 @@ type ServiceImportSpec struct {
 	// +optional
 	// +listType=atomic
 	Endpoints []ImportedEndpoints `json:"endpoints,omitempty"`
-	// written are the endpoints that users wrote, if the Service has no selector: of no physical
-	// cluster and no network. Each physical cluster takes those that it permits.
+	// written are the endpoints that users wrote, if the Service has no selector. Those that pods of its
+	// namespace have are of the physical cluster where these run; of the others, which are of none,
+	// each physical cluster takes those that it permits.
 	// +optional
 	// +listType=atomic
 	Written []ImportedEndpoints `json:"written,omitempty"`

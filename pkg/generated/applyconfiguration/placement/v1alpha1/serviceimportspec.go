@@ -30,8 +30,9 @@ type ServiceImportSpecApplyConfiguration struct {
 	Importers []ImporterApplyConfiguration `json:"importers,omitempty"`
 	// endpoints are where it leads to, at most 1,000 in all.
 	Endpoints []ImportedEndpointsApplyConfiguration `json:"endpoints,omitempty"`
-	// written are the endpoints that users wrote, if the Service has no selector: of no physical
-	// cluster and no network. Each physical cluster takes those that it permits.
+	// written are the endpoints that users wrote, if the Service has no selector. Those that pods of its
+	// namespace have are of the physical cluster where these run; of the others, which are of none,
+	// each physical cluster takes those that it permits.
 	Written []ImportedEndpointsApplyConfiguration `json:"written,omitempty"`
 	// truncated is the number of endpoints that are left out.
 	Truncated *int32 `json:"truncated,omitempty"`
