@@ -273,7 +273,7 @@ func (p planner) entry() placementv1alpha1.Target {
 func (p planner) placing() Placing {
 	account, server, plain, permits := p.Account, p.Server, false, p.Permits
 	if p.physical == physicalOurs {
-		permits = keepStorageClasses(permits, p.Ref.Kind, p.Physical)
+		permits = keepStorageClasses(permits, p.Ref.Kind, p.Logical, p.Physical)
 	}
 	if p.Ref.Kind.Recreate && p.physical == physicalOurs {
 		account, server = made(p.Ref.Kind, p.Physical.Object, account, server)

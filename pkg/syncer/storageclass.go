@@ -32,13 +32,24 @@ func storageClassAbove(claim map[string]any) string {
 }
 
 // keepStorageClasses are permits by which the claims of a copy that is there have the classes that they
-// were made with: these cannot be changed, whatever an admin maps since.
-func keepStorageClasses(permits boundary.Permits, kind workload.Kind, physical *unstructured.Unstructured) boundary.Permits {
+// were made with: these cannot be changed, whatever an admin maps since. So have the claims of pods that
+// are made anew if anything of them changes.
+func keepStorageClasses(permits boundary.Permits, kind workload.Kind, logical, physical *unstructured.Unstructured) boundary.Permits {
 	kept := map[string]string{}
-	for _, claim := range workload.VolumeClaims(kind, physical.Object) {
-		above, there := storageClassAbove(claim), workload.ClassOfClaim(claim)
-		if permits.StorageClass(above) != there {
+	keep := func(above, there string) {
+		if there != "" && permits.StorageClass(above) != there {
 			kept[above] = there
+		}
+	}
+	for _, claim := range workload.VolumeClaims(kind, physical.Object) {
+		keep(storageClassAbove(claim), workload.ClassOfClaim(claim))
+	}
+	if kind.Recreate {
+		there := claimsOfPods(kind, physical)
+		for name, claim := range claimsOfPods(kind, logical) {
+			if class := workload.ClassOfClaim(claim); class != "" {
+				keep(class, workload.ClassOfClaim(there[name]))
+			}
 		}
 	}
 	if len(kept) == 0 {
@@ -51,4 +62,17 @@ func keepStorageClasses(permits boundary.Permits, kind workload.Kind, physical *
 	maps.Copy(names, kept)
 	permits.StorageClassNames = names
 	return permits
+}
+
+// claimsOfPods are those of ephemeral volumes, by the names of these.
+func claimsOfPods(kind workload.Kind, obj *unstructured.Unstructured) map[string]map[string]any {
+	claims := map[string]map[string]any{}
+	for _, t := range workload.PodTemplates(kind, obj.Object) {
+		for _, v := range list(field(t, "spec"), "volumes") {
+			if claim := field(field(v, "ephemeral"), "volumeClaimTemplate"); claim != nil {
+				claims[text(v, "name")] = claim
+			}
+		}
+	}
+	return claims
 }

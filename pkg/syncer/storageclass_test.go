@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,7 +60,7 @@ func TestAClaimHasTheClassThatItsOwnIsMappedToAndKeepsIt(t *testing.T) {
 		if diff := cmp.Diff(c.want, classesOf(kind, made)); diff != "" {
 			t.Errorf("%s, as it is made (-want +got):\n%s", name, diff)
 		}
-		again := transform(keepStorageClasses(names(c.now), kind, made))
+		again := transform(keepStorageClasses(names(c.now), kind, logical, made))
 		if diff := cmp.Diff(made.Object, again.Object); diff != "" {
 			t.Errorf("%s, afterwards it would be another (-want +got):\n%s", name, diff)
 		}
@@ -67,6 +68,36 @@ func TestAClaimHasTheClassThatItsOwnIsMappedToAndKeepsIt(t *testing.T) {
 	below := transform(names(nil))
 	if annotations := field(field(workload.VolumeClaims(kind, below.Object)[0], "metadata"), "annotations"); annotations["team"] != "shop" {
 		t.Errorf("annotations %v", annotations)
+	}
+}
+
+// A Job is made anew if its template changes, and would begin once more.
+func TestAJobKeepsTheClassesOfItsVolumes(t *testing.T) {
+	for kind, kept := range map[string]bool{"batch/v1/Job": true, "apps/v1/Deployment": false} {
+		at := strings.LastIndex(kind, "/")
+		logical := parse(t, `
+apiVersion: `+kind[:at]+`
+kind: `+kind[at+1:]+`
+metadata: {name: work, namespace: web, uid: u, annotations: {placement.atoll.dev/targets: '{"east":{}}'}}
+spec:
+  template:
+    spec:
+      containers: [{name: c, image: i}]
+      volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {storageClassName: fast}}}}, {name: rest, ephemeral: {volumeClaimTemplate: {spec: {}}}}]
+`)
+		ref := Ref{Kind: kindOf(t, logical), Cluster: "shop", Namespace: "web", Name: "work"}
+		transform := func(permits boundary.Permits) *unstructured.Unstructured {
+			out, _ := Transform(logical, Placing{Ref: ref, ControlPlane: "cp", Namespace: "shop-web-1", Permits: permits})
+			return out
+		}
+		made := transform(boundary.Permits{StorageClassNames: map[string]string{"fast": "gp3"}})
+		if class := workload.ClassOfClaim(claimsOfPods(ref.Kind, made)["scratch"]); class != "gp3" {
+			t.Fatalf("%s: class %s", kind, class)
+		}
+		again := transform(keepStorageClasses(boundary.Permits{StorageClassNames: map[string]string{"*": "premium"}}, ref.Kind, logical, made))
+		if same := cmp.Equal(made.Object, again.Object); same != kept {
+			t.Errorf("%s: it keeps them: %v", kind, same)
+		}
 	}
 }
 
