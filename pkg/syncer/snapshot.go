@@ -300,15 +300,18 @@ func (p planner) snapshotLacks(part snapshotPart) (why string) {
 // unready is why a VolumeSnapshot cannot be used; empty if it can.
 func (p planner) unready() string {
 	made, content := p.Volume.Snapshot, p.Volume.SnapshotContent
+	for _, obj := range []*unstructured.Unstructured{made, content} {
+		if obj == nil {
+			continue
+		}
+		if message := text(field(field(obj.Object, "status"), "error"), "message"); message != "" {
+			return message
+		}
+	}
 	if made == nil || content == nil {
 		return "it is not made yet"
 	}
 	status := field(made.Object, "status")
-	for _, s := range []map[string]any{status, field(content.Object, "status")} {
-		if message := text(field(s, "error"), "message"); message != "" {
-			return message
-		}
-	}
 	ready, _ := status["readyToUse"].(bool)
 	ref := field(field(content.Object, "spec"), "volumeSnapshotRef")
 	switch {

@@ -205,11 +205,15 @@ func TestTheFormerVolumeOfASnapshotIsReclaimedIfAnAdminSaysSo(t *testing.T) {
 // What is not the snapshot of this volume, as it is declared, is not handed over.
 func TestASnapshotIsHandedOverIfItIsTheOneThatIsMeant(t *testing.T) {
 	for want, change := range map[string]func(w *place){
-		"it is not ready to use yet":                       func(w *place) { setNested(w.taken.Object, false, "status", "readyToUse") },
-		"the disk is full":                                 func(w *place) { setNested(w.taken.Object, "the disk is full", "status", "error", "message") },
-		"the driver is away":                               func(w *place) { setNested(w.content.Object, "the driver is away", "status", "error", "message") },
-		"it is bound to a content that is not bound to it": func(w *place) { setNested(w.content.Object, "other", "spec", "volumeSnapshotRef", "uid") },
-		"its content is one of another volume":             func(w *place) { setNested(w.content.Object, "other", "spec", "source", "volumeHandle") },
+		"it is not ready to use yet": func(w *place) { setNested(w.taken.Object, false, "status", "readyToUse") },
+		"the disk is full":           func(w *place) { setNested(w.taken.Object, "the disk is full", "status", "error", "message") },
+		"the driver is away":         func(w *place) { setNested(w.content.Object, "the driver is away", "status", "error", "message") },
+		"the class is not there": func(w *place) {
+			setNested(w.taken.Object, map[string]any{"error": map[string]any{"message": "the class is not there"}}, "status")
+			w.content = nil
+		},
+		"it is bound to a content that is not bound to it":                            func(w *place) { setNested(w.content.Object, "other", "spec", "volumeSnapshotRef", "uid") },
+		"its content is one of another volume":                                        func(w *place) { setNested(w.content.Object, "other", "spec", "source", "volumeHandle") },
 		"it is one of the driver evil.example.com, and disks.example.com is declared": func(w *place) { setNested(w.content.Object, "evil.example.com", "spec", "driver") },
 		"it would stay in the backend: its content has the deletionPolicy Retain":     func(w *place) { setNested(w.content.Object, "Retain", "spec", "deletionPolicy") },
 		"it needs a volume of 2Gi, and the claim asks for 1Gi":                        func(w *place) { setNested(w.content.Object, int64(2<<30), "status", "restoreSize") },
