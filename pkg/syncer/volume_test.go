@@ -129,6 +129,9 @@ func (w *place) act(a Action) {
 	switch a.Verb {
 	case WriteCopy:
 		w.copy = a.Copy
+		if v := w.copy.Status.Volume; v != nil && v.Content != nil && v.Content.Snapshot != nil && !v.Released {
+			w.t.Error("the snapshot of a volume that is used is handed over")
+		}
 	case MakeVolume:
 		w.pv = &corev1.PersistentVolume{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(a.Object.Object, w.pv); err != nil {
