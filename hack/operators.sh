@@ -6,7 +6,7 @@
 source "$(dirname "$0")/lib.sh"
 need_go
 modules=test/e2e/operators/modules
-all=(sample-controller sample-apiserver prometheus-operator sealed-secrets argo-rollouts) pods=
+all=(sample-controller sample-apiserver prometheus-operator sealed-secrets argo-rollouts snapshots) pods=
 if [ "${1:-}" = --pods ]; then all=(prometheus-operator prometheus cert-manager gatekeeper) pods=yes; shift; fi
 operators=("$@"); [ $# -gt 0 ] || operators=("${all[@]}")
 
@@ -42,6 +42,12 @@ for operator in "${operators[@]}"; do
       build kubeseal $modules github.com/bitnami-labs/sealed-secrets/cmd/kubeseal
       ;;
     argo-rollouts) build argo-rollouts $modules/argo-rollouts github.com/argoproj/argo-rollouts/cmd/rollouts-controller ;;
+    snapshots) # what makes snapshots of volumes, and a driver
+      for command in external-snapshotter/v8/cmd/{snapshot-controller,csi-snapshotter} external-provisioner/v6/cmd/csi-provisioner; do
+        build "${command##*/}" $modules/snapshots "github.com/kubernetes-csi/$command"
+      done
+      build directories $modules/snapshots ./directories
+      ;;
     *) fail "no operator is called $operator" ;;
   esac
 done

@@ -52,6 +52,7 @@ func newCommand() *cobra.Command {
 	c.AddCommand(
 		&cobra.Command{Use: "send", Short: "Read the volume", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return o.send(c) }},
 		&cobra.Command{Use: "receive", Short: "Fill the volume", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return o.receive(c) }},
+		&cobra.Command{Use: "mount", Short: "End once the volume is mounted", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return o.mount() }},
 	)
 	return c
 }
@@ -68,6 +69,14 @@ func (o options) open() (v tree.Volume, listener net.Listener, err error) {
 		return v, nil, fmt.Errorf("listening: %w", err)
 	}
 	return v, listener, nil
+}
+
+// mount reads nothing: that it runs shows that the volume is there.
+func (o options) mount() error {
+	if _, err := os.Stat(o.directory); err != nil {
+		return fmt.Errorf("finding the volume: %w", err)
+	}
+	return nil
 }
 
 func (o options) send(c *cobra.Command) error {

@@ -28,8 +28,8 @@ func (p *placing) volumeOf(r *request, kind workload.Kind, obj metav1.Object, un
 	}
 	o := transition.Object{Kind: kind, Logical: &unstructured.Unstructured{}, Unit: unit, Copies: p.copiesOf(r, kind, obj)}
 	o.Logical.SetAnnotations(obj.GetAnnotations())
-	v, _ := o.HandOver(func(s *placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy {
-		return copyindex.Holding(p.copies, s)
+	v, _ := o.HandOver(func(is placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy {
+		return copyindex.Holding(p.copies, is)
 	},
 		func(name string) *fleetv1alpha1.PhysicalCluster {
 			pc, _ := p.decider.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})

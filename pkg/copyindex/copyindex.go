@@ -34,10 +34,11 @@ func Indexers() map[string]func(*placementv1alpha1.Copy) []string {
 		byObject: func(c *placementv1alpha1.Copy) []string { return []string{ObjectOf(c).String()} },
 		byTarget: func(c *placementv1alpha1.Copy) []string { return []string{c.Spec.PhysicalCluster} },
 		byVolume: func(c *placementv1alpha1.Copy) []string {
-			if v := c.Status.Volume; v != nil && v.Source != nil {
-				return []string{volumeKey(v.Source)}
+			var keys []string
+			for _, is := range c.Status.Volume.Named() {
+				keys = append(keys, volumeKey(is))
 			}
-			return nil
+			return keys
 		},
 	}
 }
@@ -79,9 +80,9 @@ func On(copies *Informer, target string) []*placementv1alpha1.Copy {
 	return copies.ByIndex(byTarget, target)
 }
 
-func volumeKey(s *placementv1alpha1.VolumeSource) string { return s.Driver + " " + s.Handle }
+func volumeKey(is placementv1alpha1.VolumeHandle) string { return is.Driver + " " + is.Handle }
 
-// Holding returns the Copies that record a volume: its driver and handle, in no order.
-func Holding(copies *Informer, s *placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy {
-	return copies.ByIndex(byVolume, volumeKey(s))
+// Holding returns the Copies that record a volume or a snapshot: its driver and handle, in no order.
+func Holding(copies *Informer, is placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy {
+	return copies.ByIndex(byVolume, volumeKey(is))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 )
 
-func TestCopiesAreFoundByObjectAndByTarget(t *testing.T) {
+func TestCopiesAreFoundByObjectTargetAndVolume(t *testing.T) {
 	record := func(cluster, namespace, resource, object, target string) placementv1alpha1.Copy {
 		c := placementv1alpha1.Copy{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: object + "-" + target, Annotations: map[string]string{logicalcluster.AnnotationKey: cluster},
@@ -30,6 +30,10 @@ func TestCopiesAreFoundByObjectAndByTarget(t *testing.T) {
 		record("shop", "api", "services", "front", "east"), record("bank", "web", "services", "front", "east"),
 		record("shop", "web", "namespaces", "web", "west"),
 	}}
+	volume := placementv1alpha1.VolumeHandle{Driver: "d", Handle: "h"}
+	list.Items[0].Status.Volume = &placementv1alpha1.CopyVolume{Source: &placementv1alpha1.VolumeSource{Driver: "d", Handle: "h"}}
+	list.Items[2].Status.Volume = &placementv1alpha1.CopyVolume{Content: &placementv1alpha1.VolumeContent{Snapshot: &placementv1alpha1.SnapshotSource{Driver: "d", Handle: "h"}}}
+	list.Items[3].Status.Volume = &placementv1alpha1.CopyVolume{Content: &placementv1alpha1.VolumeContent{Snapshot: &placementv1alpha1.SnapshotSource{Driver: "other", Handle: "h"}}}
 	copies := controller.NewInformer("copies", &placementv1alpha1.Copy{}, controller.ListWatch{
 		List:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
 		Watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
@@ -54,7 +58,8 @@ func TestCopiesAreFoundByObjectAndByTarget(t *testing.T) {
 			[]string{"shop/web/front-east", "shop/web/front-west"}},
 		"of a Namespace": {Of(copies, Object{namespaces, controller.Request{Cluster: "shop", Name: "web"}}), []string{"shop/web/web-west"}},
 		"of nothing":     {Of(copies, Object{services, controller.Request{Cluster: "shop", Namespace: "web", Name: "back"}}), nil},
-		"on east":        {On(copies, "east"), []string{"bank/web/front-east", "shop/api/front-east", "shop/web/front-east"}},
+		"with a volume, or a snapshot of its name": {Holding(copies, volume), []string{"shop/api/front-east", "shop/web/front-east"}},
+		"on east": {On(copies, "east"), []string{"bank/web/front-east", "shop/api/front-east", "shop/web/front-east"}},
 	} {
 		if diff := cmp.Diff(c.want, names(c.got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,10 +46,9 @@ func TestAClaimIsInOnePlaceUntilItsVolumeIsHandedOver(t *testing.T) {
 	}
 }
 
-// The data of a claim are copied from west to east: of two copies that differ one counts, in each stamp.
+// The data of a claim are copied from west to east, or restored there: of two copies that differ one counts, in each stamp.
 func TestAClaimWhoseDataAreCopiedIsNeverWithoutTheCopyThatCounts(t *testing.T) {
 	kind, _ := workload.Builtin().ByKind(schema.GroupKind{Kind: "PersistentVolumeClaim"})
-	v := &placementv1alpha1.TargetVolume{From: "west", Copied: true}
 	const filling = `{"east":{"volume":{"from":"west","copied":true}},"west":{"state":"Draining"}}`
 	const abandoned = `{"east":{"volume":{"from":"west","copied":true},"state":"Removing"},"west":{}}`
 	for _, c := range []struct {
@@ -67,11 +67,20 @@ func TestAClaimWhoseDataAreCopiedIsNeverWithoutTheCopyThatCounts(t *testing.T) {
 		{"the only copy is not removed", `{"east":{"state":"Removing"},"west":{"state":"Draining"}}`, PartClears, PartStays, `{"east":{"state":"Removing"},"west":{"state":"Draining"}}`},
 		{"where it came from was given up", `{"east":{"volume":{"from":"west","copied":true}}}`, PartHandsOver, PartStays, `{"east":{"volume":{"from":"west","copied":true}}}`},
 	} {
-		obj := &metav1.ObjectMeta{Namespace: "shop", Name: "data"}
-		annotate(obj, placementv1alpha1.TargetsAnnotation, c.has)
-		out := Targets(kind, "demo", obj, Source{Unit: Unit{"west": c.west, "east": c.east}, Volume: v})
-		if diff := cmp.Diff(c.want, out.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		for _, snapshot := range []*placementv1alpha1.SnapshotSource{nil, {StorageClass: "disks", Driver: "d", Handle: "s"}} {
+			with := func(targets string) string {
+				if snapshot == nil {
+					return targets
+				}
+				return strings.ReplaceAll(targets, `"copied":true`, `"copied":true,"snapshot":{"storageClass":"disks","driver":"d","handle":"s"}`)
+			}
+			v := &placementv1alpha1.TargetVolume{From: "west", Copied: true, Snapshot: snapshot}
+			obj := &metav1.ObjectMeta{Namespace: "shop", Name: "data"}
+			annotate(obj, placementv1alpha1.TargetsAnnotation, with(c.has))
+			out := Targets(kind, "demo", obj, Source{Unit: Unit{"west": c.west, "east": c.east}, Volume: v})
+			if diff := cmp.Diff(with(c.want), out.String()); diff != "" {
+				t.Errorf("%s, snapshot %v (-want +got):\n%s", c.name, snapshot, diff)
+			}
 		}
 	}
 }

@@ -50,8 +50,8 @@ const (
 	MakeVolume   Verb = "MakeVolume"
 	UpdateVolume Verb = "UpdateVolume"
 	DeleteVolume Verb = "DeleteVolume"
-	// MakeHelper makes the pod Object, which reads or fills a volume, and DeleteHelper removes the
-	// one with UID, of the name of Object.
+	// MakeHelper makes Object beside a volume, a pod or what belongs to a snapshot, and DeleteHelper
+	// removes the one with UID, of the kind and name of Object.
 	MakeHelper   Verb = "MakeHelper"
 	DeleteHelper Verb = "DeleteHelper"
 	// Suspend has a CronJob below begin no more jobs: Object is a merge patch.

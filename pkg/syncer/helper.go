@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -26,13 +27,14 @@ import (
 const (
 	// HelperPort is where a helper listens, on the loopback address of its pod.
 	HelperPort = 7270
-	// HelperLabel is on a helper: the UID of its claim. It has no mark: nothing mirrors it, and no
-	// user reaches it.
+	// HelperLabel is on what is made beside a volume, a helper or a snapshot: the UID of its claim.
+	// It has no mark: nothing mirrors it, and no user reaches it.
 	HelperLabel = "atoll.dev/copies-claim"
 	// helperControlPlane says for which control plane.
 	helperControlPlane = "atoll.dev/copies-for"
 	helperContainer    = "copy"
 	helperVolume       = "volume"
+	helperPath         = "/volume"
 	// sendingInterval is how often it is looked who uses a volume that is read.
 	sendingInterval = 5 * time.Second
 )
@@ -45,6 +47,8 @@ const (
 	RoleNone Role = ""
 	RoleSend Role = "send"
 	RoleFill Role = "receive"
+	// RoleMount mounts what was restored from a snapshot, and ends: some volumes are not made before.
+	RoleMount Role = "mount"
 )
 
 // HelperName is the name of the helper of a claim: of each role another one.
@@ -73,6 +77,7 @@ func HelperOf(in Input) string {
 //	Draining                     one that data are     ours        released, with     send
 //	                             copied into from here             content
 //	data are copied into it      any                   ours        not filled         fill
+//	it is restored               any                   ours        not filled         mount
 //	any other                    any                   any         any                none
 func (p planner) role() Role {
 	entry, recorded := p.entry(), p.recordedVolume()
@@ -80,9 +85,12 @@ func (p planner) role() Role {
 		return RoleNone
 	}
 	switch {
-	case entry.State == placementv1alpha1.TargetStateDraining && recorded != nil && recorded.Released && recorded.Content != nil && p.copiedElsewhere():
+	case entry.State == placementv1alpha1.TargetStateDraining && recorded != nil && recorded.Released && recorded.Content != nil && recorded.Content.Driver == "" && p.copiedElsewhere():
 		return RoleSend
 	case entry.Keeps() && entry.Volume != nil && entry.Volume.Copied && (recorded == nil || recorded.Filled == nil):
+		if entry.Volume.Snapshot != nil {
+			return RoleMount
+		}
 		return RoleFill
 	}
 	return RoleNone
@@ -98,16 +106,16 @@ func (p planner) copiedElsewhere() bool {
 	return false
 }
 
-// helper is what has to be done about the pod that reads or fills the volume of a claim.
+// helper is what has to be done about the pod that reads, fills or mounts the volume of a claim.
 //
 //	role           recorded  the pod                     then
-//	send or fill   another   any                         WriteCopy: the record comes first
-//	send or fill   it        none                        MakeHelper
-//	send or fill   it        ended and has not said      DeleteHelper: another one is made
+//	any but none   another   any                         WriteCopy: the record comes first
+//	any but none   it        none                        MakeHelper
+//	any but none   it        ended and has not said      DeleteHelper: another one is made
 //	                         what it wrote, of another
 //	                         claim below, or not as it
 //	                         is wanted
-//	send or fill   it        there                       Wait, see copyingDelay: WriteCopy says what it does,
+//	any but none   it        there                       Wait, see copyingDelay: WriteCopy says what it does,
 //	                                                     see helperReport
 //	none           it        there                       DeleteHelper
 //	none           it        being deleted               Wait
@@ -132,15 +140,20 @@ func (p planner) helper() []Action {
 	case pod != nil:
 		return wait(copyingDelay(pod, role), "Copying")
 	case recorded == nil || recorded.Helper == nil || recorded.Helper.Name != name:
-		said := p.Copy.Status
-		status := p.status(said.State, said.Reason, said.Message)
-		if status.Volume == nil {
-			status.Volume = &placementv1alpha1.CopyVolume{}
-		}
-		status.Volume.Helper = &placementv1alpha1.VolumeHelper{Name: name}
-		return p.write(status, p.Logical.GetUID())
+		return p.recordBeside(func(v *placementv1alpha1.CopyVolume) { v.Helper = &placementv1alpha1.VolumeHelper{Name: name} })
 	}
 	return []Action{{Verb: MakeHelper, Object: p.helperObject(role), Why: string(role)}}
+}
+
+// recordBeside writes down what is about to be made beside a volume.
+func (p planner) recordBeside(note func(*placementv1alpha1.CopyVolume)) []Action {
+	said := p.Copy.Status
+	status := p.status(said.State, said.Reason, said.Message)
+	if status.Volume == nil {
+		status.Volume = &placementv1alpha1.CopyVolume{}
+	}
+	note(status.Volume)
+	return p.write(status, p.Logical.GetUID())
 }
 
 // copyingDelay is when to look at a helper again. One that sends says nothing of its own, and who else uses the
@@ -159,7 +172,7 @@ func (p planner) endedForNothing(pod *corev1.Pod, role Role) bool {
 	case corev1.PodFailed:
 		return true
 	case corev1.PodSucceeded:
-		return role != RoleFill || filledBy(pod, p.entry().Volume.From) == nil
+		return role == RoleSend || p.filled(pod) == nil
 	}
 	return false
 }
@@ -171,9 +184,9 @@ func (p planner) ofThisClaim(pod *corev1.Pod) bool { return metav1.IsControlledB
 // noHelper is why there can be no helper although there is to be one; nil if there can.
 func (p planner) noHelper() *Failure {
 	switch pod := p.Volume.Helper; {
-	case pod != nil && !p.ownHelper(pod):
+	case pod != nil && !p.ownBeside(pod):
 		return &Failure{Reason: "HelperNotOurs", Message: "a pod of the name " + pod.Name + " that was made by somebody else is on the physical cluster"}
-	case p.role() != RoleNone && p.helperClass().Copy == nil:
+	case p.role() == RoleMount && p.helperClass().Snapshot == nil, p.role() != RoleMount && p.role() != RoleNone && p.helperClass().Copy == nil:
 		return &Failure{Reason: "VolumeNotCopied", Message: "volumes of the class are not declared to be copied here"}
 	}
 	return nil
@@ -183,7 +196,7 @@ func (p planner) noHelper() *Failure {
 func (p planner) helperBeforeRemoval() (_ []Action, done bool) {
 	pod := p.Volume.Helper
 	switch {
-	case pod == nil || !p.ownHelper(pod):
+	case pod == nil || !p.ownBeside(pod):
 		return nil, true
 	case pod.DeletionTimestamp != nil:
 		return wait(volumeInterval, "HelperEnds"), false
@@ -196,6 +209,8 @@ func (p planner) helperBeforeRemoval() (_ []Action, done bool) {
 //	the pod                    says                                     then
 //	ended well, fills the      the sum of what it read again            Filled, as long as this claim is there
 //	claim that is there
+//	ended well, mounted the    nothing                                  Filled, if the claim was made from the
+//	claim that is there                                                 snapshot
 //	is there                   any                                      Helper
 //	none                       any, and there is to be one              Helper as recorded
 //	none                       any                                      no Helper
@@ -207,13 +222,13 @@ func (p planner) helperReport(out, recorded *placementv1alpha1.CopyVolume) {
 	switch {
 	case pod == nil && role != RoleNone && recorded != nil && recorded.Helper != nil && recorded.Helper.Name == HelperName(p.ControlPlane, p.claimUID(), role):
 		out.Helper = &placementv1alpha1.VolumeHelper{Name: recorded.Helper.Name, Message: recorded.Helper.Message}
-	case pod == nil || !p.ownHelper(pod):
+	case pod == nil || !p.ownBeside(pod):
 	default:
 		out.Helper = &placementv1alpha1.VolumeHelper{Name: pod.Name, UID: pod.UID}
 		out.Helper.Ready, out.Helper.Message = helperState(pod)
-		if role == RoleFill && out.Filled == nil && pod.Name == HelperName(p.ControlPlane, p.claimUID(), RoleFill) && p.ofThisClaim(pod) && pod.Status.Phase == corev1.PodSucceeded {
-			if out.Filled = filledBy(pod, entry.Volume.From); out.Filled == nil {
-				out.Helper.Message = "it ended, and did not say what it copied"
+		if (role == RoleFill || role == RoleMount) && out.Filled == nil && pod.Name == HelperName(p.ControlPlane, p.claimUID(), role) && p.ofThisClaim(pod) && pod.Status.Phase == corev1.PodSucceeded {
+			if out.Filled = p.filled(pod); out.Filled == nil {
+				out.Helper.Message = "it ended, and the volume is not known to have the data"
 			}
 		}
 	}
@@ -237,6 +252,21 @@ func helperState(pod *corev1.Pod) (ready bool, message string) {
 		ready = ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
 	return ready && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil, bounded(message)
+}
+
+// filled is what follows from a helper that ended well; nil if nothing does. One that mounts says nothing: that it ran
+// shows that the volume of the claim is there, and the claim which snapshot it was made from.
+func (p planner) filled(pod *corev1.Pod) *placementv1alpha1.VolumeFilled {
+	v, pv := p.entry().Volume, p.Volume.Object
+	switch {
+	case v.Snapshot == nil:
+		return filledBy(pod, v.From)
+	case pv == nil || pv.Spec.CSI == nil || pv.Spec.CSI.Driver != v.Snapshot.Driver || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != p.Physical.GetUID():
+		return nil
+	case p.Volume.SnapshotContent == nil || handleOf(p.Volume.SnapshotContent) != v.Snapshot.Handle || p.unready() != "" || !p.isRestored():
+		return nil
+	}
+	return &placementv1alpha1.VolumeFilled{From: v.From, Snapshot: v.Snapshot.Handle}
 }
 
 // filledBy is what a helper that ended well says; nil if that is nothing that it can have done.
@@ -265,9 +295,28 @@ func (p planner) claimUID() types.UID {
 	return p.Copy.Spec.Object.UID
 }
 
-// ownHelper says that a pod was made for the claim, as what else has its name was not.
-func (p planner) ownHelper(pod *corev1.Pod) bool {
-	return pod.Labels[HelperLabel] == string(p.claimUID()) && pod.Labels[helperControlPlane] == p.ControlPlane
+// ownBeside says that a pod, or what belongs to a snapshot, was made for the claim, as what else has its name was not.
+func (p planner) ownBeside(obj metav1.Object) bool {
+	labels := obj.GetLabels()
+	return labels[HelperLabel] == string(p.claimUID()) && labels[helperControlPlane] == p.ControlPlane
+}
+
+func (p planner) labelsBeside() map[string]string {
+	return map[string]string{HelperLabel: string(p.claimUID()), helperControlPlane: p.ControlPlane}
+}
+
+// beside is an empty object that is made for the claim.
+func (p planner) beside(kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetGroupVersionKind(kind)
+	obj.SetName(name)
+	obj.SetLabels(p.labelsBeside())
+	return obj
+}
+
+// ofClaimBelow has an object go with the claim on the physical cluster, and be of this claim only.
+func (p planner) ofClaimBelow() metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Name: p.Ref.Name, UID: p.Physical.GetUID(), Controller: ptr.To(true)}
 }
 
 // helperClass is what an admin declared of the class of the claim.
@@ -279,39 +328,37 @@ func (p planner) helperClass() fleetv1alpha1.ClassVolumes {
 // Pod Security permits: it is root, as it reads files of whatever owner and gives files theirs, and has no other
 // right on its node, no token, and nobody who reaches its port but by the API server.
 func (p planner) makeHelper(role Role) *corev1.Pod {
-	declared := p.helperClass().Copy
-	if declared == nil {
-		declared = &fleetv1alpha1.VolumeCopy{}
-	}
-	capabilities := []corev1.Capability{"DAC_OVERRIDE"}
-	if role == RoleFill {
+	image, args := p.helperCommand(role)
+	capabilities, user := []corev1.Capability{"DAC_OVERRIDE"}, int64(0)
+	switch role {
+	case RoleFill:
 		capabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"}
+	case RoleMount:
+		capabilities, user = nil, nobody
 	}
 	quantities := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 	}
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace.Name, Name: HelperName(p.ControlPlane, p.claimUID(), role),
-			Labels: map[string]string{HelperLabel: string(p.claimUID()), helperControlPlane: p.ControlPlane},
-			// It is of this claim only, and no ReplicaSet of a tenant takes it for one of its pods.
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "PersistentVolumeClaim", Name: p.Ref.Name, UID: p.Physical.GetUID(), Controller: ptr.To(true)}},
+			Labels: p.labelsBeside(),
+			// No ReplicaSet of a tenant takes it for one of its pods.
+			OwnerReferences: []metav1.OwnerReference{p.ofClaimBelow()},
 		},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyOnFailure, AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false), TerminationGracePeriodSeconds: ptr.To[int64](5),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsUser: ptr.To[int64](0), RunAsGroup: ptr.To[int64](0), RunAsNonRoot: ptr.To(false),
+				RunAsUser: ptr.To(user), RunAsGroup: ptr.To(user), RunAsNonRoot: ptr.To(user != 0),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Volumes: []corev1.Volume{{Name: helperVolume, VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.Ref.Name, ReadOnly: role == RoleSend},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.Ref.Name, ReadOnly: role != RoleFill},
 			}}},
 			Containers: []corev1.Container{{
-				Name: helperContainer, Image: declared.Image,
-				Args:         []string{string(role), "--claim", string(p.claimUID()), "--port", strconv.Itoa(HelperPort), "--max-bytes", strconv.FormatInt(declared.MaxBytes.Value(), 10)},
-				VolumeMounts: []corev1.VolumeMount{{Name: helperVolume, MountPath: "/volume", ReadOnly: role == RoleSend}},
-				Resources:    corev1.ResourceRequirements{Requests: quantities("20m", "64Mi"), Limits: quantities("1", "512Mi")},
+				Name: helperContainer, Image: image, Args: args,
+				Resources: corev1.ResourceRequirements{Requests: quantities("20m", "64Mi"), Limits: quantities("1", "512Mi")},
 				SecurityContext: &corev1.SecurityContext{
 					Privileged: ptr.To(false), AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
 					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: capabilities},
@@ -319,6 +366,32 @@ func (p planner) makeHelper(role Role) *corev1.Pod {
 			}},
 		},
 	}
+	p.mountVolume(&pod.Spec.Containers[0], role)
+	return pod
+}
+
+// nobody is the user of a pod that only mounts.
+const nobody = 65534
+
+// helperCommand is what a helper runs, as far as an admin has declared it.
+func (p planner) helperCommand(role Role) (image string, args []string) {
+	args = []string{string(role), "--claim", string(p.claimUID())}
+	switch declared := p.helperClass(); {
+	case role == RoleMount && declared.Snapshot != nil:
+		return declared.Snapshot.Image, args
+	case role != RoleMount && declared.Copy != nil:
+		return declared.Copy.Image, append(args, "--port", strconv.Itoa(HelperPort), "--max-bytes", strconv.FormatInt(declared.Copy.MaxBytes.Value(), 10))
+	}
+	return "", args
+}
+
+// mountVolume has the container of a helper have the volume, which has no files if it is a block volume.
+func (p planner) mountVolume(c *corev1.Container, role Role) {
+	if p.Logical != nil && volume.ClaimOf(p.Logical.Object).Block {
+		c.VolumeDevices = []corev1.VolumeDevice{{Name: helperVolume, DevicePath: helperPath}}
+		return
+	}
+	c.VolumeMounts = []corev1.VolumeMount{{Name: helperVolume, MountPath: helperPath, ReadOnly: role != RoleFill}}
 }
 
 func (p planner) helperObject(role Role) *unstructured.Unstructured {
@@ -330,15 +403,20 @@ func (p planner) helperObject(role Role) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// HelperTried is the pod that would read the volume of the claim once its move stops what uses it; nil
-// if there is no need to know now whether the physical cluster takes it.
-func HelperTried(in Input) *unstructured.Unstructured {
+// Tried is what would be made beside the volume of the claim once its move stops what uses it, the pod that reads
+// it or a snapshot; nil if there is no need to know now whether the physical cluster takes it.
+func Tried(in Input) *unstructured.Unstructured {
 	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
-	if !p.Ref.Kind.IsClaim() || p.logical != logicalLive || p.physical != physicalOurs || !p.onItsWay() ||
-		p.entry().State == placementv1alpha1.TargetStateDraining || p.helperClass().Copy == nil {
+	if !p.Ref.Kind.IsClaim() || p.logical != logicalLive || p.physical != physicalOurs || !p.onItsWay() || p.entry().State == placementv1alpha1.TargetStateDraining {
 		return nil
 	}
-	return p.helperObject(RoleSend)
+	switch declared := p.helperClass(); {
+	case declared.Copy != nil:
+		return p.helperObject(RoleSend)
+	case declared.Snapshot != nil:
+		return p.takenSnapshot()
+	}
+	return nil
 }
 
 // helperDiffers says that what an admin declared of helpers is not what a pod was made by.
@@ -351,8 +429,17 @@ func helperDiffers(pod, wanted *corev1.Pod) bool {
 }
 
 func helperNamed(pod *corev1.Pod) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
-	obj.SetNamespace(pod.Namespace)
-	obj.SetName(pod.Name)
+	return namedAs(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
+}
+
+func besideNamed(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	return namedAs(obj.GroupVersionKind(), obj)
+}
+
+func namedAs(kind schema.GroupVersionKind, of metav1.Object) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetGroupVersionKind(kind)
+	obj.SetNamespace(of.GetNamespace())
+	obj.SetName(of.GetName())
 	return obj
 }

@@ -201,6 +201,7 @@ func (p planner) apply() []Action {
 		return p.fail(*failure)
 	}
 	desired, findings := Transform(p.Logical, placing)
+	p.fromSnapshot(desired)
 	if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 		return p.fail(Failure{Reason: ReasonNotPermitted, Message: summary(refusals)})
 	}
@@ -247,6 +248,9 @@ func (p planner) apply() []Action {
 		return actions
 	}
 	if actions := p.helper(); len(actions) > 0 {
+		return actions
+	}
+	if actions := p.snapshot(); len(actions) > 0 {
 		return actions
 	}
 	return p.volumeInUse()

@@ -36,9 +36,12 @@ type Volume struct {
 	Object *corev1.PersistentVolume
 	// Users are who uses it, as far as that counts: pods, and nodes that it is attached to.
 	Users []string
-	// Helper is the pod that reads or fills it; see HelperOf.
+	// Helper is the pod that reads, fills or mounts it; see HelperOf.
 	Helper *corev1.Pod
-	// Untaken is why the physical cluster would not take the pod that reads it.
+	// Snapshot is what was made of it, or what it is restored from, and SnapshotContent what
+	// that is in the backend; see SnapshotOf and SnapshotContentOf.
+	Snapshot, SnapshotContent *unstructured.Unstructured
+	// Untaken is why the physical cluster would not take what is made beside it; see Tried.
 	Untaken string
 }
 
@@ -77,6 +80,8 @@ func VolumeOf(in Input) string {
 //	                                 has the name of our own
 //	data were copied     none        any                       WriteCopy Failed: a new claim would have an empty
 //	into it                                                    one
+//	restored from a      any         any                       see restore: the snapshot comes first
+//	snapshot
 //	without a volume     none        was kept                  WriteCopy Failed: a new claim would have an empty
 //	                                                           one
 //	else                 bound       was kept                  UpdateVolume: as it was
@@ -89,7 +94,12 @@ func (p planner) volume() (_ []Action, done bool) {
 	entry, recorded := p.entry(), p.recordedVolume()
 	if entry.Volume != nil && entry.Volume.Copied {
 		if p.physical == physicalNone && recorded != nil && recorded.Filled != nil {
-			return p.fail(Failure{Reason: "ClaimGone", Message: "somebody deleted the claim on the physical cluster after its data were copied from " + entry.Volume.From}), false
+			return p.fail(Failure{Reason: "ClaimGone", Message: "somebody deleted the claim on the physical cluster after it got the data from " + entry.Volume.From}), false
+		}
+		if entry.Volume.Snapshot != nil {
+			if actions, done := p.restore(); !done {
+				return actions, false
+			}
 		}
 		entry.Volume = nil // it has one of its own
 	}
@@ -105,8 +115,10 @@ func (p planner) volume() (_ []Action, done bool) {
 	if !p.Volume.Looked {
 		return []Action{{Verb: LookAtVolume, Why: string(entry.State)}}, false
 	}
-	if failure := p.noHelper(); failure != nil {
-		return p.fail(*failure), false
+	for _, failure := range []*Failure{p.noHelper(), p.snapshotNotOurs()} {
+		if failure != nil {
+			return p.fail(*failure), false
+		}
 	}
 	pv := p.Volume.Object
 	if p.physical == physicalNone {
@@ -148,16 +160,13 @@ func (p planner) settleVolume(pv *corev1.PersistentVolume) []Action {
 	return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, policy, nil), Why: "Settled"}}
 }
 
-// former is what becomes of the volume of the claim once its data were copied elsewhere; empty if they were not.
+// former is what becomes of the volume of the claim once its data were brought elsewhere; empty if they were not.
 func (p planner) former() fleetv1alpha1.FormerVolume {
 	recorded := p.recordedVolume()
 	if recorded == nil || recorded.Content == nil {
 		return ""
 	}
-	if c := p.class(recorded.Content.StorageClass).Copy; c != nil && c.FormerVolume != "" {
-		return c.FormerVolume
-	}
-	return fleetv1alpha1.FormerVolumeRetain
+	return p.class(recorded.Content.StorageClass).Former()
 }
 
 // volumeBeforeRemoval is what has to be done about a volume when its claim goes: a claim that is
@@ -187,6 +196,9 @@ func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 		return []Action{{Verb: LookAtVolume, Why: "Removing"}}, false
 	}
 	if actions, done := p.helperBeforeRemoval(); !done {
+		return actions, false
+	}
+	if actions, done := p.snapshotBeforeRemoval(); !done {
 		return actions, false
 	}
 	actions := p.volumeOfRemoved(below)
@@ -254,7 +266,7 @@ func named(pv *corev1.PersistentVolume) *unstructured.Unstructured {
 // recorded as it should be.
 func (p planner) seesVolume() bool {
 	entry, recorded := p.entry(), p.recordedVolume()
-	if entry.Volume != nil || p.onItsWay() || recorded != nil && (recorded.Retained || recorded.Released || recorded.Helper != nil || recorded.Filled != nil) {
+	if entry.Volume != nil || p.onItsWay() || recorded != nil && (recorded.Retained || recorded.Released || recorded.Helper != nil || recorded.Snapshot != nil || recorded.Filled != nil) {
 		return true
 	}
 	if p.physical != physicalOurs {
@@ -268,8 +280,8 @@ func (p planner) seesVolume() bool {
 		return bound != "" && strategy.Moves() || recorded != nil && !strategy.Moves()
 	case strategy == fleetv1alpha1.VolumesShared:
 		return bound != "" && (recorded.Source == nil || recorded.Content != nil || volume.Undeclared(recorded.Source.Attributes, class.Attributes) != "")
-	case strategy == fleetv1alpha1.VolumesCopy:
-		return bound != "" && (recorded.Content == nil || recorded.Source != nil)
+	case strategy == fleetv1alpha1.VolumesCopy, strategy == fleetv1alpha1.VolumesSnapshot:
+		return bound != "" && (recorded.Content == nil || recorded.Content.Driver != class.Driver || recorded.Source != nil)
 	}
 	return true
 }
@@ -304,9 +316,11 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 			out.Source, out.Reason = SourceOf(pv, name, class.Attributes)
 		case fleetv1alpha1.VolumesCopy:
 			out.Content, out.Reason = ContentOf(pv, name)
-			if p.Volume.Untaken != "" {
-				out.Content, out.Reason = nil, bounded("the pod that reads it would be refused: "+p.Volume.Untaken)
-			}
+		case fleetv1alpha1.VolumesSnapshot:
+			out.Content, out.Reason = SnapshottedOf(pv, name, class.Driver, volume.ClaimOf(p.Logical.Object).Size)
+		}
+		if p.Volume.Untaken != "" && out.Content != nil {
+			out.Content, out.Reason = nil, bounded("what is made beside it would be refused: "+p.Volume.Untaken)
 		}
 	} else if recorded != nil && recorded.Retained {
 		out.Name, out.Retained = recorded.Name, true // it is being bound
@@ -318,6 +332,7 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 		}
 	}
 	p.helperReport(out, recorded)
+	p.snapshotReport(out, recorded)
 	if *out == (placementv1alpha1.CopyVolume{}) {
 		return nil
 	}
@@ -470,7 +485,7 @@ func AttachedTo(attachment *unstructured.Unstructured, in Input) (node string, o
 		return "", false
 	}
 	p, pod := planner{Input: in}, in.Volume.Helper
-	if pod != nil && p.ownHelper(pod) && pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
+	if pod != nil && p.ownBeside(pod) && pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
 		return "", false // who else mounts it there is a pod
 	}
 	return node, true

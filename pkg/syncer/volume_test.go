@@ -40,6 +40,7 @@ type place struct {
 	// copies: data of its class are copied, and helper is the pod that does it.
 	copies *fleetv1alpha1.VolumeCopy
 	helper *corev1.Pod
+	snapping
 }
 
 const sharedHandle = "h"
@@ -65,6 +66,9 @@ func (w *place) input() Input {
 			if class != "disks" {
 				w.t.Errorf("it asks for volumes of %s, which no claim of the logical cluster names", class)
 			}
+			if w.snaps != nil {
+				return fleetv1alpha1.ClassVolumes{StorageClass: class, Strategy: fleetv1alpha1.VolumesSnapshot, Backend: "san", Driver: "disks.example.com", Snapshot: w.snaps}
+			}
 			if w.copies != nil {
 				return fleetv1alpha1.ClassVolumes{StorageClass: class, Strategy: fleetv1alpha1.VolumesCopy, Copy: w.copies}
 			}
@@ -79,7 +83,7 @@ func (w *place) input() Input {
 		in.Settled = Fingerprint(w.claim)
 	}
 	in.Logical = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-		"spec": map[string]any{"storageClassName": "disks", "accessModes": []any{"ReadWriteOnce"}}}}
+		"spec": map[string]any{"storageClassName": "disks", "accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}}}
 	in.Logical.SetName("data")
 	in.Logical.SetNamespace("web")
 	in.Logical.SetUID("old")
@@ -110,6 +114,7 @@ func (w *place) run() {
 			if GivesVolumeUp(in) {
 				in.Volume.Users = w.users
 			}
+			w.lookAtSnapshot(&in)
 			actions = Plan(in)
 		}
 		if len(actions) == 0 || actions[0].Verb == Wait {
@@ -131,6 +136,9 @@ func (w *place) act(a Action) {
 	switch a.Verb {
 	case WriteCopy:
 		w.copy = a.Copy
+		if v := w.copy.Status.Volume; v != nil && v.Content != nil && v.Content.Snapshot != nil && !v.Released {
+			w.t.Error("the snapshot of a volume that is used is handed over")
+		}
 	case MakeVolume:
 		w.pv = &corev1.PersistentVolume{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(a.Object.Object, w.pv); err != nil {
@@ -185,7 +193,10 @@ func (w *place) act(a Action) {
 		if w.helper != nil {
 			w.t.Error("a claim is removed before the pod that mounts it")
 		}
-		if w.copies != nil {
+		if w.copies != nil || w.snaps != nil {
+			if w.taken != nil || w.content != nil && w.content.GetLabels()[HelperLabel] != "" {
+				w.t.Error("a claim is removed before its snapshot")
+			}
 			w.claim = nil
 			return
 		}
@@ -194,6 +205,9 @@ func (w *place) act(a Action) {
 		}
 		w.claim = nil
 	case MakeHelper:
+		if w.makeSnapshot(a.Object) {
+			return
+		}
 		w.helper = &corev1.Pod{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(a.Object.Object, w.helper); err != nil {
 			w.t.Fatal(err)
@@ -203,6 +217,9 @@ func (w *place) act(a Action) {
 		}
 		w.helper.UID = "helper"
 	case DeleteHelper:
+		if w.deleteSnapshot(a) {
+			return
+		}
 		if a.UID != w.helper.UID {
 			w.t.Errorf("a pod is removed without its UID")
 		}
@@ -215,6 +232,10 @@ func (w *place) act(a Action) {
 
 // bind is what the controller of volumes does.
 func (w *place) bind() {
+	if w.pv == nil && w.snaps != nil {
+		w.pv = diskVolume("fresh", corev1.PersistentVolumeReclaimDelete)
+		w.pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop-web-1", Name: "data"}
+	}
 	if w.pv == nil && w.copies != nil {
 		w.pv = diskVolume("fresh", corev1.PersistentVolumeReclaimDelete)
 		w.pv.Spec.CSI, w.pv.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/disk"}

@@ -41,14 +41,15 @@ func ClaimOf(claim map[string]any) Claim {
 // Refusal is why the volume of a claim, or what is in it, does not go from one physical cluster to
 // another one; empty if it does.
 //
-//	class on from  on to                       then
-//	no name        any                         refused: it is not known which one it is
-//	Refuse         any                         refused
-//	Shared, Copy   Refuse, or the other one    refused
-//	Shared         Shared, another backend or  refused
-//	               driver
-//	Shared         Shared, the same            handed over
-//	Copy           Copy                        copied, if it has files, and asks for no more than
+//	class on from     on to                    then
+//	no name           any                      refused: it is not known which one it is
+//	Refuse            any                      refused
+//	any other         Refuse, or another one   refused
+//	Shared, Snapshot  the same, of another     refused
+//	                  backend or driver
+//	Shared            the same                 handed over
+//	Snapshot          the same                 restored, if both make snapshots, see unsnapped
+//	Copy              Copy                     copied, if it has files, and asks for no more than
 //	                                           maxBytes of both
 func Refusal(claim Claim, from, to string, fleet Fleet) string {
 	class := claim.Class
@@ -67,9 +68,52 @@ func Refusal(claim Claim, from, to string, fleet Fleet) string {
 		return uncopied(claim, from, there.Copy, to, here.Copy)
 	case here.Backend != there.Backend || here.Driver != there.Driver:
 		return fmt.Sprintf("%s and %s have volumes of class %s in different backends", from, to, class)
+	case here.Strategy == fleetv1alpha1.VolumesSnapshot:
+		if why := unsnapped(fleet(from), there); why != "" {
+			return why
+		}
+		return unsnapped(fleet(to), here)
 	}
 	return ""
 }
+
+// unsnapped is why no snapshot of a class is made on a physical cluster, or restored; empty if it is. Also the one
+// that only restores needs a class: it is the one that makes the snapshot on the way back.
+//
+//	the API       the class of the entry     then
+//	not served    any                        no
+//	served        is not known, or not there no
+//	served        is of another driver       no
+//	served        keeps snapshots            no: they would stay in the backend when their objects go
+//	served        else                       yes
+func unsnapped(pc *fleetv1alpha1.PhysicalCluster, declared fleetv1alpha1.ClassVolumes) string {
+	if declared.Snapshot == nil {
+		return fmt.Sprintf("%s does not say how snapshots of class %s are made", pc.Name, declared.StorageClass)
+	}
+	for _, api := range snapshotAPIs {
+		if !slices.Contains(pc.Status.APIs, api) {
+			return fmt.Sprintf("%s does not serve %s", pc.Name, api)
+		}
+	}
+	if pc.Status.VolumeSnapshotClasses == nil {
+		return fmt.Sprintf("it is not known which volume snapshot classes %s has: its syncer may not list them, or is from before", pc.Name)
+	}
+	name := declared.Snapshot.VolumeSnapshotClass
+	i := slices.IndexFunc(pc.Status.VolumeSnapshotClasses.Classes, func(c fleetv1alpha1.SnapshotClass) bool { return c.Name == name })
+	if i < 0 {
+		return fmt.Sprintf("%s has no volume snapshot class %s", pc.Name, name)
+	}
+	switch class := pc.Status.VolumeSnapshotClasses.Classes[i]; {
+	case class.Driver != declared.Driver:
+		return fmt.Sprintf("the volume snapshot class %s of %s is of the driver %s, and %s is declared", name, pc.Name, class.Driver, declared.Driver)
+	case class.DeletionPolicy != string(corev1.PersistentVolumeReclaimDelete):
+		return fmt.Sprintf("the volume snapshot class %s of %s has the deletionPolicy %s: its snapshots would stay in the backend", name, pc.Name, class.DeletionPolicy)
+	}
+	return ""
+}
+
+// snapshotAPIs are what a physical cluster has to serve, as its status names them.
+var snapshotAPIs = []string{"snapshot.storage.k8s.io/v1/volumesnapshots", "snapshot.storage.k8s.io/v1/volumesnapshotcontents"}
 
 func uncopied(claim Claim, from string, there *fleetv1alpha1.VolumeCopy, to string, here *fleetv1alpha1.VolumeCopy) string {
 	if claim.Block {
@@ -94,18 +138,18 @@ func entry(fleet Fleet, name, class string) fleetv1alpha1.ClassVolumes {
 }
 
 // Sourced is why the volume of the copy of a claim cannot be handed over to another physical
-// cluster; empty if it can once it is released. holders are all Copies that record the same
-// driver and handle, its own among them.
+// cluster; empty if it can once it is released. holders finds all Copies that record a driver and
+// handle, its own among them.
 //
 // Of two claims that record one volume in one backend neither is believed: which of the two
 // physical clusters lies, nobody here can know.
-func Sourced(c *placementv1alpha1.Copy, to string, holders []*placementv1alpha1.Copy, fleet Fleet) string {
+func Sourced(c *placementv1alpha1.Copy, to string, holders Holders, fleet Fleet) string {
 	if c == nil || c.Status.Volume == nil {
 		return "its volume is not known yet"
 	}
 	source, from := c.Status.Volume.Source, c.Spec.PhysicalCluster
 	if content := c.Status.Volume.Content; content != nil {
-		return copied(c, to, fleet)
+		return brought(c, to, holders, fleet)
 	}
 	if source == nil {
 		return "its volume cannot be handed over: " + c.Status.Volume.Reason
@@ -128,16 +172,28 @@ func Sourced(c *placementv1alpha1.Copy, to string, holders []*placementv1alpha1.
 	if !c.Status.Volume.Retained {
 		return "its volume is not kept yet"
 	}
-	for _, holder := range holders {
-		v := holder.Status.Volume
-		if v == nil || v.Source == nil || v.Source.Driver != source.Driver || v.Source.Handle != source.Handle || sameClaim(holder, c) {
-			continue
-		}
-		if entry(fleet, holder.Spec.PhysicalCluster, v.Source.StorageClass).Backend == declared.Backend {
-			return "another claim has the same volume in the backend " + declared.Backend + ": an admin has to find out whose it is"
-		}
+	if heldByOther(c, source.Named(), declared.Backend, holders, fleet) {
+		return "another claim has the same volume in the backend " + declared.Backend + ": an admin has to find out whose it is"
 	}
 	return ""
+}
+
+// heldByOther says that the Copy of another claim records what one records, in the same backend.
+func heldByOther(c *placementv1alpha1.Copy, is placementv1alpha1.VolumeHandle, backend string, holders Holders, fleet Fleet) bool {
+	if holders == nil {
+		return false
+	}
+	for _, holder := range holders(is) {
+		if sameClaim(holder, c) {
+			continue
+		}
+		for _, other := range holder.Status.Volume.Named() {
+			if other.Driver == is.Driver && other.Handle == is.Handle && entry(fleet, holder.Spec.PhysicalCluster, other.StorageClass).Backend == backend {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // provisioner is the attribute that provisioners note themselves in: part of the volume for them, and no
@@ -168,18 +224,36 @@ func ReasonUndeclared(keys string) string {
 // mostNamed is how many keys a message names.
 const mostNamed = 3
 
-// copied is Sourced for a volume whose data are copied. They belong to nobody else, whatever is said of it: the
-// pod that reads it is in the namespace of the claim.
-func copied(c *placementv1alpha1.Copy, to string, fleet Fleet) string {
+// brought is Sourced for a volume whose data are brought into another one.
+//
+//	by           belong to                              then
+//	a copy       nobody else, whatever is said of it:   believed
+//	             the pod that reads it is in the
+//	             namespace of the claim
+//	a snapshot   who has a snapshot of the handle that  believed of the driver and in the backend that are
+//	             is said                                declared, and of one claim
+func brought(c *placementv1alpha1.Copy, to string, holders Holders, fleet Fleet) string {
 	content, from := c.Status.Volume.Content, c.Spec.PhysicalCluster
 	if why := Refusal(Claim{Class: content.StorageClass}, from, to, fleet); why != "" {
 		return why
 	}
+	declared, strategy := entry(fleet, from, content.StorageClass), fleetv1alpha1.VolumesCopy
+	if content.Driver != "" {
+		strategy = fleetv1alpha1.VolumesSnapshot
+	}
 	switch {
-	case entry(fleet, from, content.StorageClass).Strategy != fleetv1alpha1.VolumesCopy:
-		return "it was to be copied, and is not any more: its syncer has not said yet how it is handed over"
+	case declared.Strategy != strategy:
+		return fmt.Sprintf("it was to move by the strategy %s, and is not any more: its syncer has not said yet how it is handed over", strategy)
+	case content.Driver != declared.Driver:
+		return fmt.Sprintf("its volume is one of the driver %s, and %s is declared", content.Driver, declared.Driver)
 	case !c.Status.Volume.Retained:
 		return "its volume is not kept yet"
+	case content.Snapshot == nil:
+		return ""
+	case content.Snapshot.Driver != declared.Driver || content.Snapshot.StorageClass != content.StorageClass:
+		return fmt.Sprintf("its snapshot is one of the driver %s and of class %s, and not that of its volume", content.Snapshot.Driver, content.Snapshot.StorageClass)
+	case heldByOther(c, content.Snapshot.Named(), declared.Backend, holders, fleet):
+		return "another claim has the same snapshot in the backend " + declared.Backend + ": an admin has to find out whose it is"
 	}
 	return ""
 }
@@ -189,24 +263,31 @@ func sameClaim(a, b *placementv1alpha1.Copy) bool {
 	return a.Spec.Object.UID == b.Spec.Object.UID && a.Spec.Object.UID != types.UID("")
 }
 
+// Holders finds the Copies that record a volume or a snapshot.
+type Holders func(placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy
+
 // Hand is the volume that a claim gets on a physical cluster from those that its unit leaves; if
-// it gets none, why says the reason. copies are its Copies by physical cluster.
-func Hand(from []string, to string, copies map[string]*placementv1alpha1.Copy, holders func(*placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy, fleet Fleet) (_ *placementv1alpha1.TargetVolume, why string) {
+// it gets none, why says the reason. It has none, and no reason, as long as only its snapshot is
+// not made yet: that is done last. copies are its Copies by physical cluster.
+func Hand(from []string, to string, copies map[string]*placementv1alpha1.Copy, holders Holders, fleet Fleet) (_ *placementv1alpha1.TargetVolume, why string) {
 	why = "its volume is not known yet"
 	for _, name := range from {
 		c := copies[name]
 		if c == nil || c.Status.State == placementv1alpha1.CopyRemoved {
 			continue
 		}
-		var same []*placementv1alpha1.Copy
-		if v := c.Status.Volume; v != nil && v.Source != nil {
-			same = holders(v.Source)
+		if why = Sourced(c, to, holders, fleet); why != "" {
+			continue
 		}
-		if why = Sourced(c, to, same, fleet); why == "" {
-			if c.Status.Volume.Content != nil {
-				return &placementv1alpha1.TargetVolume{From: name, Copied: true}, ""
-			}
+		switch content := c.Status.Volume.Content; {
+		case content == nil:
 			return &placementv1alpha1.TargetVolume{From: name, Source: *c.Status.Volume.Source.DeepCopy()}, ""
+		case content.Driver == "":
+			return &placementv1alpha1.TargetVolume{From: name, Copied: true}, ""
+		case content.Snapshot == nil:
+			return nil, ""
+		default:
+			return &placementv1alpha1.TargetVolume{From: name, Copied: true, Snapshot: content.Snapshot.DeepCopy()}, ""
 		}
 	}
 	return nil, why

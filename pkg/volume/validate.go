@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	strategies = []fleetv1alpha1.VolumeStrategy{fleetv1alpha1.VolumesRefuse, fleetv1alpha1.VolumesShared, fleetv1alpha1.VolumesCopy}
+	strategies = []fleetv1alpha1.VolumeStrategy{fleetv1alpha1.VolumesRefuse, fleetv1alpha1.VolumesShared, fleetv1alpha1.VolumesCopy, fleetv1alpha1.VolumesSnapshot}
 	formers    = []fleetv1alpha1.FormerVolume{"", fleetv1alpha1.FormerVolumeRetain, fleetv1alpha1.FormerVolumeReclaim}
 	modes      = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod}
 	policies   = []corev1.PersistentVolumeReclaimPolicy{corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain}
@@ -48,21 +48,22 @@ func ValidateClasses(classes []fleetv1alpha1.ClassVolumes, path *field.Path) fie
 		}
 		seen[c.StorageClass] = true
 		switch c.Strategy {
-		case fleetv1alpha1.VolumesShared:
+		case fleetv1alpha1.VolumesShared, fleetv1alpha1.VolumesSnapshot:
 			errs = append(errs, name(c.Backend, "what holds the volumes: the same name on each physical cluster that reaches it", at.Child("backend"))...)
 			errs = append(errs, name(c.Driver, "the CSI driver of the volumes", at.Child("driver"))...)
 		case fleetv1alpha1.VolumesRefuse, fleetv1alpha1.VolumesCopy:
 			if c.Backend != "" {
-				errs = append(errs, field.Forbidden(at.Child("backend"), "only the strategy Shared has one"))
+				errs = append(errs, field.Forbidden(at.Child("backend"), "only the strategies Shared and Snapshot have one"))
 			}
 			if c.Driver != "" {
-				errs = append(errs, field.Forbidden(at.Child("driver"), "only the strategy Shared has one"))
+				errs = append(errs, field.Forbidden(at.Child("driver"), "only the strategies Shared and Snapshot have one"))
 			}
 		default:
 			errs = append(errs, field.NotSupported(at.Child("strategy"), c.Strategy, strategies))
 		}
 		errs = append(errs, validateAttributes(c, at.Child("attributes"))...)
 		errs = append(errs, validateCopy(c, at.Child("copy"))...)
+		errs = append(errs, validateSnapshots(c, at.Child("snapshot"))...)
 	}
 	return errs
 }
@@ -95,18 +96,43 @@ func validateCopy(c fleetv1alpha1.ClassVolumes, path *field.Path) field.ErrorLis
 		return field.ErrorList{field.Forbidden(path, "only the strategy Copy has one")}
 	case c.Copy == nil:
 		return field.ErrorList{field.Required(path, "the image of atoll-copy, and how much it copies at most")}
-	case c.Copy.Image == "":
-		errs = append(errs, field.Required(path.Child("image"), "the image of atoll-copy"))
-	case len(c.Copy.Image) > maxImage || strings.ContainsFunc(c.Copy.Image, func(r rune) bool { return r <= ' ' || r > '~' }):
-		errs = append(errs, field.Invalid(path.Child("image"), bounded(c.Copy.Image), "must be a reference to an image"))
 	}
+	errs = append(errs, validateImage(c.Copy.Image, path.Child("image"))...)
 	if bytes, whole := c.Copy.MaxBytes.AsInt64(); !whole || bytes <= 0 {
 		errs = append(errs, field.Invalid(path.Child("maxBytes"), c.Copy.MaxBytes.String(), "must be a whole number of bytes, and more than none"))
 	}
-	if !slices.Contains(formers, c.Copy.FormerVolume) {
-		errs = append(errs, field.NotSupported(path.Child("formerVolume"), c.Copy.FormerVolume, formers[1:]))
+	return append(errs, validateFormer(c.Copy.FormerVolume, path.Child("formerVolume"))...)
+}
+
+func validateSnapshots(c fleetv1alpha1.ClassVolumes, path *field.Path) field.ErrorList {
+	switch {
+	case c.Strategy != fleetv1alpha1.VolumesSnapshot && c.Snapshot == nil:
+		return nil
+	case c.Strategy != fleetv1alpha1.VolumesSnapshot:
+		return field.ErrorList{field.Forbidden(path, "only the strategy Snapshot has one")}
+	case c.Snapshot == nil:
+		return field.ErrorList{field.Required(path, "the volume snapshot class, and the image of atoll-copy")}
 	}
-	return errs
+	errs := name(c.Snapshot.VolumeSnapshotClass, "the class of the snapshots, with deletionPolicy Delete", path.Child("volumeSnapshotClass"))
+	errs = append(errs, validateImage(c.Snapshot.Image, path.Child("image"))...)
+	return append(errs, validateFormer(c.Snapshot.FormerVolume, path.Child("formerVolume"))...)
+}
+
+func validateImage(image string, path *field.Path) field.ErrorList {
+	switch {
+	case image == "":
+		return field.ErrorList{field.Required(path, "the image of atoll-copy")}
+	case len(image) > maxImage || strings.ContainsFunc(image, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return field.ErrorList{field.Invalid(path, bounded(image), "must be a reference to an image")}
+	}
+	return nil
+}
+
+func validateFormer(former fleetv1alpha1.FormerVolume, path *field.Path) field.ErrorList {
+	if !slices.Contains(formers, former) {
+		return field.ErrorList{field.NotSupported(path, former, formers[1:])}
+	}
+	return nil
 }
 
 func name(value, what string, path *field.Path) field.ErrorList {
@@ -140,6 +166,18 @@ func Validate(v *placementv1alpha1.CopyVolume, path *field.Path) field.ErrorList
 		if c.Capacity.Sign() < 0 {
 			errs = append(errs, field.Invalid(path.Child("content", "capacity"), c.Capacity.String(), "must not be less than nothing"))
 		}
+		if c.Driver != "" {
+			errs = append(errs, name(c.Driver, "the CSI driver", path.Child("content", "driver"))...)
+		}
+		if c.Snapshot != nil {
+			errs = append(errs, ValidateSnapshot(c.Snapshot, path.Child("content", "snapshot"))...)
+		}
+	}
+	if s := v.Snapshot; s != nil {
+		errs = append(errs, name(s.Name, "the name of the VolumeSnapshot", path.Child("snapshot", "name"))...)
+		if len(s.Message) > maxReason {
+			errs = append(errs, field.TooLong(path.Child("snapshot", "message"), "", maxReason))
+		}
 	}
 	if h := v.Helper; h != nil {
 		errs = append(errs, name(h.Name, "the name of the pod", path.Child("helper", "name"))...)
@@ -156,9 +194,15 @@ func Validate(v *placementv1alpha1.CopyVolume, path *field.Path) field.ErrorList
 	return errs
 }
 
-// ValidateFilled checks what a syncer says of a copy that has ended.
+// ValidateFilled checks what a syncer says of a copy that has ended, or of a volume that was restored.
 func ValidateFilled(f *placementv1alpha1.VolumeFilled, path *field.Path) field.ErrorList {
 	errs := name(f.From, "the physical cluster that the data come from", path.Child("from"))
+	if f.Snapshot != "" {
+		if f.Digest != "" || f.Bytes != 0 || f.Entries != 0 || f.Omitted != 0 {
+			errs = append(errs, field.Forbidden(path, "what was restored was not counted"))
+		}
+		return append(errs, handle(f.Snapshot, "", path.Child("snapshot"))...)
+	}
 	if len(f.Digest) != digestLength || strings.Trim(f.Digest, "0123456789abcdef") != "" {
 		errs = append(errs, field.Invalid(path.Child("digest"), bounded(f.Digest), "must be a SHA-256 in hexadecimal digits"))
 	}
@@ -168,16 +212,32 @@ func ValidateFilled(f *placementv1alpha1.VolumeFilled, path *field.Path) field.E
 	return errs
 }
 
+func handle(value, what string, path *field.Path) field.ErrorList {
+	switch {
+	case value == "":
+		return field.ErrorList{field.Required(path, what)}
+	case len(value) > maxHandle:
+		return field.ErrorList{field.TooLong(path, "", maxHandle)}
+	}
+	return nil
+}
+
+// ValidateSnapshot checks a snapshot that is to be handed over.
+func ValidateSnapshot(s *placementv1alpha1.SnapshotSource, path *field.Path) field.ErrorList {
+	errs := name(s.StorageClass, "the class of the claim", path.Child("storageClass"))
+	errs = append(errs, name(s.Driver, "the CSI driver", path.Child("driver"))...)
+	errs = append(errs, handle(s.Handle, "the handle of the snapshot", path.Child("handle"))...)
+	if s.RestoreSize != nil && s.RestoreSize.Sign() <= 0 {
+		errs = append(errs, field.Invalid(path.Child("restoreSize"), s.RestoreSize.String(), "must be more than nothing"))
+	}
+	return errs
+}
+
 // ValidateSource checks a volume that is to be handed over.
 func ValidateSource(s *placementv1alpha1.VolumeSource, path *field.Path) field.ErrorList {
 	errs := name(s.StorageClass, "the class of the claim", path.Child("storageClass"))
 	errs = append(errs, name(s.Driver, "the CSI driver", path.Child("driver"))...)
-	switch {
-	case s.Handle == "":
-		errs = append(errs, field.Required(path.Child("handle"), "the handle of the volume"))
-	case len(s.Handle) > maxHandle:
-		errs = append(errs, field.TooLong(path.Child("handle"), "", maxHandle))
-	}
+	errs = append(errs, handle(s.Handle, "the handle of the volume", path.Child("handle"))...)
 	if len(s.FSType) > validation.DNS1123LabelMaxLength {
 		errs = append(errs, field.TooLong(path.Child("fsType"), "", validation.DNS1123LabelMaxLength))
 	}

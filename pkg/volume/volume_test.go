@@ -104,6 +104,11 @@ func copyOf(uid, on string, s *placementv1alpha1.VolumeSource) *placementv1alpha
 	return c
 }
 
+// holding finds all of some Copies, whatever is asked for: who asks looks again.
+func holding(copies ...*placementv1alpha1.Copy) Holders {
+	return func(placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy { return copies }
+}
+
 // What a physical cluster says of a volume is not believed beyond what an admin declared, nor
 // against what another one says.
 func TestAHandleIsBelievedOfOneClaim(t *testing.T) {
@@ -132,7 +137,7 @@ func TestAHandleIsBelievedOfOneClaim(t *testing.T) {
 		{"which another claim has here", mine, "east", []*placementv1alpha1.Copy{mine, copyOf("2", "west", source(driver, "h"))}, "another claim has the same volume"},
 		{"of that name in another backend", mine, "east", []*placementv1alpha1.Copy{mine, copyOf("2", "far", source(driver, "h"))}, ""},
 	} {
-		got := Sourced(c.copy, c.to, c.holders, two)
+		got := Sourced(c.copy, c.to, holding(c.holders...), two)
 		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
@@ -162,6 +167,17 @@ func TestWhatIsDeclaredAndReportedHasABound(t *testing.T) {
 		{"copied by two words", []fleetv1alpha1.ClassVolumes{{StorageClass: "files", Strategy: fleetv1alpha1.VolumesCopy, Copy: &fleetv1alpha1.VolumeCopy{Image: "a b", MaxBytes: resource.MustParse("1Gi")}}}, "spec.volumes[0].copy.image: Invalid"},
 		{"copied, and then burnt", []fleetv1alpha1.ClassVolumes{{StorageClass: "files", Strategy: fleetv1alpha1.VolumesCopy, Copy: &fleetv1alpha1.VolumeCopy{Image: "a", MaxBytes: resource.MustParse("1Gi"), FormerVolume: "Burn"}}}, "spec.volumes[0].copy.formerVolume: Unsupported"},
 		{"shared, with a copy", []fleetv1alpha1.ClassVolumes{{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "d", Copy: copies("1Gi")[0].Copy}}, "spec.volumes[0].copy: Forbidden"},
+		{"restored", snapshots(nil), ""},
+		{"restored from no backend", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Backend = "" }), "spec.volumes[0].backend: Required"},
+		{"restored by no driver", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Driver = "" }), "spec.volumes[0].driver: Required"},
+		{"restored without saying how", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Snapshot = nil }), "spec.volumes[0].snapshot: Required"},
+		{"restored by no class", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Snapshot.VolumeSnapshotClass = "" }), "spec.volumes[0].snapshot.volumeSnapshotClass: Required"},
+		{"restored by a class of bad form", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Snapshot.VolumeSnapshotClass = "../x" }), "spec.volumes[0].snapshot.volumeSnapshotClass: Invalid"},
+		{"restored by no image", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Snapshot.Image = "" }), "spec.volumes[0].snapshot.image: Required"},
+		{"restored, and then burnt", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Snapshot.FormerVolume = "Burn" }), "spec.volumes[0].snapshot.formerVolume: Unsupported"},
+		{"restored, with attributes", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Attributes = []string{"pool"} }), "spec.volumes[0].attributes: Forbidden"},
+		{"restored, with a copy", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Copy = copies("1Gi")[0].Copy }), "spec.volumes[0].copy: Forbidden"},
+		{"shared, with snapshots", snapshots(func(c *fleetv1alpha1.ClassVolumes) { c.Strategy = fleetv1alpha1.VolumesShared }), "spec.volumes[0].snapshot: Forbidden"},
 		{"twice", append(shared("san", "d"), shared("san", "d")...), "spec.volumes[1].storageClass: Duplicate"},
 		{"too many", make([]fleetv1alpha1.ClassVolumes, maxClasses+1), "spec.volumes: Too many"},
 	} {

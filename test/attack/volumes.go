@@ -100,7 +100,8 @@ var handles = Attack{
 	},
 }
 
-const forgedTargets = `{"` + Mallory + `":{"volume":{"from":"east","source":{"storageClass":"disks","driver":"disks.example.com","handle":"` + othersHandle + `","capacity":"1Gi","accessModes":["ReadWriteOnce"],"reclaimPolicy":"Delete"}}}}`
+const forgedTargets = `{"` + Mallory + `":{"volume":{"from":"east","source":{"storageClass":"disks","driver":"disks.example.com","handle":"` + othersHandle + `","capacity":"1Gi","accessModes":["ReadWriteOnce"],"reclaimPolicy":"Delete"},` +
+	`"copied":true,"snapshot":{"storageClass":"disks","driver":"disks.example.com","handle":"` + othersHandle + `"}}}}`
 
 func namesNone(claim *corev1.PersistentVolumeClaim) error {
 	if targets := claim.Annotations[placementv1alpha1.TargetsAnnotation]; strings.Contains(targets, othersHandle) {
@@ -157,6 +158,16 @@ var endless = map[string]func(*placementv1alpha1.CopyVolume){
 		for i := range 10000 {
 			v.Source.Attributes[fmt.Sprint("a", i)] = "a"
 		}
+	},
+	"a long handle of a snapshot": func(v *placementv1alpha1.CopyVolume) {
+		v.Content = &placementv1alpha1.VolumeContent{StorageClass: "disks", Driver: "disks.example.com",
+			Snapshot: &placementv1alpha1.SnapshotSource{StorageClass: "disks", Driver: "disks.example.com", Handle: strings.Repeat("h", 64<<10)}}
+	},
+	"a long message of a snapshot": func(v *placementv1alpha1.CopyVolume) {
+		v.Snapshot = &placementv1alpha1.VolumeSnapshot{Name: "snapshot", Message: strings.Repeat("m", 64<<10)}
+	},
+	"a volume restored from a long handle": func(v *placementv1alpha1.CopyVolume) {
+		v.Filled = &placementv1alpha1.VolumeFilled{From: "east", Snapshot: strings.Repeat("h", 64<<10)}
 	},
 	"modes without end": func(v *placementv1alpha1.CopyVolume) {
 		for range 10000 {

@@ -30,6 +30,7 @@ func checkSizes(w Write) error {
 		{"runtimeHandlers.names", fleetv1alpha1.MaxReportedNames, s.RuntimeHandlers.Reported()},
 		{"ingressClasses.names", fleetv1alpha1.MaxReportedNames, s.IngressClasses.Reported()},
 		{"priorityClasses.names", fleetv1alpha1.MaxReportedNames, s.PriorityClasses.Reported()},
+		{"volumeSnapshotClasses.classes", 3 * fleetv1alpha1.MaxReportedNames, snapshotClasses(s)},
 		{"podCIDRs", 10_000, s.PodCIDRs}, {"nodeCIDRs", 10_000, s.NodeCIDRs}, {"version", 1, []string{s.Version}}, {"defaultStorageClass", 1, []string{s.DefaultStorageClass}},
 	} {
 		if len(list.items) > list.most {
@@ -55,6 +56,17 @@ func checkSizes(w Write) error {
 		}
 	}
 	return nil
+}
+
+// snapshotClasses are all that is said of them.
+func snapshotClasses(s *fleetv1alpha1.PhysicalClusterStatus) (out []string) {
+	if s.VolumeSnapshotClasses == nil {
+		return nil
+	}
+	for _, c := range s.VolumeSnapshotClasses.Classes {
+		out = append(out, c.Name, c.Driver, c.DeletionPolicy)
+	}
+	return out
 }
 
 func tooMany(w Write, name string, n, most int) error {

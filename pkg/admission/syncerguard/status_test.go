@@ -36,6 +36,8 @@ func TestWhatAStatusListsIsBounded(t *testing.T) {
 		"ingress classes":          {fleetv1alpha1.PhysicalClusterStatus{IngressClasses: &fleetv1alpha1.ReportedNames{Names: listed(1001)}}, "up to 1000 in status.ingressClasses.names, not 1001"},
 		"priority classes":         {fleetv1alpha1.PhysicalClusterStatus{PriorityClasses: &fleetv1alpha1.ReportedNames{Names: listed(1001)}}, "up to 1000 in status.priorityClasses.names, not 1001"},
 		"a long handler":           {fleetv1alpha1.PhysicalClusterStatus{RuntimeHandlers: &fleetv1alpha1.ReportedNames{Names: []string{strings.Repeat("v", 513)}}}, "status.runtimeHandlers.names"},
+		"a long snapshot class":    {fleetv1alpha1.PhysicalClusterStatus{VolumeSnapshotClasses: &fleetv1alpha1.ReportedSnapshotClasses{Classes: []fleetv1alpha1.SnapshotClass{{Driver: strings.Repeat("v", 513)}}}}, "status.volumeSnapshotClasses.classes"},
+		"snapshot classes":         {fleetv1alpha1.PhysicalClusterStatus{VolumeSnapshotClasses: &fleetv1alpha1.ReportedSnapshotClasses{Classes: make([]fleetv1alpha1.SnapshotClass, 1001)}}, "in status.volumeSnapshotClasses.classes, not 3003"},
 		"conditions without end":   {fleetv1alpha1.PhysicalClusterStatus{Conditions: make([]metav1.Condition, 33)}, "status.conditions"},
 		"a long message":           {fleetv1alpha1.PhysicalClusterStatus{Conditions: []metav1.Condition{{Message: strings.Repeat("v", 32<<10+1)}}}, "message of a condition"},
 		"resources without end": {fleetv1alpha1.PhysicalClusterStatus{Capacity: func() corev1.ResourceList {

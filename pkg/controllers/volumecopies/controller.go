@@ -172,7 +172,7 @@ func (c *Controller) ended(key controller.Request, err error) time.Duration {
 func (c *Controller) source(claim *metav1.PartialObjectMetadata, to *placementv1alpha1.Copy) *placementv1alpha1.Copy {
 	targets := stamp.TargetsOf(claim.Annotations)
 	entry, ok := targets[to.Spec.PhysicalCluster]
-	if !ok || !entry.Keeps() || entry.Volume == nil || !entry.Volume.Copied || claim.UID != to.Spec.Object.UID {
+	if !ok || !entry.Keeps() || entry.Volume == nil || !entry.Volume.Copied || entry.Volume.Snapshot != nil || claim.UID != to.Spec.Object.UID {
 		return nil
 	}
 	if targets[entry.Volume.From].State != placementv1alpha1.TargetStateDraining {

@@ -82,16 +82,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.PortRangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReportedNames"):
 		return &fleetv1alpha1.ReportedNamesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReportedSnapshotClasses"):
+		return &fleetv1alpha1.ReportedSnapshotClassesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceCount"):
 		return &fleetv1alpha1.ResourceCountApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &fleetv1alpha1.SecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SnapshotClass"):
+		return &fleetv1alpha1.SnapshotClassApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SyncerVersion"):
 		return &fleetv1alpha1.SyncerVersionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Tenancy"):
 		return &fleetv1alpha1.TenancyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VolumeCopy"):
 		return &fleetv1alpha1.VolumeCopyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VolumeSnapshots"):
+		return &fleetv1alpha1.VolumeSnapshotsApplyConfiguration{}
 
 		// Group=placement.atoll.dev, Version=v1alpha1
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Awaited"):
@@ -192,6 +198,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.ServiceImportApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ServiceImportSpec"):
 		return &applyconfigurationplacementv1alpha1.ServiceImportSpecApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("SnapshotSource"):
+		return &applyconfigurationplacementv1alpha1.SnapshotSourceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TargetStatus"):
 		return &applyconfigurationplacementv1alpha1.TargetStatusApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("TopologySpread"):
@@ -208,6 +216,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.VolumeFilledApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("VolumeHelper"):
 		return &applyconfigurationplacementv1alpha1.VolumeHelperApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("VolumeSnapshot"):
+		return &applyconfigurationplacementv1alpha1.VolumeSnapshotApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("VolumeSource"):
 		return &applyconfigurationplacementv1alpha1.VolumeSourceApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Weight"):

@@ -54,11 +54,14 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PodsAccess{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_PodsAccess(ref),
 		v1alpha1.PortRange{}.OpenAPIModelName():                           schema_pkg_apis_fleet_v1alpha1_PortRange(ref),
 		v1alpha1.ReportedNames{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ReportedNames(ref),
+		v1alpha1.ReportedSnapshotClasses{}.OpenAPIModelName():             schema_pkg_apis_fleet_v1alpha1_ReportedSnapshotClasses(ref),
 		v1alpha1.ResourceCount{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_SecretReference(ref),
+		v1alpha1.SnapshotClass{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_SnapshotClass(ref),
 		v1alpha1.SyncerVersion{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_SyncerVersion(ref),
 		v1alpha1.Tenancy{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Tenancy(ref),
 		v1alpha1.VolumeCopy{}.OpenAPIModelName():                          schema_pkg_apis_fleet_v1alpha1_VolumeCopy(ref),
+		v1alpha1.VolumeSnapshots{}.OpenAPIModelName():                     schema_pkg_apis_fleet_v1alpha1_VolumeSnapshots(ref),
 		placementv1alpha1.AssumedRequests{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_AssumedRequests(ref),
 		placementv1alpha1.Awaited{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Awaited(ref),
 		placementv1alpha1.Bound{}.OpenAPIModelName():                      schema_pkg_apis_placement_v1alpha1_Bound(ref),
@@ -127,6 +130,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ServiceImport{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_ServiceImport(ref),
 		placementv1alpha1.ServiceImportList{}.OpenAPIModelName():          schema_pkg_apis_placement_v1alpha1_ServiceImportList(ref),
 		placementv1alpha1.ServiceImportSpec{}.OpenAPIModelName():          schema_pkg_apis_placement_v1alpha1_ServiceImportSpec(ref),
+		placementv1alpha1.SnapshotSource{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_SnapshotSource(ref),
 		placementv1alpha1.Target{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Target(ref),
 		placementv1alpha1.TargetOrdinals{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOrdinals(ref),
 		placementv1alpha1.TargetOverride{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_TargetOverride(ref),
@@ -139,7 +143,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.UnitAffinity{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_UnitAffinity(ref),
 		placementv1alpha1.VolumeContent{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_VolumeContent(ref),
 		placementv1alpha1.VolumeFilled{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeFilled(ref),
+		placementv1alpha1.VolumeHandle{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeHandle(ref),
 		placementv1alpha1.VolumeHelper{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeHelper(ref),
+		placementv1alpha1.VolumeSnapshot{}.OpenAPIModelName():             schema_pkg_apis_placement_v1alpha1_VolumeSnapshot(ref),
 		placementv1alpha1.VolumeSource{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_VolumeSource(ref),
 		placementv1alpha1.Weight{}.OpenAPIModelName():                     schema_pkg_apis_placement_v1alpha1_Weight(ref),
 		placementv1alpha1.WentBack{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_WentBack(ref),
@@ -212,7 +218,7 @@ func schema_pkg_apis_fleet_v1alpha1_ClassVolumes(ref common.ReferenceCallback) c
 					},
 					"strategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "strategy is Refuse, Shared or Copy.",
+							Description: "strategy is Refuse, Shared, Copy or Snapshot.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -220,14 +226,14 @@ func schema_pkg_apis_fleet_v1alpha1_ClassVolumes(ref common.ReferenceCallback) c
 					},
 					"backend": {
 						SchemaProps: spec.SchemaProps{
-							Description: "backend names what holds the volumes of a Shared class. Two physical clusters of which both entries for a class name the same backend and the same driver can take volumes of each other: only who administers both can know that.",
+							Description: "backend names what holds the volumes of a Shared or Snapshot class. Two physical clusters of which both entries for a class name the same backend and the same driver can take volumes, or snapshots, of each other: only who administers both can know that.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"driver": {
 						SchemaProps: spec.SchemaProps{
-							Description: "driver is the name of the CSI driver of a Shared class, as its volumes have it (spec.csi.driver). Volumes of another one are not handed over.",
+							Description: "driver is the name of the CSI driver of a Shared or Snapshot class, as its volumes have it (spec.csi.driver). Volumes and snapshots of another one are not handed over.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -257,12 +263,18 @@ func schema_pkg_apis_fleet_v1alpha1_ClassVolumes(ref common.ReferenceCallback) c
 							Ref:         ref(v1alpha1.VolumeCopy{}.OpenAPIModelName()),
 						},
 					},
+					"snapshot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "snapshot says how the volumes of a Snapshot class are restored elsewhere.",
+							Ref:         ref(v1alpha1.VolumeSnapshots{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"storageClass", "strategy"},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.VolumeCopy{}.OpenAPIModelName()},
+			v1alpha1.VolumeCopy{}.OpenAPIModelName(), v1alpha1.VolumeSnapshots{}.OpenAPIModelName()},
 	}
 }
 
@@ -1471,6 +1483,12 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.ReportedNames{}.OpenAPIModelName()),
 						},
 					},
+					"volumeSnapshotClasses": {
+						SchemaProps: spec.SchemaProps{
+							Description: "volumeSnapshotClasses are the VolumeSnapshotClasses of the physical cluster. Absent: not known, as it does not serve them, or its syncer does not report them or may not list them.",
+							Ref:         ref(v1alpha1.ReportedSnapshotClasses{}.OpenAPIModelName()),
+						},
+					},
 					"podCIDRs": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -1544,7 +1562,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.NetworkStatus{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), v1alpha1.ReportedNames{}.OpenAPIModelName(), v1alpha1.SyncerVersion{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.DrainStatus{}.OpenAPIModelName(), v1alpha1.ForgetReport{}.OpenAPIModelName(), v1alpha1.NetworkStatus{}.OpenAPIModelName(), v1alpha1.OrphanCounts{}.OpenAPIModelName(), v1alpha1.PhysicalClusterIdentity{}.OpenAPIModelName(), v1alpha1.PodsAccess{}.OpenAPIModelName(), v1alpha1.ReportedNames{}.OpenAPIModelName(), v1alpha1.ReportedSnapshotClasses{}.OpenAPIModelName(), v1alpha1.SyncerVersion{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2124,6 +2142,42 @@ func schema_pkg_apis_fleet_v1alpha1_ReportedNames(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_fleet_v1alpha1_ReportedSnapshotClasses(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReportedSnapshotClasses are the VolumeSnapshotClasses of a physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"classes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "classes are sorted by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.SnapshotClass{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.SnapshotClass{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_fleet_v1alpha1_ResourceCount(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2176,6 +2230,43 @@ func schema_pkg_apis_fleet_v1alpha1_SecretReference(ref common.ReferenceCallback
 					},
 				},
 				Required: []string{"namespace", "name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_SnapshotClass(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SnapshotClass is a VolumeSnapshotClass without its parameters, which may name Secrets.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "driver makes its snapshots.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"deletionPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deletionPolicy is Delete if snapshots go with their objects, or Retain.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "driver", "deletionPolicy"},
 			},
 		},
 	}
@@ -2616,6 +2707,43 @@ func schema_pkg_apis_fleet_v1alpha1_VolumeCopy(ref common.ReferenceCallback) com
 		},
 		Dependencies: []string{
 			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_VolumeSnapshots(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeSnapshots is how snapshots of volumes of a class are made, and restored.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"volumeSnapshotClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "volumeSnapshotClass is the name of a VolumeSnapshotClass on the physical cluster, of the driver and with deletionPolicy Delete: the snapshot goes when it has been restored.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "image has atoll-copy. A pod of it mounts each volume that was restored, in the namespaces of tenants, before anything is removed where the data came from.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"formerVolume": {
+						SchemaProps: spec.SchemaProps{
+							Description: "formerVolume is Retain or Reclaim; empty means Retain.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"volumeSnapshotClass", "image"},
+			},
+		},
 	}
 }
 
@@ -3190,14 +3318,20 @@ func schema_pkg_apis_placement_v1alpha1_CopyVolume(ref common.ReferenceCallback)
 					},
 					"content": {
 						SchemaProps: spec.SchemaProps{
-							Description: "content says that its data can be copied; absent if they cannot, with the reason.",
+							Description: "content says that its data can be copied, or restored from a snapshot; absent if they cannot, with the reason.",
 							Ref:         ref(placementv1alpha1.VolumeContent{}.OpenAPIModelName()),
 						},
 					},
 					"helper": {
 						SchemaProps: spec.SchemaProps{
-							Description: "helper is the pod that reads or fills it.",
+							Description: "helper is the pod that reads, fills or mounts it.",
 							Ref:         ref(placementv1alpha1.VolumeHelper{}.OpenAPIModelName()),
+						},
+					},
+					"snapshot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "snapshot is what was made of it, or what it is restored from, as long as that is there.",
+							Ref:         ref(placementv1alpha1.VolumeSnapshot{}.OpenAPIModelName()),
 						},
 					},
 					"filled": {
@@ -3218,7 +3352,7 @@ func schema_pkg_apis_placement_v1alpha1_CopyVolume(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.VolumeContent{}.OpenAPIModelName(), placementv1alpha1.VolumeFilled{}.OpenAPIModelName(), placementv1alpha1.VolumeHelper{}.OpenAPIModelName(), placementv1alpha1.VolumeSource{}.OpenAPIModelName()},
+			placementv1alpha1.VolumeContent{}.OpenAPIModelName(), placementv1alpha1.VolumeFilled{}.OpenAPIModelName(), placementv1alpha1.VolumeHelper{}.OpenAPIModelName(), placementv1alpha1.VolumeSnapshot{}.OpenAPIModelName(), placementv1alpha1.VolumeSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -6711,6 +6845,51 @@ func schema_pkg_apis_placement_v1alpha1_ServiceImportSpec(ref common.ReferenceCa
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_SnapshotSource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SnapshotSource is a snapshot in a backend, as one physical cluster hands it over to another one. It names no Secret.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"storageClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "storageClass is the class of the claim.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "driver and handle are those of the snapshot.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"handle": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"restoreSize": {
+						SchemaProps: spec.SchemaProps{
+							Description: "restoreSize is how large a volume has to be into which it is restored, if that is known.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"storageClass", "driver", "handle"},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -6983,7 +7162,7 @@ func schema_pkg_apis_placement_v1alpha1_TargetVolume(ref common.ReferenceCallbac
 					},
 					"copied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Copied says that it is a volume of its own, into which the data are copied; else it is Source.",
+							Description: "Copied says that it is a volume of its own, into which the data are brought; else it is Source.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -6994,12 +7173,18 @@ func schema_pkg_apis_placement_v1alpha1_TargetVolume(ref common.ReferenceCallbac
 							Ref:     ref(placementv1alpha1.VolumeSource{}.OpenAPIModelName()),
 						},
 					},
+					"snapshot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Snapshot is what one that is Copied is restored from; nil: its files are copied.",
+							Ref:         ref(placementv1alpha1.SnapshotSource{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"from", "source"},
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.VolumeSource{}.OpenAPIModelName()},
+			placementv1alpha1.SnapshotSource{}.OpenAPIModelName(), placementv1alpha1.VolumeSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -7230,7 +7415,7 @@ func schema_pkg_apis_placement_v1alpha1_VolumeContent(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VolumeContent is a volume whose data can be copied to another physical cluster.",
+				Description: "VolumeContent is a volume whose data can be brought into one on another physical cluster.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"storageClass": {
@@ -7246,12 +7431,25 @@ func schema_pkg_apis_placement_v1alpha1_VolumeContent(ref common.ReferenceCallba
 							Ref: ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
+					"driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "driver is the CSI driver that makes a snapshot of it, from which they are restored; without one they are copied.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"snapshot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "snapshot is what has them once the volume is released.",
+							Ref:         ref(placementv1alpha1.SnapshotSource{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"storageClass", "capacity"},
 			},
 		},
 		Dependencies: []string{
-			resource.Quantity{}.OpenAPIModelName()},
+			placementv1alpha1.SnapshotSource{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
 	}
 }
 
@@ -7259,7 +7457,7 @@ func schema_pkg_apis_placement_v1alpha1_VolumeFilled(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VolumeFilled is the end of a copy: the volume has the data that another one has, and what was written was read again.",
+				Description: "VolumeFilled says that the volume has the data that another one has: they were copied, and what was written was read again; or they were restored, and the volume was mounted.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"from": {
@@ -7272,25 +7470,29 @@ func schema_pkg_apis_placement_v1alpha1_VolumeFilled(ref common.ReferenceCallbac
 					},
 					"digest": {
 						SchemaProps: spec.SchemaProps{
-							Description: "digest is that of all files with their content, owners, modes and times, as both ends have them: sha256 in hexadecimal digits.",
-							Default:     "",
+							Description: "digest is that of all files with their content, owners, modes and times, as both ends have them: sha256 in hexadecimal digits. It is empty where they were restored.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"snapshot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "snapshot is the handle of that from which they were restored.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"bytes": {
 						SchemaProps: spec.SchemaProps{
-							Default: 0,
-							Type:    []string{"integer"},
-							Format:  "int64",
+							Description: "bytes and entries, which are files, directories and links, are those that were copied.",
+							Type:        []string{"integer"},
+							Format:      "int64",
 						},
 					},
 					"entries": {
 						SchemaProps: spec.SchemaProps{
-							Description: "entries are files, directories and links.",
-							Default:     0,
-							Type:        []string{"integer"},
-							Format:      "int64",
+							Type:   []string{"integer"},
+							Format: "int64",
 						},
 					},
 					"omitted": {
@@ -7301,7 +7503,45 @@ func schema_pkg_apis_placement_v1alpha1_VolumeFilled(ref common.ReferenceCallbac
 						},
 					},
 				},
-				Required: []string{"from", "digest", "bytes", "entries"},
+				Required: []string{"from"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_VolumeHandle(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeHandle is what a volume or a snapshot is called in its backend.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"StorageClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StorageClass is the class of its claim.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"Driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Driver is the CSI driver that gave it the Handle.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"Handle": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Driver is the CSI driver that gave it the Handle.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"StorageClass", "Driver", "Handle"},
 			},
 		},
 	}
@@ -7311,7 +7551,7 @@ func schema_pkg_apis_placement_v1alpha1_VolumeHelper(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VolumeHelper is the pod on a physical cluster that reads a volume, or fills it.",
+				Description: "VolumeHelper is the pod on a physical cluster that reads a volume, fills it, or mounts it once it was restored.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -7338,6 +7578,34 @@ func schema_pkg_apis_placement_v1alpha1_VolumeHelper(ref common.ReferenceCallbac
 					"message": {
 						SchemaProps: spec.SchemaProps{
 							Description: "message is why it is not ready, or what it said when it ended.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_VolumeSnapshot(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "VolumeSnapshot is the VolumeSnapshot on a physical cluster that was made of a volume, or from which one is restored; its VolumeSnapshotContent is part of it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message is why it is not ready to use; empty once it is.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -11,8 +11,8 @@ import (
 
 // handOver finds the volume that a claim gets where its unit goes.
 func (c *Controller) handOver(o *transition.Object) {
-	o.Volume, o.NoVolume = o.HandOver(func(s *placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy {
-		return copyindex.Holding(c.Copies, s)
+	o.Volume, o.NoVolume = o.HandOver(func(is placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy {
+		return copyindex.Holding(c.Copies, is)
 	}, c.physicalCluster)
 }
 

@@ -37,7 +37,7 @@ func (s State) unknown(from []string) []string {
 			}
 		}
 		for _, name := range on {
-			if c := o.Copies[name]; c != nil && c.Status.Volume != nil && c.Status.Volume.Released {
+			if c := o.Copies[name]; c != nil && c.Status.Volume != nil && (c.Status.Volume.Released || c.Status.Volume.Snapshot != nil) {
 				out = append(out, fmt.Sprintf("%s on %s: what was said of its volume in an earlier move has to be taken back first", o, name))
 			}
 		}
@@ -49,7 +49,8 @@ func (s State) unknown(from []string) []string {
 //
 //	phase         there is left              else                              then
 //	Removing      something but claims       any                               Removing
-//	Removing      claims                     a volume is not released          Removing
+//	Removing      claims                     a volume is not released, or has  Removing
+//	                                         no snapshot that it needs
 //	Removing      claims                     all are                           HandingOver
 //	Removing      nothing                    any                               done
 //	HandingOver   claims                     one has no volume, or not all     HandingOver
@@ -89,8 +90,8 @@ func (s State) claims(from []string) bool {
 	return slices.ContainsFunc(s.Objects, func(o Object) bool { return len(o.Gives(from)) > 0 })
 }
 
-// unreleased are the claims whose volumes are still used where they are, or would not be kept
-// there.
+// unreleased are the claims whose volumes are still used where they are, would not be kept there, or
+// have no snapshot yet from which they are to be restored.
 func (s State) unreleased(from []string) []string {
 	var out []string
 	for _, o := range s.Objects {
@@ -101,11 +102,26 @@ func (s State) unreleased(from []string) []string {
 				out = append(out, fmt.Sprintf("%s on %s: its volume is not released yet", o, name))
 			case !c.Status.Volume.Released:
 				out = append(out, fmt.Sprintf("%s on %s: its volume is not released yet: %s", o, name, c.Status.Volume.Reason))
+			case lacksSnapshot(c.Status.Volume):
+				out = append(out, fmt.Sprintf("%s on %s: its snapshot is not there yet: %s", o, name, waitsForSnapshot(c.Status.Volume, c)))
 			}
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// lacksSnapshot says that a volume is restored elsewhere from a snapshot that is not there.
+func lacksSnapshot(v *placementv1alpha1.CopyVolume) bool {
+	return v.Content != nil && v.Content.Driver != "" && v.Content.Snapshot == nil
+}
+
+// waitsForSnapshot is what the snapshot at a claim waits for.
+func waitsForSnapshot(v *placementv1alpha1.CopyVolume, c *placementv1alpha1.Copy) string {
+	if v.Snapshot != nil && v.Snapshot.Message != "" {
+		return "VolumeSnapshot " + v.Snapshot.Name + ": " + v.Snapshot.Message
+	}
+	return why(c)
 }
 
 // unbound are the claims that have not got their volumes where the unit goes.
@@ -165,6 +181,9 @@ func (o Object) uncopied(name string, v placementv1alpha1.TargetVolume) string {
 	if c != nil {
 		status = c.Status
 	}
+	if v.Snapshot != nil {
+		return unrestored(v, status.Volume, c)
+	}
 	if status.Volume == nil {
 		return "its data are not copied yet: " + why(c)
 	}
@@ -193,6 +212,28 @@ func (o Object) uncopied(name string, v placementv1alpha1.TargetVolume) string {
 	return progress
 }
 
+// unrestored is uncopied for what is restored from a snapshot. It is once the volume was mounted: until then, it
+// may not even be made.
+func unrestored(v placementv1alpha1.TargetVolume, has *placementv1alpha1.CopyVolume, c *placementv1alpha1.Copy) string {
+	switch {
+	case has == nil:
+		return "it is not restored yet: " + why(c)
+	case has.Filled != nil && has.Filled.From == v.From && has.Filled.Snapshot == v.Snapshot.Handle:
+		if has.Helper != nil || has.Snapshot != nil {
+			return "the pod that mounted its volume, or the snapshot there, is not gone"
+		}
+		return ""
+	case has.Helper != nil:
+		return "it is not restored yet: " + waitsFor(has.Helper, c)
+	}
+	return "it is not restored yet: " + waitsForSnapshot(has, c)
+}
+
+// otherSnapshot says that the claim on a physical cluster was not restored from the snapshot that its volume has now.
+func otherSnapshot(v placementv1alpha1.TargetVolume, from *placementv1alpha1.CopyVolume) bool {
+	return v.Snapshot != nil && (from.Content == nil || from.Content.Snapshot == nil || from.Content.Snapshot.Handle != v.Snapshot.Handle)
+}
+
 // waitsFor is what a helper on a physical cluster waits for.
 func waitsFor(h *placementv1alpha1.VolumeHelper, c *placementv1alpha1.Copy) string {
 	if h != nil && h.Message != "" {
@@ -215,8 +256,12 @@ func (o Object) unbound(name string, gives []string) string {
 		return o.unboundYet(name)
 	}
 	if v := o.targets()[name].Volume; v != nil && v.Copied {
-		if c := o.Copies[v.From]; slices.Contains(gives, v.From) && (c == nil || c.Status.Volume == nil || !c.Status.Volume.Released) {
+		switch c := o.Copies[v.From]; {
+		case !slices.Contains(gives, v.From):
+		case c == nil || c.Status.Volume == nil || !c.Status.Volume.Released:
 			return "its volume on " + v.From + " is used again, or not known not to be"
+		case otherSnapshot(*v, c.Status.Volume):
+			return "the snapshot that was handed over is not there any more on " + v.From + "; take the move back to have another one made"
 		}
 		return o.uncopied(name, *v)
 	}
@@ -238,6 +283,9 @@ func (o Object) unboundYet(name string) string {
 	if c != nil && c.Status.Volume != nil && c.Status.Volume.Helper != nil && c.Status.Message == "" {
 		return "its volume is not bound yet: " + waitsFor(c.Status.Volume.Helper, c)
 	}
+	if c != nil && c.Status.Volume != nil && c.Status.Volume.Snapshot != nil && c.Status.Message == "" {
+		return "its volume is not bound yet: " + waitsForSnapshot(c.Status.Volume, c)
+	}
 	return "its volume is not bound yet: " + why(c)
 }
 
@@ -256,7 +304,7 @@ func runsWithClaim(o Object) bool {
 // HandOver is the volume that a claim gets where its unit goes; why is the reason if it gets none
 // and needs one: it has a copy where the unit leaves, and none where it goes. holders are the
 // Copies that record a volume.
-func (o Object) HandOver(holders func(*placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy, fleet volume.Fleet) (v *placementv1alpha1.TargetVolume, why string) {
+func (o Object) HandOver(holders volume.Holders, fleet volume.Fleet) (v *placementv1alpha1.TargetVolume, why string) {
 	var from, to []string
 	for _, name := range o.Unit.Names() {
 		if o.Unit[name].Left() {

@@ -91,6 +91,72 @@ func TestAVolumeIsHandedOverWhenNothingUsesItAndClearedWhenItIsThere(t *testing.
 	}
 }
 
+// A claim is restored on west from a snapshot that was made on east.
+func TestWhatIsRestoredCountsWhenItIsTheSnapshotThatIsThereAndWasMounted(t *testing.T) {
+	const bound = `Synced {"phase":"Bound"}`
+	const restoring = `{"east":{"state":"Draining"},"west":{"volume":{"from":"east","copied":true,"snapshot":{"storageClass":"disks","driver":"d","handle":"s"}}}}`
+	made := func(handle string) *placementv1alpha1.CopyVolume {
+		v := &placementv1alpha1.CopyVolume{Released: true, Content: &placementv1alpha1.VolumeContent{Driver: "d"}, Snapshot: &placementv1alpha1.VolumeSnapshot{Name: "snap", Message: "the disk is full"}}
+		if handle != "" {
+			v.Content.Snapshot, v.Snapshot.Message = &placementv1alpha1.SnapshotSource{Handle: handle}, ""
+		}
+		return v
+	}
+	filled := func(handle string) *placementv1alpha1.CopyVolume {
+		return &placementv1alpha1.CopyVolume{Filled: &placementv1alpha1.VolumeFilled{From: "east", Snapshot: handle}}
+	}
+	with := func(targets, state string, east, west *placementv1alpha1.CopyVolume) Object {
+		o := claim(targets, map[string]string{"east": bound, "west": state}, nil)
+		o.Copies["east"].Status.Volume, o.Copies["west"].Status.Volume = east, west
+		return o
+	}
+	remains := filled("s")
+	remains.Snapshot = &placementv1alpha1.VolumeSnapshot{Name: "snap"}
+	used := made("s")
+	used.Released, used.Reason = false, "it is used by pod x"
+	const on = "PersistentVolumeClaim data on "
+	for _, c := range []struct {
+		name   string
+		phase  placementv1alpha1.TransitionPhase
+		object Object
+		want   placementv1alpha1.TransitionPhase
+		waits  string
+	}{
+		{"what an earlier move made goes first", starting, with(`{"east":{},"west":{"state":"Waiting"}}`, bound, &placementv1alpha1.CopyVolume{Snapshot: &placementv1alpha1.VolumeSnapshot{Name: "snap"}}, nil), starting,
+			on + "east: what was said of its volume in an earlier move has to be taken back first"},
+		{"it is not made", removing, with(`{"east":{"state":"Draining"},"west":{"state":"Waiting"}}`, bound, made(""), nil), removing, on + "east: its snapshot is not there yet: VolumeSnapshot snap: the disk is full"},
+		{"it is made", removing, with(`{"east":{"state":"Draining"},"west":{"state":"Waiting"}}`, bound, made("s"), nil), handingOver, ""},
+		{"it is not ready there", handingOver, with(restoring, "Pending", made("s"), &placementv1alpha1.CopyVolume{Snapshot: &placementv1alpha1.VolumeSnapshot{Name: "snap", Message: "no such handle"}}), handingOver,
+			on + "west: its volume is not bound yet: VolumeSnapshot snap: no such handle"},
+		{"no pod mounts it", handingOver, with(restoring, bound, made("s"), &placementv1alpha1.CopyVolume{Helper: &placementv1alpha1.VolumeHelper{Name: "mounts", Message: "ImagePullBackOff"}}), handingOver,
+			on + "west: it is not restored yet: the pod mounts: ImagePullBackOff"},
+		{"it is bound, and nobody says more", handingOver, with(restoring, bound, made("s"), &placementv1alpha1.CopyVolume{}), handingOver, on + "west: it is not restored yet: it is not in place yet"},
+		{"it is filled by a copy", handingOver, with(restoring, bound, made("s"), &placementv1alpha1.CopyVolume{Filled: &placementv1alpha1.VolumeFilled{From: "east", Digest: "d"}}), handingOver,
+			on + "west: it is not restored yet: it is not in place yet"},
+		{"it is restored from another one", handingOver, with(restoring, bound, made("s"), filled("t")), handingOver, on + "west: it is not restored yet: it is not in place yet"},
+		{"the snapshot is still there", handingOver, with(restoring, bound, made("s"), remains), handingOver, on + "west: the pod that mounted its volume, or the snapshot there, is not gone"},
+		{"the volume was used since", handingOver, with(restoring, bound, used, filled("s")), handingOver, on + "west: its volume on east is used again, or not known not to be"},
+		{"another one was made since", handingOver, with(restoring, bound, made("t"), filled("s")), handingOver,
+			on + "west: the snapshot that was handed over is not there any more on east; take the move back to have another one made"},
+		{"it is gone", handingOver, with(restoring, bound, made(""), filled("s")), handingOver,
+			on + "west: the snapshot that was handed over is not there any more on east; take the move back to have another one made"},
+		{"it is restored", handingOver, with(restoring, bound, made("s"), filled("s")), clearing, ""},
+		{"half of it does not move on", starting, with(`{"east":{"volume":{"from":"north","copied":true,"snapshot":{"handle":"s"}}},"west":{"state":"Waiting"}}`, bound, &placementv1alpha1.CopyVolume{}, nil), starting,
+			on + "east: not all of its data were copied from north"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
+			step := Next(transition, State{Decided: []string{"west"}, Objects: []Object{c.object}, Now: noon})
+			if step.Phase != c.want || step.Done {
+				t.Errorf("%s, done %v; want %s", step.Phase, step.Done, c.want)
+			}
+			if diff := cmp.Diff(c.waits, strings.Join(step.Waits, "; ")); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // The data of a claim are copied from east to west.
 func TestWhatUsesACopyBeginsWhenAllOfItIsThere(t *testing.T) {
 	const bound = `Synced {"phase":"Bound"}`
@@ -149,7 +215,7 @@ func TestAClaimIsHandedOverToOnePlace(t *testing.T) {
 	pc := &fleetv1alpha1.PhysicalCluster{Spec: fleetv1alpha1.PhysicalClusterSpec{Volumes: []fleetv1alpha1.ClassVolumes{
 		{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "d"}}}}
 	fleet := func(string) *fleetv1alpha1.PhysicalCluster { return pc }
-	holders := func(*placementv1alpha1.VolumeSource) []*placementv1alpha1.Copy { return nil }
+	holders := func(placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy { return nil }
 	waits := claim(`{"east":{},"west":{"state":"Waiting"}}`, map[string]string{"east": "Synced"}, map[string]string{"east": "h"})
 	waits.Copies["east"].Status.Volume.Source.StorageClass, waits.Copies["east"].Status.Volume.Source.Driver = "disks", "d"
 	waits.Copies["east"].Status.Volume.Retained = true

@@ -8,6 +8,9 @@
 //	sealed-secrets        in-cluster configuration, token and RBAC; a Secret
 //	argo-rollouts         kubeconfig; a Rollout and its ReplicaSets
 //
+// Others run beside physical clusters, as there: snapshot-controller, csi-snapshotter and
+// csi-provisioner, with a driver of directories (modules/snapshots).
+//
 // TestMain starts one lab: two physical clusters with simulated nodes and one
 // server. An operator that is not built is skipped: `make operators` builds all
 // and runs the tests. Operators that run as pods are in test/real.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
@@ -23,19 +24,21 @@ import (
 const (
 	storageClass   = "standard"
 	provisioner    = "localcluster.atoll.dev/simulated"
+	noProvisioner  = "kubernetes.io/no-provisioner"
 	provisionedBy  = "pv.kubernetes.io/provisioned-by"
 	defaultClass   = "storageclass.kubernetes.io/is-default-class"
 	volumeInterval = 500 * time.Millisecond
 )
 
 // volumes stands in for a storage driver: every claim that no existing volume
-// fits gets one of its own, whatever its class, and a volume goes with its claim.
+// fits gets one of its own, unless its class is one of another driver, and a volume goes with its claim.
 // No data is kept: the pods that would write it are simulated.
 type volumes struct {
 	client  kubernetes.Interface
 	dir     dataDir
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
+	classes storagelisters.StorageClassLister
 }
 
 // startVolumes makes the default storage class and simulates its storage driver.
@@ -55,6 +58,7 @@ func (c *Cluster) startVolumes(ctx context.Context, client kubernetes.Interface)
 		dir:     c.dir,
 		claims:  factory.Core().V1().PersistentVolumeClaims().Lister(),
 		volumes: factory.Core().V1().PersistentVolumes().Lister(),
+		classes: factory.Storage().V1().StorageClasses().Lister(),
 	}
 	changed := make(chan struct{}, 1)
 	notify := func() {
@@ -121,7 +125,7 @@ func (v volumes) sync(ctx context.Context) error {
 		}
 	}
 	for _, claim := range claims {
-		if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound || anyFits(claim, existing) {
+		if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound || anyFits(claim, existing) || v.ofOther(claim) {
 			continue
 		}
 		if _, err := v.client.CoreV1().PersistentVolumes().Create(ctx, v.volumeFor(claim), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -129,6 +133,12 @@ func (v volumes) sync(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ofOther reports whether the class of a claim is one of another driver, which makes its volumes.
+func (v volumes) ofOther(claim *corev1.PersistentVolumeClaim) bool {
+	class, err := v.classes.Get(ptr.Deref(claim.Spec.StorageClassName, ""))
+	return err == nil && class.Provisioner != provisioner && class.Provisioner != noProvisioner
 }
 
 // anyFits reports whether the claim can be bound to a volume that is there: its

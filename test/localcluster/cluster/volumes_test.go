@@ -4,7 +4,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
 
@@ -44,5 +48,20 @@ func TestAClaimGetsAVolumeOnlyIfNoneFits(t *testing.T) {
 				t.Errorf("anyFits is %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestAClaimOfAnotherDriverIsLeftToIt(t *testing.T) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for name, driver := range map[string]string{"standard": provisioner, "static": noProvisioner, "disks": "disks.example.com"} {
+		if err := indexer.Add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: driver}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := volumes{classes: storagelisters.NewStorageClassLister(indexer)}
+	for class, want := range map[string]bool{"standard": false, "static": false, "unknown": false, "": false, "disks": true} {
+		if got := v.ofOther(&corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class}}); got != want {
+			t.Errorf("class %q: of another driver %v, want %v", class, got, want)
+		}
 	}
 }

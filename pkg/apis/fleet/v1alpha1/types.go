@@ -377,6 +377,10 @@ type PhysicalClusterStatus struct {
 	// as runtimeHandlers.
 	// +optional
 	PriorityClasses *ReportedNames `json:"priorityClasses,omitempty"`
+	// volumeSnapshotClasses are the VolumeSnapshotClasses of the physical cluster. Absent: not
+	// known, as it does not serve them, or its syncer does not report them or may not list them.
+	// +optional
+	VolumeSnapshotClasses *ReportedSnapshotClasses `json:"volumeSnapshotClasses,omitempty"`
 	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
 	// are one.
 	// +optional
@@ -520,6 +524,24 @@ type ReportedNames struct {
 	// +optional
 	// +listType=set
 	Names []string `json:"names,omitempty"`
+}
+
+// ReportedSnapshotClasses are the VolumeSnapshotClasses of a physical cluster.
+type ReportedSnapshotClasses struct {
+	// classes are sorted by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Classes []SnapshotClass `json:"classes,omitempty"`
+}
+
+// SnapshotClass is a VolumeSnapshotClass without its parameters, which may name Secrets.
+type SnapshotClass struct {
+	Name string `json:"name"`
+	// driver makes its snapshots.
+	Driver string `json:"driver"`
+	// deletionPolicy is Delete if snapshots go with their objects, or Retain.
+	DeletionPolicy string `json:"deletionPolicy"`
 }
 
 // Reported are the names; none if it is not known which there are.

@@ -176,6 +176,11 @@ func (in ReportedNames) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReportedSnapshotClasses) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ReportedSnapshotClasses"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResourceCount) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.ResourceCount"
 }
@@ -183,6 +188,11 @@ func (in ResourceCount) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SecretReference) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.SecretReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SnapshotClass) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.SnapshotClass"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -198,4 +208,9 @@ func (in Tenancy) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in VolumeCopy) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.VolumeCopy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeSnapshots) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.VolumeSnapshots"
 }

@@ -346,6 +346,11 @@ func (in ServiceImportSpec) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SnapshotSource) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.SnapshotSource"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Target) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.Target"
 }
@@ -406,8 +411,18 @@ func (in VolumeFilled) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeHandle) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.VolumeHandle"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in VolumeHelper) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.VolumeHelper"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in VolumeSnapshot) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.VolumeSnapshot"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -44,22 +44,64 @@ func (p *pass) lookAtVolume(ctx context.Context) error {
 			return err
 		}
 	}
-	if !syncer.GivesVolumeUp(p.in) {
-		return p.lookAtHelper(ctx)
+	look := p.lookAtHelper
+	if syncer.GivesVolumeUp(p.in) {
+		look = p.lookForUsers
 	}
-	return p.lookForUsers(ctx)
+	if err := look(ctx); err != nil || p.in.Failure != nil {
+		return err
+	}
+	return p.lookAtSnapshot(ctx)
 }
 
-// lookAtHelper asks for the pod that reads or fills the volume of a claim; and, before anything is stopped for
-// that, whether the physical cluster would take it.
+// lookAtSnapshot asks for the snapshot that is made of the volume of a claim, or restored to it.
+func (p *pass) lookAtSnapshot(ctx context.Context) error {
+	name := syncer.SnapshotOf(p.in)
+	if name == "" {
+		return nil
+	}
+	obj, err := p.Down.Dynamic.Resource(syncer.Snapshots).Namespace(p.in.Namespace.Name).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return p.volumeRefused("reading the snapshot", err)
+	default:
+		p.in.Volume.Snapshot = obj
+	}
+	if name = syncer.SnapshotContentOf(p.in); name == "" {
+		return nil
+	}
+	obj, err = p.Down.Dynamic.Resource(syncer.SnapshotContents).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return p.volumeRefused("reading the content of the snapshot", err)
+	}
+	p.in.Volume.SnapshotContent = obj
+	return nil
+}
+
+// beside is where objects are that are made beside a volume.
+func (p *pass) beside(obj *unstructured.Unstructured) dynamic.ResourceInterface {
+	switch obj.GroupVersionKind() {
+	case syncer.SnapshotKind:
+		return p.Down.Dynamic.Resource(syncer.Snapshots).Namespace(obj.GetNamespace())
+	case syncer.ContentKind:
+		return p.Down.Dynamic.Resource(syncer.SnapshotContents)
+	}
+	return p.Down.Dynamic.Resource(pods).Namespace(obj.GetNamespace())
+}
+
+// lookAtHelper asks for the pod that reads, fills or mounts the volume of a claim; and, before anything is stopped,
+// whether the physical cluster would take what is made beside it.
 func (p *pass) lookAtHelper(ctx context.Context) error {
-	client := p.Down.Dynamic.Resource(pods).Namespace(p.in.Namespace.Name)
-	if tried := syncer.HelperTried(p.in); tried != nil {
-		_, err := client.Create(ctx, tried, metav1.CreateOptions{FieldManager: syncer.FieldManager, DryRun: []string{metav1.DryRunAll}})
+	if tried := syncer.Tried(p.in); tried != nil {
+		_, err := p.beside(tried).Create(ctx, tried, metav1.CreateOptions{FieldManager: syncer.FieldManager, DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err):
 		case syncer.IsSilence(err):
-			return fmt.Errorf("trying the pod that reads the volume: %w", err)
+			return fmt.Errorf("trying what is made beside the volume: %w", err)
 		default:
 			p.in.Volume.Untaken = syncer.VolumeFailure("trying it", err).Message
 		}
@@ -68,7 +110,7 @@ func (p *pass) lookAtHelper(ctx context.Context) error {
 	if name == "" {
 		return nil
 	}
-	obj, err := client.Get(ctx, name, metav1.GetOptions{})
+	obj, err := p.Down.Dynamic.Resource(pods).Namespace(p.in.Namespace.Name).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -87,29 +129,28 @@ func (p *pass) tookHelper(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// makeHelper makes a pod that reads or fills a volume; one that is there is looked at.
+// makeHelper makes something beside a volume, and looks at it again; also at one that is there.
 func (p *pass) makeHelper(ctx context.Context, a syncer.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	obj, err := p.Down.Dynamic.Resource(pods).Namespace(p.in.Namespace.Name).Create(ctx, a.Object, metav1.CreateOptions{FieldManager: syncer.FieldManager})
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		p.in.Volume = syncer.Volume{}
-		return nil
-	case err != nil:
-		return p.volumeRefused("making the pod at the volume", err)
+	obj, err := p.beside(a.Object).Create(ctx, a.Object, metav1.CreateOptions{FieldManager: syncer.FieldManager})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return p.volumeRefused("making the "+a.Object.GetKind()+" at the volume", err)
 	}
-	klog.FromContext(ctx).Info("Made a pod that copies the data of a volume", "pod", obj.GetName(), "why", a.Why)
-	return p.tookHelper(obj)
+	if err == nil {
+		klog.FromContext(ctx).Info("Made what brings the data of a volume elsewhere", "kind", obj.GetKind(), "name", obj.GetName(), "why", a.Why)
+	}
+	p.in.Volume = syncer.Volume{}
+	return nil
 }
 
-// deleteHelper removes a pod that reads or fills a volume; it is looked at again until it is gone.
+// deleteHelper removes what was made beside a volume; it is looked at again until it is gone.
 func (p *pass) deleteHelper(ctx context.Context, a syncer.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	err := p.Down.Dynamic.Resource(pods).Namespace(a.Object.GetNamespace()).Delete(ctx, a.Object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
+	err := p.beside(a.Object).Delete(ctx, a.Object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return p.volumeRefused("removing the pod at the volume", err)
+		return p.volumeRefused("removing the "+a.Object.GetKind()+" at the volume", err)
 	}
 	p.in.Volume = syncer.Volume{}
 	return nil

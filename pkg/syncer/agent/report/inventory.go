@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -53,8 +54,9 @@ type inventory struct {
 	// runtimes is what RuntimeClasses offered then, with these permits.
 	runtimes runtimes
 	permits  fleetv1alpha1.Tenancy
-	// offered are the other classes that were there then.
-	offered boundary.Classes
+	// offered are the other classes that were there then, and snapshots those of snapshots.
+	offered   boundary.Classes
+	snapshots *fleetv1alpha1.ReportedSnapshotClasses
 }
 
 // runtimes is what the RuntimeClasses of the physical cluster offer that pods may run with.
@@ -76,6 +78,7 @@ type survey struct {
 	forbidden           []string
 	runtimes            runtimes
 	offered             boundary.Classes
+	snapshots           *fleetv1alpha1.ReportedSnapshotClasses
 	watched             bool // the fields below are known
 	nodes               int32
 	podCIDRs, nodeCIDRs []string
@@ -169,7 +172,7 @@ func (i *inventory) look(ctx context.Context, kinds workload.Catalog, permits fl
 	if err := i.ask(ctx, kinds, permits); err != nil {
 		return survey{}, syncer.ContactFailure(err)
 	}
-	s.apis, s.forbidden, s.runtimes, s.offered = i.served, i.forbidden, i.runtimes, i.offered
+	s.apis, s.forbidden, s.runtimes, s.offered, s.snapshots = i.served, i.forbidden, i.runtimes, i.offered, i.snapshots
 	if i.synced.Load() {
 		i.count(&s)
 	}
@@ -189,6 +192,7 @@ func (i *inventory) ask(ctx context.Context, kinds workload.Catalog, permits fle
 	i.runtimes = i.runtimeClasses(ctx, permits)
 	i.offered.Ingress = i.names(ctx, networkingv1.SchemeGroupVersion.WithResource("ingressclasses"), i.offered.Ingress)
 	i.offered.Priority = i.names(ctx, schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), i.offered.Priority)
+	i.snapshots = i.snapshotClasses(ctx)
 	i.servedAt, i.kinds, i.permits = time.Now(), kinds, permits
 	return nil
 }
@@ -275,6 +279,30 @@ func (i *inventory) names(ctx context.Context, resource schema.GroupVersionResou
 	return out
 }
 
+// snapshotClasses are those of the physical cluster, by the rules of names, without the parameters and annotations
+// that name Secrets. Where they are not served nobody is asked.
+func (i *inventory) snapshotClasses(ctx context.Context) *fleetv1alpha1.ReportedSnapshotClasses {
+	gvr := syncer.SnapshotClasses
+	if _, served := slices.BinarySearch(i.served, gvr.GroupVersion().String()+"/"+gvr.Resource); !served {
+		return nil
+	}
+	list, err := i.down.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: fleetv1alpha1.MaxReportedNames})
+	switch {
+	case syncer.IsSilence(err):
+		return i.snapshots
+	case err != nil || tooMany(list.GetContinue(), len(list.Items)):
+		return nil
+	}
+	out := &fleetv1alpha1.ReportedSnapshotClasses{}
+	for _, item := range list.Items {
+		driver, _, _ := unstructured.NestedString(item.Object, "driver")
+		policy, _, _ := unstructured.NestedString(item.Object, "deletionPolicy")
+		out.Classes = append(out.Classes, fleetv1alpha1.SnapshotClass{Name: item.GetName(), Driver: driver, DeletionPolicy: policy})
+	}
+	slices.SortFunc(out.Classes, func(a, b fleetv1alpha1.SnapshotClass) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
 // tooMany says that a list, of which there may be more, has more than may be reported.
 func tooMany(more string, n int) bool { return more != "" || n > fleetv1alpha1.MaxReportedNames }
 
@@ -321,6 +349,7 @@ func (i *inventory) count(s *survey) {
 func (s survey) fill(status *fleetv1alpha1.PhysicalClusterStatus) {
 	status.Version, status.APIs, status.Features = s.version, s.apis, syncer.Features(s.version)
 	status.RuntimeHandlers, status.IngressClasses, status.PriorityClasses = s.runtimes.handlers, s.offered.Ingress, s.offered.Priority
+	status.VolumeSnapshotClasses = s.snapshots
 	if !s.watched {
 		return
 	}

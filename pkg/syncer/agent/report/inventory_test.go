@@ -14,9 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -227,6 +229,45 @@ func TestTheClassesThatAreThereAreReported(t *testing.T) {
 	status := &fleetv1alpha1.PhysicalClusterStatus{IngressClasses: before, PriorityClasses: before}
 	if (survey{apis: []string{"/v1/pods"}, offered: boundary.Classes{Priority: &fleetv1alpha1.ReportedNames{}}}).fill(status); status.IngressClasses != nil || len(status.PriorityClasses.Names) != 0 {
 		t.Errorf("what is not known any more, or is not there any more, is still reported: %+v", status)
+	}
+}
+
+// Parameters and annotations of classes name Secrets: neither is reported.
+func TestTheClassesOfSnapshotsAreReportedWithoutTheirSecrets(t *testing.T) {
+	gvr := syncer.SnapshotClasses
+	class := func(name, policy string) runtime.Object {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": "VolumeSnapshotClass", "driver": "d", "deletionPolicy": policy,
+			"parameters": map[string]any{"csi.storage.k8s.io/snapshotter-secret-name": "password"}}}
+		u.SetName(name)
+		u.SetAnnotations(map[string]string{"snapshot.storage.kubernetes.io/deletion-secret-name": "password"})
+		return u
+	}
+	served := []string{"/v1/pods", gvr.GroupVersion().String() + "/" + gvr.Resource}
+	before := &fleetv1alpha1.ReportedSnapshotClasses{Classes: []fleetv1alpha1.SnapshotClass{{Name: "before"}}}
+	for name, c := range map[string]struct {
+		served []string
+		err    error
+		want   *fleetv1alpha1.ReportedSnapshotClasses
+	}{
+		"sorted": {served: served, want: &fleetv1alpha1.ReportedSnapshotClasses{Classes: []fleetv1alpha1.SnapshotClass{
+			{Name: "keeps", Driver: "d", DeletionPolicy: "Retain"}, {Name: "snaps", Driver: "d", DeletionPolicy: "Delete"}}}},
+		"not served":        {served: served[:1]},
+		"may not be listed": {served: served, err: apierrors.NewForbidden(gvr.GroupResource(), "", nil)},
+		"no answer":         {served: served, err: context.DeadlineExceeded, want: before},
+	} {
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "VolumeSnapshotClassList"}, class("snaps", "Delete"), class("keeps", "Retain"))
+		if c.err != nil {
+			client.PrependReactor("list", gvr.Resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+		}
+		i := newInventory(connection.Physical{Kube: kubefake.NewClientset(), Dynamic: client})
+		i.served, i.snapshots = c.served, before
+		if diff := cmp.Diff(c.want, i.snapshotClasses(t.Context())); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+	status := &fleetv1alpha1.PhysicalClusterStatus{VolumeSnapshotClasses: before}
+	if (survey{}).fill(status); status.VolumeSnapshotClasses != nil {
+		t.Errorf("what is not known any more is still reported: %+v", status)
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 type ClassVolumesApplyConfiguration struct {
 	// storageClass is the name of the class on the physical cluster.
 	StorageClass *string `json:"storageClass,omitempty"`
-	// strategy is Refuse, Shared or Copy.
+	// strategy is Refuse, Shared, Copy or Snapshot.
 	Strategy *fleetv1alpha1.VolumeStrategy `json:"strategy,omitempty"`
-	// backend names what holds the volumes of a Shared class. Two physical clusters of which
-	// both entries for a class name the same backend and the same driver can take volumes of
-	// each other: only who administers both can know that.
+	// backend names what holds the volumes of a Shared or Snapshot class. Two physical clusters
+	// of which both entries for a class name the same backend and the same driver can take
+	// volumes, or snapshots, of each other: only who administers both can know that.
 	Backend *string `json:"backend,omitempty"`
-	// driver is the name of the CSI driver of a Shared class, as its volumes have it
-	// (spec.csi.driver). Volumes of another one are not handed over.
+	// driver is the name of the CSI driver of a Shared or Snapshot class, as its volumes have it
+	// (spec.csi.driver). Volumes and snapshots of another one are not handed over.
 	Driver *string `json:"driver,omitempty"`
 	// attributes are the keys of volumeAttributes that go over with volumes of a Shared class, on
 	// both physical clusters: some drivers keep credentials there, and whoever may read the claim or its
@@ -29,6 +29,8 @@ type ClassVolumesApplyConfiguration struct {
 	Attributes []string `json:"attributes,omitempty"`
 	// copy says how the data of a Copy class are copied.
 	Copy *VolumeCopyApplyConfiguration `json:"copy,omitempty"`
+	// snapshot says how the volumes of a Snapshot class are restored elsewhere.
+	Snapshot *VolumeSnapshotsApplyConfiguration `json:"snapshot,omitempty"`
 }
 
 // ClassVolumesApplyConfiguration constructs a declarative configuration of the ClassVolumes type for use with
@@ -84,5 +86,13 @@ func (b *ClassVolumesApplyConfiguration) WithAttributes(values ...string) *Class
 // If called multiple times, the Copy field is set to the value of the last call.
 func (b *ClassVolumesApplyConfiguration) WithCopy(value *VolumeCopyApplyConfiguration) *ClassVolumesApplyConfiguration {
 	b.Copy = value
+	return b
+}
+
+// WithSnapshot sets the Snapshot field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Snapshot field is set to the value of the last call.
+func (b *ClassVolumesApplyConfiguration) WithSnapshot(value *VolumeSnapshotsApplyConfiguration) *ClassVolumesApplyConfiguration {
+	b.Snapshot = value
 	return b
 }

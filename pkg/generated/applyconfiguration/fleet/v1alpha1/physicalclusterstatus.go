@@ -53,6 +53,9 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// priorityClasses are the PriorityClasses of the physical cluster, absent or without names
 	// as runtimeHandlers.
 	PriorityClasses *ReportedNamesApplyConfiguration `json:"priorityClasses,omitempty"`
+	// volumeSnapshotClasses are the VolumeSnapshotClasses of the physical cluster. Absent: not
+	// known, as it does not serve them, or its syncer does not report them or may not list them.
+	VolumeSnapshotClasses *ReportedSnapshotClassesApplyConfiguration `json:"volumeSnapshotClasses,omitempty"`
 	// podCIDRs are the ranges of addresses that its nodes give to pods, joined as far as they
 	// are one.
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
@@ -215,6 +218,14 @@ func (b *PhysicalClusterStatusApplyConfiguration) WithIngressClasses(value *Repo
 // If called multiple times, the PriorityClasses field is set to the value of the last call.
 func (b *PhysicalClusterStatusApplyConfiguration) WithPriorityClasses(value *ReportedNamesApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
 	b.PriorityClasses = value
+	return b
+}
+
+// WithVolumeSnapshotClasses sets the VolumeSnapshotClasses field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VolumeSnapshotClasses field is set to the value of the last call.
+func (b *PhysicalClusterStatusApplyConfiguration) WithVolumeSnapshotClasses(value *ReportedSnapshotClassesApplyConfiguration) *PhysicalClusterStatusApplyConfiguration {
+	b.VolumeSnapshotClasses = value
 	return b
 }
 

@@ -15,10 +15,13 @@ type CopyVolumeApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// retained says that the syncer has the volume kept when its claim goes.
 	Retained *bool `json:"retained,omitempty"`
-	// content says that its data can be copied; absent if they cannot, with the reason.
+	// content says that its data can be copied, or restored from a snapshot; absent if they
+	// cannot, with the reason.
 	Content *VolumeContentApplyConfiguration `json:"content,omitempty"`
-	// helper is the pod that reads or fills it.
+	// helper is the pod that reads, fills or mounts it.
 	Helper *VolumeHelperApplyConfiguration `json:"helper,omitempty"`
+	// snapshot is what was made of it, or what it is restored from, as long as that is there.
+	Snapshot *VolumeSnapshotApplyConfiguration `json:"snapshot,omitempty"`
 	// filled says that it has the data of another volume.
 	Filled *VolumeFilledApplyConfiguration `json:"filled,omitempty"`
 	// released says that the volume is kept when its claim goes, and that no pod there uses it
@@ -77,6 +80,14 @@ func (b *CopyVolumeApplyConfiguration) WithContent(value *VolumeContentApplyConf
 // If called multiple times, the Helper field is set to the value of the last call.
 func (b *CopyVolumeApplyConfiguration) WithHelper(value *VolumeHelperApplyConfiguration) *CopyVolumeApplyConfiguration {
 	b.Helper = value
+	return b
+}
+
+// WithSnapshot sets the Snapshot field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Snapshot field is set to the value of the last call.
+func (b *CopyVolumeApplyConfiguration) WithSnapshot(value *VolumeSnapshotApplyConfiguration) *CopyVolumeApplyConfiguration {
+	b.Snapshot = value
 	return b
 }
 

@@ -9,11 +9,16 @@ import (
 // VolumeContentApplyConfiguration represents a declarative configuration of the VolumeContent type for use
 // with apply.
 //
-// VolumeContent is a volume whose data can be copied to another physical cluster.
+// VolumeContent is a volume whose data can be brought into one on another physical cluster.
 type VolumeContentApplyConfiguration struct {
 	// storageClass is the class of the claim.
 	StorageClass *string            `json:"storageClass,omitempty"`
 	Capacity     *resource.Quantity `json:"capacity,omitempty"`
+	// driver is the CSI driver that makes a snapshot of it, from which they are restored; without
+	// one they are copied.
+	Driver *string `json:"driver,omitempty"`
+	// snapshot is what has them once the volume is released.
+	Snapshot *SnapshotSourceApplyConfiguration `json:"snapshot,omitempty"`
 }
 
 // VolumeContentApplyConfiguration constructs a declarative configuration of the VolumeContent type for use with
@@ -35,5 +40,21 @@ func (b *VolumeContentApplyConfiguration) WithStorageClass(value string) *Volume
 // If called multiple times, the Capacity field is set to the value of the last call.
 func (b *VolumeContentApplyConfiguration) WithCapacity(value resource.Quantity) *VolumeContentApplyConfiguration {
 	b.Capacity = &value
+	return b
+}
+
+// WithDriver sets the Driver field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Driver field is set to the value of the last call.
+func (b *VolumeContentApplyConfiguration) WithDriver(value string) *VolumeContentApplyConfiguration {
+	b.Driver = &value
+	return b
+}
+
+// WithSnapshot sets the Snapshot field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Snapshot field is set to the value of the last call.
+func (b *VolumeContentApplyConfiguration) WithSnapshot(value *SnapshotSourceApplyConfiguration) *VolumeContentApplyConfiguration {
+	b.Snapshot = value
 	return b
 }

@@ -5,16 +5,18 @@ package v1alpha1
 // VolumeFilledApplyConfiguration represents a declarative configuration of the VolumeFilled type for use
 // with apply.
 //
-// VolumeFilled is the end of a copy: the volume has the data that another one has, and what was
-// written was read again.
+// VolumeFilled says that the volume has the data that another one has: they were copied, and what was
+// written was read again; or they were restored, and the volume was mounted.
 type VolumeFilledApplyConfiguration struct {
 	// from is the physical cluster that has the other one.
 	From *string `json:"from,omitempty"`
 	// digest is that of all files with their content, owners, modes and times, as both ends have
-	// them: sha256 in hexadecimal digits.
+	// them: sha256 in hexadecimal digits. It is empty where they were restored.
 	Digest *string `json:"digest,omitempty"`
-	Bytes  *int64  `json:"bytes,omitempty"`
-	// entries are files, directories and links.
+	// snapshot is the handle of that from which they were restored.
+	Snapshot *string `json:"snapshot,omitempty"`
+	// bytes and entries, which are files, directories and links, are those that were copied.
+	Bytes   *int64 `json:"bytes,omitempty"`
 	Entries *int64 `json:"entries,omitempty"`
 	// omitted are sockets and pipes: they hold nothing.
 	Omitted *int64 `json:"omitted,omitempty"`
@@ -39,6 +41,14 @@ func (b *VolumeFilledApplyConfiguration) WithFrom(value string) *VolumeFilledApp
 // If called multiple times, the Digest field is set to the value of the last call.
 func (b *VolumeFilledApplyConfiguration) WithDigest(value string) *VolumeFilledApplyConfiguration {
 	b.Digest = &value
+	return b
+}
+
+// WithSnapshot sets the Snapshot field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Snapshot field is set to the value of the last call.
+func (b *VolumeFilledApplyConfiguration) WithSnapshot(value string) *VolumeFilledApplyConfiguration {
+	b.Snapshot = &value
 	return b
 }
 

@@ -9,7 +9,8 @@ import (
 // VolumeHelperApplyConfiguration represents a declarative configuration of the VolumeHelper type for use
 // with apply.
 //
-// VolumeHelper is the pod on a physical cluster that reads a volume, or fills it.
+// VolumeHelper is the pod on a physical cluster that reads a volume, fills it, or mounts it once it
+// was restored.
 type VolumeHelperApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// uid is empty as long as the pod is about to be made.
