@@ -201,7 +201,7 @@ func (p planner) apply() []Action {
 		return p.fail(*failure)
 	}
 	desired, findings := Transform(p.Logical, placing)
-	p.fromSnapshot(desired)
+	p.setSource(desired)
 	if refusals := boundary.Refusals(findings); len(refusals) > 0 {
 		return p.fail(Failure{Reason: ReasonNotPermitted, Message: summary(refusals)})
 	}

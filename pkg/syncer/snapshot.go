@@ -246,18 +246,34 @@ func (p planner) isRestored() bool {
 	return text(source, "kind") == SnapshotKind.Kind && text(source, "name") == SnapshotName(p.ControlPlane, p.claimUID())
 }
 
-// fromSnapshot has a claim below be made from its snapshot, and stay so: what it was made from cannot be changed, and
-// what a user wrote there of another physical cluster does not count.
-func (p planner) fromSnapshot(desired *unstructured.Unstructured) {
+// setSource says what a claim below is made from. That cannot be changed afterwards, and what a user wrote there is of
+// the physical cluster on which the claim was at first.
+//
+//	the claim below            its entry           then it is made from
+//	is not there               has a snapshot      the snapshot
+//	is not there               has data to copy    nothing
+//	was made from ours         any                 the snapshot
+//	was made from nothing      any                 nothing
+//	any other                  any                 what its user wrote, if anything
+func (p planner) setSource(desired *unstructured.Unstructured) {
 	if !p.Ref.Kind.IsClaim() {
 		return
 	}
-	v := p.entry().Volume
-	if p.physical == physicalNone && (v == nil || v.Snapshot == nil) || p.physical != physicalNone && !p.isRestored() {
+	v, snapshot := p.entry().Volume, false
+	if p.physical == physicalNone {
+		if v == nil || !v.Copied {
+			return
+		}
+		snapshot = v.Snapshot != nil
+	} else if snapshot = p.isRestored(); !snapshot && field(field(p.Physical.Object, "spec"), "dataSource") != nil {
 		return
 	}
-	delete(field(desired.Object, "spec"), "dataSourceRef")
-	setNested(desired.Object, map[string]any{"apiGroup": SnapshotKind.Group, "kind": SnapshotKind.Kind, "name": SnapshotName(p.ControlPlane, p.claimUID())}, "spec", "dataSource")
+	spec := field(desired.Object, "spec")
+	delete(spec, "dataSource")
+	delete(spec, "dataSourceRef")
+	if snapshot {
+		setNested(desired.Object, map[string]any{"apiGroup": SnapshotKind.Group, "kind": SnapshotKind.Kind, "name": SnapshotName(p.ControlPlane, p.claimUID())}, "spec", "dataSource")
+	}
 }
 
 // snapshotReport is what the Copy is to say of the snapshot.

@@ -363,7 +363,7 @@ func TestAClaimIsRestoredAndCountsOnceItWasMounted(t *testing.T) {
 	in := w.input()
 	in.Settled = "" // as by who begins anew
 	desired := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"dataSourceRef": map[string]any{}}}}
-	planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}.fromSnapshot(desired)
+	planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}.setSource(desired)
 	if diff := cmp.Diff(map[string]any{"dataSource": source}, desired.Object["spec"]); diff != "" {
 		t.Errorf("it is applied with (-want +got):\n%s", diff)
 	}
@@ -427,6 +427,48 @@ func TestThePodThatMountsNeedsNoMoreThanTheLevelRestrictedPermits(t *testing.T) 
 	for _, r := range evaluator.EvaluatePod(podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}, &w.helper.ObjectMeta, &w.helper.Spec) {
 		if !r.Allowed {
 			t.Errorf("%s: %s", r.ForbiddenReason, r.ForbiddenDetail)
+		}
+	}
+}
+
+func TestAClaimStaysMadeFromWhatItWasMadeFrom(t *testing.T) {
+	own := map[string]any{"apiGroup": SnapshotKind.Group, "kind": SnapshotKind.Kind, "name": SnapshotName(controlPlane, "old")}
+	cloned := map[string]any{"kind": "PersistentVolumeClaim", "name": "golden"}
+	claim := func(source map[string]any) *unstructured.Unstructured {
+		obj := parse(t, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: shop-web-1, uid: below}, spec: {}}")
+		if source != nil {
+			setNested(obj.Object, source, "spec", "dataSource")
+		}
+		return obj
+	}
+	for name, c := range map[string]struct {
+		entry string
+		below *unstructured.Unstructured
+		want  map[string]any
+	}{
+		"made as its user wrote":  {"{}", nil, cloned},
+		"handed over":             {handedOver, nil, cloned},
+		"copied":                  {`{"volume":{"from":"west","copied":true}}`, nil, nil},
+		"restored":                {restoredHere, nil, own},
+		"was made as was written": {"{}", claim(cloned), cloned},
+		"was copied":              {"{}", claim(nil), nil},
+		"was restored":            {"{}", claim(own), own},
+	} {
+		w := &place{t: t, entry: c.entry, claim: c.below}
+		in := w.input()
+		p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: physicalNone}
+		if c.below != nil {
+			p.physical = physicalOurs
+		}
+		desired := claim(cloned)
+		setNested(desired.Object, cloned, "spec", "dataSourceRef")
+		p.setSource(desired)
+		spec := field(desired.Object, "spec")
+		if diff := cmp.Diff(c.want, field(spec, "dataSource")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if _, ref := spec["dataSourceRef"]; ref != cmp.Equal(c.want, cloned) {
+			t.Errorf("%s: it has a reference: %v", name, ref)
 		}
 	}
 }
