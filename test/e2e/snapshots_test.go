@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,17 +20,38 @@ const (
 	takesSnaps = `{"spec":{"volumes":[{"storageClass":"snaps","strategy":"Snapshot","backend":"san","driver":"snaps.example.com","snapshot":{"volumeSnapshotClass":"moves","image":"atoll-copy:1"}}]}}`
 )
 
+// snapshotDefinitions are those of the API of snapshots, as its module has them.
+func snapshotDefinitions(t *testing.T) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "github.com/kubernetes-csi/external-snapshotter/client/v8")
+	cmd.Dir = filepath.Join(process.Root(), "test", "e2e", "operators", "modules", "snapshots")
+	out, err := cmd.Output()
+	var module struct{ Dir string }
+	if err == nil {
+		err = json.Unmarshal(out, &module)
+	}
+	if err != nil {
+		t.Fatalf("finding the API of snapshots: %v %s", err, out)
+	}
+	var all []string
+	for _, resource := range []string{"volumesnapshotclasses", "volumesnapshotcontents", "volumesnapshots"} {
+		definition, err := os.ReadFile(filepath.Join(module.Dir, "config", "crd", "snapshot.storage.k8s.io_"+resource+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(definition))
+	}
+	return strings.Join(all, "\n---\n")
+}
+
 // newSnapLab is a lab of east and west with one backend; only west has the class of snapshots.
 func newSnapLab(t *testing.T) (*lab, *storageBackend) {
 	t.Helper()
 	ctx := context.Background()
-	definitions, err := os.ReadFile(filepath.Join("testdata", "volumesnapshots.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	definitions := snapshotDefinitions(t)
 	l, b := newLab(t, "east", "west"), newBackend()
 	for _, p := range l.physicalClusters() {
-		must(t)(p.Apply(ctx, string(definitions)+"\n---\n"+snapsClass))
+		must(t)(p.Apply(ctx, definitions+"\n---\n"+snapsClass))
 		must(t)(p.Run(ctx, "wait", "--for=condition=Established", "--timeout=1m", "customresourcedefinition/volumesnapshotclasses.snapshot.storage.k8s.io"))
 		must(t)(l.root.Run(ctx, "patch", "physicalcluster/"+p.name, "--type=merge", "-p", takesSnaps))
 		b.serve(t, p)
