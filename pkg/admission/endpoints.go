@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,12 +45,19 @@ func (p *plugin) warnOfEndpoints(ctx context.Context, r *request) {
 	if s, err := p.lookup.kube.CoreV1().Services(r.GetNamespace()).Get(at(ctx, r.cluster), service, metav1.GetOptions{ResourceVersion: "0"}); err == nil && len(s.Spec.Selector) > 0 {
 		return
 	}
+	var runOn map[string][]string
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		physical, ok := p.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: target})
 		if !ok || !targets[target].Keeps() {
 			continue
 		}
-		if refused := p.withoutPods(ctx, r, notLedTo(addresses, physical.Permits()), physical); len(refused) > 0 {
+		refused := notLedTo(addresses, physical.Permits())
+		if len(refused) > 0 && runOn == nil {
+			if runOn, err = p.addressesOfPods(ctx, r); err != nil {
+				return
+			}
+		}
+		if refused = p.withoutPods(refused, runOn, physical); len(refused) > 0 {
 			more := ""
 			if len(refused) > 1 {
 				more = fmt.Sprintf(" and %d more", len(refused)-1)
@@ -62,25 +68,34 @@ func (p *plugin) warnOfEndpoints(ctx context.Context, r *request) {
 	}
 }
 
-// withoutPods leaves out the addresses of pods of the namespace that are on a physical cluster, or in its
-// network: there the Service leads to them.
-func (p *plugin) withoutPods(ctx context.Context, r *request, addresses []string, physical *fleetv1alpha1.PhysicalCluster) []string {
-	if len(addresses) == 0 {
-		return nil
-	}
+// addressesOfPods are the physical clusters on which pods of the namespace have an address.
+func (p *plugin) addressesOfPods(ctx context.Context, r *request) (map[string][]string, error) {
 	pods, err := p.lookup.kube.CoreV1().Pods(r.GetNamespace()).List(at(ctx, r.cluster), metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return addresses
+		return nil, err
 	}
+	runOn := map[string][]string{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if backends.HasEnded(pod) {
+			continue
+		}
+		on := backends.RunsOn(pod)
+		for _, ip := range pod.Status.PodIPs {
+			runOn[ip.IP] = append(runOn[ip.IP], on...)
+		}
+	}
+	return runOn, nil
+}
+
+// withoutPods leaves out the addresses that pods have which run on a physical cluster, or in its
+// network: there the Service leads to them.
+func (p *plugin) withoutPods(addresses []string, runOn map[string][]string, physical *fleetv1alpha1.PhysicalCluster) []string {
 	reached := func(name string) bool {
 		other, ok := p.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
 		return name == physical.Name || ok && other.Spec.Pods.Network != "" && other.Spec.Pods.Network == physical.Spec.Pods.Network
 	}
-	return slices.DeleteFunc(addresses, func(address string) bool {
-		return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
-			return !backends.HasEnded(&pod) && slices.Contains(pod.Status.PodIPs, corev1.PodIP{IP: address}) && slices.ContainsFunc(backends.RunsOn(&pod), reached)
-		})
-	})
+	return slices.DeleteFunc(addresses, func(address string) bool { return slices.ContainsFunc(runOn[address], reached) })
 }
 
 func notLedTo(addresses []string, permits boundary.Permits) []string {
