@@ -284,6 +284,14 @@ func testWrittenEndpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		importsSay(t, ctx, "db", "east true false, "+c.want)
+		client, said := warningClient(t)
+		annotate := fmt.Appendf(nil, `{"metadata":{"annotations":{"phase":%q}}}`, c.phase)
+		if _, err := client.DiscoveryV1().EndpointSlices("shop").Patch(ctx, "db-2", types.MergePatchType, annotate, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if warned := strings.Contains(said.text(), "on physical cluster east the Service db does not lead to 10.79.0.1"); warned != (c.phase == "Failed") {
+			t.Errorf("of the pod that is %s who writes its address reads %q", c.phase, said.text())
+		}
 	}
 	selected := []byte(`{"spec":{"selector":{"app":"db"}}}`)
 	if _, err := shared.Kube.CoreV1().Services("shop").Patch(ctx, "db", types.MergePatchType, selected, metav1.PatchOptions{}); err != nil {
