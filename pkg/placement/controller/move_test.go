@@ -312,3 +312,41 @@ func TestWhatATransitionWaitsForIsBounded(t *testing.T) {
 		t.Errorf("%s: %q, want %q", c.Reason, c.Message, want)
 	}
 }
+
+// A server that ended and began again, or took over, has others see what was withdrawn for as long as the phase is to last.
+func TestTrafficIsWithdrawnSinceThisServerKnows(t *testing.T) {
+	m, key, began := newMoves(), controller.Request{Cluster: "shop", Namespace: "web", Name: "namespace"}, time.Unix(1000, 0)
+	at := func(phase placementv1alpha1.TransitionPhase, since int64) *placementv1alpha1.Transition {
+		return &placementv1alpha1.Transition{Phase: phase, Since: metav1.Unix(since, 0)}
+	}
+	draining := at(placementv1alpha1.TransitionDraining, 900)
+	for i, c := range []struct {
+		t       *placementv1alpha1.Transition
+		isStale bool
+		now     int
+		want    int
+	}{
+		{draining, true, 0, 0}, {draining, true, 2, 2}, // nobody can see it yet
+		{draining, false, 3, 3}, {draining, false, 8, 3},
+		{draining, true, 9, 9}, {draining, false, 10, 10}, // an object came that does not say so
+		{at(placementv1alpha1.TransitionDraining, 1010), false, 12, 12}, // after it was taken back
+		{at(placementv1alpha1.TransitionRemoving, 1020), false, 20, 20},
+		{at(placementv1alpha1.TransitionDraining, 1010), false, 21, 21},
+		{nil, false, 22, 22},
+	} {
+		second := func(n int) time.Time { return began.Add(time.Duration(n) * time.Second) }
+		if got := m.drainsSince(key, c.t, c.isStale, second(c.now)); !got.Equal(second(c.want)) {
+			t.Errorf("step %d: since %s, want %s", i, got, second(c.want))
+		}
+	}
+	if len(m.draining) > 0 {
+		t.Errorf("it remembers %v", m.draining)
+	}
+	m.drainsSince(key, draining, false, began)
+	if m.set(key, draining); len(m.draining) != 1 {
+		t.Error("it has forgotten")
+	}
+	if m.set(key, nil); len(m.draining) > 0 {
+		t.Errorf("it remembers %v of what has ended", m.draining)
+	}
+}

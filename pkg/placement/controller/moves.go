@@ -38,10 +38,33 @@ type moves struct {
 	waiting map[controller.Request]pace.Waiting
 	// sorted are these in order; nil if that is not known.
 	sorted []pace.Waiting
+	// draining is since when this server has known of units that their traffic is withdrawn.
+	draining map[controller.Request]draining
 }
 
+// draining is a phase that began at a time, and has been known since another one.
+type draining struct{ phase, known time.Time }
+
 func newMoves() *moves {
-	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, namespaces: map[controller.Request]int{}, waiting: map[controller.Request]pace.Waiting{}}
+	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, namespaces: map[controller.Request]int{}, waiting: map[controller.Request]pace.Waiting{}, draining: map[controller.Request]draining{}}
+}
+
+// drainsSince is since when this server has known that the traffic of a unit is withdrawn: that its transition
+// is Draining, and all objects say so. The server that began the phase may have ended at once, so that until then
+// nobody could see where traffic is to go; and who follows that has to connect to this one first.
+func (m *moves) drainsSince(key controller.Request, t *placementv1alpha1.Transition, isStale bool, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t == nil || t.Phase != placementv1alpha1.TransitionDraining || isStale {
+		delete(m.draining, key)
+		return now
+	}
+	w, ok := m.draining[key]
+	if !ok || !w.phase.Equal(t.Since.Time) {
+		w = draining{phase: t.Since.Time, known: now}
+		m.draining[key] = w
+	}
+	return w.known
 }
 
 // observe takes note of a Placement, and reports whether that made room for others.
@@ -70,6 +93,9 @@ func (m *moves) set(key controller.Request, t *placementv1alpha1.Transition) {
 
 // put is set with the lock held.
 func (m *moves) put(key controller.Request, t *placementv1alpha1.Transition) {
+	if t == nil {
+		delete(m.draining, key)
+	}
 	_, moved := m.units[key]
 	namespace := controller.Request{Cluster: key.Cluster, Namespace: key.Namespace}
 	switch {

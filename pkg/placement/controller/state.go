@@ -57,6 +57,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 		stale = append(stale, one)
 	}
 	s.Stale = len(stale)
+	s.DrainsSince = c.moves.drainsSince(u.key, u.placement.Spec.Transition, len(stale) > 0, s.Now)
 	names := s.Decided
 	if t := u.placement.Spec.Transition; t != nil {
 		names = slices.Concat(names, t.From)

@@ -99,7 +99,10 @@ type State struct {
 	NotReady map[string]string
 	// Endpoints counts the ready endpoints by Service and target.
 	Endpoints map[string]map[string]int
-	Now       time.Time
+	// DrainsSince is since when this server has known that traffic is withdrawn, in the phase
+	// Draining. It is later than the phase if another server, or process, began that.
+	DrainsSince time.Time
+	Now         time.Time
 }
 
 // Step is what follows.
@@ -124,7 +127,8 @@ type Step struct {
 //	Starting  is there                   something has addresses         Draining
 //	Starting  is there                   nothing has                     Removing, see below
 //	Draining  is not there any more      any                             Starting: traffic comes back
-//	Draining  is there                   the time has not passed         Draining
+//	Draining  is there                   the time has not passed, since  Draining
+//	                                     the phase and since DrainsSince
 //	Draining  is there                   the time has passed             Removing, see below
 //	Removing and what follows it: see removed
 //
@@ -142,7 +146,11 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 	}
 	drained := !s.addressed(t.From)
 	if t.Phase == placementv1alpha1.TransitionDraining {
-		left := t.Since.Add(time.Duration(t.DrainSeconds) * time.Second).Sub(s.Now)
+		since := t.Since.Time
+		if s.DrainsSince.After(since) {
+			since = s.DrainsSince
+		}
+		left := since.Add(time.Duration(t.DrainSeconds) * time.Second).Sub(s.Now)
 		if left > 0 {
 			return Step{Phase: t.Phase, Again: left, Waits: []string{fmt.Sprintf("traffic was withdrawn from %s, which has %d s to end", strings.Join(t.From, ", "), t.DrainSeconds)}}
 		}

@@ -142,6 +142,8 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"a job of a CronJob runs", starting, []Object{object(cronJobs, "c", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"active":[{"name":"j"}]}`)}, nil, starting, false, "CronJob c on east: a job of it runs to its end"},
 
 		{"the time has not passed", draining, []Object{ready, front}, func(s *State) { s.Now = noon.Add(9 * time.Second) }, draining, false, "traffic was withdrawn from east, which has 10 s to end"},
+		{"the time has passed, not since this server knows", draining, []Object{ready, front}, func(s *State) { s.Now, s.DrainsSince = noon.Add(13*time.Second), noon.Add(4*time.Second) }, draining, false, "traffic was withdrawn from east, which has 10 s to end"},
+		{"the time has passed since this server knows", draining, []Object{ready, front}, func(s *State) { s.Now, s.DrainsSince = noon.Add(14*time.Second), noon.Add(4*time.Second) }, removing, false, ""},
 		{"the time has passed", draining, []Object{ready, front}, func(s *State) { s.Now = noon.Add(10 * time.Second) }, removing, false, ""},
 		{"the replacement is not available any more", draining, []Object{half, front}, func(s *State) { s.Now = noon.Add(time.Hour) }, starting, false, "Deployment web on west: 2 of 3 pods are available"},
 
