@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -25,19 +26,31 @@ func HomesOf(pods []corev1.Pod, fleet Fleet) Homes {
 			continue
 		}
 		on := backends.RunsOn(p)
+		if len(on) > 1 { // the address is one of those on which it is known what pods have
+			on = slices.DeleteFunc(on, func(name string) bool { return !fleet[name].Known })
+		}
+		for address, name := range fleet.addressesOf(p, on) {
+			homes[address] = append(homes[address], home{pod: p.Name, physicalCluster: name})
+		}
+	}
+	return homes
+}
+
+// addressesOf are the addresses of a pod, and for each the first of some physical clusters on which a pod may
+// have it; without one it does not count.
+func (f Fleet) addressesOf(p *corev1.Pod, on []string) iter.Seq2[netip.Addr, string] {
+	return func(yield func(netip.Addr, string) bool) {
 		for _, ip := range p.Status.PodIPs {
 			address, err := netip.ParseAddr(ip.IP)
 			if err != nil {
 				continue
 			}
 			address = address.Unmap()
-			at := slices.IndexFunc(on, func(name string) bool { return (len(on) == 1 || fleet[name].Known) && fleet[name].has(address) })
-			if at >= 0 {
-				homes[address] = append(homes[address], home{pod: p.Name, physicalCluster: on[at]})
+			if i := slices.IndexFunc(on, func(name string) bool { return f[name].has(address) }); i >= 0 && !yield(address, on[i]) {
+				return
 			}
 		}
 	}
-	return homes
 }
 
 // of is the physical cluster on which a pod has an address that a user wrote, empty if none has; ref is

@@ -3,7 +3,6 @@ package imports
 import (
 	"cmp"
 	"maps"
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,21 +42,12 @@ func PodsOf(namespaceLabels map[string]string, pods []corev1.Pod, present []stri
 			continue
 		}
 		on := slices.DeleteFunc(backends.RunsOn(p), func(name string) bool { return !networks[fleet[name].Network] || !fleet[name].Known })
-		for _, ip := range p.Status.PodIPs {
-			address, err := netip.ParseAddr(ip.IP)
-			if err != nil {
-				continue
-			}
-			i := slices.IndexFunc(on, func(name string) bool { return fleet[name].has(address.Unmap()) })
-			if i < 0 {
-				continue
-			}
-			target := on[i]
+		for address, target := range fleet.addressesOf(p, on) {
 			key := target + " " + apilabels.Set(p.Labels).String()
 			if groups[key] == nil {
 				groups[key] = &placementv1alpha1.ImportedPods{PhysicalCluster: target, Network: fleet[target].Network, Labels: p.Labels}
 			}
-			groups[key].Addresses = append(groups[key].Addresses, address.Unmap().String())
+			groups[key].Addresses = append(groups[key].Addresses, address.String())
 		}
 	}
 	if len(groups) == 0 {

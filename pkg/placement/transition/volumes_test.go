@@ -78,16 +78,20 @@ func TestAVolumeIsHandedOverWhenNothingUsesItAndClearedWhenItIsThere(t *testing.
 		{"only the namespace is left, and its deletion has begun", clearing, []Object{claim(`{"west":{}}`, nil, nil), terminating(on("Removing", ""))}, clearing, true, ""},
 		{"nothing is left", clearing, []Object{claim(`{"west":{}}`, nil, nil)}, clearing, true, ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
-			step := Next(transition, State{Decided: []string{"west"}, Objects: c.objects, Now: noon})
-			if step.Phase != c.want || step.Done != c.done {
-				t.Errorf("%s, done %v; want %s, %v", step.Phase, step.Done, c.want, c.done)
-			}
-			if diff := cmp.Diff(c.waits, strings.Join(step.Waits, "; ")); diff != "" {
-				t.Errorf("waits (-want +got):\n%s", diff)
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { expectNext(t, c.phase, c.objects, c.want, c.done, c.waits) })
+	}
+}
+
+// expectNext expects what follows on a phase of a move from east to west, and what it waits for.
+func expectNext(t *testing.T, phase placementv1alpha1.TransitionPhase, objects []Object, want placementv1alpha1.TransitionPhase, done bool, waits string) {
+	t.Helper()
+	transition := &placementv1alpha1.Transition{Phase: phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
+	step := Next(transition, State{Decided: []string{"west"}, Objects: objects, Now: noon})
+	if step.Phase != want || step.Done != done {
+		t.Errorf("%s, done %v; want %s, %v", step.Phase, step.Done, want, done)
+	}
+	if diff := cmp.Diff(waits, strings.Join(step.Waits, "; ")); diff != "" {
+		t.Errorf("waits (-want +got):\n%s", diff)
 	}
 }
 
@@ -144,16 +148,7 @@ func TestWhatIsRestoredCountsWhenItIsTheSnapshotThatIsThereAndWasMounted(t *test
 		{"half of it does not move on", starting, with(`{"east":{"volume":{"from":"north","copied":true,"snapshot":{"handle":"s"}}},"west":{"state":"Waiting"}}`, bound, &placementv1alpha1.CopyVolume{}, nil), starting,
 			on + "east: not all of its data were copied from north"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
-			step := Next(transition, State{Decided: []string{"west"}, Objects: []Object{c.object}, Now: noon})
-			if step.Phase != c.want || step.Done {
-				t.Errorf("%s, done %v; want %s", step.Phase, step.Done, c.want)
-			}
-			if diff := cmp.Diff(c.waits, strings.Join(step.Waits, "; ")); diff != "" {
-				t.Errorf("waits (-want +got):\n%s", diff)
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { expectNext(t, c.phase, []Object{c.object}, c.want, false, c.waits) })
 	}
 }
 
@@ -195,16 +190,7 @@ func TestWhatUsesACopyBeginsWhenAllOfItIsThere(t *testing.T) {
 		{"half a copy does not move on", starting, with(`{"east":{"volume":{"from":"north","copied":true}},"west":{"state":"Waiting"}}`, &placementv1alpha1.CopyVolume{}, nil, nil), starting,
 			"PersistentVolumeClaim data on east: not all of its data were copied from north"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
-			step := Next(transition, State{Decided: []string{"west"}, Objects: []Object{c.object}, Now: noon})
-			if step.Phase != c.want || step.Done {
-				t.Errorf("%s, done %v; want %s", step.Phase, step.Done, c.want)
-			}
-			if diff := cmp.Diff(c.waits, strings.Join(step.Waits, "; ")); diff != "" {
-				t.Errorf("waits (-want +got):\n%s", diff)
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { expectNext(t, c.phase, []Object{c.object}, c.want, false, c.waits) })
 	}
 	if filling := with(filling, reads, nil, nil); !(State{Objects: []Object{filling}}).Filling() || (State{Objects: []Object{with(`{"west":{}}`, nil, nil, nil)}}).Filling() {
 		t.Error("it is not known what is being filled")
