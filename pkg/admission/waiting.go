@@ -29,7 +29,7 @@ func include(n *placement.Needs, kind workload.Kind, obj map[string]any) error {
 		return err
 	}
 	n.Include(placement.Needs{
-		Requests: requests, APIs: []string{kind.API()}, StorageClasses: workload.StorageClasses(kind, obj),
+		Requests: requests, APIs: kind.APIs(), StorageClasses: workload.StorageClasses(kind, obj),
 		RuntimeHandlers: handlers(kind, obj), IngressClasses: workload.IngressClasses(kind, obj),
 	})
 	return nil

@@ -76,7 +76,7 @@ func TestATableThatIsNotUnderstoodIsRefused(t *testing.T) {
 
 func TestEveryKindThatHasCopiesHasAType(t *testing.T) {
 	for _, k := range workload.Builtin().Kinds() {
-		if roots[k.GroupVersionKind] == nil {
+		if roots[k.GroupVersionKind] == nil && !k.Carries { // what an admin has carried is not filtered
 			t.Errorf("%s has no rows: say in structure.go what its type is, and in table.txt what becomes of its fields", k.GroupVersionKind)
 		}
 	}

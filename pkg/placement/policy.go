@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 // Policy is a policy of any level.
@@ -188,7 +189,11 @@ type rules struct {
 
 // newRules are those of a unit for which there is no policy.
 func newRules(u Unit) *rules {
-	return &rules{unit: u, whole: u.Requests, shape: shape{count: 1, least: 1}, requested: sortedNames(u.Requests), needed: u.classes()}
+	wanted := shape{count: 1, least: 1}
+	if u.LogicalCluster == scope.Root {
+		wanted = shape{count: everywhere, least: 1}
+	}
+	return &rules{unit: u, whole: u.Requests, shape: wanted, requested: sortedNames(u.Requests), needed: u.classes()}
 }
 
 // fence is what one policy permits: physical clusters that one of the terms

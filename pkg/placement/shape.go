@@ -27,6 +27,10 @@ type tier struct {
 	count, least int
 }
 
+// everywhere is the count of what admins have on every physical cluster that fits, unless a policy says
+// how many: units of root.
+const everywhere = 1 << 20
+
 // newShape is that of a policy; ok is false, and the shape the one before, if the
 // policy says nothing about it.
 func newShape(p Policy, before shape) (s shape, ok bool) {
@@ -50,9 +54,12 @@ func newShape(p Policy, before shape) (s shape, ok bool) {
 // String says what is wanted: "2 physical clusters in each of 3 region".
 func (s shape) String() string {
 	var b strings.Builder
-	if s.count == 1 {
+	switch s.count {
+	case 1:
 		b.WriteString("1 physical cluster")
-	} else {
+	case everywhere:
+		return "every physical cluster that fits"
+	default:
 		fmt.Fprintf(&b, "%d physical clusters", s.count)
 	}
 	if s.least < s.count {

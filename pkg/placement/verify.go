@@ -52,6 +52,9 @@ func Verify(s Snapshot, u Unit) Verdict {
 		gone := slices.DeleteFunc(slices.Clone(decided), func(name string) bool { return known[name] })
 		v.Reason, v.Message = "PhysicalClusterGone", fmt.Sprintf("it is placed on %s, and no such physical cluster is registered", strings.Join(gone, ", "))
 		return v
+	case r.shape.count == everywhere && slices.Equal(d.PhysicalClusters, decided) && len(r.more(s)) > 0:
+		v.Reason, v.Message = ReasonMore, fmt.Sprintf("it is placed on %s; it is wanted on every physical cluster, and fits on %s, too", strings.Join(decided, ", "), strings.Join(r.more(s), ", "))
+		return v
 	case slices.Equal(d.PhysicalClusters, decided):
 		v.Satisfied, v.Reason, v.Message, v.Until = true, "Satisfied", "it is where the policies want it", d.Until
 		v.Division, v.Overrides, v.Rollout = d.Division, d.Overrides, d.Rollout
@@ -75,6 +78,14 @@ func Verify(s Snapshot, u Unit) Verdict {
 	}
 	v.Message = fmt.Sprintf("it is placed on %s; %s", strings.Join(decided, ", "), v.Message)
 	return v
+}
+
+// ReasonMore: a unit that is wanted everywhere fits on more physical clusters.
+const ReasonMore = "MorePhysicalClusters"
+
+// more are the physical clusters that a unit would be on besides.
+func (r *rules) more(s Snapshot) []string {
+	return slices.DeleteFunc(r.decide(s.PhysicalClusters).PhysicalClusters, func(name string) bool { return slices.Contains(r.unit.Decided, name) })
 }
 
 // spareReasons are those of physical clusters that fit by themselves.

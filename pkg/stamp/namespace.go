@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 // maxNamespace is the length of a DNS label, which the name of a namespace is.
@@ -18,11 +19,17 @@ const maxNamespace = 63
 // NamePhysicalNamespace records on a Namespace that has targets the name of its
 // physical namespace, once: a recorded one stays.
 func NamePhysicalNamespace(namespace metav1.Object, controlPlane string, cluster logicalcluster.Name) {
-	if !HasTargets(namespace) || namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation] != "" {
+	if !HasTargets(namespace) || !LacksName(namespace, cluster) {
 		return
 	}
 	annotate(namespace, placementv1alpha1.PhysicalNamespaceAnnotation,
 		PhysicalNamespace(controlPlane, cluster, namespace.GetName(), namespace.GetUID()))
+}
+
+// LacksName says that the name of its physical namespace has yet to be recorded on a Namespace. Those of
+// root have none: what is in them says itself where it goes.
+func LacksName(namespace metav1.Object, cluster logicalcluster.Name) bool {
+	return cluster != scope.Root && namespace.GetAnnotations()[placementv1alpha1.PhysicalNamespaceAnnotation] == ""
 }
 
 // PhysicalNamespace is the name of the namespace that holds the copies of a

@@ -81,7 +81,8 @@ func takenBack(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targ
 //	Placed      goes down                    by how it runs, see part; what an autoscaler made of
 //	                                         it goes along, and that comes later, see start, heldBack
 //	Placed      stays up, see GoesDown       nothing
-//	Container   not in root                  as what may run anywhere
+//	Container   any                          as what may run anywhere; in root it stands for what is in
+//	                                         it, and nothing is made of itself
 //	Ruling      holds on so many targets,    copy wherever the unit has a part but Removes;
 //	            see workload.Rules           there Removing
 //	Ruling      does not                     Removing wherever the unit has a part
@@ -378,15 +379,15 @@ func Equal(a, b placementv1alpha1.Targets) bool {
 // physical cluster has one of that name itself.
 const rootCA = "kube-root-ca.crt"
 
-// GoesDown reports whether an object of a kind may have copies at all: nothing in
-// root; no Service by which clients find the API server; no root certificate, of which
+// GoesDown reports whether an object of a kind may have copies at all: what carries another object
+// in root only, and there nothing else; no Service by which clients find the API server; no root certificate, of which
 // each cluster has its own.
 // The namespace kube-system is as good as any: what a physical cluster runs in its
 // own is out of sight.
 func GoesDown(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object) bool {
 	switch {
-	case cluster == scope.Root:
-		return false
+	case kind.Carries || cluster == scope.Root:
+		return cluster == scope.Root && (kind.Carries || kind.Role == workload.Container)
 	case kind.Role == workload.Container:
 		return true
 	case obj.GetNamespace() == "":

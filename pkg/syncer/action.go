@@ -58,6 +58,8 @@ const (
 	Suspend Verb = "Suspend"
 	// Apply writes Object to the physical cluster.
 	Apply Verb = "Apply"
+	// Unmark takes our marks off the object with UID, which stays: Object is a merge patch upon a version.
+	Unmark Verb = "Unmark"
 	// AskServer finds out whether the object with UID still exists in the control
 	// plane; the answer is Input.Gone, or OrphanInput.Logical.
 	AskServer Verb = "AskServer"

@@ -80,6 +80,8 @@ func classifyPhysical(in Input) physicalClass {
 	}
 	uid := incarnation(in)
 	switch {
+	case uid == "" && adopts(in):
+		return physicalOurs
 	case uid == "":
 		return physicalForeign
 	case in.Logical != nil && uid == in.Logical.GetUID():
@@ -124,6 +126,9 @@ func (p planner) inTheWay() Failure {
 func incarnation(in Input) types.UID {
 	mark, ok := MarkOf(in.Ref.Kind.GroupResource(), in.Physical)
 	if ok && mark.sameObject(markFor(in.ControlPlane, in.Ref, "")) {
+		if in.Ref.Kind.Carries && in.Logical != nil {
+			return in.Logical.GetUID() // a Manifest of the name goes on with what is there: others may need it
+		}
 		return mark.UID
 	}
 	if in.Copy != nil && in.Copy.Status.PhysicalUID != "" && in.Copy.Status.PhysicalUID == in.Physical.GetUID() {

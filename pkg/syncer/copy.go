@@ -71,6 +71,9 @@ func (p planner) status(state placementv1alpha1.CopyState, reason, message strin
 	if s.PhysicalNamespace == "" { // recorded once, as the name of the namespace is
 		s.PhysicalNamespace = p.Namespace.Name
 	}
+	if p.Carried != nil {
+		s.Carried = *p.Carried
+	}
 	if p.physical != physicalOurs || p.copy == copyStale || (p.copy == copyNone && state == placementv1alpha1.CopyPending) {
 		if state == placementv1alpha1.CopySynced && p.Logical != nil { // finished and tidied away
 			s.AppliedGeneration, s.ObservedGeneration = p.Logical.GetGeneration(), p.Logical.GetGeneration()

@@ -36,6 +36,9 @@ type Input struct {
 	Unseen bool
 	// Namespace is where the copy goes.
 	Namespace Namespace
+	// Carried is, of a Manifest, what it is on the target; nil if that is not known, and Failure says
+	// why, or the target has no such kind and so no such object.
+	Carried *placementv1alpha1.CarriedObject
 	// Contents is, for a Namespace, how many other Copies keep the physical one.
 	Contents int
 	// Scaled says that an autoscaler that is on this target too scales the copy.

@@ -63,14 +63,14 @@ func MarkOf(gr schema.GroupResource, obj metav1.Object) (m Mark, ok bool) {
 	a := obj.GetAnnotations()
 	name, isObject := cutObject(a[ObjectAnnotation], gr)
 	m = Mark{
-		ControlPlane: obj.GetLabels()[placementv1alpha1.ManagedByLabel],
+		ControlPlane: obj.GetLabels()[marking(gr)],
 		Cluster:      logicalcluster.Name(a[placementv1alpha1.LogicalClusterAnnotation]),
 		Namespace:    a[placementv1alpha1.NamespaceAnnotation],
 		Name:         name,
 		UID:          types.UID(a[placementv1alpha1.UIDAnnotation]),
 	}
 	complete := isObject && m.ControlPlane != "" && m.Cluster != "" && m.Namespace != "" && m.UID != ""
-	if !complete || (gr.Resource != "namespaces" && m.Name != obj.GetName()) {
+	if !complete || namedAlike(gr) && m.Name != obj.GetName() {
 		return Mark{}, false
 	}
 	return m, true
@@ -89,7 +89,7 @@ func (m Mark) sameObject(other Mark) bool {
 
 // put writes the mark into labels and annotations.
 func (m Mark) put(gr schema.GroupResource, labels, annotations map[string]any) {
-	labels[placementv1alpha1.ManagedByLabel] = m.ControlPlane
+	labels[marking(gr)] = m.ControlPlane
 	annotations[placementv1alpha1.LogicalClusterAnnotation] = m.Cluster.String()
 	annotations[placementv1alpha1.NamespaceAnnotation] = m.Namespace
 	annotations[placementv1alpha1.UIDAnnotation] = string(m.UID)

@@ -18,6 +18,9 @@ const NodePortsCondition = "atoll.dev/NodePorts"
 
 // statusBelow is the status that the Copy reports.
 func (p planner) statusBelow() *runtime.RawExtension {
+	if p.carries() {
+		return carriedStatus(p.Physical)
+	}
 	condition := p.nodePorts()
 	if condition == nil {
 		return rawStatus(p.Physical.Object)

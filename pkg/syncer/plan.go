@@ -7,6 +7,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/boundary"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -86,6 +87,8 @@ func Plan(in Input) []Action {
 	switch {
 	case p.copy == copyRemoved: // 2, 9, 13
 		return nil
+	case p.holds():
+		return p.holder()
 	case in.Unseen && p.logical != logicalObserved && !(p.logical == logicalLive && p.copy == copyNone) && !p.neverApplied():
 		return []Action{{Verb: Look, Why: "Unseen"}}
 	case p.logical == logicalObserved:
@@ -113,8 +116,8 @@ type planner struct {
 // stopped before we could write it down or somebody else was there, the refusal
 // makes us look.
 func (p planner) neverApplied() bool {
-	if p.logical != logicalLive || p.copy != copyCurrent || p.Failure != nil || p.Namespace.Name == "" ||
-		p.Namespace.State != NamespaceReady && p.Namespace.State != NamespaceAbsent {
+	if p.logical != logicalLive || p.copy != copyCurrent || p.Failure != nil || p.carries() && p.Carried == nil ||
+		!p.carries() && p.Namespace.Name == "" || p.Namespace.State != NamespaceReady && p.Namespace.State != NamespaceAbsent {
 		return false
 	}
 	s := p.Copy.Status
@@ -134,12 +137,16 @@ func (p planner) keep() []Action {
 		return p.fail(p.inTheWay())
 	case adopter != nil: // 8a
 		return p.adopted(adopter)
-	case p.Namespace.Name == "":
+	case p.carries() && p.Ref.Cluster != scope.Root: // no server makes such a one
+		return p.fail(Failure{Reason: ReasonNotPermitted, Message: "only what is in root is carried as it is"})
+	case p.carries() && p.Carried == nil:
+		return p.failed()
+	case p.Namespace.Name == "" && !p.carries():
 		return p.write(p.status(placementv1alpha1.CopyPending, "NoPhysicalNamespace", "the namespace has no recorded name on physical clusters yet"), uid)
 	case p.Namespace.State == NamespaceDisputed: // 5a
 		return p.write(p.status(placementv1alpha1.CopyPending, ReasonOtherNamespace, "the copy belongs in the namespace "+p.Namespace.Name+
 			" of the physical cluster by its record, and in another one by its Namespace; nothing is written before both say the same, and its removal asks in "+p.Namespace.Name), uid)
-	case p.Copy.Status.PhysicalNamespace == "": // 5b
+	case p.unrecorded(): // 5b
 		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
 	case p.Namespace.State == NamespaceNotOurs:
 		return p.fail(Failure{Reason: "NamespaceNotOurs", Message: "the namespace " + p.Namespace.Name + " of the physical cluster belongs to somebody else"})

@@ -69,6 +69,9 @@ func (p planner) gone(uid types.UID) bool { return slices.Contains(p.Gone, uid) 
 
 // remove: cells 3, 4, 10 and 11, for the incarnation uid.
 func (p planner) remove(uid types.UID, why string) []Action {
+	if p.unreachable() {
+		return p.write(p.status(placementv1alpha1.CopyRemoving, p.Failure.Reason, p.Failure.Message), uid)
+	}
 	below := p.physical == physicalOurs || p.physical == physicalOld
 	if p.copy == copyStale && p.physical == physicalOurs && p.incarnation() != uid {
 		below = false // it belongs to the new object
@@ -78,6 +81,13 @@ func (p planner) remove(uid types.UID, why string) []Action {
 	}
 	if actions, done := p.volumeBeforeRemoval(below); !done {
 		return actions
+	}
+	if below && p.keepsBelow() {
+		if actions := p.unmark(); actions != nil && p.Failure == nil {
+			return append(p.write(p.status(placementv1alpha1.CopyRemoving, why, ""), uid), actions...)
+		} else if actions == nil {
+			below = false
+		}
 	}
 	if !below {
 		return p.write(p.status(placementv1alpha1.CopyRemoved, "", ""), uid)

@@ -62,6 +62,9 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 	if kind.Status.Generation {
 		setObservedGeneration(status, observedByAll(logical, current, views))
 	}
+	if kind.Carries {
+		status = manifestStatus(logical, status, copies)
+	}
 	if kind.IsPod() {
 		keepGates(status, current, append(gatesOf(field(logical.Object, "spec")), setAbove(logical, status)...))
 	}

@@ -70,6 +70,9 @@ func Transform(logical *unstructured.Unstructured, p Placing) (*unstructured.Uns
 	if err != nil {
 		return &unstructured.Unstructured{Object: map[string]any{}}, []boundary.Finding{refusedOverride(err)}
 	}
+	if p.Ref.Kind.Carries {
+		return carriedBelow(logical, p), nil
+	}
 	content := deepCopy(stamp.Written(p.Ref.Kind, logical)).(map[string]any)
 	obj := map[string]any{
 		"apiVersion": p.Ref.Kind.GroupVersion().String(),

@@ -43,6 +43,8 @@ const (
 	WakeIsolation Wake = "Isolation"
 	// WakeImport is what is made of the import of the Service.
 	WakeImport Wake = "Import"
+	// WakeCarried are the Manifests that could not be applied.
+	WakeCarried Wake = "Carried"
 	// WakeHost are the Ingresses that want a host name which is free now.
 	WakeHost Wake = "Host"
 )
@@ -184,6 +186,8 @@ func (c Change) mirrored() []types.UID {
 //	a Namespace                   it came, or is gone          Isolation
 //	a Namespace with a mark       it is gone                   Contents, too: what waits to come
 //	                                                           back into it
+//	a definition of kinds, or a   any                          Carried: what is of that kind, or in that
+//	Namespace, from a Manifest                                 namespace, may wait for it
 func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 	var woken []Woken
 	obj := c.latest()
@@ -206,6 +210,9 @@ func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 		if mark, ok := MarkOf(c.Kind.GroupResource(), obj); ok {
 			woken = append(woken, Woken{Wake: WakeImport, Mark: mark})
 		}
+	}
+	if c.Kind.Carries && BringsKinds(obj) {
+		woken = append(woken, Woken{Wake: WakeCarried})
 	}
 	for _, host := range c.releasedHosts() {
 		woken = append(woken, Woken{Wake: WakeHost, Host: host})

@@ -149,6 +149,10 @@ func others() []Kind {
 			Semantics: AutoscalerSemantics,
 		},
 		{
+			GroupVersionKind: gvk("fleet.atoll.dev", "v1alpha1", "Manifest"), Resource: "manifests", Role: Placed,
+			Carries: true, Staged: true, Confidential: true,
+		},
+		{
 			// The history of StatefulSets and DaemonSets, each with a pod template.
 			GroupVersionKind: gvk("apps", "v1", "ControllerRevision"), Resource: "controllerrevisions", Role: Mirrored, Observed: true,
 			PodTemplate: []string{"data", "spec", "template"}, Status: Status{None: true},

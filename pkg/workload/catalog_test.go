@@ -24,7 +24,7 @@ func TestTheBuiltInKindsAreValid(t *testing.T) {
 	want := []string{
 		"Namespace", "LimitRange", "ResourceQuota", "Secret", "ConfigMap", "PersistentVolumeClaim", "Service", "Deployment", "StatefulSet",
 		"DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod", "Ingress", "NetworkPolicy", "PodDisruptionBudget",
-		"HorizontalPodAutoscaler",
+		"HorizontalPodAutoscaler", "Manifest",
 	}
 	if diff := cmp.Diff(want, copied); diff != "" {
 		t.Errorf("kinds that have copies, in order (-want +got)\n%s", diff)

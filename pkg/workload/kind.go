@@ -46,6 +46,9 @@ type Kind struct {
 	// Declared says that the kind is not one of Kubernetes: logical clusters define it, and
 	// an admin has declared that objects of it are placed in some of them.
 	Declared bool
+	// Carries says that each object has another one in spec.object, of any kind, which is what its
+	// copies are: a Manifest. Only those in root have copies.
+	Carries bool
 	// Unowned says that objects are mirrored though no controller owns them: the
 	// claims of a StatefulSet outlive it.
 	Unowned bool
@@ -199,6 +202,15 @@ func (k Kind) GroupResource() schema.GroupResource { return k.GroupVersionResour
 // API is how the list of served APIs of a physical cluster names the kind:
 // <group>/<version>/<resource>.
 func (k Kind) API() string { return k.Group + "/" + k.Version + "/" + k.Resource }
+
+// APIs are those that a physical cluster has to serve for objects of the kind. What is carried may be
+// of a kind that another object brings along.
+func (k Kind) APIs() []string {
+	if k.Carries {
+		return nil
+	}
+	return []string{k.API()}
+}
 
 // Copied says that objects of the kind may have copies.
 func (k Kind) Copied() bool { return k.Role != "" && k.Role != Mirrored }

@@ -1,6 +1,7 @@
 package syncerguard
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -111,7 +112,7 @@ func Check(w Write) error {
 		return checkOrphan(w)
 	case w.Cluster == scope.Root && w.Resource == signingRequests && w.Verb == Create && w.Subresource == "":
 		return nil // the registry says which: one that renews its own certificate
-	case w.Cluster == scope.Root:
+	case w.Cluster == scope.Root && w.Resource != copies && w.Resource != events:
 		return fmt.Errorf("the syncer of %s may not write %s in root", w.Target, w.Resource)
 	case w.Resource == accounts && w.Subresource == "token" && w.Verb == Create:
 		return nil // the registry says which
@@ -179,7 +180,19 @@ func checkCopy(w Write) error {
 		return fmt.Errorf("status.physicalNamespace of a Copy never changes: what it records is in %q, not in %q",
 			old.Status.PhysicalNamespace, written.Status.PhysicalNamespace)
 	}
+	if w.Verb == Update && ok && had && !w.stale() && !sameCarried(old.Status.Carried, written.Status.Carried) {
+		return errors.New("status.carried of a Copy never changes but for its version")
+	}
 	return nil
+}
+
+// sameCarried says that what a Manifest is on a target is not another object than what was recorded.
+func sameCarried(old, written placementv1alpha1.CarriedObject) bool {
+	if old == (placementv1alpha1.CarriedObject{}) {
+		return true
+	}
+	old.Version = written.Version
+	return old == written
 }
 
 // checkObserved: the syncer says which object below it mirrors, and from then

@@ -144,6 +144,20 @@ func (v views) syncer(s scope.Scope, a authorizer.Attributes) (authorizer.Decisi
 	return authorizer.DecisionDeny, fmt.Sprintf("a syncer may not %s %s here", a.GetVerb(), a.GetResource()), nil
 }
 
+// syncerMayOfManifests is what a syncer needs in root for what is placed there: Manifests, and the
+// Namespaces that they are in.
+func syncerMayOfManifests(gr schema.GroupResource, a authorizer.Attributes) bool {
+	switch gr {
+	case fleet.Resource("manifests"), schema.GroupResource{Resource: "namespaces"}:
+		return a.GetSubresource() == "" && a.IsReadOnly()
+	case placement.Resource("copies"):
+		return a.GetSubresource() == "" && a.GetVerb() != "deletecollection"
+	case schema.GroupResource{Resource: "events"}:
+		return a.GetSubresource() == "" && (a.GetVerb() == "create" || a.GetVerb() == "update" || a.GetVerb() == "patch" || a.GetVerb() == "get")
+	}
+	return false
+}
+
 func (v views) syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 	gr := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
 	if s.Cluster == scope.Root {
@@ -155,7 +169,7 @@ func (v views) syncerMay(s scope.Scope, a authorizer.Attributes) bool {
 		case schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}:
 			return a.GetNamespace() == fleet.LeaseNamespace && a.GetVerb() != "deletecollection" && (a.GetName() == s.Target || a.GetVerb() == "create")
 		}
-		return false
+		return syncerMayOfManifests(gr, a)
 	}
 	kind, ok := v.kinds.Current().Find(gr)
 	switch {

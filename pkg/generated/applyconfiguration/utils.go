@@ -36,6 +36,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &fleetv1alpha1.DrainStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ForgetReport"):
 		return &fleetv1alpha1.ForgetReportApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Manifest"):
+		return &fleetv1alpha1.ManifestApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ManifestCondition"):
+		return &fleetv1alpha1.ManifestConditionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ManifestSpec"):
+		return &fleetv1alpha1.ManifestSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ManifestStatus"):
+		return &fleetv1alpha1.ManifestStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Names"):
 		return &fleetv1alpha1.NamesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Network"):
@@ -104,6 +112,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.AwaitedApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Bound"):
 		return &applyconfigurationplacementv1alpha1.BoundApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("CarriedObject"):
+		return &applyconfigurationplacementv1alpha1.CarriedObjectApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ClusterPlacementPolicy"):
 		return &applyconfigurationplacementv1alpha1.ClusterPlacementPolicyApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("Copy"):

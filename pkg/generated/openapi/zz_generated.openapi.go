@@ -28,6 +28,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.DrainEvidence{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_DrainEvidence(ref),
 		v1alpha1.DrainStatus{}.OpenAPIModelName():                         schema_pkg_apis_fleet_v1alpha1_DrainStatus(ref),
 		v1alpha1.ForgetReport{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref),
+		v1alpha1.Manifest{}.OpenAPIModelName():                            schema_pkg_apis_fleet_v1alpha1_Manifest(ref),
+		v1alpha1.ManifestCondition{}.OpenAPIModelName():                   schema_pkg_apis_fleet_v1alpha1_ManifestCondition(ref),
+		v1alpha1.ManifestList{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ManifestList(ref),
+		v1alpha1.ManifestSpec{}.OpenAPIModelName():                        schema_pkg_apis_fleet_v1alpha1_ManifestSpec(ref),
+		v1alpha1.ManifestStatus{}.OpenAPIModelName():                      schema_pkg_apis_fleet_v1alpha1_ManifestStatus(ref),
 		v1alpha1.Names{}.OpenAPIModelName():                               schema_pkg_apis_fleet_v1alpha1_Names(ref),
 		v1alpha1.Network{}.OpenAPIModelName():                             schema_pkg_apis_fleet_v1alpha1_Network(ref),
 		v1alpha1.NetworkStatus{}.OpenAPIModelName():                       schema_pkg_apis_fleet_v1alpha1_NetworkStatus(ref),
@@ -65,6 +70,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.AssumedRequests{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_AssumedRequests(ref),
 		placementv1alpha1.Awaited{}.OpenAPIModelName():                    schema_pkg_apis_placement_v1alpha1_Awaited(ref),
 		placementv1alpha1.Bound{}.OpenAPIModelName():                      schema_pkg_apis_placement_v1alpha1_Bound(ref),
+		placementv1alpha1.CarriedObject{}.OpenAPIModelName():              schema_pkg_apis_placement_v1alpha1_CarriedObject(ref),
 		placementv1alpha1.ClusterPlacementPolicy{}.OpenAPIModelName():     schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref),
 		placementv1alpha1.ClusterPlacementPolicyList{}.OpenAPIModelName(): schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicyList(ref),
 		placementv1alpha1.Copy{}.OpenAPIModelName():                       schema_pkg_apis_placement_v1alpha1_Copy(ref),
@@ -593,6 +599,228 @@ func schema_pkg_apis_fleet_v1alpha1_ForgetReport(ref common.ReferenceCallback) c
 		},
 		Dependencies: []string{
 			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_Manifest(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Manifest carries one object that an admin has on physical clusters as it is: of any kind, in any namespace there or in none. Where that is, the placement of its own namespace says, which is in the logical cluster \"root\".",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1alpha1.ManifestSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(v1alpha1.ManifestStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ManifestSpec{}.OpenAPIModelName(), v1alpha1.ManifestStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_ManifestCondition(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ManifestCondition is a condition of an object of any kind.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"lastTransitionTime": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+				},
+				Required: []string{"type", "status"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_ManifestList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ManifestList is a list of Manifests.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Default: map[string]interface{}{},
+							Ref:     ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Type: []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Manifest{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Manifest{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_ManifestSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ManifestSpec says what is carried.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "object is what is applied: apiVersion, kind, a name, and a namespace if the kind is in namespaces. Its group, kind, namespace and name never change. A status in it, and what a server writes into metadata, is left out.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"removal": {
+						SchemaProps: spec.SchemaProps{
+							Description: "removal says what becomes of it where the Manifest is deleted, or moves away from. Default: Keep for CustomResourceDefinitions, Namespaces, PersistentVolumes and PersistentVolumeClaims, with which others lose what is in them, and for what was there before; Delete for all else.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"adopt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "adopt takes over an object of that name that is there and belongs to no control plane. Without it, the object is left alone, and the Copy fails.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"object"},
+			},
+		},
+		Dependencies: []string{
+			runtime.RawExtension{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_fleet_v1alpha1_ManifestStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ManifestStatus says how far that is.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation that all physical clusters have.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are those of the object: of several physical clusters, the worst of each type.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ManifestCondition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ManifestCondition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2872,6 +3100,60 @@ func schema_pkg_apis_placement_v1alpha1_Bound(ref common.ReferenceCallback) comm
 	}
 }
 
+func schema_pkg_apis_placement_v1alpha1_CarriedObject(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CarriedObject names an object on a physical cluster.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Default: "",
+							Type:    []string{"string"},
+							Format:  "",
+						},
+					},
+				},
+				Required: []string{"version", "kind", "resource", "name"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_placement_v1alpha1_ClusterPlacementPolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3178,6 +3460,13 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 							Format: "",
 						},
 					},
+					"carried": {
+						SchemaProps: spec.SchemaProps{
+							Description: "carried is, of a Manifest, the object that it is on the target. It is recorded before anything is made, and never changes but for its version.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(placementv1alpha1.CarriedObject{}.OpenAPIModelName()),
+						},
+					},
 					"physicalGeneration": {
 						SchemaProps: spec.SchemaProps{
 							Type:   []string{"integer"},
@@ -3233,7 +3522,7 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			placementv1alpha1.CopyOrdinals{}.OpenAPIModelName(), placementv1alpha1.CopyTransfer{}.OpenAPIModelName(), placementv1alpha1.CopyVolume{}.OpenAPIModelName(), placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+			placementv1alpha1.CarriedObject{}.OpenAPIModelName(), placementv1alpha1.CopyOrdinals{}.OpenAPIModelName(), placementv1alpha1.CopyTransfer{}.OpenAPIModelName(), placementv1alpha1.CopyVolume{}.OpenAPIModelName(), placementv1alpha1.ObjectReference{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 

@@ -26,6 +26,9 @@ import (
 // by, and who edits several writes one after the other.
 const settleDelay = 2 * time.Second
 
+// rootInterval is how often it is asked where units of root may go, or may leave now.
+const rootInterval = 10 * time.Second
+
 // verdict is whether the decision is what the policies of now permit.
 type verdict struct {
 	placement.Verdict
@@ -50,6 +53,9 @@ func (c *Controller) verify(u *unit) verdict {
 	if v.Satisfied {
 		c.unsatisfied.Remove(u.key)
 		v.condition = condition
+		if u.key.Cluster == scope.Root { // also for what comes to be with others, see leftLast
+			v.again = rootInterval
+		}
 		if !v.Until.IsZero() {
 			v.again = max(v.Until.Sub(now), time.Millisecond)
 		}
@@ -85,7 +91,7 @@ func (c *Controller) snapshotAt(u *unit, decided []string) (placement.Snapshot, 
 		asked.LogicalClusterLabels = lc.Labels
 	}
 	s := placement.Snapshot{Policies: c.policiesOf(u.key), Now: c.Clock.Now(), Watched: c.watched}
-	if !placement.NeedsOthers(s.Policies, asked) {
+	if u.key.Cluster != scope.Root && !placement.NeedsOthers(s.Policies, asked) {
 		for _, name := range asked.Decided {
 			if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok {
 				s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: pc})
@@ -96,6 +102,9 @@ func (c *Controller) snapshotAt(u *unit, decided []string) (placement.Snapshot, 
 	}
 	s.CutOff = placement.CutOff(c.PhysicalClusters.List())
 	for _, pc := range c.PhysicalClusters.List() {
+		if u.key.Cluster == scope.Root {
+			pc = c.leftLast(pc)
+		}
 		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: pc})
 	}
 	for _, p := range c.Placements.ListCluster(u.key.Cluster) {
@@ -105,6 +114,21 @@ func (c *Controller) snapshotAt(u *unit, decided []string) (placement.Snapshot, 
 		}
 	}
 	return s, asked
+}
+
+// leftLast is a physical cluster as units of root see it: it is not drained of them before all others have
+// left it, which may need them there.
+func (c *Controller) leftLast(pc *fleetv1alpha1.PhysicalCluster) *fleetv1alpha1.PhysicalCluster {
+	if !placement.Drains(pc, c.Clock.Now()) || !slices.ContainsFunc(c.Placements.List(), func(p *placementv1alpha1.Placement) bool {
+		_, decided := stamp.Decided(p)[pc.Name]
+		leaves := p.Spec.Transition != nil && slices.Contains(p.Spec.Transition.From, pc.Name)
+		return (decided || leaves) && logicalcluster.From(p) != scope.Root
+	}) {
+		return pc
+	}
+	pc = pc.DeepCopy()
+	pc.Spec.Drain, pc.Spec.Unschedulable = fleetv1alpha1.Drain{}, true
+	return pc
 }
 
 // pinOf is where a user wants a unit.

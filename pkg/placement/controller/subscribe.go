@@ -16,6 +16,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placed"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -46,6 +47,7 @@ func (c *Controller) subscribe() {
 	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
 		if new != nil && (old == nil || mayChangeDecisions(old, new)) {
 			c.retryAll()
+			c.enqueueCluster(scope.Root) // it may be bootstrapped now
 		}
 		if old != nil && new != nil && meta.IsStatusConditionTrue(old.Status.Conditions, fleetv1alpha1.ConditionReady) != meta.IsStatusConditionTrue(new.Status.Conditions, fleetv1alpha1.ConditionReady) {
 			c.lookAt(new.Name) // what moves there may go on, or must not
@@ -141,6 +143,12 @@ func (c *Controller) othersLook(old, new *placementv1alpha1.Placement) {
 		return
 	}
 	c.enqueueIn(key.Cluster, key.Namespace, batchDelay)
+}
+
+func (c *Controller) enqueueCluster(cluster logicalcluster.Name) {
+	for _, p := range c.Placements.ListCluster(cluster) {
+		c.queue.Enqueue(controller.RequestFor(p))
+	}
 }
 
 // retryAll looks at every undecided namespace.

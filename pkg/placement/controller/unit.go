@@ -138,7 +138,7 @@ func (u *unit) add(kind workload.Kind, o *metav1.PartialObjectMetadata) bool {
 		// What runs already has a unit that it came into begin there.
 		return kind.Role == workload.Placed && (len(current) == 0 || u.divided() && !stamp.Mirrored(o)) && stamp.GoesDown(kind, u.key.Cluster, o)
 	}
-	if kind.Role == workload.Container && o.Annotations[placementv1alpha1.PhysicalNamespaceAnnotation] == "" {
+	if kind.Role == workload.Container && stamp.LacksName(o, u.key.Cluster) {
 		return true
 	}
 	return u.unrecorded(kind, o, names) || !stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, stamp.Source{Unit: decided, Division: u.division(names), Overrides: u.overrides(names)}))

@@ -30,6 +30,7 @@ func Types() []runtime.Object {
 		&PhysicalCluster{}, &PhysicalClusterList{},
 		&Orphan{}, &OrphanList{},
 		&PlacedKind{}, &PlacedKindList{},
+		&Manifest{}, &ManifestList{},
 	}
 }
 

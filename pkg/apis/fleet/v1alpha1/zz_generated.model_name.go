@@ -46,6 +46,31 @@ func (in ForgetReport) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Manifest) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.Manifest"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ManifestCondition) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ManifestCondition"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ManifestList) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ManifestList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ManifestSpec) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ManifestSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ManifestStatus) OpenAPIModelName() string {
+	return "dev.atoll.fleet.v1alpha1.ManifestStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Names) OpenAPIModelName() string {
 	return "dev.atoll.fleet.v1alpha1.Names"
 }

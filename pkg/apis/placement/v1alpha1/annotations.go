@@ -70,7 +70,9 @@ const (
 // itself.
 const (
 	// ManagedByLabel holds the id of the control plane.
-	ManagedByLabel           = "atoll.dev/managed-by"
+	ManagedByLabel = "atoll.dev/managed-by"
+	// CarriedByLabel holds it on what Manifests carry, which has no place in a logical cluster.
+	CarriedByLabel           = "atoll.dev/carried-by"
 	LogicalClusterAnnotation = "atoll.dev/logical-cluster"
 	// AdmitsPodsLabel is on physical namespaces in which pods are admitted above.
 	AdmitsPodsLabel     = "atoll.dev/admits-pods"

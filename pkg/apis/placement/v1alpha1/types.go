@@ -471,6 +471,10 @@ type CopyStatus struct {
 	PhysicalNamespace string `json:"physicalNamespace,omitempty"`
 	// +optional
 	PhysicalUID types.UID `json:"physicalUID,omitempty"`
+	// carried is, of a Manifest, the object that it is on the target. It is recorded before anything is
+	// made, and never changes but for its version.
+	// +optional
+	Carried CarriedObject `json:"carried,omitzero"`
 	// +optional
 	PhysicalGeneration int64 `json:"physicalGeneration,omitempty"`
 	// revision is which change was applied last, of an object of which one is under way: that
@@ -498,6 +502,18 @@ type CopyStatus struct {
 	// the copy. The object is about to become one that was mirrored.
 	// +optional
 	Controller *ObjectReference `json:"controller,omitempty"`
+}
+
+// CarriedObject names an object on a physical cluster.
+type CarriedObject struct {
+	// +optional
+	Group    string `json:"group,omitempty"`
+	Version  string `json:"version"`
+	Kind     string `json:"kind"`
+	Resource string `json:"resource"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
 }
 
 // CopyOrdinals are the ordinals of which pods may run on a target, once its controllers have acted

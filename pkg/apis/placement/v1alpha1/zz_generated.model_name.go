@@ -21,6 +21,11 @@ func (in Bound) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CarriedObject) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.CarriedObject"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ClusterPlacementPolicy) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ClusterPlacementPolicy"
 }

@@ -19,7 +19,7 @@ import (
 
 // Kinds are all kinds of our own.
 func Kinds() []Kind {
-	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), PlacedKind(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy(), ServiceImport(), PodImport()}
+	return []Kind{LogicalCluster(), PhysicalCluster(), Orphan(), PlacedKind(), Manifest(), ClusterPlacementPolicy(), PlacementPolicy(), Placement(), Copy(), ServiceImport(), PodImport()}
 }
 
 // LogicalCluster is served in root.
@@ -155,6 +155,41 @@ func PlacedKind() Kind {
 				}
 			}
 			return append(cells, fmt.Sprint(p.Status.Objects), message)
+		},
+	}
+}
+
+// Manifest is served in root.
+func Manifest() Kind {
+	return Kind{
+		GroupVersion: fleet.SchemeGroupVersion, Kind: "Manifest", Plural: "manifests", Singular: "manifest",
+		ShortNames: []string{"mf"}, RootOnly: true, Namespaced: true,
+		New:      func() runtime.Object { return &fleet.Manifest{} },
+		NewList:  func() runtime.Object { return &fleet.ManifestList{} },
+		Spec:     func(o runtime.Object) any { return &o.(*fleet.Manifest).Spec },
+		Status:   func(o runtime.Object) any { return &o.(*fleet.Manifest).Status },
+		Default:  defaultManifest,
+		Validate: validateManifest,
+		Columns: []metav1.TableColumnDefinition{
+			column("Carries", "The kind and name of the object that it carries."), column("In", "Its namespace there."),
+			column("Applied", "Whether all physical clusters of its placement have it."), wideColumn("Removal", "What becomes of it where the Manifest is not any more."),
+			wideColumn("Message", "Why not."),
+		},
+		Row: func(o runtime.Object) []any {
+			m := o.(*fleet.Manifest)
+			kind, name, namespace, message := "", "", "", ""
+			if carried, err := carriedBy(m); err == nil {
+				kind, name, namespace = carried.GetKind(), carried.GetName(), carried.GetNamespace()
+			}
+			applied := string(metav1.ConditionUnknown)
+			for _, c := range m.Status.Conditions {
+				if c.Type == fleet.ConditionApplied {
+					if applied = string(c.Status); c.Status != metav1.ConditionTrue {
+						message = c.Message
+					}
+				}
+			}
+			return []any{kind + "/" + name, namespace, applied, string(m.Spec.Removal), message}
 		},
 	}
 }

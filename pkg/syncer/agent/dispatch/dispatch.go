@@ -108,6 +108,10 @@ func (d *Dispatcher) Below(c syncer.Change) {
 			d.isolation(c)
 		case syncer.WakeImport:
 			d.queues.Imports(controller.Request{Cluster: w.Mark.Cluster, Namespace: w.Mark.Namespace, Name: w.Mark.Name})
+		case syncer.WakeCarried:
+			for _, key := range d.view.Unapplied(c.Kind) {
+				d.queues.Objects(key)
+			}
 		case syncer.WakeHost:
 			for _, obj := range d.view.WantHost(c.Kind.GroupVersionResource(), w.Host) {
 				d.queues.Objects(view.KeyOf(c.Kind, obj))

@@ -60,6 +60,10 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 		return p.patchStatus(ctx, a.Object)
 	case syncer.Suspend:
 		return p.suspend(ctx, a.Object)
+	case syncer.Unmark:
+		refusal, err := p.merge(ctx, a.Object)
+		p.in.Failure = refusal
+		return err
 	case syncer.Delete:
 		return p.delete(ctx, a)
 	case syncer.AskServer:
@@ -142,6 +146,9 @@ func (p *pass) refusal(ctx context.Context, err error) error {
 		}
 		p.View.WrittenBelow.Forget(p.key, uidOf(p.in.Physical))
 		return nil // plan again with what is really there
+	}
+	if p.kind.Carries && apierrors.IsNotFound(err) {
+		return p.notThere(err)
 	}
 	if syncer.IsNamespaceGone(err) && !p.in.Ref.IsNamespace() {
 		if err := p.namespaceGone(ctx); err != nil {

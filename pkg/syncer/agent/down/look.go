@@ -23,6 +23,11 @@ func (p *pass) look(ctx context.Context) error {
 	informed, _ := p.View.Physical(p.key.Resource, r)
 	obj, err := p.physicalClient().Get(ctx, r.Name, metav1.GetOptions{})
 	switch {
+	case apierrors.IsNotFound(err) && p.kind.Carries:
+		if err := p.carriedGone(err); err != nil {
+			return err
+		}
+		p.in.Physical = nil
 	case apierrors.IsNotFound(err):
 		p.View.Gone(p.key.Resource, informed)
 		p.in.Physical = nil
@@ -40,10 +45,20 @@ func (p *pass) physicalRequest() controller.Request {
 	if p.in.Ref.IsNamespace() {
 		return controller.Request{Name: p.in.Namespace.Name}
 	}
+	if c := p.in.Carried; c != nil {
+		return controller.Request{Namespace: c.Namespace, Name: c.Name}
+	}
 	return controller.Request{Namespace: p.in.Namespace.Name, Name: p.key.Request.Name}
 }
 
 func (p *pass) physicalClient() dynamic.ResourceInterface {
+	if c := p.in.Carried; c != nil {
+		resource := p.Down.Dynamic.Resource(carriedResource(c))
+		if c.Namespace == "" {
+			return resource
+		}
+		return resource.Namespace(c.Namespace)
+	}
 	c := p.Down.Dynamic.Resource(p.key.Resource)
 	if p.in.Ref.IsNamespace() {
 		return c

@@ -59,7 +59,9 @@ func (p *pass) read() {
 	if p.in.Ref.IsNamespace() {
 		p.in.Contents = p.contents()
 	}
-	p.readPhysical()
+	if !p.kind.Carries {
+		p.readPhysical()
+	}
 	p.in.HostTaken = p.hostTaken()
 }
 
@@ -114,7 +116,7 @@ func (p *pass) namespace() syncer.Namespace {
 		p.View.DoubtNamespaces()
 	}
 	switch {
-	case place.Name == "":
+	case place.Name == "" || p.kind.Carries:
 		return syncer.Namespace{State: syncer.NamespaceReady}
 	case p.in.Ref.IsNamespace() && !place.Disputed:
 		return syncer.Namespace{Name: place.Name, State: syncer.NamespaceReady}

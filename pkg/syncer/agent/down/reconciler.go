@@ -167,6 +167,9 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.readRuntimeClasses(ctx); err != nil {
 		return err
 	}
+	if err := p.readCarried(ctx); err != nil {
+		return err
+	}
 	for range maxSteps {
 		p.in.Now = time.Now()
 		actions := p.Plan(p.in)

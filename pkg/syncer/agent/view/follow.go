@@ -64,6 +64,7 @@ func (v *View) withdraw(gvr schema.GroupVersionResource, e *entry) {
 func (v *View) begin(ctx context.Context, running *sync.WaitGroup, kind workload.Kind, served bool) {
 	gvr := kind.GroupVersionResource()
 	before := v.begun[gvr]
+	served = served && !kind.Carries // what Manifests are below is of other kinds
 	switch {
 	case before != nil && served == (before.below != nil):
 		return

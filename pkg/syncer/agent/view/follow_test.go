@@ -93,7 +93,7 @@ func follow(t *testing.T, w *viewtest.World) *following {
 	t.Helper()
 	kinds := len(workload.Builtin().All())
 	viewtest.Eventually(t, "all kinds, the accounts above and the events below are watched", func() bool {
-		return viewtest.Count(w.Above, "watch") == kinds+1 && viewtest.Count(w.Below, "watch") == kinds+1
+		return viewtest.Count(w.Above, "watch") == kinds+1 && viewtest.Count(w.Below, "watch") == kinds // Manifests are none, events are
 	})
 	f := &following{World: w}
 	ctx, cancel := context.WithCancel(w.Ctx)

@@ -61,6 +61,7 @@ type View struct {
 	kinds    workload.Catalog
 	begun    map[schema.GroupVersionResource]*entry
 	handlers *Handlers // nil before Handle
+	carrying carrying
 
 	// What was written and has not come back yet: Copies and objects below by the
 	// object, mirrors by what they mirror.
@@ -78,12 +79,13 @@ func New(c Config, kinds workload.Catalog, serves func(workload.Kind) bool) *Vie
 		WrittenBelow:   controller.NewWritten[ObjectKey, *unstructured.Unstructured](),
 		WrittenMirrors: controller.NewWritten[MirrorKey, *unstructured.Unstructured](),
 	}
+	v.carrying.kinds, v.carrying.watches = map[schema.GroupVersionKind]CarriedKind{}, map[schema.GroupVersionResource]*watch{}
 	if c.More != nil {
 		v.allowance = controller.NewAllowance(c.Least, v.allowed)
 	}
 	now := &watched{kinds: kinds, entries: map[schema.GroupVersionResource]*entry{}, byKind: map[schema.GroupVersionKind]*entry{}}
 	for _, kind := range kinds.All() { // what an informer is compared with comes in the order in which they are made
-		if !kind.Copied() && !serves(kind) {
+		if !kind.Copied() && !serves(kind) || kind.Carries {
 			continue
 		}
 		e := &entry{kind: kind, above: &watch{objects: v.informerAbove(kind)}}
@@ -121,6 +123,9 @@ func (v *View) rememberVersions() {
 	}
 	v.WrittenCopies.OnPut = func(c *placementv1alpha1.Copy) { v.copies.Wrote(c.ResourceVersion) }
 	v.WrittenBelow.OnPut = func(obj *unstructured.Unstructured) {
+		if obj.GetLabels()[placementv1alpha1.CarriedByLabel] != "" {
+			return // of none of these
+		}
 		if e := v.now.Load().byKind[obj.GroupVersionKind()]; e != nil && e.below != nil {
 			e.below.Wrote(obj.GetResourceVersion())
 		}
@@ -183,7 +188,7 @@ type informer interface {
 }
 
 // Start runs the watches, until ctx is done, in goroutines of running, and returns when
-// all have their first list. That of events is not waited for, nor that of imports, which a
+// all have their first list. That of events is not waited for, nor those of imports and Manifests, which a
 // server from before them does not have.
 func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 	var all []informer
@@ -196,6 +201,10 @@ func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 				all = append(all, w)
 			}
 		}
+	}
+	v.carrying.ctx, v.carrying.running = ctx, running
+	if manifests, ok := v.manifests(); ok {
+		v.begin(ctx, running, manifests, false)
 	}
 	v.mu.Unlock()
 	for _, i := range []informer{v.copies, v.orphans, v.accounts} {

@@ -26,9 +26,12 @@ type CopyStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// physicalNamespace, physicalUID and physicalGeneration identify what was
 	// made; the generation is the one after the last apply.
-	PhysicalNamespace  *string    `json:"physicalNamespace,omitempty"`
-	PhysicalUID        *types.UID `json:"physicalUID,omitempty"`
-	PhysicalGeneration *int64     `json:"physicalGeneration,omitempty"`
+	PhysicalNamespace *string    `json:"physicalNamespace,omitempty"`
+	PhysicalUID       *types.UID `json:"physicalUID,omitempty"`
+	// carried is, of a Manifest, the object that it is on the target. It is recorded before anything is
+	// made, and never changes but for its version.
+	Carried            *CarriedObjectApplyConfiguration `json:"carried,omitempty"`
+	PhysicalGeneration *int64                           `json:"physicalGeneration,omitempty"`
 	// revision is which change was applied last, of an object of which one is under way: that
 	// of its annotation placement.atoll.dev/rollout. Absent: the former content.
 	Revision *string `json:"revision,omitempty"`
@@ -108,6 +111,14 @@ func (b *CopyStatusApplyConfiguration) WithPhysicalNamespace(value string) *Copy
 // If called multiple times, the PhysicalUID field is set to the value of the last call.
 func (b *CopyStatusApplyConfiguration) WithPhysicalUID(value types.UID) *CopyStatusApplyConfiguration {
 	b.PhysicalUID = &value
+	return b
+}
+
+// WithCarried sets the Carried field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Carried field is set to the value of the last call.
+func (b *CopyStatusApplyConfiguration) WithCarried(value *CarriedObjectApplyConfiguration) *CopyStatusApplyConfiguration {
+	b.Carried = value
 	return b
 }
 

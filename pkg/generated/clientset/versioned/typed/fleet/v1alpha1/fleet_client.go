@@ -12,6 +12,7 @@ import (
 
 type FleetV1alpha1Interface interface {
 	RESTClient() rest.Interface
+	ManifestsGetter
 	OrphansGetter
 	PhysicalClustersGetter
 	PlacedKindsGetter
@@ -20,6 +21,10 @@ type FleetV1alpha1Interface interface {
 // FleetV1alpha1Client is used to interact with features provided by the fleet.atoll.dev group.
 type FleetV1alpha1Client struct {
 	restClient rest.Interface
+}
+
+func (c *FleetV1alpha1Client) Manifests(namespace string) ManifestInterface {
+	return newManifests(c, namespace)
 }
 
 func (c *FleetV1alpha1Client) Orphans() OrphanInterface {

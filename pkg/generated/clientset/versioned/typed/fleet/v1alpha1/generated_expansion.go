@@ -2,6 +2,8 @@
 
 package v1alpha1
 
+type ManifestExpansion interface{}
+
 type OrphanExpansion interface{}
 
 type PhysicalClusterExpansion interface{}

@@ -12,6 +12,10 @@ type FakeFleetV1alpha1 struct {
 	*testing.Fake
 }
 
+func (c *FakeFleetV1alpha1) Manifests(namespace string) v1alpha1.ManifestInterface {
+	return newFakeManifests(c, namespace)
+}
+
 func (c *FakeFleetV1alpha1) Orphans() v1alpha1.OrphanInterface {
 	return newFakeOrphans(c)
 }

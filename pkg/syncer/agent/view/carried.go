@@ -1,0 +1,218 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+var (
+	// ErrNotServed says that the physical cluster does not serve a kind.
+	ErrNotServed = errors.New("not served")
+	// ErrTooManyKinds says that more would be watched than may be.
+	ErrTooManyKinds = errors.New("too many kinds")
+)
+
+// CarriedKind is a kind that Manifests carry, as the physical cluster serves it.
+type CarriedKind struct {
+	Resource   schema.GroupVersionResource
+	Namespaced bool
+}
+
+// carrying are the kinds that Manifests carry, with the watches of what is carried: of an object of
+// any other kind the catalog says what is watched, of these the Manifests do.
+type carrying struct {
+	ctx     context.Context // that of Start
+	running *sync.WaitGroup
+	mu      sync.Mutex
+	kinds   map[schema.GroupVersionKind]CarriedKind
+	watches map[schema.GroupVersionResource]*watch
+}
+
+// Carry finds how the physical cluster serves a kind, and watches what is carried of it. It returns
+// once there is a first list.
+func (v *View) Carry(ctx context.Context, gvk schema.GroupVersionKind) (CarriedKind, error) {
+	c := &v.carrying
+	c.mu.Lock()
+	kind, known := c.kinds[gvk]
+	c.mu.Unlock()
+	if !known {
+		var err error
+		if kind, err = v.discover(ctx, gvk); err != nil {
+			return CarriedKind{}, err
+		}
+	}
+	if v.carried(kind.Resource) == nil {
+		// A watch that is refused would only be tried again and again.
+		options := metav1.ListOptions{Limit: 1, LabelSelector: placementv1alpha1.CarriedByLabel + "=" + v.ControlPlane}
+		if _, err := v.Down.Metadata.Resource(kind.Resource).List(ctx, options); err != nil {
+			return CarriedKind{}, fmt.Errorf("listing %s: %w", kind.Resource.GroupResource(), err)
+		}
+	}
+	w, err := v.watchCarried(gvk, kind)
+	if err != nil {
+		return CarriedKind{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	if err := w.WaitForSync(ctx); err != nil {
+		return CarriedKind{}, fmt.Errorf("waiting for the first list of %s: %w", kind.Resource, err)
+	}
+	return kind, nil
+}
+
+// discover asks the physical cluster.
+func (v *View) discover(ctx context.Context, gvk schema.GroupVersionKind) (CarriedKind, error) {
+	path := "/apis/" + gvk.GroupVersion().String()
+	if gvk.Group == "" {
+		path = "/api/" + gvk.Version
+	}
+	ctx, cancel := context.WithTimeout(ctx, connection.QuestionTimeout)
+	defer cancel()
+	var list metav1.APIResourceList
+	err := v.Down.Kube.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Into(&list)
+	switch {
+	case apierrors.IsNotFound(err):
+		return CarriedKind{}, ErrNotServed
+	case err != nil:
+		return CarriedKind{}, fmt.Errorf("asking what is served of %s: %w", gvk.GroupVersion(), err)
+	}
+	for _, r := range list.APIResources {
+		if r.Kind == gvk.Kind && r.Group == "" && r.Version == "" && !strings.Contains(r.Name, "/") {
+			return CarriedKind{Resource: gvk.GroupVersion().WithResource(r.Name), Namespaced: r.Namespaced}, nil
+		}
+	}
+	return CarriedKind{}, ErrNotServed
+}
+
+func (v *View) watchCarried(gvk schema.GroupVersionKind, kind CarriedKind) (*watch, error) {
+	c := &v.carrying
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.watches[kind.Resource]; w != nil && w.ctx.Err() == nil {
+		return w, nil
+	}
+	manifests, ok := v.manifests()
+	if c.ctx == nil || !ok {
+		return nil, errors.New("the watches have not begun")
+	}
+	if len(c.watches) >= fleetv1alpha1.MaxManifestKinds {
+		return nil, ErrTooManyKinds
+	}
+	w := &watch{objects: v.informerCarried(gvk, kind.Resource)}
+	v.run(c.ctx, c.running, w)
+	w.Handle(func(old, new *unstructured.Unstructured) {
+		v.mu.Lock()
+		h := v.handlers
+		v.mu.Unlock()
+		if h != nil {
+			h.Below(syncer.Change{Target: v.Target, Kind: manifests, Placed: true, Old: old, New: new, Own: v.arrivedBelow(manifests, old, new)})
+		}
+	})
+	c.watches[kind.Resource], c.kinds[gvk] = w, kind
+	return w, nil
+}
+
+// manifests is their kind.
+func (v *View) manifests() (workload.Kind, bool) {
+	for _, kind := range v.Kinds().Kinds() {
+		if kind.Carries {
+			return kind, true
+		}
+	}
+	return workload.Kind{}, false
+}
+
+func (v *View) informerCarried(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource) *objects {
+	manifests, _ := v.manifests()
+	return controller.NewInformer("carried "+gvr.Resource+" on "+v.Target, example(gvk),
+		controller.Lists(v.Down.Dynamic.Resource(gvr)),
+		controller.InformerOptions[*unstructured.Unstructured]{
+			Unscoped: true, Server: v.Down.Server, Allowance: v.allowance, Metadata: connection.ListMetadata(v.Down.Metadata, gvr),
+			Transform: whole,
+			Tweak: func(o *metav1.ListOptions) {
+				o.LabelSelector = placementv1alpha1.CarriedByLabel + "=" + v.ControlPlane
+			},
+			Indexers: indexers{byMark: marked(manifests)},
+		})
+}
+
+// DoubtKind has the physical cluster asked for a kind once more: it does not answer as one that serves it.
+func (v *View) DoubtKind(gvk schema.GroupVersionKind) {
+	c := &v.carrying
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kind, ok := c.kinds[gvk]
+	if !ok {
+		return
+	}
+	delete(c.kinds, gvk)
+	if w := c.watches[kind.Resource]; w != nil {
+		delete(c.watches, kind.Resource)
+		w.end()
+	}
+}
+
+func (v *View) carried(gvr schema.GroupVersionResource) *watch {
+	c := &v.carrying
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watches[gvr]
+}
+
+// CarriedBelow is what is below under the name of what a Manifest carries, as the watch has it.
+func (v *View) CarriedBelow(key ObjectKey, gvr schema.GroupVersionResource, r controller.Request) (*unstructured.Unstructured, bool) {
+	w := v.carried(gvr)
+	if w == nil {
+		return nil, false
+	}
+	informed, found := w.Get(r)
+	return v.WrittenBelow.Newest(key, informed, found)
+}
+
+// CarriedGone is Gone of what a Manifest carries.
+func (v *View) CarriedGone(gvr schema.GroupVersionResource, r controller.Request) {
+	if w := v.carried(gvr); w != nil {
+		if obj, ok := w.Get(r); ok {
+			w.Gone(r, obj.GetUID())
+		}
+	}
+}
+
+// Unapplied are the Manifests of which the Copy does not say that they are in place.
+func (v *View) Unapplied(manifests workload.Kind) []ObjectKey {
+	var out []ObjectKey
+	for _, obj := range v.Objects(manifests.GroupVersionResource()) {
+		key := KeyOf(manifests, obj)
+		if c, ok := v.Copy(key); !ok || c.Status.State != placementv1alpha1.CopySynced {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// CarriedMarked is what is below with the mark of a Manifest, of the kinds that are watched.
+func (v *View) CarriedMarked(key ObjectKey) []*unstructured.Unstructured {
+	c := &v.carrying
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*unstructured.Unstructured
+	for _, w := range c.watches {
+		out = append(out, w.ByIndex(byMark, key.Request.String())...)
+	}
+	return out
+}

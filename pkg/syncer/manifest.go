@@ -1,0 +1,300 @@
+package syncer
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+)
+
+// maxCarriedConditions is how many conditions of what is carried go up.
+const maxCarriedConditions = 16
+
+// CarriedBy is the object that a Manifest carries; nil if there is none.
+func CarriedBy(manifest *unstructured.Unstructured) *unstructured.Unstructured {
+	if manifest == nil {
+		return nil
+	}
+	object := descend(manifest.Object, []string{"spec", "object"})
+	if object == nil {
+		return nil
+	}
+	return &unstructured.Unstructured{Object: object}
+}
+
+// Carried names on a target what a Manifest carries, as the API server there serves its kind.
+func Carried(object *unstructured.Unstructured, resource string, namespaced bool) (placementv1alpha1.CarriedObject, *Failure) {
+	gvk := object.GroupVersionKind()
+	c := placementv1alpha1.CarriedObject{
+		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
+	}
+	switch {
+	case namespaced && c.Namespace == "":
+		return c, &Failure{Reason: fleetv1alpha1.ReasonNoNamespace, Message: gvk.Kind + " is a kind in namespaces there: name one in spec.object.metadata.namespace"}
+	case !namespaced && c.Namespace != "":
+		return c, &Failure{Reason: fleetv1alpha1.ReasonClusterScoped, Message: gvk.Kind + " is a kind in no namespace there: leave out spec.object.metadata.namespace"}
+	}
+	return c, nil
+}
+
+// CarriedNotServed is the failure that the physical cluster does not serve the kind of what a Manifest
+// carries. Its definition may be on the way.
+func CarriedNotServed(gvk schema.GroupVersionKind) *Failure {
+	return &Failure{Reason: "NotServed", Message: "the physical cluster does not serve " + gvk.Kind + " of " + gvk.GroupVersion().String()}
+}
+
+// BringsKinds says that what a Manifest carries makes room for what others carry: kinds, or a namespace.
+func BringsKinds(object *unstructured.Unstructured) bool {
+	switch object.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"},
+		schema.GroupKind{Kind: "Namespace"}:
+		return true
+	}
+	return false
+}
+
+// carries says that the copy is what the object carries.
+func (p planner) carries() bool { return p.Ref.Kind.Carries }
+
+// holds says that the object is a Namespace of root, of which nothing is made: it stands for the
+// Manifests in it.
+func (p planner) holds() bool { return p.Ref.IsNamespace() && p.Ref.Cluster == scope.Root }
+
+// holder says what to do about a Namespace of root. That it is removed says that nothing in it has a
+// copy any more.
+//
+//	the Namespace  its Copy  then
+//	live           any       Synced
+//	going          any       Removed
+//	absent         none      nothing
+//	absent         any       AskServer; gone, and nothing in it keeps it: Removed
+func (p planner) holder() []Action {
+	switch p.logical {
+	case logicalLive:
+		if p.copy == copyStale {
+			return p.finishStale()
+		}
+		if p.copy == copyNone {
+			return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), p.Logical.GetUID())
+		}
+		status := p.status(placementv1alpha1.CopySynced, "", "")
+		status.AppliedGeneration, status.ObservedGeneration = p.Logical.GetGeneration(), p.Logical.GetGeneration()
+		return p.write(status, p.Logical.GetUID())
+	case logicalGoing:
+		if p.copy == copyStale {
+			return p.finishStale()
+		}
+		return p.remove(p.Logical.GetUID(), "Removing")
+	}
+	return p.absent()
+}
+
+// unrecorded says that the Copy does not say yet where what is made will be: nothing is made before.
+func (p planner) unrecorded() bool {
+	if p.carries() {
+		return p.Copy.Status.Carried == (placementv1alpha1.CarriedObject{}) && p.Carried != nil
+	}
+	return p.Copy.Status.PhysicalNamespace == ""
+}
+
+// adopts says that an object which belongs to nobody is taken over, as the Manifest says.
+func adopts(in Input) bool {
+	if !in.Ref.Kind.Carries || in.Logical == nil || in.Physical == nil {
+		return false
+	}
+	labels := in.Physical.GetLabels()
+	_, carried := labels[placementv1alpha1.CarriedByLabel]
+	_, managed := labels[placementv1alpha1.ManagedByLabel]
+	adopt, _, _ := unstructured.NestedBool(in.Logical.Object, "spec", "adopt")
+	return adopt && !carried && !managed
+}
+
+// unreachable says that it is not known whether what a Manifest carries is there: it cannot be said to
+// be gone.
+func (p planner) unreachable() bool {
+	return p.carries() && p.Carried == nil && p.Failure != nil && (p.Copy == nil || p.Copy.Status.Carried != (placementv1alpha1.CarriedObject{}))
+}
+
+// Leaves says that nothing of an object is to be on the target any more.
+func Leaves(in Input) bool { l := classifyLogical(in); return l == logicalGoing || l == logicalAbsent }
+
+// keepsBelow says that what a Manifest carries stays where the Manifest is not any more. Of one that is
+// gone nobody knows, and nothing is deleted.
+func (p planner) keepsBelow() bool {
+	if !p.carries() {
+		return false
+	}
+	if p.Logical == nil {
+		return true
+	}
+	removal, _, _ := unstructured.NestedString(p.Logical.Object, "spec", "removal")
+	return removal != string(fleetv1alpha1.RemovalDelete)
+}
+
+// unmark takes our marks off what stays, see keepsBelow; nil if it has none.
+func (p planner) unmark() []Action {
+	metadata := map[string]any{}
+	if _, ok := p.Physical.GetLabels()[placementv1alpha1.CarriedByLabel]; ok {
+		metadata["labels"] = map[string]any{placementv1alpha1.CarriedByLabel: nil}
+	}
+	annotations := map[string]any{}
+	for key := range p.Physical.GetAnnotations() {
+		if placementv1alpha1.IsSystemKey(key) {
+			annotations[key] = nil
+		}
+	}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	if len(metadata) == 0 {
+		return nil
+	}
+	metadata["uid"], metadata["resourceVersion"] = string(p.Physical.GetUID()), p.Physical.GetResourceVersion()
+	return []Action{{Verb: Unmark, Object: &unstructured.Unstructured{Object: map[string]any{"metadata": metadata}}, UID: p.Physical.GetUID(), Why: "Keep"}}
+}
+
+// carriedBelow is what is applied of a Manifest: its object as it is, with our marks.
+func carriedBelow(manifest *unstructured.Unstructured, p Placing) *unstructured.Unstructured {
+	object := CarriedBy(manifest)
+	if object == nil {
+		return &unstructured.Unstructured{Object: map[string]any{}}
+	}
+	content := deepCopy(object.Object).(map[string]any)
+	delete(content, "status")
+	labels, annotations := map[string]any{}, map[string]any{}
+	for k, v := range object.GetLabels() {
+		if !placementv1alpha1.IsSystemKey(k) {
+			labels[k] = v
+		}
+	}
+	for k, v := range object.GetAnnotations() {
+		if !placementv1alpha1.IsSystemKey(k) && !isControllerAnnotation(p.Ref.Kind, k) {
+			annotations[k] = v
+		}
+	}
+	metadata := map[string]any{"name": object.GetName(), "labels": labels, "annotations": annotations}
+	if namespace := object.GetNamespace(); namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	content["metadata"] = metadata
+	markFor(p.ControlPlane, p.Ref, manifest.GetUID()).put(p.Ref.Kind.GroupResource(), labels, annotations)
+	out := &unstructured.Unstructured{Object: content}
+	annotations[AppliedAnnotation] = digest(out)
+	return out
+}
+
+// carriedStatus is what goes up of the status of what is carried: its conditions, and which generation
+// they are of.
+func carriedStatus(physical *unstructured.Unstructured) *runtime.RawExtension {
+	status := field(physical.Object, "status")
+	out := map[string]any{}
+	if n, ok := integer(status, "observedGeneration"); ok {
+		out["observedGeneration"] = n
+	}
+	if conditions := carriedConditions(list(status, "conditions")); len(conditions) > 0 {
+		out["conditions"] = conditions
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return rawStatus(map[string]any{"status": out})
+}
+
+// carriedConditions are the first conditions that are any, with the fields of one, bounded.
+func carriedConditions(all []map[string]any) []any {
+	var out []any
+	for _, c := range all {
+		kept := map[string]any{}
+		for _, name := range []string{"type", "status", "reason", "message", "lastTransitionTime"} {
+			if text, ok := c[name].(string); ok && text != "" {
+				kept[name] = bounded(text)
+			}
+		}
+		switch {
+		case kept["type"] == nil || kept["type"] == fleetv1alpha1.ConditionApplied || !slices.Contains([]any{"True", "False", "Unknown"}, kept["status"]):
+		case len(out) < maxCarriedConditions:
+			out = append(out, kept)
+		}
+	}
+	return out
+}
+
+// manifestStatus is the status of a Manifest: the conditions of what it carries, as they are merged, and
+// whether all of its targets have that.
+func manifestStatus(manifest *unstructured.Unstructured, merged map[string]any, copies []*placementv1alpha1.Copy) map[string]any {
+	status := map[string]any{}
+	if n, ok := integer(merged, "observedGeneration"); ok && n > 0 {
+		status["observedGeneration"] = n
+	}
+	conditions := carriedConditions(list(merged, "conditions"))
+	if applied := appliedCondition(manifest, copies); applied != nil {
+		conditions = append([]any{applied}, conditions...)
+	}
+	if len(conditions) > 0 {
+		status["conditions"] = conditions
+	}
+	return status
+}
+
+// appliedCondition says whether all targets that keep a copy have the Manifest as it is now; nil if there
+// are none.
+func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1alpha1.Copy) map[string]any {
+	byTarget := map[string]*placementv1alpha1.Copy{}
+	for _, c := range copies {
+		if c.Spec.Object.UID == manifest.GetUID() {
+			byTarget[c.Spec.PhysicalCluster] = c
+		}
+	}
+	var keep int
+	var lacks []string
+	reason := fleetv1alpha1.ReasonNotApplied
+	targets := stamp.TargetsOf(manifest.GetAnnotations())
+	for _, name := range targets.Names() {
+		if !targets[name].Keeps() {
+			continue
+		}
+		keep++
+		switch c := byTarget[name]; {
+		case c == nil:
+			lacks = append(lacks, name+": it is on its way")
+		case c.Status.State != placementv1alpha1.CopySynced:
+			said := strings.TrimSuffix(c.Status.Reason+": "+c.Status.Message, ": ")
+			lacks = append(lacks, name+": "+said)
+			if c.Status.State == placementv1alpha1.CopyFailed && c.Status.Reason != "" {
+				reason = c.Status.Reason
+			}
+		case c.Status.AppliedGeneration < manifest.GetGeneration() || stamp.Staged(manifest) && c.Status.Revision != stamp.Revision(manifest):
+			lacks = append(lacks, name+": it has what was before")
+		}
+	}
+	switch {
+	case keep == 0:
+		return nil
+	case len(lacks) > 0:
+		return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "False", "reason": reason, "message": bounded(strings.Join(lacks, "; "))}
+	}
+	return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "True", "reason": fleetv1alpha1.ReasonApplied}
+}
+
+// marking is the label by which copies of a resource are found below.
+func marking(gr schema.GroupResource) string {
+	if gr == manifests {
+		return placementv1alpha1.CarriedByLabel
+	}
+	return placementv1alpha1.ManagedByLabel
+}
+
+var manifests = fleetv1alpha1.Resource("manifests")
+
+// IsManifests says that a resource is that of Manifests.
+func IsManifests(gr schema.GroupResource) bool { return gr == manifests }
+
+// namedAlike says that the name of a copy is that of its object.
+func namedAlike(gr schema.GroupResource) bool { return gr.Resource != "namespaces" && gr != manifests }
