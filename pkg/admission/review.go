@@ -3,7 +3,6 @@ package admission
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -29,9 +28,6 @@ func (p *placing) review(ctx context.Context, r *request) error {
 	review, ok := r.GetObject().(*placementv1alpha1.PlacementReview)
 	if !ok || r.GetOperation() != admission.Create {
 		return nil
-	}
-	if r.cluster == scope.Root {
-		return admission.NewForbidden(r.Attributes, errors.New("nothing in root is placed; ask in the logical cluster"))
 	}
 	namespace, err := r.getLiveNamespace(ctx)
 	if apierrors.IsNotFound(err) {
@@ -84,8 +80,8 @@ func (q *question) suppose(review *placementv1alpha1.PlacementReview) error {
 		return err
 	}
 	kind, ok := q.kinds.ByKind(obj.GroupVersionKind().GroupKind())
-	if !ok || kind.Role != workload.Placed || kind.Version != obj.GroupVersionKind().Version {
-		return fmt.Errorf("%s is no kind that is placed", obj.GroupVersionKind())
+	if !ok || kind.Role != workload.Placed || kind.Version != obj.GroupVersionKind().Version || kind.Carries != (q.cluster == scope.Root) {
+		return fmt.Errorf("%s is no kind that is placed in logical cluster %s", obj.GroupVersionKind(), q.cluster)
 	}
 	q.kind, q.object = kind, &obj
 	return nil

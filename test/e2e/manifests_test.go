@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,6 +40,13 @@ func addonOf(name string) string {
     names: {kind: Gadget, plural: gadgets, singular: gadget, listKind: GadgetList}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: %s}}]}}`, group, group, schema))
 }
 
+const onlyEastAndWest = `
+apiVersion: placement.atoll.dev/v1alpha1
+kind: PlacementPolicy
+metadata: {name: here}
+spec: {terms: [{matchExpressions: [{key: topology.kubernetes.io/region, operator: In, values: [east, west]}]}]}
+`
+
 // isThere says that an object is on a physical cluster.
 func isThere(k process.Kubectl, obj any, resource, name string) error {
 	ok, err := k.Get(context.Background(), obj, resource, name)
@@ -63,6 +71,7 @@ func TestWhatAManifestCarriesIsOnEveryPhysicalClusterAsItIs(t *testing.T) {
 	root := theLab.root
 	must(t)(root.Run(ctx, "create", "namespace", name))
 	in := root.In(name)
+	must(t)(in.Apply(ctx, onlyEastAndWest)) // others come and go with other tests
 	must(t)(in.Apply(ctx, addonOf(name)))
 	must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifests", "--all", "--timeout=2m"))
 	must(t)(in.Run(ctx, "wait", "--for=condition=Established", "manifest/kind", "--timeout=1m"))
@@ -142,4 +151,141 @@ func TestWhatAManifestCarriesIsOnEveryPhysicalClusterAsItIs(t *testing.T) {
 		must(t)(below.Run(ctx, "delete", "crd", "gadgets."+name+".example.com"))
 	}
 	must(t)(root.Run(ctx, "delete", "namespace", name, "--timeout=1m"))
+}
+
+// Of what is in the way below nothing is taken that the admin did not say, nor by another Manifest.
+func TestAManifestTakesOverWhatIsThereOnlyIfItSaysSo(t *testing.T) {
+	t.Parallel()
+	ctx, name := context.Background(), "adopted"
+	root, east := theLab.root, theLab.east.Kubectl
+	must(t)(root.Run(ctx, "create", "namespace", name))
+	in := root.In(name)
+	must(t)(in.Apply(ctx, onlyEastAndWest))
+	role := func(verb string) string {
+		return "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: adopted}, rules: [{apiGroups: [''], resources: [pods], verbs: [" + verb + "]}]}"
+	}
+	must(t)(east.Apply(ctx, role("list")))
+	must(t)(in.Apply(ctx, manifestOf("first", role("get"))))
+	verbs := func(want string) func() error {
+		return func() error {
+			var there rbacv1.ClusterRole
+			if err := isThere(east, &there, "clusterrole", name); err != nil {
+				return err
+			}
+			if got := strings.Join(there.Rules[0].Verbs, ","); got != want {
+				return fmt.Errorf("the role has the verbs %s, want %s", got, want)
+			}
+			return nil
+		}
+	}
+	applied := func(manifest, want string) func() error {
+		return func() error {
+			obj, err := custom(in, "manifest", manifest)
+			if err != nil {
+				return err
+			}
+			if got := textOf(obj, "status", "conditions"); !strings.Contains(got, want) {
+				return fmt.Errorf("the conditions of %s are %s, want %s", manifest, got, want)
+			}
+			return nil
+		}
+	}
+	eventually(t, applied("first", "NotOurs"))
+	must(t)("", verbs("list")())
+
+	must(t)(in.Run(ctx, "patch", "manifest", "first", "--type=merge", "-p", `{"spec":{"adopt":true}}`))
+	must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifest/first", "--timeout=1m"))
+	must(t)("", verbs("get")())
+	must(t)(in.Apply(ctx, manifestOf("second", role("watch"), "  adopt: true\n")))
+	eventually(t, applied("second", "NotOurs"))
+	must(t)("", verbs("get")())
+	must(t)(in.Run(ctx, "delete", "manifest", "second", "--timeout=1m"))
+	must(t)("", verbs("get")())
+
+	// What was adopted was there before: it stays.
+	must(t)(in.Run(ctx, "patch", "manifest", "first", "--type=merge", "-p", `{"spec":{"removal":"Keep"}}`))
+	must(t)(in.Run(ctx, "delete", "manifest", "first", "--timeout=1m"))
+	must(t)("", verbs("get")())
+	must(t)(east.Run(ctx, "delete", "clusterrole", name))
+	must(t)(theLab.west.Run(ctx, "delete", "clusterrole", name))
+	must(t)(root.Run(ctx, "delete", "namespace", name, "--timeout=1m"))
+}
+
+func TestOnlyAdminsOfRootMakeManifests(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	_, err := k.Apply(ctx, manifestOf("mine", "{apiVersion: v1, kind: Namespace, metadata: {name: mine}}"))
+	if err == nil || !strings.Contains(err.Error(), `exist in the logical cluster "root" only`) {
+		t.Errorf("a tenant makes a Manifest: %v", err)
+	}
+	for problem, manifest := range map[string]string{
+		"spec.object.metadata.name":         manifestOf("bad", "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: default}}"),
+		"spec.object.metadata.generateName": manifestOf("bad", "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: default, generateName: x}}"),
+		"make a Manifest for each item":     manifestOf("bad", "{apiVersion: v1, kind: List, items: [], metadata: {name: x}}"),
+		"control plane itself":              manifestOf("bad", "{apiVersion: fleet.atoll.dev/v1alpha1, kind: Manifest, metadata: {name: x}}"),
+		"must be one object of Kubernetes":  manifestOf("bad", "{metadata: {name: x}}"),
+	} {
+		if _, err := theLab.root.Apply(ctx, manifest); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("got %v, want %q", err, problem)
+		}
+	}
+}
+
+// An admin has the same on physical clusters that come; and it is there as long as anything that may
+// need it.
+func TestAPhysicalClusterThatComesGetsManifestsAndADrainedOneLosesThemLast(t *testing.T) {
+	t.Parallel()
+	ctx, l := context.Background(), newLab(t, "east")
+	must(t)(l.root.Run(ctx, "create", "namespace", "addons"))
+	in := l.root.In("addons")
+	must(t)(in.Apply(ctx, manifestOf("class", "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, provisioner: example.com/fast}")+
+		manifestOf("settings", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: kube-system}, data: {a: b}}")))
+	must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifests", "--all", "--timeout=2m"))
+	south, err := l.startPhysical(ctx, "south")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { must(t)("", south.Stop()) })
+	must(t)("", l.register(ctx, "south", l.path("south", "admin.kubeconfig")))
+	there := func(want bool) func() error {
+		return func() error {
+			var class storagev1.StorageClass
+			var settings corev1.ConfigMap
+			if want {
+				return errors.Join(isThere(south.Kubectl, &class, "storageclass", "fast"), isThere(south.In("kube-system"), &settings, "configmap", "settings"))
+			}
+			return errors.Join(absent(south.Kubectl, &class, "storageclass", "fast"), absent(south.In("kube-system"), &settings, "configmap", "settings"))
+		}
+	}
+	eventually(t, there(true))
+
+	k := l.newCluster(t)
+	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: web, annotations: {placement.atoll.dev/cluster: south}}}"))
+	must(t)(k.In("web").Apply(ctx, "{apiVersion: v1, kind: Pod, metadata: {name: only}, spec: {containers: [{name: c, image: c}]}}"))
+	must(t)(k.In("web").Run(ctx, "wait", "--for=condition=Ready", "pod/only", "--timeout=2m"))
+	must(t)(k.Run(ctx, "annotate", "namespace", "web", "placement.atoll.dev/cluster-"))
+	must(t)(l.root.Run(ctx, "patch", "physicalcluster/south", "--type=merge", "-p", `{"spec":{"drain":{"requested":true}}}`))
+	drained := func(want string) func() error {
+		return func() error {
+			out, err := l.root.Run(ctx, "get", "physicalcluster", "south", "-o", `jsonpath={range .status.conditions[?(@.type=="Drained")]}{.status} {.reason}{end}`)
+			if err == nil && out != want {
+				err = fmt.Errorf("the drain is at %q, want %q", out, want)
+			}
+			return err
+		}
+	}
+	eventually(t, func() error {
+		out, err := l.root.In("addons").Run(ctx, "get", "placement", "namespace", "-o", `jsonpath={range .status.conditions[?(@.type=="Moving")]}{.status} {.reason}{end}`)
+		if err == nil && out != "False LeavesLast" {
+			err = fmt.Errorf("the unit of root is at %q", out)
+		}
+		return err
+	})
+	must(t)("", there(true)())
+	must(t)(k.In("web").Run(ctx, "delete", "pod", "only", "--timeout=1m"))
+	must(t)(k.Run(ctx, "delete", "namespace", "web", "--timeout=1m"))
+	eventually(t, drained("True Drained"))
+	must(t)("", there(false)())
+	must(t)("", isThere(l.east.Kubectl, &storagev1.StorageClass{}, "storageclass", "fast"))
 }

@@ -81,7 +81,7 @@ func drainOf(name string, placements []*placementv1alpha1.Placement, now time.Ti
 			if t := p.Spec.Transition; t.Cause != placementv1alpha1.CauseLost && pace.NotArrived(t, now) {
 				status.Stuck++
 			}
-		case moving != nil && moving.Status == metav1.ConditionFalse && moving.Reason == placementv1alpha1.ReasonQueued:
+		case moving != nil && moving.Status == metav1.ConditionFalse && (moving.Reason == placementv1alpha1.ReasonQueued || moving.Reason == placementv1alpha1.ReasonLeavesLast):
 			status.Queued++
 		case moving != nil && moving.Status == metav1.ConditionFalse:
 			status.Blockers = append(status.Blockers, fleetv1alpha1.DrainBlocker{

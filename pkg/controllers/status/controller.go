@@ -87,7 +87,7 @@ func (s *Controller) Run(ctx context.Context) {
 		if c == nil {
 			c = old
 		}
-		if kind, ok := s.Kinds.Current().ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource}); ok && syncer.HasStatus(kind) && saysMore(old, new) {
+		if kind, ok := s.Kinds.Current().ByResource(schema.GroupResource{Group: c.Spec.Object.Group, Resource: c.Spec.Object.Resource}); ok && syncer.HasStatus(kind) && (saysMore(old, new) || kind.Carries && saysWhether(old, new)) {
 			s.queue.Enqueue(copyindex.ObjectOf(c))
 		}
 	})
@@ -129,6 +129,15 @@ func saysMore(old, new *placementv1alpha1.Copy) bool {
 		before.ObservedGeneration != now.ObservedGeneration ||
 		!bytes.Equal(raw(before.Observed), raw(now.Observed)) ||
 		(before.State == placementv1alpha1.CopyRemoved) != (now.State == placementv1alpha1.CopyRemoved)
+}
+
+// saysWhether tells news about whether a copy is applied, which the status of a Manifest has.
+func saysWhether(old, new *placementv1alpha1.Copy) bool {
+	if old == nil || new == nil {
+		return true
+	}
+	a, b := old.Status, new.Status
+	return a.State != b.State || a.Reason != b.Reason || a.Message != b.Message || a.AppliedGeneration != b.AppliedGeneration || a.Revision != b.Revision
 }
 
 func raw(status *runtime.RawExtension) []byte {

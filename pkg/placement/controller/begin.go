@@ -38,7 +38,7 @@ var begun = controller.Result{RequeueAfter: -1}
 // reconsider begins a transition if the decision is not what is wanted any more.
 //
 //	the decision                              then
-//	is what is wanted                         nothing
+//	is what is wanted                         nothing; of a unit of root that leaves last: Moving=False
 //	is not, for less than a moment, and       nothing yet: who edits several things writes one
 //	an admin or a pin does not say so         after the other
 //	is not where some objects have copies     what is there leaves, see leave
@@ -65,6 +65,8 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 		}
 	}
 	switch {
+	case v.Satisfied && len(v.last) > 0:
+		return stays(placementv1alpha1.ReasonLeavesLast, fmt.Sprintf("it leaves %s once everything else has", strings.Join(v.last, ", ")), rootInterval)
 	case v.Satisfied, byPolicies && (v.Reason == placement.ReasonAffinity || v.Reason == placement.ReasonAntiAffinity):
 		return nil, controller.Result{}, nil
 	case v.again > 0 && byPolicies:

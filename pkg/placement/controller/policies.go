@@ -36,6 +36,8 @@ type verdict struct {
 	condition *metav1.Condition
 	// again is when to look again: to be certain, or when a time is over.
 	again time.Duration
+	// last are the physical clusters that a unit of root leaves once everything else has.
+	last []string
 }
 
 // verify compares the decision with what the policies of now permit.
@@ -44,7 +46,11 @@ func (c *Controller) verify(u *unit) verdict {
 		return verdict{Verdict: placement.Verdict{Satisfied: true}}
 	}
 	s, asked := c.snapshot(u)
-	v := verdict{Verdict: placement.Verify(s, asked)}
+	v := verdict{}
+	if u.key.Cluster == scope.Root {
+		v.last = c.leaveLast(&s, asked.Decided)
+	}
+	v.Verdict = placement.Verify(s, asked)
 	now := c.Clock.Now()
 	condition := &metav1.Condition{
 		Type: placementv1alpha1.ConditionPolicySatisfied, Status: metav1.ConditionTrue, Reason: v.Reason, Message: v.Message,
@@ -53,7 +59,7 @@ func (c *Controller) verify(u *unit) verdict {
 	if v.Satisfied {
 		c.unsatisfied.Remove(u.key)
 		v.condition = condition
-		if u.key.Cluster == scope.Root { // also for what comes to be with others, see leftLast
+		if u.key.Cluster == scope.Root { // also for what comes to be with others, see leaveLast
 			v.again = rootInterval
 		}
 		if !v.Until.IsZero() {
@@ -102,9 +108,6 @@ func (c *Controller) snapshotAt(u *unit, decided []string) (placement.Snapshot, 
 	}
 	s.CutOff = placement.CutOff(c.PhysicalClusters.List())
 	for _, pc := range c.PhysicalClusters.List() {
-		if u.key.Cluster == scope.Root {
-			pc = c.leftLast(pc)
-		}
 		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: pc})
 	}
 	for _, p := range c.Placements.ListCluster(u.key.Cluster) {
@@ -116,19 +119,24 @@ func (c *Controller) snapshotAt(u *unit, decided []string) (placement.Snapshot, 
 	return s, asked
 }
 
-// leftLast is a physical cluster as units of root see it: it is not drained of them before all others have
-// left it, which may need them there.
-func (c *Controller) leftLast(pc *fleetv1alpha1.PhysicalCluster) *fleetv1alpha1.PhysicalCluster {
-	if !placement.Drains(pc, c.Clock.Now()) || !slices.ContainsFunc(c.Placements.List(), func(p *placementv1alpha1.Placement) bool {
-		_, decided := stamp.Decided(p)[pc.Name]
-		leaves := p.Spec.Transition != nil && slices.Contains(p.Spec.Transition.From, pc.Name)
-		return (decided || leaves) && logicalcluster.From(p) != scope.Root
-	}) {
-		return pc
+// leaveLast has a unit of root stay on physical clusters that are drained, until all others have left
+// them, which may need it there; it says which these are.
+func (c *Controller) leaveLast(s *placement.Snapshot, decided []string) (last []string) {
+	for i, pc := range s.PhysicalClusters {
+		if !placement.Drains(pc.PhysicalCluster, c.Clock.Now()) || !slices.ContainsFunc(c.Placements.List(), func(p *placementv1alpha1.Placement) bool {
+			_, on := stamp.UnitOf(p)[pc.Name]
+			return on && logicalcluster.From(p) != scope.Root
+		}) {
+			continue
+		}
+		if slices.Contains(decided, pc.Name) {
+			last = append(last, pc.Name)
+		}
+		kept := pc.PhysicalCluster.DeepCopy()
+		kept.Spec.Drain, kept.Spec.Unschedulable = fleetv1alpha1.Drain{}, true
+		s.PhysicalClusters[i].PhysicalCluster = kept
 	}
-	pc = pc.DeepCopy()
-	pc.Spec.Drain, pc.Spec.Unschedulable = fleetv1alpha1.Drain{}, true
-	return pc
+	return last
 }
 
 // pinOf is where a user wants a unit.

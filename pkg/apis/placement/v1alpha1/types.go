@@ -285,6 +285,10 @@ const (
 // condition says since when the unit wants to move: who waits for longest is next.
 const ReasonQueued = "Queued"
 
+// ReasonLeavesLast is the reason of Moving=False while a unit of root waits until everything else has left
+// a physical cluster that is drained.
+const ReasonLeavesLast = "LeavesLast"
+
 // ReasonWaitsForScheduler is the reason of Scheduled=False, and of Moving=False, while the
 // scheduler that the policies name has to say where the unit goes.
 const ReasonWaitsForScheduler = "WaitsForScheduler"
