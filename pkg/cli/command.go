@@ -58,7 +58,7 @@ func NewCommand(kinds workload.Catalog, streams genericiooptions.IOStreams) *cob
 		newClustersCommand(o), newRegisterCommand(o), newApproveCommand(o), newUnregisterCommand(o),
 		newCordonCommand(o, true), newCordonCommand(o, false), newTaintCommand(o), newLogicalClustersCommand(o),
 		newMoveCommand(o), newDrainCommand(o), newWhereCommand(o), newExplainCommand(o), newWhatIfCommand(o), newPolicyCommand(o),
-		newRolloutCommand(o),
+		newRolloutCommand(o), newManifestsCommand(o),
 	)
 	return root
 }
