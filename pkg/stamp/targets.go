@@ -81,7 +81,7 @@ func takenBack(current, wanted placementv1alpha1.Targets) placementv1alpha1.Targ
 //	Placed      goes down                    by how it runs, see part; what an autoscaler made of
 //	                                         it goes along, and that comes later, see start, heldBack
 //	Placed      stays up, see GoesDown       nothing
-//	Container   any                          as what may run anywhere; in root it stands for what is in
+//	Container   any                          as what may run anywhere; in root that is for what is in
 //	                                         it, and nothing is made of itself
 //	Ruling      holds on so many targets,    copy wherever the unit has a part but Removes;
 //	            see workload.Rules           there Removing

@@ -63,7 +63,7 @@ func BringsKinds(object *unstructured.Unstructured) bool {
 // carries says that the copy is what the object carries.
 func (p planner) carries() bool { return p.Ref.Kind.Carries }
 
-// holds says that the object is a Namespace of root, of which nothing is made: it stands for the
+// holds says that the object is a Namespace of root, of which nothing is made: it is there for the
 // Manifests in it.
 func (p planner) holds() bool { return p.Ref.IsNamespace() && p.Ref.Cluster == scope.Root }
 
@@ -295,6 +295,3 @@ var manifests = fleetv1alpha1.Resource("manifests")
 
 // IsManifests says that a resource is that of Manifests.
 func IsManifests(gr schema.GroupResource) bool { return gr == manifests }
-
-// namedAlike says that the name of a copy is that of its object.
-func namedAlike(gr schema.GroupResource) bool { return gr.Resource != "namespaces" && gr != manifests }

@@ -70,7 +70,7 @@ func MarkOf(gr schema.GroupResource, obj metav1.Object) (m Mark, ok bool) {
 		UID:          types.UID(a[placementv1alpha1.UIDAnnotation]),
 	}
 	complete := isObject && m.ControlPlane != "" && m.Cluster != "" && m.Namespace != "" && m.UID != ""
-	if !complete || namedAlike(gr) && m.Name != obj.GetName() {
+	if !complete || gr.Resource != "namespaces" && gr != manifests && m.Name != obj.GetName() {
 		return Mark{}, false
 	}
 	return m, true
