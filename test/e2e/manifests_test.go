@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -288,4 +293,117 @@ func TestAPhysicalClusterThatComesGetsManifestsAndADrainedOneLosesThemLast(t *te
 	eventually(t, drained("True Drained"))
 	must(t)("", there(false)())
 	must(t)("", isThere(l.east.Kubectl, &storagev1.StorageClass{}, "storageclass", "fast"))
+}
+
+// A change reaches the waves of a policy one after the other, as that of an application does.
+func TestAChangeOfAManifestReachesOneWaveAfterTheOther(t *testing.T) {
+	t.Parallel()
+	ctx, name := context.Background(), "staged"
+	root := theLab.root
+	must(t)(root.Run(ctx, "create", "namespace", name))
+	in := root.In(name)
+	must(t)(in.Apply(ctx, strings.TrimSuffix(strings.TrimSpace(onlyEastAndWest), "}")+`, rollout: {waves: [{term: {matchLabels: {topology.kubernetes.io/region: east}}}, {approval: Manual}]}}`))
+	class := func(provisioner string) string {
+		return manifestOf("role", "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: staged}, rules: [{apiGroups: [''], resources: [pods], verbs: ["+provisioner+"]}]}")
+	}
+	must(t)(in.Apply(ctx, class("get")))
+	must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifest/role", "--timeout=2m"))
+	eventually(t, func() error {
+		out, err := in.Run(ctx, "get", "placement", "namespace", "-o", "jsonpath={.spec.decision.rollout}")
+		if err == nil && out == "" {
+			err = errors.New("the decision has no waves yet")
+		}
+		return err
+	})
+	verbs := func(p *physicalCluster, want string) func() error {
+		return func() error {
+			var role rbacv1.ClusterRole
+			if err := isThere(p.Kubectl, &role, "clusterrole", name); err != nil {
+				return err
+			}
+			if got := role.Rules[0].Verbs[0]; got != want {
+				return fmt.Errorf("%s has %s, want %s", p.name, got, want)
+			}
+			return nil
+		}
+	}
+	must(t)(in.Apply(ctx, class("list")))
+	eventually(t, verbs(theLab.east, "list"))
+	reason := `jsonpath={range .status.conditions[?(@.type=="RolledOut")]}{.reason}{end}`
+	eventually(t, func() error {
+		out, err := in.Run(ctx, "get", "placement", "namespace", "-o", reason)
+		if err == nil && out != "NeedsApproval" {
+			err = fmt.Errorf("the rollout is at %q", out)
+		}
+		return err
+	})
+	must(t)("", verbs(theLab.west, "get")())
+	if obj, err := custom(in, "manifest", "role"); err != nil || !strings.Contains(textOf(obj, "status", "conditions"), "it has what was before") {
+		t.Errorf("the status does not say that west has not got it: %v, %v", obj.Object["status"], err)
+	}
+	revision := must(t)(in.Run(ctx, "get", "placement", "namespace", "-o", "jsonpath={.status.rollout.revision}/{.status.rollout.wave}"))
+	must(t)(root.Run(ctx, "annotate", "namespace", name, "placement.atoll.dev/approve-rollout="+strings.Split(revision, "/")[0]+"/2"))
+	eventually(t, verbs(theLab.west, "list"))
+	must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifest/role", "--timeout=1m"))
+	must(t)(root.Run(ctx, "delete", "namespace", name, "--timeout=1m"))
+	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
+		must(t)("", absent(p.Kubectl, &rbacv1.ClusterRole{}, "clusterrole", name))
+	}
+}
+
+// carriedApps are applications of others that need rights over a whole cluster, as their authors publish
+// them. None of them serves an API that the other tests use.
+var carriedApps = []string{"bn-metallb", "bn-node-exporter", "bn-sealed-secrets", "postgres-operator"}
+
+// namespacesIn are the namespaces of what Manifests carry, as far as these do not carry them, too, nor each
+// physical cluster has them.
+func namespacesIn(manifests string) []string {
+	var out []string
+	for _, found := range regexp.MustCompile(`(?m)^      namespace: (\S+)$`).FindAllStringSubmatch(manifests, -1) {
+		if found[1] != "default" && !slices.Contains(out, found[1]) && !strings.Contains(manifests, "  name: namespace--"+found[1]+"\n") {
+			out = append(out, found[1])
+		}
+	}
+	return out
+}
+
+func TestOperatorsOfOthersAreCarriedAsTheyArePublished(t *testing.T) {
+	t.Parallel()
+	if err := process.Missing("kubectl-atoll"); err != nil {
+		t.Skip(err)
+	}
+	if _, err := os.Stat(corpusDir()); err != nil {
+		t.Skipf("no applications in %s: set ATOLL_CORPUS", corpusDir())
+	}
+	ctx, root := context.Background(), theLab.root
+	for _, app := range carriedApps {
+		t.Run(app, func(t *testing.T) {
+			name := "carried-" + app
+			must(t)(root.Run(ctx, "create", "namespace", name))
+			in := root.In(name)
+			must(t)(in.Apply(ctx, onlyEastAndWest))
+			out, err := exec.CommandContext(ctx, process.Binary("kubectl-atoll"), "manifests", "-n", name, "-R", "-f", filepath.Join(corpusDir(), "corpus", app),
+				"--object-namespace", name, "--removal", "Delete").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "manifests.yaml")
+			if err := os.WriteFile(file, out, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			must(t)(in.Run(ctx, "apply", "--server-side", "-f", file))
+			namespaces := namespacesIn(string(out))
+			for _, namespace := range namespaces { // as who installs them has made them
+				must(t)(in.Apply(ctx, manifestOf("in-"+namespace, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}", "  removal: Delete\n")))
+			}
+			must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifests", "--all", "--timeout=1m"))
+			must(t)(in.Run(ctx, "delete", "manifests", "--all", "--timeout=2m"))
+			for _, p := range []*physicalCluster{theLab.east, theLab.west} {
+				for _, namespace := range namespaces {
+					must(t)("", absent(p.Kubectl, &corev1.Namespace{}, "namespace", namespace))
+				}
+			}
+			must(t)(root.Run(ctx, "delete", "namespace", name, "--timeout=1m"))
+		})
+	}
 }

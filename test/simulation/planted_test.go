@@ -57,7 +57,7 @@ var planted = []plant{
 	{"the last to decide wins", Bugs{alter: lastWins, answers: seesNoDecision}, DecisionsStand, 200, []string{"cordon", "create"}},
 	{"a syncer writes Copies of others", Bugs{plan: trespasses}, Permitted, 5, nil},
 	{"running pods are taken off", Bugs{alter: takesOff}, RunningIsUp, 20, nil},
-	{"failures are not tried again", Bugs{plan: givesUp()}, Converges, 200, []string{"create", "delete namespace below"}},
+	{"failures are not tried again", Bugs{plan: givesUp()}, Converges, 200, []string{"create", "delete namespace below", "pin"}},
 	{"drift is left", Bugs{plan: leavesDrift}, Converges, 100, []string{"edit below"}},
 	{"what controllers below adopt is put back", Bugs{plan: ignoresControllers}, Converges, 100, []string{"create"}},
 	{"the Copy of what was adopted is left", Bugs{release: keepsRecords}, Converges, 100, []string{"create"}},
