@@ -104,9 +104,10 @@ func (p planner) unrecorded() bool {
 	return p.Copy.Status.PhysicalNamespace == ""
 }
 
-// adopts says that an object which belongs to nobody is taken over, as the Manifest says.
+// adopts says that an object which belongs to nobody is taken over, as the Manifest says. One that goes
+// takes nothing over any more: it would delete what was never its own.
 func adopts(in Input) bool {
-	if !in.Ref.Kind.Carries || in.Logical == nil || in.Physical == nil {
+	if !in.Ref.Kind.Carries || in.Physical == nil || classifyLogical(in) != logicalLive {
 		return false
 	}
 	labels := in.Physical.GetLabels()
