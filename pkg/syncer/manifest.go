@@ -3,6 +3,7 @@ package syncer
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -208,9 +209,11 @@ func carriedStatus(physical *unstructured.Unstructured) *runtime.RawExtension {
 	return rawStatus(map[string]any{"status": out})
 }
 
-// carriedConditions are the first conditions that are any, with the fields of one, bounded.
+// carriedConditions are the first conditions that are any, with the fields of one, bounded, and one of
+// each type: a server would not store others, and nothing else of the status either.
 func carriedConditions(all []map[string]any) []any {
 	var out []any
+	seen := map[any]bool{fleetv1alpha1.ConditionApplied: true} // ours
 	for _, c := range all {
 		kept := map[string]any{}
 		for _, name := range []string{"type", "status", "reason", "message", "lastTransitionTime"} {
@@ -218,10 +221,15 @@ func carriedConditions(all []map[string]any) []any {
 				kept[name] = bounded(text)
 			}
 		}
+		if at, ok := kept["lastTransitionTime"].(string); ok {
+			if _, err := time.Parse(time.RFC3339, at); err != nil {
+				delete(kept, "lastTransitionTime")
+			}
+		}
 		switch {
-		case kept["type"] == nil || kept["type"] == fleetv1alpha1.ConditionApplied || !slices.Contains([]any{"True", "False", "Unknown"}, kept["status"]):
+		case kept["type"] == nil || seen[kept["type"]] || !slices.Contains([]any{"True", "False", "Unknown"}, kept["status"]):
 		case len(out) < maxCarriedConditions:
-			out = append(out, kept)
+			out, seen[kept["type"]] = append(out, kept), true
 		}
 	}
 	return out

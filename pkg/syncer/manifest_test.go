@@ -512,6 +512,26 @@ func TestWhatGoesUpOfACarriedObjectIsBounded(t *testing.T) {
 	}
 }
 
+func TestAConditionThatNoServerWouldStoreDoesNotGoUp(t *testing.T) {
+	physical := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": "yesterday"},
+		map[string]any{"type": "Ready", "status": "False"},
+		map[string]any{"type": "Synced", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+	}}}}
+	want := []map[string]any{
+		{"type": "Ready", "status": "True"},
+		{"type": "Synced", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+	}
+	got := list(rawOf(carriedStatus(physical)), "conditions")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	var status fleetv1alpha1.ManifestStatus
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"conditions": []any{got[0], got[1]}}, &status); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheMessageOfAManifestOnManyTargetsIsBounded(t *testing.T) {
 	m := carrierOf(t, carriedSettings)
 	var entries []string
