@@ -131,8 +131,8 @@ func incarnation(in Input) types.UID {
 		}
 		return mark.UID
 	}
-	if ok && in.Ref.Kind.Carries {
-		return "" // another Manifest has it by now, whatever was recorded
+	if in.Ref.Kind.Carries && (ok || othersMark(in)) {
+		return "" // somebody else has it by now, whatever was recorded
 	}
 	if in.Copy != nil && in.Copy.Status.PhysicalUID != "" && in.Copy.Status.PhysicalUID == in.Physical.GetUID() {
 		if in.Ref.Kind.Carries && in.Logical != nil {

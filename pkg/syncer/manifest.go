@@ -111,11 +111,18 @@ func adopts(in Input) bool {
 	if !in.Ref.Kind.Carries || in.Physical == nil || classifyLogical(in) != logicalLive {
 		return false
 	}
-	labels := in.Physical.GetLabels()
-	_, carried := labels[placementv1alpha1.CarriedByLabel]
-	_, managed := labels[placementv1alpha1.ManagedByLabel]
+	_, carried := in.Physical.GetLabels()[placementv1alpha1.CarriedByLabel]
 	adopt, _, _ := unstructured.NestedBool(in.Logical.Object, "spec", "adopt")
-	return adopt && !carried && !managed
+	return adopt && !carried && !othersMark(in)
+}
+
+// othersMark says that what a Manifest would be is of a logical cluster, or carried by another control
+// plane.
+func othersMark(in Input) bool {
+	labels := in.Physical.GetLabels()
+	_, managed := labels[placementv1alpha1.ManagedByLabel]
+	by, carried := labels[placementv1alpha1.CarriedByLabel]
+	return managed || carried && by != in.ControlPlane
 }
 
 // unreachable says that it is not known whether what a Manifest carries is there: it cannot be said to

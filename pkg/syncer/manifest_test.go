@@ -26,6 +26,14 @@ data: {level: info}`
 
 var carriedPlace = placementv1alpha1.CarriedObject{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "monitoring", Name: "settings"}
 
+// settings are carriedSettings.
+func settings() map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings", "namespace": "monitoring"},
+		"data": map[string]any{"level": "info"},
+	}
+}
+
 // carrying is an Input of a Manifest in a few words.
 type carrying struct {
 	// logical: "" absent, live, deleting, removing; with "!" the UID is new instead of old.
@@ -54,7 +62,7 @@ func (c carrying) input(t *testing.T) Input {
 	}
 	if in.Logical = (situation{logical: c.logical}).logicalObject(in.Ref); in.Logical != nil {
 		in.Logical.Object["spec"] = parseMap(t, "{"+c.spec+"}")
-		setNested(in.Logical.Object, parseMap(t, carriedSettings), "spec", "object")
+		setNested(in.Logical.Object, settings(), "spec", "object")
 	}
 	if c.copy != "" {
 		in.Copy = &placementv1alpha1.Copy{
@@ -65,7 +73,7 @@ func (c carrying) input(t *testing.T) Input {
 			in.Copy.Status.PhysicalUID = "p1"
 		}
 	}
-	in.Physical = c.below(t, in)
+	in.Physical = c.below(in)
 	if c.edit != nil {
 		c.edit(&in)
 	}
@@ -73,8 +81,7 @@ func (c carrying) input(t *testing.T) Input {
 }
 
 // below is what is on the physical cluster.
-func (c carrying) below(t *testing.T, in Input) *unstructured.Unstructured {
-	t.Helper()
+func (c carrying) below(in Input) *unstructured.Unstructured {
 	ref, by, uid := in.Ref, controlPlane, types.UID("old")
 	switch c.physical {
 	case "":
@@ -88,13 +95,13 @@ func (c carrying) below(t *testing.T, in Input) *unstructured.Unstructured {
 	}
 	carrier := newObject(ref)
 	carrier.SetUID(uid)
-	carrier.Object["spec"] = map[string]any{"object": parseMap(t, carriedSettings)}
+	carrier.Object["spec"] = map[string]any{"object": settings()}
 	obj := below(transformed(carrier, Placing{Ref: ref, ControlPlane: by}))
 	switch c.physical {
 	case "unmarked":
-		obj = parse(t, carriedSettings)
+		obj = &unstructured.Unstructured{Object: settings()}
 	case "managed":
-		obj = parse(t, carriedSettings)
+		obj = &unstructured.Unstructured{Object: settings()}
 		obj.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: controlPlane})
 	}
 	obj.SetUID("p1")
@@ -134,6 +141,7 @@ func TestThePlanForManifests(t *testing.T) {
 		{"of another Manifest", carrying{logical: "live", copy: "Pending", physical: "another"}, "WriteCopy Failed/NotOurs"},
 		{"of another Manifest, to adopt", carrying{logical: "live", spec: adopt, copy: "Pending", physical: "another"}, "WriteCopy Failed/NotOurs"},
 		{"of another Manifest by now", carrying{logical: "live", copy: "Synced", physical: "another", recorded: true}, "WriteCopy Failed/NotOurs"},
+		{"a copy of a logical cluster by now", carrying{logical: "live", copy: "Synced", physical: "managed", recorded: true}, "WriteCopy Failed/NotOurs"},
 		{"of another control plane", carrying{logical: "live", copy: "Pending", physical: "elsewhere"}, "WriteCopy Failed/NotOurs"},
 		{"of another control plane, to adopt", carrying{logical: "live", spec: adopt, copy: "Pending", physical: "elsewhere"}, "WriteCopy Failed/NotOurs"},
 		{"of another control plane by now", carrying{logical: "live", copy: "Synced", physical: "elsewhere", recorded: true}, "WriteCopy Failed/NotOurs"},
@@ -185,6 +193,58 @@ func TestThePlanForManifests(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// All that can be, against what may be: what is not ours is not written, and deleted is only what a Manifest
+// that goes, and says so, has made or adopted.
+func TestNothingOfOthersIsWrittenForAManifest(t *testing.T) {
+	each := func(visit func(carrying)) {
+		for _, logical := range []string{"", "live", "live!", "deleting", "deleting!", "removing", "removing!", "untargeted"} {
+			for _, spec := range []string{"removal: Delete", "removal: Delete, adopt: true", "removal: Keep", "removal: Keep, adopt: true"} {
+				for _, copied := range []string{"", "Pending", "Synced", "Removed"} {
+					for _, physical := range []string{"", "old", "new", "another", "elsewhere", "managed", "unmarked"} {
+						for _, gone := range []types.UID{"", "old"} {
+							for _, recorded := range []bool{false, true} {
+								visit(carrying{logical: logical, spec: spec, copy: copied, physical: physical, gone: gone, recorded: recorded})
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	done := map[Verb]int{}
+	each(func(c carrying) {
+		in := c.input(t)
+		word := strings.TrimSuffix(c.logical, "!")
+		live, gone := word == "live", in.Gone != nil && (word == "" || word == "untargeted")
+		goes := word == "deleting" || word == "removing" || gone
+		made := c.physical == "old" || c.physical == "new" || c.physical == "unmarked" && c.copy != "" && c.recorded
+		deletes := word != "" && strings.Contains(c.spec, "Delete") // what is not seen any more may have said Keep
+		for _, a := range Plan(in) {
+			done[a.Verb]++
+			may := true
+			switch a.Verb {
+			case Apply:
+				may = live && (c.physical == "" || made || strings.Contains(c.spec, "adopt") && c.physical == "unmarked")
+			case Delete:
+				may = goes && made && deletes
+			case Unmark:
+				may = goes && made && !deletes
+			case AskServer, WriteCopy, Report:
+			default:
+				may = false
+			}
+			if !may {
+				t.Errorf("%+v: %s", c, describe([]Action{a}))
+			}
+		}
+	})
+	for _, verb := range []Verb{Apply, Delete, Unmark, AskServer, WriteCopy, Report} {
+		if done[verb] == 0 {
+			t.Errorf("nothing led to %s", verb)
+		}
 	}
 }
 
