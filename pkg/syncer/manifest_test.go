@@ -618,3 +618,49 @@ func TestKindsAndNamespacesMakeRoomForOthers(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoWaitsForAKindIsWokenByWhatBringsIt(t *testing.T) {
+	definition := `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.example.com}}`
+	for name, c := range map[string]struct {
+		object    string
+		old, woke bool
+	}{
+		"a definition came":    {definition, false, true},
+		"a definition is gone": {definition, true, true},
+		"a namespace came":     {`{apiVersion: v1, kind: Namespace, metadata: {name: monitoring}}`, false, true},
+		"anything else came":   {carriedSettings, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := transformed(carrierOf(t, c.object), carriedPlacing)
+			obj.SetUID("p1")
+			change := Change{Target: target, Kind: kinds["Manifest"], Placed: true, New: obj}
+			if c.old {
+				change.Old, change.New = obj, nil
+			}
+			mark := markFor(controlPlane, carriedPlacing.Ref, "u1")
+			want := []Woken{{Wake: WakeObject, Mark: mark}, {Wake: WakeOrphans, UID: "p1"}}
+			if !c.old {
+				want = append(want, Woken{Wake: WakeOwned, UID: "p1"})
+			}
+			if c.woke {
+				want = append(want, Woken{Wake: WakeCarried})
+			}
+			if diff := cmp.Diff(want, WakeBelow(change, func(*unstructured.Unstructured) bool { return true })); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The mark is that of an object that may have any name and be of any kind.
+func TestWhatAManifestCarriesIsNoCopyOfALogicalCluster(t *testing.T) {
+	obj := transformed(carrierOf(t, carriedSettings), carriedPlacing)
+	if mark, ok := MarkOf(kinds["ConfigMap"].GroupResource(), obj); ok {
+		t.Errorf("it is taken for the copy of a ConfigMap: %+v", mark)
+	}
+	shop := Ref{Kind: kinds["ConfigMap"], Cluster: "shop", Namespace: "web", Name: "settings"}
+	copied := transformed(&unstructured.Unstructured{Object: settings()}, Placing{Ref: shop, ControlPlane: controlPlane, Namespace: "shop-web-1"})
+	if mark, ok := MarkOf(kinds["Manifest"].GroupResource(), copied); ok {
+		t.Errorf("the copy of a ConfigMap is taken for what a Manifest carries: %+v", mark)
+	}
+}
