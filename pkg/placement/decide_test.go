@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -120,6 +121,7 @@ func (y clusterYAML) cluster() PhysicalCluster {
 }
 
 type unitYAML struct {
+	LogicalCluster       string              `json:"logicalCluster"` // default shop
 	LogicalClusterLabels map[string]string   `json:"logicalClusterLabels"`
 	NamespaceLabels      map[string]string   `json:"namespaceLabels"`
 	Pin                  string              `json:"pin"`
@@ -218,6 +220,9 @@ func (s *scene) asked() Unit {
 			IngressClasses: s.unit.IngressClasses,
 		},
 		PriorityClasses: s.unit.PriorityClasses,
+	}
+	if s.unit.LogicalCluster != "" {
+		u.LogicalCluster = logicalcluster.Name(s.unit.LogicalCluster)
 	}
 	for _, o := range s.unit.Others {
 		u.Others = append(u.Others, Other{Labels: o.Labels, PhysicalClusters: o.Places})

@@ -139,7 +139,7 @@ func (d Decision) Message() string {
 		return "no physical cluster is registered"
 	case d.Excess != "":
 		return d.Excess
-	case d.Wanted != (shape{count: 1, least: 1}).String():
+	case d.Wanted != (shape{count: 1, least: 1}).String() && d.Wanted != (shape{count: everywhere, least: 1}).String(): // one is enough
 		fmt.Fprintf(&b, "%s are wanted and too few fit", d.Wanted)
 	default:
 		b.WriteString("no physical cluster fits")

@@ -131,7 +131,13 @@ func incarnation(in Input) types.UID {
 		}
 		return mark.UID
 	}
+	if in.Ref.Kind.Carries && (ok || othersMark(in)) {
+		return "" // somebody else has it by now, whatever was recorded
+	}
 	if in.Copy != nil && in.Copy.Status.PhysicalUID != "" && in.Copy.Status.PhysicalUID == in.Physical.GetUID() {
+		if in.Ref.Kind.Carries && in.Logical != nil {
+			return in.Logical.GetUID()
+		}
 		return in.Copy.Spec.Object.UID
 	}
 	if !ok && in.Ref.Kind.IsClaim() && in.Logical != nil {

@@ -3,6 +3,7 @@ package syncer
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,16 +105,24 @@ func (p planner) unrecorded() bool {
 	return p.Copy.Status.PhysicalNamespace == ""
 }
 
-// adopts says that an object which belongs to nobody is taken over, as the Manifest says.
+// adopts says that an object which belongs to nobody is taken over, as the Manifest says. One that goes
+// takes nothing over any more: it would delete what was never its own.
 func adopts(in Input) bool {
-	if !in.Ref.Kind.Carries || in.Logical == nil || in.Physical == nil {
+	if !in.Ref.Kind.Carries || in.Physical == nil || classifyLogical(in) != logicalLive {
 		return false
 	}
-	labels := in.Physical.GetLabels()
-	_, carried := labels[placementv1alpha1.CarriedByLabel]
-	_, managed := labels[placementv1alpha1.ManagedByLabel]
+	_, carried := in.Physical.GetLabels()[placementv1alpha1.CarriedByLabel]
 	adopt, _, _ := unstructured.NestedBool(in.Logical.Object, "spec", "adopt")
-	return adopt && !carried && !managed
+	return adopt && !carried && !othersMark(in)
+}
+
+// othersMark says that what a Manifest would be is of a logical cluster, or carried by another control
+// plane.
+func othersMark(in Input) bool {
+	labels := in.Physical.GetLabels()
+	_, managed := labels[placementv1alpha1.ManagedByLabel]
+	by, carried := labels[placementv1alpha1.CarriedByLabel]
+	return managed || carried && by != in.ControlPlane
 }
 
 // unreachable says that it is not known whether what a Manifest carries is there: it cannot be said to
@@ -207,9 +216,11 @@ func carriedStatus(physical *unstructured.Unstructured) *runtime.RawExtension {
 	return rawStatus(map[string]any{"status": out})
 }
 
-// carriedConditions are the first conditions that are any, with the fields of one, bounded.
+// carriedConditions are the first conditions that are any, with the fields of one, bounded, and one of
+// each type: a server would not store others, and nothing else of the status either.
 func carriedConditions(all []map[string]any) []any {
 	var out []any
+	seen := map[any]bool{fleetv1alpha1.ConditionApplied: true} // ours
 	for _, c := range all {
 		kept := map[string]any{}
 		for _, name := range []string{"type", "status", "reason", "message", "lastTransitionTime"} {
@@ -217,10 +228,15 @@ func carriedConditions(all []map[string]any) []any {
 				kept[name] = bounded(text)
 			}
 		}
+		if at, ok := kept["lastTransitionTime"].(string); ok {
+			if _, err := time.Parse(time.RFC3339, at); err != nil {
+				delete(kept, "lastTransitionTime")
+			}
+		}
 		switch {
-		case kept["type"] == nil || kept["type"] == fleetv1alpha1.ConditionApplied || !slices.Contains([]any{"True", "False", "Unknown"}, kept["status"]):
+		case kept["type"] == nil || seen[kept["type"]] || !slices.Contains([]any{"True", "False", "Unknown"}, kept["status"]):
 		case len(out) < maxCarriedConditions:
-			out = append(out, kept)
+			out, seen[kept["type"]] = append(out, kept), true
 		}
 	}
 	return out

@@ -103,7 +103,7 @@ type down struct {
 
 const (
 	plain  = "containers: [{name: c, image: nginx}]"
-	forged = "{app: a, atoll.dev/managed-by: forged, atoll.dev/tenant: forged, labels.atoll.dev/a: forged}"
+	forged = "{app: a, atoll.dev/managed-by: forged, atoll.dev/carried-by: forged, atoll.dev/tenant: forged, labels.atoll.dev/a: forged}"
 )
 
 // templates are kinds with a template of pods: of metadata, and the lines of a spec. None
@@ -156,6 +156,8 @@ var hostileObjects = []down{
 	{"uid-range", "{apiVersion: v1, kind: Namespace, metadata: {annotations: {openshift.io/sa.scc.uid-range: 0/1}}}", `"openshift.io/sa.scc.uid-range":`, "", false},
 	{"team", "{apiVersion: v1, kind: Namespace, metadata: {annotations: {team: finance}}}", `"team":"finance"`, "", false},
 	{"marked", "{apiVersion: v1, kind: Namespace, metadata: {labels: " + forged + ", annotations: {atoll.dev/logical-cluster: forged}}}", `"forged"`, "", true},
+	{"carried", "{apiVersion: v1, kind: ConfigMap, metadata: {labels: " + forged + ", annotations: {atoll.dev/object: manifests.fleet.atoll.dev/forged, atoll.dev/uid: forged, atoll.dev/namespace: forged}}}",
+		`forged"`, "", true},
 	{"marked-deployment", "{apiVersion: apps/v1, kind: Deployment, metadata: {labels: " + forged + "}, spec: {replicas: 0, selector: {matchLabels: {app: a}}, template: {metadata: {labels: " + forged +
 		", annotations: {atoll.dev/uid: forged}}, spec: {" + plain + "}}}}", `"forged"`, "", true},
 	{"marked-job", `{apiVersion: batch/v1, kind: CronJob, spec: {schedule: "0 0 1 1 *", suspend: true, jobTemplate: {metadata: {labels: ` + forged + ", annotations: {atoll.dev/uid: forged}}, " +

@@ -18,6 +18,46 @@ func aCopyIn(namespace string) metav1.Object {
 	return c
 }
 
+// carries is the Copy of a Manifest, which is this below.
+func carries(change func(*placementv1alpha1.CarriedObject)) *placementv1alpha1.Copy {
+	c := &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}
+	c.Status.Carried = placementv1alpha1.CarriedObject{Group: "example.com", Version: "v1", Kind: "Widget", Resource: "widgets", Namespace: "a", Name: "a"}
+	if change != nil {
+		change(&c.Status.Carried)
+	}
+	return c
+}
+
+func TestWhatAManifestIsBelowIsRecordedOnce(t *testing.T) {
+	type carried = placementv1alpha1.CarriedObject
+	for name, c := range map[string]struct {
+		was, is *placementv1alpha1.Copy
+		ok      bool
+	}{
+		"recorded":                {carries(func(c *carried) { *c = carried{} }), carries(nil), true},
+		"the same":                {carries(nil), carries(nil), true},
+		"another version":         {carries(nil), carries(func(c *carried) { c.Version = "v2" }), true},
+		"another group":           {carries(nil), carries(func(c *carried) { c.Group = "" }), false},
+		"another kind":            {carries(nil), carries(func(c *carried) { c.Kind = "Secret" }), false},
+		"another resource":        {carries(nil), carries(func(c *carried) { c.Resource = "secrets" }), false},
+		"another namespace":       {carries(nil), carries(func(c *carried) { c.Namespace = "kube-system" }), false},
+		"another name":            {carries(nil), carries(func(c *carried) { c.Name = "b" }), false},
+		"nothing any more":        {carries(nil), carries(func(c *carried) { *c = carried{} }), false},
+		"nothing but its version": {carries(nil), carries(func(c *carried) { *c = carried{Version: "v1"} }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := Write{Target: "east", Kinds: workload.Builtin(), Cluster: "root", Verb: Update, Resource: copies, Object: c.is, Old: c.was}
+			if err := Check(w); (err == nil) != c.ok {
+				t.Errorf("Check = %v", err)
+			}
+			c.is.ResourceVersion, c.was.ResourceVersion = "1", "2"
+			if err := Check(w); err != nil {
+				t.Errorf("from an older version, which is a conflict: %v", err)
+			}
+		})
+	}
+}
+
 func aCopy(cluster string) metav1.Object {
 	return &placementv1alpha1.Copy{Spec: placementv1alpha1.CopySpec{PhysicalCluster: cluster}}
 }
@@ -96,6 +136,32 @@ func TestASyncerWritesWhatConcernsItsOwnPhysicalClusterOnly(t *testing.T) {
 
 		{"a Secret", Write{Verb: Create, Resource: secrets, Object: withUID}, false},
 		{"a pod in root", Write{Cluster: "root", Verb: Create, Resource: pods, Object: withUID}, false},
+		{"a ControllerRevision in root", Write{Cluster: "root", Verb: Create, Resource: schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, Object: withUID}, false},
+		{"a Manifest", Write{Cluster: "root", Verb: Create, Resource: fleetv1alpha1.Resource("manifests"), Object: withUID}, false},
+		{"a Manifest that is placed on it", Write{Cluster: "root", Verb: Update, Resource: fleetv1alpha1.Resource("manifests"), Object: ownPod, Old: ownPod}, false},
+		{"the status of a Manifest", Write{Cluster: "root", Verb: Update, Resource: fleetv1alpha1.Resource("manifests"), Subresource: "status", Object: placedPod, Old: placedPod}, false},
+		{"a Manifest, deleted", Write{Cluster: "root", Verb: Delete, Resource: fleetv1alpha1.Resource("manifests"), Old: placedPod}, false},
+		{"a Manifest in a logical cluster", Write{Verb: Create, Resource: fleetv1alpha1.Resource("manifests"), Object: withUID}, false},
+		{"a Namespace of root", Write{Cluster: "root", Verb: Update, Resource: schema.GroupResource{Resource: "namespaces"}, Object: placedPod, Old: placedPod}, false},
+		{"a Secret in root", Write{Cluster: "root", Verb: Create, Resource: secrets, Object: withUID}, false},
+		{"a token in root", Write{Cluster: "root", Verb: Create, Resource: accounts, Subresource: "token", Name: "a"}, false},
+		{"a question about a pod in root", Write{Cluster: "root", Verb: Create, Resource: podReviews, Object: bare}, false},
+		{"a PlacedKind", Write{Cluster: "root", Verb: Create, Resource: fleetv1alpha1.Resource("placedkinds"), Object: bare}, false},
+		{"a Placement in root", Write{Cluster: "root", Verb: Update, Resource: placementv1alpha1.Resource("placements"), Object: bare, Old: bare}, false},
+		{"its Copy in root", Write{Cluster: "root", Verb: Create, Resource: copies, Object: aCopy("east")}, true},
+		{"its Copy in root, updated", Write{Cluster: "root", Verb: Update, Resource: copies, Object: aCopy("east"), Old: aCopy("east")}, true},
+		{"its Copy in root, deleted", Write{Cluster: "root", Verb: Delete, Resource: copies, Old: aCopy("east")}, true},
+		{"a Copy of another in root", Write{Cluster: "root", Verb: Create, Resource: copies, Object: aCopy("west")}, false},
+		{"a Copy of another in root, updated", Write{Cluster: "root", Verb: Update, Resource: copies, Object: aCopy("west"), Old: aCopy("west")}, false},
+		{"a Copy of another in root, deleted", Write{Cluster: "root", Verb: Delete, Resource: copies, Old: aCopy("west")}, false},
+		{"a Copy in root, after it was given up", Write{Forgotten: true, Cluster: "root", Verb: Create, Resource: copies, Object: aCopy("east")}, false},
+		{"an event in root", Write{Cluster: "root", Verb: Create, Resource: events, Object: withUID}, true},
+		{"an event in root without the UID below", Write{Cluster: "root", Verb: Create, Resource: events, Object: bare}, false},
+		{"an event in root that is stamped for another", Write{Cluster: "root", Verb: Create, Resource: events, Object: otherPod}, false},
+		{"an event of another in root, updated", Write{Cluster: "root", Verb: Update, Resource: events, Object: ownPod, Old: otherPod}, false},
+		{"an event of the server in root, updated", Write{Cluster: "root", Verb: Update, Resource: events, Object: ownPod, Old: bare}, false},
+		{"an event of events.k8s.io in root", Write{Cluster: "root", Verb: Create, Resource: eventsV1, Object: withUID}, false},
+		{"an event in root, after it was given up", Write{Forgotten: true, Cluster: "root", Verb: Create, Resource: events, Object: withUID}, false},
 		{"the status of its PhysicalCluster", Write{Cluster: "root", Verb: Update, Resource: physicalClusters, Subresource: "status", Name: "east"}, true},
 		{"the spec of its PhysicalCluster", Write{Cluster: "root", Verb: Update, Resource: physicalClusters, Name: "east"}, false},
 		{"the status of another", Write{Cluster: "root", Verb: Update, Resource: physicalClusters, Subresource: "status", Name: "west"}, false},
