@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -184,7 +185,7 @@ func carriedBelow(manifest *unstructured.Unstructured, p Placing) *unstructured.
 		}
 	}
 	for k, v := range object.GetAnnotations() {
-		if !placementv1alpha1.IsSystemKey(k) && !isControllerAnnotation(p.Ref.Kind, k) {
+		if !placementv1alpha1.IsSystemKey(k) && k != corev1.LastAppliedConfigAnnotation {
 			annotations[k] = v
 		}
 	}
@@ -195,6 +196,7 @@ func carriedBelow(manifest *unstructured.Unstructured, p Placing) *unstructured.
 	content["metadata"] = metadata
 	markFor(p.ControlPlane, p.Ref, manifest.GetUID()).put(p.Ref.Kind.GroupResource(), labels, annotations)
 	out := &unstructured.Unstructured{Object: content}
+	annotations[CarriedAnnotation] = identity(out)
 	annotations[AppliedAnnotation] = digest(out)
 	return out
 }

@@ -274,7 +274,7 @@ func TestOurMarksAreTakenOffWhatIsKept(t *testing.T) {
 		"labels": map[string]any{placementv1alpha1.CarriedByLabel: nil},
 		"annotations": map[string]any{
 			placementv1alpha1.LogicalClusterAnnotation: nil, placementv1alpha1.NamespaceAnnotation: nil,
-			placementv1alpha1.UIDAnnotation: nil, ObjectAnnotation: nil, AppliedAnnotation: nil,
+			placementv1alpha1.UIDAnnotation: nil, ObjectAnnotation: nil, AppliedAnnotation: nil, CarriedAnnotation: nil,
 		},
 	}}
 	if diff := cmp.Diff(want, patch.Object.Object); patch.Verb != Unmark || patch.UID != "p1" || diff != "" {
@@ -373,6 +373,7 @@ metadata:
     team: monitoring
     atoll.dev/uid: u1
     atoll.dev/object: manifests.fleet.atoll.dev/thing
+    atoll.dev/carried: DaemonSet.apps/monitoring/agent
     atoll.dev/logical-cluster: root
     atoll.dev/namespace: web
     atoll.dev/applied: `+applied+`
@@ -388,6 +389,12 @@ spec:
 	}
 	if mark, ok := MarkOf(kinds["Manifest"].GroupResource(), got); !ok || mark != markFor(controlPlane, carriedPlacing.Ref, "u1") {
 		t.Errorf("the mark is %+v", mark)
+	}
+	// Operators pass on labels and annotations to what they make, often under the same name.
+	child := got.DeepCopy()
+	child.SetKind("Deployment")
+	if mark, ok := MarkOf(kinds["Manifest"].GroupResource(), child); ok {
+		t.Errorf("what it owns has its mark: %+v", mark)
 	}
 }
 

@@ -3,6 +3,7 @@ package syncer
 import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,6 +19,9 @@ const (
 	// what they make (a ReplicaSet has those of its Deployment): an object whose
 	// annotation names another one is no copy.
 	ObjectAnnotation = "atoll.dev/object"
+	// CarriedAnnotation says which object a Manifest carries: one that has it, and is another, got it
+	// from its owner.
+	CarriedAnnotation = "atoll.dev/carried"
 	// AppliedAnnotation is the digest of what was applied last.
 	AppliedAnnotation = "atoll.dev/applied"
 )
@@ -70,10 +74,24 @@ func MarkOf(gr schema.GroupResource, obj metav1.Object) (m Mark, ok bool) {
 		UID:          types.UID(a[placementv1alpha1.UIDAnnotation]),
 	}
 	complete := isObject && m.ControlPlane != "" && m.Cluster != "" && m.Namespace != "" && m.UID != ""
-	if !complete || gr.Resource != "namespaces" && gr != manifests && m.Name != obj.GetName() {
+	named := m.Name == obj.GetName()
+	if gr == manifests { // what it carries has another name, and passes its annotations on as an owner may
+		named = a[CarriedAnnotation] != "" && a[CarriedAnnotation] == identity(obj)
+	}
+	if !complete || gr.Resource != "namespaces" && !named {
 		return Mark{}, false
 	}
 	return m, true
+}
+
+// identity is how an object is named that a Manifest carries: <kind>.<group>/<namespace>/<name>. It is empty if
+// the kind is not known.
+func identity(obj metav1.Object) string {
+	o, ok := obj.(runtime.Object)
+	if !ok || o.GetObjectKind().GroupVersionKind().Kind == "" {
+		return ""
+	}
+	return o.GetObjectKind().GroupVersionKind().GroupKind().String() + "/" + obj.GetNamespace() + "/" + obj.GetName()
 }
 
 // markFor is the mark of the copies of ref.

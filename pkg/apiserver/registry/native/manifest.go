@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -106,7 +106,7 @@ func carriedNames(carried *unstructured.Unstructured, at *field.Path) field.Erro
 	case name == "":
 		errs = append(errs, field.Required(metadata.Child("name"), "by it the object is found on a physical cluster"))
 	default:
-		for _, problem := range path.IsValidPathSegmentName(name) {
+		for _, problem := range content.IsPathSegmentName(name) {
 			errs = append(errs, field.Invalid(metadata.Child("name"), name, problem))
 		}
 	}
