@@ -131,9 +131,10 @@ var clashes = Attack{
 			return err
 		}
 		nobodys := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "nobodys"}, "data": map[string]any{"owner": "nobody"},
+			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "nobodys"},
+			"spec": map[string]any{"selector": map[string]any{"owner": "nobody"}, "ports": []any{map[string]any{"port": int64(80)}}},
 		}}
-		below := s.below.Resource(configMaps).Namespace(s.physicalNamespace)
+		below := s.below.Resource(carriedServices).Namespace(s.physicalNamespace)
 		if _, err := below.Create(ctx, nobodys, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("the admin of the physical cluster: %w", err)
 		}
@@ -146,13 +147,13 @@ var clashes = Attack{
 	},
 }
 
-var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
+var carriedServices = corev1.SchemeGroupVersion.WithResource("services")
 
-// settings carry a ConfigMap into the physical namespace of the tenant.
+// settings carry a Service into the physical namespace of the tenant.
 func (s *site) settings(name string, adopt bool) *fleetv1alpha1.Manifest {
 	return &fleetv1alpha1.Manifest{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: fleetv1alpha1.ManifestSpec{
 		Adopt: adopt, Removal: fleetv1alpha1.RemovalDelete,
-		Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"` + s.physicalNamespace + `","name":"` + name + `"},"data":{"owner":"admin"}}`)},
+		Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"` + s.physicalNamespace + `","name":"` + name + `"},"spec":{"selector":{"owner":"admin"},"ports":[{"port":80}]}}`)},
 	}}
 }
 
@@ -160,16 +161,16 @@ func (s *site) settings(name string, adopt bool) *fleetv1alpha1.Manifest {
 const forgedMarks = "metadata: {labels: {atoll.dev/carried-by: forged}, annotations: {atoll.dev/logical-cluster: root, atoll.dev/namespace: NAMESPACE, " +
 	"atoll.dev/object: manifests.fleet.atoll.dev/NAME, atoll.dev/uid: UID, atoll.dev/applied: forged}}"
 
-// forgedFor is a ConfigMap of the tenant with the name and the marks of what a Manifest carries.
+// forgedFor is a Service of the tenant with the name and the marks of what a Manifest carries.
 func forgedFor(m *fleetv1alpha1.Manifest) down {
 	marks := strings.NewReplacer("NAMESPACE", m.Namespace, "NAME", m.Name, "UID", string(m.UID)).Replace(forgedMarks)
-	return down{name: m.Name, manifest: "{apiVersion: v1, kind: ConfigMap, " + marks + ", data: {owner: tenant}}"}
+	return down{name: m.Name, manifest: "{apiVersion: v1, kind: Service, " + marks + ", spec: {selector: {owner: tenant}, ports: [{port: 80}]}}"}
 }
 
 // keepsItsOwn has an admin carry what the tenant has: neither the mark that the tenant forges nor adopt
 // makes it the admin's, and to delete the Manifest does not delete it.
 func (s *site) keepsItsOwn(ctx context.Context) error {
-	own := down{name: "mine", manifest: "{apiVersion: v1, kind: ConfigMap, data: {owner: tenant}}"}
+	own := down{name: "mine", manifest: "{apiVersion: v1, kind: Service, spec: {selector: {owner: tenant}, ports: [{port: 80}]}}"}
 	if err := s.create(ctx, own); err != nil {
 		return err
 	}
@@ -217,13 +218,13 @@ func (s *site) takesNoCarried(ctx context.Context) error {
 	if err := s.create(ctx, forgedFor(m)); err != nil {
 		return fmt.Errorf("making one of the name: %w", err)
 	}
-	if err := s.fails(ctx, s.namespace, syncer.CopyName(configMaps.GroupResource(), m.Name, s.physical)); err != nil {
+	if err := s.fails(ctx, s.namespace, syncer.CopyName(carriedServices.GroupResource(), m.Name, s.physical)); err != nil {
 		return fmt.Errorf("the tenant's: %w", err)
 	}
 	if err := s.isOf(ctx, m.Name, "admin"); err != nil {
 		return err
 	}
-	above := s.above.Resource(configMaps).Namespace(s.namespace)
+	above := s.above.Resource(carriedServices).Namespace(s.namespace)
 	if err := above.Delete(ctx, m.Name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
@@ -239,16 +240,16 @@ func (s *site) takesNoCarried(ctx context.Context) error {
 	return s.isOf(ctx, m.Name, "admin")
 }
 
-// isOf fails if a ConfigMap on the physical cluster does not become, or is not, the one of an owner.
+// isOf fails if a Service on the physical cluster does not become, or is not, the one of an owner.
 func (s *site) isOf(ctx context.Context, name, owner string) error {
 	ctx, cancel := context.WithTimeout(ctx, arrivalTimeout)
 	defer cancel()
-	return eventually(ctx, "ConfigMap "+name+" on the physical cluster", func() error {
-		obj, err := s.below.Resource(configMaps).Namespace(s.physicalNamespace).Get(ctx, name, metav1.GetOptions{})
+	return eventually(ctx, "Service "+name+" on the physical cluster", func() error {
+		obj, err := s.below.Resource(carriedServices).Namespace(s.physicalNamespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if is, _, _ := unstructured.NestedString(obj.Object, "data", "owner"); is != owner {
+		if is, _, _ := unstructured.NestedString(obj.Object, "spec", "selector", "owner"); is != owner {
 			return fmt.Errorf("it is of %q, not of %s", is, owner)
 		}
 		return nil

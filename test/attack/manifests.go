@@ -179,7 +179,7 @@ var carriedElsewhere = Attack{
 
 // refusedTo fails if an answer is none by which somebody is refused; that there is no such thing is one.
 func refusedTo(what string, err error) error {
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, errors.Join(errors.New("it is not refused"), err))
