@@ -52,6 +52,22 @@ func CarriedNotServed(gvk schema.GroupVersionKind) *Failure {
 	return &Failure{Reason: "NotServed", Message: "the physical cluster does not serve " + gvk.Kind + " of " + gvk.GroupVersion().String()}
 }
 
+// NotCarried are those of some kinds that no Manifest carries, and no Copy records.
+func NotCarried(kinds []schema.GroupVersionKind, manifests []*unstructured.Unstructured, copies []*placementv1alpha1.Copy) []schema.GroupVersionKind {
+	carried := map[schema.GroupKind]bool{}
+	for _, m := range manifests {
+		if object := CarriedBy(m); object != nil {
+			carried[object.GroupVersionKind().GroupKind()] = true
+		}
+	}
+	for _, c := range copies {
+		if c.Status.State != placementv1alpha1.CopyRemoved {
+			carried[schema.GroupKind{Group: c.Status.Carried.Group, Kind: c.Status.Carried.Kind}] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(kinds), func(k schema.GroupVersionKind) bool { return carried[k.GroupKind()] })
+}
+
 // BringsKinds says that what a Manifest carries makes room for what others carry: kinds, or a namespace.
 func BringsKinds(object *unstructured.Unstructured) bool {
 	switch object.GroupVersionKind().GroupKind() {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -669,5 +670,22 @@ func TestWhatAManifestCarriesIsNoCopyOfALogicalCluster(t *testing.T) {
 	copied := transformed(&unstructured.Unstructured{Object: settings()}, Placing{Ref: shop, ControlPlane: controlPlane, Namespace: "shop-web-1"})
 	if mark, ok := MarkOf(kinds["Manifest"].GroupResource(), copied); ok {
 		t.Errorf("the copy of a ConfigMap is taken for what a Manifest carries: %+v", mark)
+	}
+}
+
+func TestAKindIsWatchedAsLongAsAManifestOrARecordHasIt(t *testing.T) {
+	gvk := func(group, version, kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
+	}
+	manifest := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"object": map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet"}}}}
+	record := func(kind string, state placementv1alpha1.CopyState) *placementv1alpha1.Copy {
+		return &placementv1alpha1.Copy{Status: placementv1alpha1.CopyStatus{State: state, Carried: placementv1alpha1.CarriedObject{Version: "v1", Kind: kind}}}
+	}
+	kinds := []schema.GroupVersionKind{gvk("apps", "v1", "DaemonSet"), gvk("apps", "v1beta1", "DaemonSet"), gvk("", "v1", "Secret"), gvk("", "v1", "Service"), gvk("example.com", "v1", "Widget")}
+	got := NotCarried(kinds, []*unstructured.Unstructured{manifest, {Object: map[string]any{}}}, []*placementv1alpha1.Copy{
+		record("Secret", placementv1alpha1.CopyRemoving), record("Service", placementv1alpha1.CopyRemoved), {},
+	})
+	if diff := cmp.Diff([]schema.GroupVersionKind{gvk("", "v1", "Service"), gvk("example.com", "v1", "Widget")}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -67,7 +68,7 @@ func (w *Where) AddCopies(copies []placementv1alpha1.Copy) {
 
 func (w *Where) addCopy(c *placementv1alpha1.Copy) {
 	add(w.table, c.Namespace, typeOf(c.Spec.Object)+"/"+c.Spec.Object.Name, c.Spec.PhysicalCluster,
-		orUnknown(string(c.Status.State)), orNone(c.Status.Reason), orNone(c.Status.PhysicalNamespace), orNone(c.Status.Message))
+		orUnknown(string(c.Status.State)), orNone(c.Status.Reason), orNone(cmp.Or(c.Status.PhysicalNamespace, c.Status.Carried.Namespace)), orNone(c.Status.Message))
 }
 
 // AddObject adds an object: its targets, each with the Copy if there is one, and then

@@ -50,7 +50,9 @@ func (p *pass) readCarried(ctx context.Context) error {
 	if object := syncer.CarriedBy(p.in.Logical); object != nil {
 		carried, failure := syncer.Carried(object, kind.Resource.Resource, kind.Namespaced)
 		if failure != nil {
-			p.in.Failure = failure
+			if !syncer.Leaves(p.in) { // where the kind has another scope by now, nothing of the name can be
+				p.in.Failure = failure
+			}
 			return nil
 		}
 		named = carried

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -111,6 +113,11 @@ func (v *View) watchCarried(gvk schema.GroupVersionKind, kind CarriedKind) (*wat
 		return nil, errors.New("the watches have not begun")
 	}
 	if len(c.watches) >= fleetv1alpha1.MaxManifestKinds {
+		for _, unused := range syncer.NotCarried(slices.Collect(maps.Keys(c.kinds)), v.Objects(manifests.GroupVersionResource()), v.copies.List()) {
+			c.drop(unused)
+		}
+	}
+	if len(c.watches) >= fleetv1alpha1.MaxManifestKinds {
 		return nil, ErrTooManyKinds
 	}
 	w := &watch{objects: v.informerCarried(gvk, kind.Resource)}
@@ -156,6 +163,11 @@ func (v *View) DoubtKind(gvk schema.GroupVersionKind) {
 	c := &v.carrying
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.drop(gvk)
+}
+
+// drop ends the watch of a kind; the lock is held.
+func (c *carrying) drop(gvk schema.GroupVersionKind) {
 	kind, ok := c.kinds[gvk]
 	if !ok {
 		return
