@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 // reject says why not; nil means yes. Whoever asks knows of which physical cluster.
@@ -44,9 +45,9 @@ func (r *rules) mayReceive() predicate {
 // mayKeep reports whether a physical cluster that has the unit may keep it. A
 // cordon, silence for which no policy has a time, a failure, lack of room, NoSchedule
 // taints and a deletion, which waits for what is there, say nothing about that. What an admin
-// gave up keeps nothing, whether it answers or not.
+// gave up keeps nothing, whether it answers or not. What admins have everywhere does not hold up a deletion.
 func (r *rules) mayKeep(c PhysicalCluster) *Rejection {
-	for _, check := range []predicate{forgotten, r.pinned, r.selected, r.related, r.drained} {
+	for _, check := range []predicate{forgotten, r.pinned, r.selected, r.related, r.removed, r.drained} {
 		if why := check(c); why != nil {
 			return why
 		}
@@ -95,6 +96,14 @@ func deleting(c PhysicalCluster) *Rejection {
 		return reject(ReasonDeleting, "it is being removed")
 	}
 	return nil
+}
+
+// removed is what a deletion says to what is there.
+func (r *rules) removed(c PhysicalCluster) *Rejection {
+	if r.unit.LogicalCluster != scope.Root {
+		return nil
+	}
+	return deleting(c)
 }
 
 // forgotten comes before all else: what an admin declared lost for good is lost whatever

@@ -19,6 +19,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -61,6 +64,24 @@ func isThere(k process.Kubectl, obj any, resource, name string) error {
 	return err
 }
 
+// allApplied says that what all Manifests of a namespace carry is where it is to be, or which are not.
+func allApplied(in process.Kubectl) func() error {
+	return func() error {
+		var list fleetv1alpha1.ManifestList
+		if _, err := in.Get(context.Background(), &list, "manifests"); err != nil {
+			return err
+		}
+		for _, m := range list.Items {
+			if !slices.ContainsFunc(m.Status.Conditions, func(c fleetv1alpha1.ManifestCondition) bool {
+				return c.Type == fleetv1alpha1.ConditionApplied && c.Status == metav1.ConditionTrue
+			}) || m.Status.ObservedGeneration != m.Generation {
+				return fmt.Errorf("%s for %s: %+v", m.Name, m.Annotations[placementv1alpha1.TargetsAnnotation], m.Status)
+			}
+		}
+		return nil
+	}
+}
+
 // absent says that it is not.
 func absent(k process.Kubectl, obj any, resource, name string) error {
 	ok, err := k.Get(context.Background(), obj, resource, name)
@@ -78,7 +99,7 @@ func TestWhatAManifestCarriesIsOnEveryPhysicalClusterAsItIs(t *testing.T) {
 	in := root.In(name)
 	must(t)(in.Apply(ctx, onlyEastAndWest)) // others come and go with other tests
 	must(t)(in.Apply(ctx, addonOf(name)))
-	must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifests", "--all", "--timeout=2m"))
+	eventually(t, allApplied(in))
 	must(t)(in.Run(ctx, "wait", "--for=condition=Established", "manifest/kind", "--timeout=1m"))
 	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
 		below := p.Kubectl
@@ -246,7 +267,7 @@ func TestAPhysicalClusterThatComesGetsManifestsAndADrainedOneLosesThemLast(t *te
 	in := l.root.In("addons")
 	must(t)(in.Apply(ctx, manifestOf("class", "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, provisioner: example.com/fast}")+
 		manifestOf("settings", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: kube-system}, data: {a: b}}")))
-	must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifests", "--all", "--timeout=2m"))
+	eventually(t, allApplied(in))
 	south, err := l.startPhysical(ctx, "south")
 	if err != nil {
 		t.Fatal(err)
@@ -396,7 +417,7 @@ func TestOperatorsOfOthersAreCarriedAsTheyArePublished(t *testing.T) {
 			for _, namespace := range namespaces { // as who installs them has made them
 				must(t)(in.Apply(ctx, manifestOf("in-"+namespace, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}", "  removal: Delete\n")))
 			}
-			must(t)(in.Run(ctx, "wait", "--for=condition=Applied", "manifests", "--all", "--timeout=1m"))
+			eventually(t, allApplied(in))
 			must(t)(in.Run(ctx, "delete", "manifests", "--all", "--timeout=2m"))
 			for _, p := range []*physicalCluster{theLab.east, theLab.west} {
 				for _, namespace := range namespaces {
@@ -406,4 +427,44 @@ func TestOperatorsOfOthersAreCarriedAsTheyArePublished(t *testing.T) {
 			must(t)(root.Run(ctx, "delete", "namespace", name, "--timeout=1m"))
 		})
 	}
+}
+
+// The definition of a declared kind comes to physical clusters by a Manifest, and what tenants made of
+// the kind before goes there.
+func TestADefinitionThatIsCarriedMakesRoomForADeclaredKind(t *testing.T) {
+	t.Parallel()
+	ctx, group := context.Background(), "carried.e2e.example.com"
+	resource, root := "widgets."+group, theLab.root
+	must(t)(root.Run(ctx, "create", "namespace", "definitions"))
+	in := root.In("definitions")
+	must(t)(in.Apply(ctx, onlyEastAndWest))
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, of(group, definition)))
+	must(t)(k.Run(ctx, "wait", "--for=condition=Established", "--timeout=1m", "crd/"+resource))
+	selectCluster(t, k, group)
+	must(t)(root.Apply(ctx, of(group, declaration)))
+	must(t)(k.Run(ctx, "create", "namespace", "web"))
+	must(t)(k.In("web").Apply(ctx, widgetOf(group, "gear")))
+	if gear, err := custom(k.In("web"), resource, "gear"); err != nil || stamp.HasTargets(gear) {
+		t.Fatalf("it is placed where its kind is not: %v, %v", gear, err)
+	}
+
+	indented := strings.ReplaceAll(strings.TrimSpace(of(group, definition)), "\n", "\n    ")
+	must(t)(in.Apply(ctx, "apiVersion: fleet.atoll.dev/v1alpha1\nkind: Manifest\nmetadata: {name: widgets}\nspec:\n  removal: Delete\n  object:\n    "+indented+"\n"))
+	must(t)(in.Run(ctx, "wait", "--for=condition=Established", "manifest/widgets", "--timeout=1m"))
+	eventually(t, func() error {
+		out, err := k.In("web").Run(ctx, "get", "copies", "-o", `jsonpath={range .items[?(@.spec.object.name=="gear")]}{.status.state}{end}`)
+		if err == nil && out != "Synced" {
+			err = fmt.Errorf("its copy is %q", out)
+		}
+		return err
+	})
+
+	must(t)(k.In("web").Run(ctx, "delete", resource, "gear", "--timeout=1m"))
+	must(t)(root.Run(ctx, "delete", "placedkind", resource, "--timeout=1m"))
+	must(t)(in.Run(ctx, "delete", "manifest", "widgets", "--timeout=1m"))
+	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
+		must(t)("", absent(p.Kubectl, &apiextensionsv1.CustomResourceDefinition{}, "crd", resource))
+	}
+	must(t)(root.Run(ctx, "delete", "namespace", "definitions", "--timeout=1m"))
 }

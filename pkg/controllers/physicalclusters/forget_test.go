@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -94,5 +95,18 @@ func TestAPhysicalClusterIsInUseByCopiesAndDecisions(t *testing.T) {
 	}
 	if got := use("north", copies, placements); got != (usage{}) {
 		t.Errorf("a physical cluster that nothing names is in use: %+v", got)
+	}
+
+	// Of a namespace of root there is nothing below but what is in it.
+	root := metav1.ObjectMeta{Namespace: "addons", Annotations: map[string]string{logicalcluster.AnnotationKey: "root"}}
+	copies = []placementv1alpha1.Copy{{ObjectMeta: root, Spec: placementv1alpha1.CopySpec{PhysicalCluster: "east"}}}
+	placements[1].ObjectMeta = root
+	if got := use("east", copies, placements); got != (usage{}) {
+		t.Errorf("a namespace of root with nothing in it is in the way: %+v", got)
+	}
+	copies = append(copies, *copies[0].DeepCopy())
+	copies[1].Spec.Object.Group = fleetv1alpha1.GroupName
+	if diff := cmp.Diff(usage{copies: 1, placements: 1}, use("east", copies, placements), cmp.AllowUnexported(usage{})); diff != "" {
+		t.Errorf("what is carried (-want +got):\n%s", diff)
 	}
 }

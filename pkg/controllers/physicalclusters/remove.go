@@ -130,15 +130,23 @@ func (c *Controller) checkUse(ctx context.Context, pc *fleetv1alpha1.PhysicalClu
 // usage counts what names a physical cluster.
 type usage struct{ copies, placements int }
 
+// use counts. A namespace of root is nothing there: it counts with what is in it.
 func use(name string, copies []placementv1alpha1.Copy, placements []placementv1alpha1.Placement) usage {
 	var u usage
+	carried := map[string]bool{} // by namespace of root
 	for i := range copies {
-		if copies[i].Spec.PhysicalCluster == name {
-			u.copies++
+		c := &copies[i]
+		root := logicalcluster.From(c) == scope.Root
+		if c.Spec.PhysicalCluster != name || root && c.Spec.Object.Group != fleetv1alpha1.GroupName {
+			continue
 		}
+		carried[c.Namespace] = carried[c.Namespace] || root
+		u.copies++
 	}
 	for i := range placements {
-		if _, ok := stamp.UnitOf(&placements[i])[name]; ok {
+		p := &placements[i]
+		_, ok := stamp.UnitOf(p)[name]
+		if ok && (logicalcluster.From(p) != scope.Root || carried[p.Namespace]) {
 			u.placements++
 		}
 	}

@@ -11,9 +11,30 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 // A drain of what root carries would wait for those who need it there, and they for nothing.
+func TestWhatIsInRootLeavesARemovedPhysicalClusterLast(t *testing.T) {
+	other := placementOf("east")
+	other.Annotations[logicalcluster.AnnotationKey] = "shop"
+	for _, others := range [][]runtime.Object{nil, {other}} {
+		f := newFixture(t, others...)
+		now := metav1.NewTime(start)
+		pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", DeletionTimestamp: &now}}
+		s := placement.Snapshot{PhysicalClusters: []placement.PhysicalCluster{{PhysicalCluster: pc}}}
+		f.leaveLast(&s, []string{"east"})
+		stays := placement.Verify(s, placement.Unit{LogicalCluster: scope.Root, Namespace: "addons", Decided: []string{"east"}}).Satisfied
+		if stays != (len(others) > 0) {
+			t.Errorf("with %d others it stays: %v", len(others), stays)
+		}
+	}
+	pc := placement.PhysicalCluster{PhysicalCluster: &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", DeletionTimestamp: &metav1.Time{Time: start}}}}
+	if v := placement.Verify(placement.Snapshot{PhysicalClusters: []placement.PhysicalCluster{pc}}, placement.Unit{LogicalCluster: "shop", Decided: []string{"east"}}); !v.Satisfied {
+		t.Errorf("what is of tenants is moved by a deletion: %s", v.Message)
+	}
+}
+
 func TestWhatIsInRootLeavesADrainedPhysicalClusterLast(t *testing.T) {
 	of := func(cluster string, p *placementv1alpha1.Placement) *placementv1alpha1.Placement {
 		p.Annotations[logicalcluster.AnnotationKey] = cluster

@@ -119,11 +119,12 @@ func (c *Controller) snapshotAt(u *unit, decided []string) (placement.Snapshot, 
 	return s, asked
 }
 
-// leaveLast has a unit of root stay on physical clusters that are drained, until all others have left
+// leaveLast has a unit of root stay on physical clusters that are drained, or removed, until all others have left
 // them, which may need it there; it says which these are.
 func (c *Controller) leaveLast(s *placement.Snapshot, decided []string) (last []string) {
 	for i, pc := range s.PhysicalClusters {
-		if !placement.Drains(pc.PhysicalCluster, c.Clock.Now()) || !slices.ContainsFunc(c.Placements.List(), func(p *placementv1alpha1.Placement) bool {
+		leaves := placement.Drains(pc.PhysicalCluster, c.Clock.Now()) || pc.DeletionTimestamp != nil
+		if !leaves || !slices.ContainsFunc(c.Placements.List(), func(p *placementv1alpha1.Placement) bool {
 			_, on := stamp.UnitOf(p)[pc.Name]
 			return on && logicalcluster.From(p) != scope.Root
 		}) {
@@ -133,7 +134,7 @@ func (c *Controller) leaveLast(s *placement.Snapshot, decided []string) (last []
 			last = append(last, pc.Name)
 		}
 		kept := pc.PhysicalCluster.DeepCopy()
-		kept.Spec.Drain, kept.Spec.Unschedulable = fleetv1alpha1.Drain{}, true
+		kept.Spec.Drain, kept.Spec.Unschedulable, kept.DeletionTimestamp = fleetv1alpha1.Drain{}, true, nil
 		s.PhysicalClusters[i].PhysicalCluster = kept
 	}
 	return last
