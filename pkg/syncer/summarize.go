@@ -62,7 +62,8 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 	if kind.Status.Generation {
 		setObservedGeneration(status, observedByAll(logical, current, views))
 	}
-	if kind.Carries {
+	if kind.Carries { // who waits for Applied waits for that of the present generation
+		setObservedGeneration(status, observedByAll(logical, current, views))
 		status = manifestStatus(logical, status, copies)
 	}
 	if kind.IsPod() {
