@@ -404,7 +404,7 @@ func TestOperatorsOfOthersAreCarriedAsTheyArePublished(t *testing.T) {
 			in := root.In(name)
 			must(t)(in.Apply(ctx, onlyEastAndWest))
 			out, err := exec.CommandContext(ctx, process.Binary("kubectl-atoll"), "manifests", "-n", name, "-R", "-f", filepath.Join(corpusDir(), "corpus", app),
-				"--object-namespace", name, "--removal", "Delete").Output()
+				"--object-namespace", name).Output()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -422,6 +422,10 @@ func TestOperatorsOfOthersAreCarriedAsTheyArePublished(t *testing.T) {
 			for _, p := range []*physicalCluster{theLab.east, theLab.west} {
 				for _, namespace := range namespaces {
 					must(t)("", absent(p.Kubectl, &corev1.Namespace{}, "namespace", namespace))
+				}
+				for _, found := range regexp.MustCompile(`(?m)^  name: customresourcedefinition\.apiextensions\.k8s\.io--(\S+)$`).FindAllStringSubmatch(string(out), -1) {
+					must(t)("", isThere(p.Kubectl, &apiextensionsv1.CustomResourceDefinition{}, "crd", found[1])) // it is kept
+					must(t)(p.Run(ctx, "delete", "crd", found[1], "--wait=false"))                                // which takes its API server minutes at times
 				}
 			}
 			must(t)(root.Run(ctx, "delete", "namespace", name, "--timeout=1m"))
