@@ -39,7 +39,7 @@ func TestAManifestCarriesWhatWasWritten(t *testing.T) {
 		labels, spec string
 	}{
 		{"as it is", inWeb, plain, "{}", "object: " + plain},
-		{"no longer told whose it was", inWeb,
+		{"it does not say whose it was any more", inWeb,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: web, uid: u, resourceVersion: "1", generation: 2, creationTimestamp: "2026-01-01T00:00:00Z",
 			managedFields: [{manager: m}], ownerReferences: [{name: o}], selfLink: /a, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 1,
 			annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}"}}, data: {k: v}, status: {phase: x}}`, "{}", "object: " + plain},

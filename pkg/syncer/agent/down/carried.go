@@ -122,7 +122,7 @@ func (p *pass) carriedGone(err error) error {
 	return nil
 }
 
-// notThere turns the answer that there is no place for an object into what is wrong.
+// notThere says what is wrong where an apply found no place for the object: no namespace, or no such kind.
 func (p *pass) notThere(err error) error {
 	c := p.in.Carried
 	if syncer.IsNamespaceGone(err) {
