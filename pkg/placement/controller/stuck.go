@@ -74,7 +74,7 @@ func (c *Controller) beginToGoBack(ctx context.Context, u *unit, next *placement
 	t, origin := u.placement.Spec.Transition, transition.Origin(u.placement.Spec)
 	c.take(u.key, next) // it moves already: there is room
 	err := c.begin(ctx, u, placementv1alpha1.PlacementReviewStatus{
-		PhysicalClusters: origin, Policies: there.Policies, SchedulerName: there.Scheduler, Overrides: there.Overrides, Rollout: there.Rollout,
+		PhysicalClusters: origin, Policies: there.Policies, SchedulerName: there.Scheduler, Division: there.Division, Overrides: there.Overrides, Rollout: there.Rollout,
 	}, next)
 	if err != nil {
 		return err
@@ -106,7 +106,6 @@ func (c *Controller) mayGoBack(u *unit, origin []string) (there placement.Verdic
 			back.NotReady[name] = "the physical cluster is being removed"
 		}
 	}
-	back.Divided = there.Division != nil || stamp.DivisionOf(u.placement) != nil
 	return there, back
 }
 

@@ -142,9 +142,9 @@ func TestAMoveThatIsStuckGoesBack(t *testing.T) {
 			pc.DeletionTimestamp = &metav1.Time{Time: start}
 			pc.Finalizers = []string{"a"}
 		}), want: kept("east: the physical cluster is being removed")},
-		"not what is divided": {policy: divided, change: func(p *placementv1alpha1.Placement) {
+		"what is divided": {policy: divided, change: func(p *placementv1alpha1.Placement) {
 			p.Spec.Decision.Division = &placementv1alpha1.DecidedDivision{By: placementv1alpha1.DivideByWeights}
-		}, want: kept("its replicas are divided")},
+		}, goes: true},
 		"not what another scheduler has bound": {policy: counts, cause: placementv1alpha1.CauseBound, change: func(p *placementv1alpha1.Placement) {
 			p.Spec.Bound = &placementv1alpha1.Bound{SchedulerName: "cost", PhysicalClusters: []string{"west"}}
 		}, want: kept("scheduler cost has bound it to west")},

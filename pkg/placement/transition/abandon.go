@@ -41,21 +41,21 @@ type Back struct {
 	Refused string
 	// NotReady says why those are not ready that are not.
 	NotReady map[string]string
-	// Divided says that replicas are divided there, or where the unit goes.
-	Divided bool
 	// Obstacles are what has begun where the unit goes, and cannot leave.
 	Obstacles []string
 }
 
 // Keeps says what keeps a unit from going back from a move that is stuck; empty: nothing.
 //
-//	may it be there   are all of these  are replicas   may what was begun  then
-//	                  ready             divided        leave
-//	no, or not long   any               any            any                 waits
-//	yes               no                any            any                 waits: nothing is left for what is not known to work
-//	yes               yes               yes            any                 waits: parts have moved already
-//	yes               yes               no             no                  waits
-//	yes               yes               no             yes                 goes back
+//	may it be there   are all of these  may what was begun  then
+//	                  ready             leave
+//	no, or not long   any               any                 waits
+//	yes               no                any                 waits: nothing is left for what is not known to work
+//	yes               yes               no                  waits
+//	yes               yes               yes                 goes back
+//
+// Where replicas are divided, no target has given up a part of its own yet, see short; what others
+// have been given meanwhile is given up as ever, once it is not needed.
 func (b Back) Keeps() string {
 	switch {
 	case b.Refused != "":
@@ -63,8 +63,6 @@ func (b Back) Keeps() string {
 	case len(b.NotReady) > 0:
 		name := slices.Min(slices.Collect(maps.Keys(b.NotReady)))
 		return name + ": " + b.NotReady[name]
-	case b.Divided:
-		return "its replicas are divided"
 	}
 	return strings.Join(b.Obstacles, "; ")
 }

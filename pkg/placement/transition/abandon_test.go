@@ -82,9 +82,8 @@ func TestWhatKeepsAUnitFromGoingBack(t *testing.T) {
 		want string
 	}{
 		"nothing":                     {Back{}, ""},
-		"policies":                    {Back{Refused: "a taint", NotReady: silent, Divided: true, Obstacles: []string{"a claim"}}, "a taint"},
-		"it is not known to be ready": {Back{NotReady: silent, Divided: true, Obstacles: []string{"a claim"}}, "east: is silent, too"},
-		"a division":                  {Back{Divided: true, Obstacles: []string{"a claim"}}, "its replicas are divided"},
+		"policies":                    {Back{Refused: "a taint", NotReady: silent, Obstacles: []string{"a claim"}}, "a taint"},
+		"it is not known to be ready": {Back{NotReady: silent, Obstacles: []string{"a claim"}}, "east: is silent, too"},
 		"what has begun there and cannot leave it": {Back{Obstacles: []string{"a claim", "a pod"}}, "a claim; a pod"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,6 +96,7 @@ func TestPlacement(t *testing.T) {
 			"a policy that makes a unit moves that":                    testGateOfUnits,
 			"a move starts what an autoscaler made of it":              testScaled,
 			"a move that is stuck goes back, and is not tried at once": testStuck,
+			"a part that is stuck goes back":                           testStuckPart,
 			"a Service is imported where its network is flat":          testImports,
 			"endpoints that users write are imported":                  testWrittenEndpoints,
 		} {

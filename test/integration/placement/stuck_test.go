@@ -108,3 +108,54 @@ func pinTo(t *testing.T, ctx context.Context, value string) {
 		t.Fatal(err)
 	}
 }
+
+// A unit whose replicas are divided returns to what its policy prefers, with one of its two parts, and
+// goes back with it: nobody has given up anything meanwhile.
+func testStuckPart(t *testing.T) {
+	const stays, here, there = "x-part-stays", "x-part-here", "x-part-there"
+	ctx := newCluster(t, "stuck-part")
+	register(t, stays, map[string]string{"part": "yes", "site": "own"}, ownTaint)
+	register(t, here, map[string]string{"part": "yes", "site": "cloud"}, ownTaint)
+	policy(t, "stuck-part", func(s *placementv1alpha1.PolicySpec) {
+		s.Terms, s.Preferences = only("part", "yes"), only("site", "own")
+		s.Count, s.Replicas = ptr.To[int32](2), &placementv1alpha1.ReplicaRules{Mode: placementv1alpha1.ReplicasDivide}
+		s.Tolerations = []corev1.Toleration{{Key: ownTaint.Key, Operator: corev1.TolerationOpExists}}
+		s.Move = &placementv1alpha1.MoveRules{
+			Return: placementv1alpha1.ReturnWhenPreferred, ReturnAfterSeconds: ptr.To[int32](10),
+			IfStuck: placementv1alpha1.IfStuckGoBack, StuckAfterSeconds: ptr.To[int32](1),
+		}
+	})
+	ns := namespace(t, ctx, "web")
+	asked := deployment("a")
+	asked.Spec.Replicas = ptr.To[int32](4)
+	d := create(t, ctx, "web", asked)
+	app := placementv1alpha1.ObjectReference{Name: "a", UID: d.UID}
+	whole := placementv1alpha1.ObjectReference{Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: "web", UID: ns.UID}
+	for _, on := range []string{stays, here} {
+		reported(t, ctx, "web", on, whole, placementv1alpha1.CopySynced, `{}`)
+		reported(t, ctx, "web", on, app, placementv1alpha1.CopySynced, `{"replicas":2,"availableReplicas":2}`)
+	}
+	register(t, there, map[string]string{"part": "yes", "site": "own"}, ownTaint)
+	beat(t, stays, here, there)
+
+	server.Eventually(t, stuckTimeout, "it returns, is stuck, and goes back", func() error {
+		p := placementOf(t, ctx, "web")
+		if p.Spec.WentBack == nil {
+			return fmt.Errorf("decided for %v, %+v, %+v", p.Spec.Decision.PhysicalClusters, p.Spec.Transition, meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving))
+		}
+		if w := p.Spec.WentBack; !slices.Equal(w.PhysicalClusters, []string{there}) {
+			return fmt.Errorf("it remembers %+v", w)
+		}
+		if division := p.Spec.Decision.Division; division == nil || len(division.Targets) != 2 {
+			return fmt.Errorf("divided by %+v", division)
+		}
+		return nil
+	})
+	server.Eventually(t, waitTimeout, "both have the parts that they had", func() error {
+		o, err := shared.Kube.AppsV1().Deployments("web").Get(ctx, "a", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return expect("the targets", `{"x-part-here":{"replicas":2},"x-part-stays":{"replicas":2},"x-part-there":{"state":"Removing"}}`, o.Annotations[placementv1alpha1.TargetsAnnotation])
+	})
+}
