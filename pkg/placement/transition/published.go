@@ -3,12 +3,17 @@ package transition
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
+
+// reportsTimeout is for how long a physical cluster may go on reporting endpoints from which the traffic
+// is withdrawn: its syncer takes them back within a second. One that was taken over may not want to.
+const reportsTimeout = time.Minute
 
 // Published is what still leads to where the traffic is withdrawn from, as sentences, sorted:
 // who writes the status of objects and the slices of endpoints may be behind, and until they
@@ -20,11 +25,14 @@ import (
 //	any                                  yes                       has it, too         no: it is shared
 //	any                                  yes                       has not             yes
 //
-//	ready endpoints of a Service there   the physical cluster is   still lead
-//	none                                 any                       no
-//	some                                 Ready                     yes
-//	some                                 not Ready                 no: nobody there would write that they end
-//	                                                               any more; of one that is silent, the server does
+//	ready endpoints   the physical cluster is   the phase lasts            still lead
+//	of a Service there
+//	none              any                       any                        no
+//	some              Ready                     less than reportsTimeout   yes
+//	some              Ready                     longer                     no: who does not take them back must not
+//	                                                                       keep what leaves it
+//	some              not Ready                 any                        no: nobody there would write that they end
+//	                                                                       any more; of one that is silent, the server does
 func (s State) Published(t *placementv1alpha1.Transition) []string {
 	if t == nil || t.Phase != placementv1alpha1.TransitionDraining {
 		return nil
@@ -42,7 +50,7 @@ func (s State) Published(t *placementv1alpha1.Transition) []string {
 			for _, address := range o.addressesOnly(name) {
 				out = append(out, fmt.Sprintf("%s: its status still has %s of %s", o, address, name))
 			}
-			if n := s.ready(o, name); n > 0 && o.Kind.Semantics == workload.ServiceSemantics && s.NotReady[name] == "" {
+			if n := s.ready(o, name); n > 0 && s.Now.Sub(t.Since.Time) < reportsTimeout && o.Kind.Semantics == workload.ServiceSemantics && s.NotReady[name] == "" {
 				out = append(out, fmt.Sprintf("%s on %s: %s", o, name, notWithdrawn(n)))
 			}
 		}
