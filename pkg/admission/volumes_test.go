@@ -48,7 +48,7 @@ func TestAttributesThatNoAdminDeclaredAreNotRecorded(t *testing.T) {
 	}
 }
 
-func TestWhoMakesAClaimWithAVolumeOnEachIsTold(t *testing.T) {
+func TestWhoMakesAClaimWithAVolumeOnEachIsWarned(t *testing.T) {
 	const each = "claim x has a volume and data of its own on each of east, west ("
 	for name, c := range map[string]struct {
 		mode    core.PersistentVolumeAccessMode
