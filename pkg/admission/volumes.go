@@ -25,14 +25,17 @@ import (
 // volume: it comes from the Copies that syncers write, as far as admins declared them to share it.
 func (p *placing) handedOver(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) (transition.Object, error) {
 	o := transition.Object{Kind: kind, Unit: unit}
-	if !kind.IsClaim() || p.copies == nil || len(unit) < 2 {
+	if !kind.IsClaim() || len(unit) < 2 {
 		return o, nil
 	}
 	content, err := external(kind, r.GetObject())
 	if err != nil {
 		return o, err
 	}
-	o.Logical, o.Copies = &unstructured.Unstructured{Object: content}, p.copiesOf(r, kind, obj)
+	o.Logical = &unstructured.Unstructured{Object: content}
+	if p.copies != nil {
+		o.Copies = p.copiesOf(r, kind, obj)
+	}
 	delete(content, "metadata") // that of obj is what is stamped
 	o.Logical.SetAnnotations(obj.GetAnnotations())
 	o.HandOver(p.holders, p.physicalCluster)
