@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/volume"
 	"github.com/atoll-dev/atoll/pkg/workload"
-
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
 // Apart is why a claim has, or would have, a volume of its own on each of some physical clusters; empty
