@@ -106,7 +106,7 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if unit == nil {
 		return nil
 	}
-	runs, mounts, err := runsOf(r, kind, obj, unit)
+	runs, mounts, err := p.runsOf(ctx, r, kind, obj, unit)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -121,9 +121,13 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
+	claim, err := p.handedOver(r, kind, obj, unit)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
 	targets := stamp.Targets(kind, r.cluster, obj, stamp.Source{
-		Unit: unit, Runs: runs, Mounts: mounts, Volume: p.volumeOf(r, kind, obj, unit), Division: r.division, Wish: wish, Overrides: r.overrides,
-		Scaling: scaling,
+		Unit: unit, Runs: runs, Mounts: mounts, Volume: claim.Volume, Shared: claim.Shared, Volumes: claim.Volumes,
+		Division: r.division, Wish: wish, Overrides: r.overrides, Scaling: scaling,
 	})
 	if !stamp.Equal(targets, stamp.TargetsOf(obj.GetAnnotations())) {
 		stamp.Set(obj, targets)
@@ -141,9 +145,9 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	return nil
 }
 
-// runsOf says how the object of a request runs, and whether it mounts claims, where that
-// counts: it is on its way, or waits.
-func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) (_ workload.Runs, mounts bool, _ error) {
+// runsOf says how the object of a request runs, and whether it mounts claims that are in one place at a time,
+// where that counts: it is on its way, or waits.
+func (p *placing) runsOf(ctx context.Context, r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) (_ workload.Runs, mounts bool, _ error) {
 	if kind.Role != workload.Placed || unit.Settled() && !stamp.Waits(obj) && !unit.Outside(obj) {
 		return workload.RunsAnywhere, false, nil
 	}
@@ -151,7 +155,14 @@ func runsOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) 
 	if err != nil {
 		return "", false, err
 	}
-	return workload.RunsOf(kind, content), workload.MountsClaims(kind, content), nil
+	if mounts = workload.MountsClaims(kind, content); mounts && !unit.Settled() {
+		opens, err := p.opens(ctx, r, kind, content, unit)
+		if err != nil {
+			return "", false, err
+		}
+		mounts = !opens
+	}
+	return workload.RunsOf(kind, content), mounts, nil
 }
 
 // allowed reports whether an update by a user changed nothing of the stamp of the

@@ -147,7 +147,9 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		if err != nil {
 			return status, fmt.Errorf("looking for what cannot move: %w", err)
 		}
-		status.Obstacles, status.StopsFirst = transition.Obstacles(objects, from, handed(snapshot, status.PhysicalClusters, len(snapshot.selectors) > 0), snapshot.forgotten), transition.StopsFirst(objects, from)
+		shared := shared(snapshot, status.Decided, status.PhysicalClusters)
+		status.Obstacles = transition.Obstacles(objects, from, handed(snapshot, status.PhysicalClusters, len(snapshot.selectors) > 0, shared), snapshot.forgotten)
+		status.StopsFirst = transition.StopsFirst(objects, from, shared)
 	}
 	for _, no := range decision.Rejected {
 		status.Rejected = append(status.Rejected, no.API())

@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -19,23 +21,58 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// volumeOf is the volume that a claim gets where its unit goes; nil: none as yet. A tenant can
-// name no volume: it comes from the Copies that syncers write, as far as admins declared them to
-// share it.
-func (p *placing) volumeOf(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) *placementv1alpha1.TargetVolume {
-	if !kind.IsClaim() || p.copies == nil || unit.Settled() {
-		return nil
+// handedOver is, as far as volumes count, what the targets of a claim follow from. A tenant can name no
+// volume: it comes from the Copies that syncers write, as far as admins declared them to share it.
+func (p *placing) handedOver(r *request, kind workload.Kind, obj metav1.Object, unit stamp.Unit) (transition.Object, error) {
+	o := transition.Object{Kind: kind, Unit: unit}
+	if !kind.IsClaim() || len(unit) < 2 {
+		return o, nil
 	}
-	o := transition.Object{Kind: kind, Logical: &unstructured.Unstructured{}, Unit: unit, Copies: p.copiesOf(r, kind, obj)}
+	content, err := external(kind, r.GetObject())
+	if err != nil {
+		return o, err
+	}
+	o.Logical = &unstructured.Unstructured{Object: content}
+	if p.copies != nil {
+		o.Copies = p.copiesOf(r, kind, obj)
+	}
+	delete(content, "metadata") // that of obj is what is stamped
 	o.Logical.SetAnnotations(obj.GetAnnotations())
-	v, _ := o.HandOver(func(is placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy {
-		return copyindex.Holding(p.copies, is)
-	},
-		func(name string) *fleetv1alpha1.PhysicalCluster {
-			pc, _ := p.decider.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
-			return pc
-		})
-	return v
+	o.HandOver(p.holders, p.physicalCluster)
+	return o, nil
+}
+
+func (p *placing) holders(is placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy {
+	return copyindex.Holding(p.copies, is)
+}
+
+func (p *placing) physicalCluster(name string) *fleetv1alpha1.PhysicalCluster {
+	pc, _ := p.decider.lookup.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
+	return pc
+}
+
+var claimsResource = corev1.Resource("persistentvolumeclaims")
+
+// opens says that what mounts claims need not wait until they are given up where its unit leaves.
+func (p *placing) opens(ctx context.Context, r *request, kind workload.Kind, content map[string]any, unit stamp.Unit) (bool, error) {
+	mounted, own := workload.ClaimsOf(kind, content)
+	claims, ok := r.kinds.ByResource(claimsResource)
+	if own || len(mounted) == 0 || !ok || p.copies == nil {
+		return false, nil
+	}
+	list, err := p.stored(ctx, r, claims.GroupVersionResource())
+	if err != nil {
+		return false, err
+	}
+	var all []transition.Object
+	for i := range list {
+		if slices.Contains(mounted, list[i].GetName()) {
+			o := transition.Object{Kind: claims, Logical: &list[i], Unit: unit}
+			o.HandOver(nil, p.physicalCluster)
+			all = append(all, o)
+		}
+	}
+	return transition.Opens(kind, content, unit, all), nil
 }
 
 // copiesOf are the Copies of an object, by target, as the informer has them.
@@ -50,25 +87,35 @@ func (p *placing) copiesOf(r *request, kind workload.Kind, obj metav1.Object) ma
 	return out
 }
 
-// handed says why the volume of a claim is not handed over from a physical cluster when its unit
-// goes to others; empty: it is.
-func handed(read snapshot, next []string, divided bool) func(claim transition.Object, from string) string {
-	fleet := func(name string) *fleetv1alpha1.PhysicalCluster {
-		for _, c := range read.PhysicalClusters {
-			if c.PhysicalCluster.Name == name {
-				return c.PhysicalCluster
-			}
+// fleet finds the physical clusters of a snapshot.
+func (s snapshot) fleet(name string) *fleetv1alpha1.PhysicalCluster {
+	for _, c := range s.PhysicalClusters {
+		if c.PhysicalCluster.Name == name {
+			return c.PhysicalCluster
 		}
-		return nil
 	}
+	return nil
+}
+
+// shared says that a claim has one volume where its unit is and where it goes.
+func shared(read snapshot, decided, next []string) func(claim transition.Object) bool {
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(decided, next))))
+	return func(claim transition.Object) bool { return claim.Apart(all, read.fleet) == "" }
+}
+
+// handed says why the volume of a claim is not handed over from a physical cluster when its unit
+// goes to others; empty: it is. shared says of a claim that it has one volume on all of them.
+func handed(read snapshot, next []string, divided bool, shared func(claim transition.Object) bool) func(claim transition.Object, from string) string {
 	return func(claim transition.Object, from string) string {
 		switch {
+		case !divided && shared(claim):
+			return ""
 		case len(next) != 1:
 			return fmt.Sprintf("it has one volume, and goes to %d physical clusters", len(next))
 		case divided:
 			return "the namespace has several units"
 		}
-		return volume.Refusal(volume.ClaimOf(claim.Logical.Object), from, next[0], fleet)
+		return volume.Refusal(volume.ClaimOf(claim.Logical.Object), from, next[0], read.fleet)
 	}
 }
 

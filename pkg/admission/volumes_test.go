@@ -1,11 +1,16 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/kubernetes/pkg/apis/core"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -40,5 +45,46 @@ func TestAttributesThatNoAdminDeclaredAreNotRecorded(t *testing.T) {
 		if (v.Source != nil) != c.kept || c.kept != (v.Reason == "") || strings.Contains(v.Reason, "secret\"") || v.Name != "pv" {
 			t.Errorf("%s: %+v", name, v)
 		}
+	}
+}
+
+func TestWhoMakesAClaimWithAVolumeOnEachIsWarned(t *testing.T) {
+	const each = "claim x has a volume and data of its own on each of east, west ("
+	for name, c := range map[string]struct {
+		mode    core.PersistentVolumeAccessMode
+		class   string
+		targets string
+		want    string
+	}{
+		"many mount it, and the backend is one": {mode: core.ReadWriteMany, class: "disks"},
+		"one mounts it":                         {mode: core.ReadWriteOnce, class: "disks", want: each + "not all of its access modes are ReadWriteMany or ReadOnlyMany)"},
+		"of a class that is not shared":         {mode: core.ReadWriteMany, class: "files", want: each + "volumes of class files do not move from east)"},
+		"each has its own already":              {mode: core.ReadWriteMany, class: "disks", targets: `{"east":{},"west":{}}`, want: each + "it had one on each before they could share one)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := placedWorld()
+			w.namespaces[0].Annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{},"west":{}}`
+			w.placements[0].Spec.Decision.PhysicalClusters = []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}, {Name: "west"}}
+			for _, name := range []string{"east", "west"} {
+				w.clusters = append(w.clusters, fleetv1alpha1.PhysicalCluster{ObjectMeta: in("root", name), Spec: fleetv1alpha1.PhysicalClusterSpec{Volumes: []fleetv1alpha1.ClassVolumes{
+					{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "disks.example.com"}}}})
+			}
+			claim := &core.PersistentVolumeClaim{ObjectMeta: in("shop", "x"), Spec: core.PersistentVolumeClaimSpec{StorageClassName: &c.class, AccessModes: []core.PersistentVolumeAccessMode{c.mode}}}
+			claim.Namespace = "web"
+			old, op := runtime.Object(nil), admission.Create
+			if c.targets != "" {
+				claim.Annotations[placementv1alpha1.TargetsAnnotation] = c.targets
+				old, op = claim.DeepCopy(), admission.Update
+			}
+			var warned said
+			a := attributes(op, "persistentvolumeclaims", "PersistentVolumeClaim", claim, old, "", alice)
+			if err := w.start(t).Admit(warning.WithWarningRecorder(shop(), &warned), a, nil); err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(slices.DeleteFunc([]string(warned), func(s string) bool { return !strings.HasPrefix(s, "claim ") }), "; ")
+			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+				t.Errorf("it says %q, want %q", warned, c.want)
+			}
+		})
 	}
 }

@@ -29,14 +29,17 @@ func copied(current placementv1alpha1.Targets, unit Unit) placementv1alpha1.Targ
 }
 
 // claimed is what a unit wants of a claim: it is in one place at a time with its volume, and
-// goes where the volume was handed over, or its data were copied.
+// goes where the volume was handed over, or its data were copied. One whose volume several
+// physical clusters may have, see isOne, is on all of them as soon as each has got that.
 //
 //	part             has a copy here   else                        then
 //	any              yes, into which   its part there is neither   Removing: it is half of what is there, or less
 //	                 data are copied   HandsOver nor Clears, and
 //	                 from elsewhere    it has its copy
 //	Stays, Arrives   yes               any                         copy, with the volume that it got as long as there
-//	                                                               is another copy
+//	                                                               is another copy, see keepsVolume
+//	Stays, Arrives   no                of one volume: a copy, or   Waiting; if there is a volume: copy with that
+//	                                   another one makes it
 //	Stays, Arrives   no                a copy where the unit       Waiting; in HandsOver, if there is a volume: copy
 //	                                   leaves                      with that
 //	Stays, Arrives   no                none                        copy
@@ -57,6 +60,7 @@ func claimed(current placementv1alpha1.Targets, from Source) placementv1alpha1.T
 		held = held || from.Unit[name].Left() && hasEntry(from.Unit, name) && (target.Keeps() || target.State == placementv1alpha1.TargetStateRemoving)
 		hands = hands || from.Unit[name] == PartHandsOver
 	}
+	one, made := isOne(current, from), anyKeeps(current)
 	out := placementv1alpha1.Targets{}
 	for name, p := range from.Unit {
 		is, ok := current[name]
@@ -72,6 +76,10 @@ func claimed(current placementv1alpha1.Targets, from Source) placementv1alpha1.T
 		case p.Removes():
 			target.State = placementv1alpha1.TargetStateDraining
 		case p.Left(), has:
+		case one && from.Volumes[name] != nil:
+			target.Volume = from.Volumes[name]
+		case one && (made || name != maker(from.Unit)):
+			target.State = placementv1alpha1.TargetStateWaiting
 		case held && hands && from.Volume != nil:
 			target.Volume = from.Volume
 		case held:
@@ -79,9 +87,9 @@ func claimed(current placementv1alpha1.Targets, from Source) placementv1alpha1.T
 		}
 		if has && target.Keeps() {
 			target.UID = is.UID
-			if keepsVolume(is, current, from.Unit) {
-				target.Volume = is.Volume
-			}
+		}
+		if has && keepsVolume(name, current, from) && (target.Keeps() || handedOver(is)) {
+			target.Volume = is.Volume
 		}
 		out[name] = target
 	}
@@ -106,19 +114,29 @@ func abandoned(is placementv1alpha1.Target, current placementv1alpha1.Targets, u
 
 // keepsVolume says that the volume of a claim came from elsewhere, and that this counts.
 //
-//	the volume     where it came from                 counts
+//	the volume     where it came from, or else        counts
 //	handed over    has an entry                       yes
+//	handed over    another target has it, too         yes
+//	handed over    another target waits for it        yes
+//	handed over    else                               no: this is the only one that has it
 //	copied         its part is Clears                 no: the copy is what counts from now on
 //	copied         else, also if it is given up       yes: it may not have all
-func keepsVolume(is placementv1alpha1.Target, current placementv1alpha1.Targets, unit Unit) bool {
+func keepsVolume(name string, current placementv1alpha1.Targets, from Source) bool {
+	is := current[name]
 	switch {
 	case is.Volume == nil:
 		return false
 	case is.Volume.Copied:
-		return unit[is.Volume.From] != PartClears
+		return from.Unit[is.Volume.From] != PartClears
 	}
-	return hasEntry(current, is.Volume.From)
+	waits := false
+	for other, target := range current {
+		waits = waits || other != name && target.State == placementv1alpha1.TargetStateWaiting
+	}
+	return hasEntry(current, is.Volume.From) || len(Alike(current, name)) > 0 || from.Shared && waits
 }
+
+func anyKeeps(current placementv1alpha1.Targets) bool { return keptElsewhere("", current) }
 
 func keptElsewhere(name string, current placementv1alpha1.Targets) bool {
 	for other, target := range current {

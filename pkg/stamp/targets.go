@@ -22,11 +22,16 @@ type Source struct {
 	Unit Unit
 	// Runs says how the object runs; it counts for placed kinds in a transition.
 	Runs workload.Runs
-	// Mounts says that its pods mount claims; it counts as Runs does.
+	// Mounts says that its pods mount claims of which one place at a time has the volume; it counts
+	// as Runs does.
 	Mounts bool
 	// Volume is, for a claim, the one that it is handed over where its unit goes; nil: none as
 	// yet.
 	Volume *placementv1alpha1.TargetVolume
+	// Shared says that a claim may have one volume on all physical clusters of its unit, and Volumes
+	// are what it gets on those that have no copy; none of those that have to wait.
+	Shared  bool
+	Volumes map[string]*placementv1alpha1.TargetVolume
 	// Division says how replicas are divided; nil: not at all. Wish is that of the object,
 	// nil if that is not known: its replicas stay as they are. They count for
 	// divisible kinds only.

@@ -73,6 +73,8 @@ func VolumeOf(in Input) string {
 //	with a volume        none        is not recorded           WriteCopy: the record comes first
 //	with a volume        none        none                      MakeVolume, which keeps its data
 //	with a volume        none        of that name, not ours    WriteCopy Failed
+//	with a volume        none        of that name, was bound   UpdateVolume: it is reserved for the next one
+//	                                 to one that is gone
 //	with a volume        bound       another one               WriteCopy Failed
 //	with a volume, or    bound       would go with its claim   UpdateVolume: it is kept
 //	on its way
@@ -131,6 +133,8 @@ func (p planner) volume() (_ []Action, done bool) {
 			return []Action{{Verb: MakeVolume, Object: p.makeVolume(made, entry.Volume.Source), Why: "HandedOver"}}, false
 		case !p.madeVolume(pv):
 			return p.fail(Failure{Reason: "VolumeNotOurs", Message: "a volume of the name " + pv.Name + " that was made by somebody else is on the physical cluster"}), false
+		case pv.Spec.ClaimRef.UID != "":
+			return []Action{{Verb: UpdateVolume, Object: reservation(pv), Why: "ClaimGone"}}, false
 		}
 		return nil, true
 	}
@@ -173,6 +177,10 @@ func (p planner) former() fleetv1alpha1.FormerVolume {
 // only elsewhere from now on must not take its data along.
 //
 //	the claim   removed by            the volume             then
+//	any         its user              another target has     nothing yet: that goes first, see stamp.Outlives
+//	                                  it, which is to go
+//	                                  first
+//	is gone     its user              another target has it  DeleteVolume: the data stay for that
 //	is there    Removing              would go with it       UpdateVolume: it is kept
 //	is gone     Removing              was kept               DeleteVolume: the data stay in the backend
 //	is there    Removing, its data    any                    UpdateVolume: kept, or as it was, as an admin declared
@@ -182,10 +190,15 @@ func (p planner) former() fleetv1alpha1.FormerVolume {
 //	any         Removing, it is half  any                    nothing: it goes with its claim
 //	            of a copy
 //	is gone     its user              was never bound        DeleteVolume
-//	any         its user              else                   as its reclaim policy says
+//	is there    its user              else                   UpdateVolume: as it was; then as its reclaim policy says
+//	is gone     its user              else                   as its reclaim policy says
 //
 // What fails is tried again: done is false until then.
 func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
+	if p.outlives() {
+		others := stamp.Alike(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)
+		return p.write(p.status(placementv1alpha1.CopyRemoving, "VolumeElsewhere", "it goes after its copies on "+join(others)+", which have the same volume"), p.Copy.Spec.Object.UID), false
+	}
 	if !p.Ref.Kind.IsClaim() || p.copy != copyCurrent || p.recordedVolume() == nil {
 		return nil, true
 	}
@@ -205,8 +218,19 @@ func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 	return actions, len(actions) == 0
 }
 
+// deleted says that the user deletes the claim.
+func (p planner) deleted() bool {
+	return p.Ref.Kind.IsClaim() && p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() != nil
+}
+
+// outlives says that the user deletes the claim, and that other copies of it go first.
+func (p planner) outlives() bool {
+	return p.deleted() && p.copy == copyCurrent && stamp.Outlives(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)
+}
+
 func (p planner) volumeOfRemoved(below bool) []Action {
 	pv := p.Volume.Object
+	elsewhere := p.deleted() && len(stamp.Alike(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)) > 0
 	moved := p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() == nil
 	if moved && p.entry().Volume != nil && p.entry().Volume.Copied {
 		moved = false // what it is a copy of is what counts
@@ -217,14 +241,16 @@ func (p planner) volumeOfRemoved(below bool) []Action {
 		return nil
 	case below && moved && former == fleetv1alpha1.FormerVolumeReclaim && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
 		return p.settleVolume(pv)
-	case below && moved && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
+	case below && (moved || elsewhere) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
 		return p.keepVolume(pv)
+	case below && p.deleted() && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
+		return p.settleVolume(pv)
 	case below || pv.Annotations[ReclaimPolicyAnnotation] == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
 		pv.DeletionTimestamp != nil || !p.ofClaim(pv):
 		return nil
 	case former != "":
 		return nil // it stays for the admin
-	case moved, p.madeVolume(pv) && pv.Spec.ClaimRef.UID == "":
+	case moved, elsewhere, p.madeVolume(pv) && pv.Spec.ClaimRef.UID == "":
 		return []Action{{Verb: DeleteVolume, UID: pv.UID, Object: named(pv), Why: "HandedOver"}}
 	}
 	return nil
@@ -253,6 +279,16 @@ func volumePatch(pv *corev1.PersistentVolume, policy string, was *string) *unstr
 	}
 	setNested(patch.Object, noted, "metadata", "annotations", ReclaimPolicyAnnotation)
 	setNested(patch.Object, policy, "spec", "persistentVolumeReclaimPolicy")
+	return patch
+}
+
+// reservation has a volume wait for a claim of the name of that which it was bound to.
+func reservation(pv *corev1.PersistentVolume) *unstructured.Unstructured {
+	patch := named(pv)
+	patch.SetUID(pv.UID)
+	patch.SetResourceVersion(pv.ResourceVersion)
+	setNested(patch.Object, nil, "spec", "claimRef", "uid")
+	setNested(patch.Object, nil, "spec", "claimRef", "resourceVersion")
 	return patch
 }
 
@@ -287,13 +323,13 @@ func (p planner) seesVolume() bool {
 }
 
 // onItsWay says that the volume of the claim is to be handed over, or was, and the claim is still
-// there.
+// there; or that another target has it, too.
 func (p planner) onItsWay() bool {
 	for name, other := range stamp.TargetsOf(p.Logical.GetAnnotations()) {
 		switch {
 		case name == p.Target && other.State == placementv1alpha1.TargetStateDraining,
 			name != p.Target && other.State == placementv1alpha1.TargetStateWaiting,
-			name != p.Target && other.Volume != nil && other.Volume.From == p.Target:
+			name != p.Target && other.Volume != nil && (other.Volume.From == p.Target || !other.Volume.Copied):
 			return true
 		}
 	}

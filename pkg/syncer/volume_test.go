@@ -154,7 +154,8 @@ func (w *place) act(a Action) {
 				Annotations map[string]*string `json:"annotations"`
 			} `json:"metadata"`
 			Spec struct {
-				Policy corev1.PersistentVolumeReclaimPolicy `json:"persistentVolumeReclaimPolicy"`
+				Policy   corev1.PersistentVolumeReclaimPolicy `json:"persistentVolumeReclaimPolicy"`
+				ClaimRef map[string]any                       `json:"claimRef"`
 			} `json:"spec"`
 		}
 		body, err := json.Marshal(a.Object.Object)
@@ -163,6 +164,10 @@ func (w *place) act(a Action) {
 		}
 		if err != nil || a.Object.GetUID() != w.pv.UID || a.Object.GetResourceVersion() == "" {
 			w.t.Fatalf("a patch without a precondition: %s (error %v)", body, err)
+		}
+		if patch.Spec.ClaimRef != nil {
+			w.pv.Spec.ClaimRef.UID = ""
+			return
 		}
 		w.pv.Spec.PersistentVolumeReclaimPolicy = patch.Spec.Policy
 		for key, value := range patch.Metadata.Annotations {
@@ -377,5 +382,100 @@ func TestVolumesThatNeedWhatIsOfOnePhysicalClusterAreNotHandedOver(t *testing.T)
 		if (want == "") != (s != nil) || !strings.HasPrefix(why, want) {
 			t.Errorf("%q: %+v, %q", want, s, why)
 		}
+	}
+}
+
+// West made the volume, east has it, too, and is the place.
+func TestAVolumeOnSeveralTargetsIsKeptUntilOneIsLeft(t *testing.T) {
+	w := &place{t: t, entry: handedOver, other: `{}`}
+	w.run()
+	kept := func(when string) {
+		t.Helper()
+		if v := w.copy.Status.Volume; w.pv == nil || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || !v.Retained {
+			t.Errorf("%s: %+v, and the copy says %+v", when, w.pv, v)
+		}
+	}
+	kept("on both")
+	// Somebody deletes the claim: the next one gets the same volume.
+	w.claim, w.did = nil, nil
+	w.run()
+	if w.claim == nil || w.claims != 2 || w.pv.Spec.ClaimRef.UID != w.claim.GetUID() || !slices.Contains(w.did, "UpdateVolume") {
+		t.Errorf("the claim that is made again is %v with %+v: %v", w.claim, w.pv.Spec.ClaimRef, w.did)
+	}
+	w.other = `{"state":"Removing"}`
+	w.run()
+	kept("while west is left")
+	w.other = strings.Replace(handedOver, `"west"`, `"north"`, 1)
+	w.run()
+	kept("with another one")
+	w.entry = `{}`
+	w.run()
+	kept("by one that got it from elsewhere")
+	w.entry, w.other = `{}`, `{"state":"Waiting"}`
+	w.run()
+	kept("while another one waits")
+	w.entry, w.other = `{}`, ""
+	w.run()
+	if p := w.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimDelete || w.pv.Annotations[ReclaimPolicyAnnotation] != "" {
+		t.Errorf("alone: %s, %v", p, w.pv.Annotations)
+	}
+}
+
+// East has what west made, and goes.
+func TestWhoLeavesAVolumeToOthersKeepsTheData(t *testing.T) {
+	w := &place{t: t, entry: handedOver, other: `{}`}
+	w.run()
+	w.entry = strings.TrimSuffix(handedOver, "}") + `,"state":"Removing"}`
+	w.run()
+	if w.claim != nil || w.pv != nil || w.copy.Status.State != placementv1alpha1.CopyRemoved {
+		t.Errorf("left: claim %v, volume %v, copy %+v: %v", w.claim, w.pv, w.copy.Status, w.did)
+	}
+	// And who made it, for others.
+	w = settledPlace(t)
+	w.entry, w.other = `{}`, strings.Replace(handedOver, `"west"`, `"east"`, 1)
+	w.run()
+	w.entry = `{"state":"Removing"}`
+	w.run()
+	if w.claim != nil || w.pv != nil || w.copy.Status.State != placementv1alpha1.CopyRemoved {
+		t.Errorf("left by who made it: claim %v, volume %v, copy %+v: %v", w.claim, w.pv, w.copy.Status, w.did)
+	}
+}
+
+func TestOfADeletedClaimTheLastCopyTakesTheDataAlong(t *testing.T) {
+	// East got the volume: its object goes, and the data stay.
+	w := &place{t: t, entry: handedOver, other: `{}`}
+	w.run()
+	w.deleted = true
+	w.run()
+	if w.claim != nil || w.pv != nil || w.copy.Status.State != placementv1alpha1.CopyRemoved {
+		t.Errorf("the first one: claim %v, volume %v, copy %+v: %v", w.claim, w.pv, w.copy.Status, w.did)
+	}
+	// East made it: it waits, and then the reclaim policy is the one of before.
+	w = settledPlace(t)
+	w.entry, w.other = `{}`, strings.Replace(handedOver, `"west"`, `"east"`, 1)
+	w.run()
+	w.deleted = true
+	w.run()
+	if s := w.copy.Status; w.claim == nil || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || s.State != placementv1alpha1.CopyRemoving || s.Reason != "VolumeElsewhere" ||
+		s.Message != "it goes after its copies on west, which have the same volume" {
+		t.Errorf("it does not wait for the other one: claim %v, volume %+v, copy %+v: %v", w.claim, w.pv.Spec, s, w.did)
+	}
+	w.other = ""
+	w.run()
+	if w.claim != nil || w.pv == nil || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || w.copy.Status.State != placementv1alpha1.CopyRemoved {
+		t.Errorf("the last one: claim %v, volume %+v, copy %+v: %v", w.claim, w.pv, w.copy.Status, w.did)
+	}
+	// East is left of two that got it elsewhere, and the first by name.
+	w = &place{t: t, entry: strings.Replace(handedOver, `"west"`, `"north"`, 1), other: strings.Replace(handedOver, `"west"`, `"north"`, 1)}
+	w.run()
+	w.deleted = true
+	w.run()
+	if w.claim == nil {
+		t.Error("both go at a time")
+	}
+	w.other = ""
+	w.run()
+	if w.claim != nil || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Errorf("the last of those that got it: claim %v, volume %+v: %v", w.claim, w.pv.Spec, w.did)
 	}
 }

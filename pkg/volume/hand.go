@@ -27,6 +27,9 @@ type Claim struct {
 	Block bool
 	// Size is what it asks for.
 	Size resource.Quantity
+	// Many says that nodes of several physical clusters may mount its volume: all its access
+	// modes are of many.
+	Many bool
 }
 
 // ClaimOf is what is asked of a claim. A size that cannot be read is none: the API server has
@@ -35,7 +38,14 @@ func ClaimOf(claim map[string]any) Claim {
 	mode, _, _ := unstructured.NestedString(claim, "spec", "volumeMode")
 	asked, _, _ := unstructured.NestedString(claim, "spec", "resources", "requests", "storage")
 	size, _ := resource.ParseQuantity(asked)
-	return Claim{Class: workload.ClassOfClaim(claim), Block: mode == string(corev1.PersistentVolumeBlock), Size: size}
+	return Claim{Class: workload.ClassOfClaim(claim), Block: mode == string(corev1.PersistentVolumeBlock), Size: size, Many: ofMany(claim)}
+}
+
+func ofMany(claim map[string]any) bool {
+	modes, _, _ := unstructured.NestedStringSlice(claim, "spec", "accessModes")
+	return len(modes) > 0 && !slices.ContainsFunc(modes, func(mode string) bool {
+		return mode != string(corev1.ReadWriteMany) && mode != string(corev1.ReadOnlyMany)
+	})
 }
 
 // Refusal is why the volume of a claim, or what is in it, does not go from one physical cluster to

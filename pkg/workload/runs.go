@@ -70,19 +70,26 @@ func (k Kind) Addressed() bool {
 }
 
 // MountsClaims says that the pods of an object mount claims: two physical clusters must not have
-// such pods of a volume at a time.
+// such pods of a volume at a time, if it is not one of many.
 func MountsClaims(kind Kind, obj map[string]any) bool {
+	mounted, own := ClaimsOf(kind, obj)
+	return own || len(mounted) > 0
+}
+
+// ClaimsOf are the claims that the pods of an object mount, by name. own says that they mount others,
+// which are made for each pod.
+func ClaimsOf(kind Kind, obj map[string]any) (mounted []string, own bool) {
 	if kind.IsClaim() {
-		return false
+		return nil, false
 	}
-	if len(VolumeClaims(kind, obj)) > 0 {
-		return true
+	for _, template := range PodTemplates(kind, obj) {
+		for _, v := range children(child(template, "spec"), "volumes") {
+			if name := text(child(v, "persistentVolumeClaim"), "claimName"); name != "" {
+				mounted = append(mounted, name)
+			}
+		}
 	}
-	return slices.ContainsFunc(PodTemplates(kind, obj), func(template map[string]any) bool {
-		return slices.ContainsFunc(children(child(template, "spec"), "volumes"), func(v map[string]any) bool {
-			return text(child(v, "persistentVolumeClaim"), "claimName") != ""
-		})
-	})
+	return mounted, len(VolumeClaims(kind, obj)) > 0
 }
 
 // StopsFirst says that an object that moves is stopped where it was before it is started

@@ -34,6 +34,8 @@ type Verdict struct {
 //	deleting          each      all Removed, or none     remove the finalizer
 //	                            and the target given up,
 //	                            or none was to be made
+//	deleting, a claim some      as above                 drop the entry: the last one sees that it is
+//	with one volume
 //	live              Removing  Removed, or none         drop the entry, delete the Copy
 //	                            and the target given up
 //	live              Sync      Removed                  delete the Copy: the syncer begins anew
@@ -80,6 +82,10 @@ func Decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(targe
 		all := !slices.ContainsFunc(targets.Names(), func(name string) bool { return !done(name) })
 		v.Finalizer = all && hasFinalizer(obj)
 		v.Finish = all && stopping(obj)
+		if !all {
+			v.Targets = stamp.Acknowledged(targets, done)
+			v.Drop = len(v.Targets) < len(targets)
+		}
 		return v
 	}
 	v.Targets = stamp.Without(targets, done)

@@ -108,3 +108,38 @@ func TestWhatAcknowledgementsLeadTo(t *testing.T) {
 		})
 	}
 }
+
+// A claim with one volume on east and west is deleted: west, which made it, is the last.
+func TestTheLastCopyOfADeletedClaimSeesThatItIs(t *testing.T) {
+	const east = `"east":{"volume":{"from":"west","source":{"storageClass":"disks","driver":"d","handle":"h","capacity":"1Gi","accessModes":["ReadWriteMany"],"reclaimPolicy":"Delete"}}}`
+	const removed, synced = placementv1alpha1.CopyRemoved, placementv1alpha1.CopySynced
+	for _, c := range []struct {
+		name, has  string
+		east, west placementv1alpha1.CopyState
+		gone       string
+		want       string
+		finalizer  bool
+	}{
+		{"nobody has acknowledged", `{` + east + `,"west":{}}`, synced, synced, "", `{` + east + `,"west":{}}`, false},
+		{"the other one has", `{` + east + `,"west":{}}`, removed, synced, "", `{"west":{}}`, false},
+		{"the other one was given up", `{` + east + `,"west":{}}`, "", synced, "east", `{"west":{}}`, false},
+		{"both have", `{` + east + `,"west":{}}`, removed, removed, "", "", true},
+		{"the last one has", `{"west":{}}`, removed, removed, "", "", true},
+		{"each has its own volume", `{"east":{},"west":{}}`, removed, synced, "", `{"east":{},"west":{}}`, false},
+	} {
+		var copies []*placementv1alpha1.Copy
+		for name, state := range map[string]placementv1alpha1.CopyState{"east": c.east, "west": c.west} {
+			if state != "" {
+				copies = append(copies, aCopy(name, "u", state))
+			}
+		}
+		v := Decide(anObject(c.has, true), copies, func(target string) bool { return target == c.gone })
+		got := v.Targets.String()
+		if !v.Drop && !v.Finalizer {
+			got = c.has
+		}
+		if v.Finalizer != c.finalizer || !c.finalizer && got != c.want {
+			t.Errorf("%s: %s, finalizer %t; want %s, %t", c.name, got, v.Finalizer, c.want, c.finalizer)
+		}
+	}
+}

@@ -7248,7 +7248,7 @@ func schema_pkg_apis_placement_v1alpha1_Target(ref common.ReferenceCallback) com
 					},
 					"volume": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Volume is, for a claim on its way, the volume that it gets there.",
+							Description: "Volume is, for a claim on its way, or on several targets with one volume, the volume that it gets there. The target that made it has none.",
 							Ref:         ref(placementv1alpha1.TargetVolume{}.OpenAPIModelName()),
 						},
 					},

@@ -26,7 +26,7 @@ import (
 // state reads a unit in a transition, with the objects that do not have the targets of
 // the phase, in the order in which they are stamped.
 func (c *Controller) state(ctx context.Context, u *unit, from string) (transition.State, []stamped, error) {
-	s := transition.State{Decided: stamp.Decided(u.placement).Names(), NotReady: map[string]string{}, Now: c.Clock.Now()}
+	s := transition.State{Decided: stamp.Decided(u.placement).Names(), NotReady: map[string]string{}, GivenUp: map[string]bool{}, Now: c.Clock.Now()}
 	objects, held, err := c.members(ctx, u, from)
 	if err != nil {
 		return s, nil, err
@@ -40,10 +40,12 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 	var stale []stamped
 	selects := false
 	s.Unknown = unknown(objects, copies)
+	for i := range objects {
+		objects[i].Copies = copies[string(objects[i].Logical.GetUID())]
+	}
+	c.handOver(objects)
 	for _, object := range objects {
 		kind, o := object.Kind, object.Logical
-		object.Copies = copies[string(o.GetUID())]
-		c.handOver(&object)
 		if stamp.HasTargets(o) {
 			s.Objects = append(s.Objects, object)
 		}
@@ -62,7 +64,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 		names = slices.Concat(names, t.From)
 	}
 	for _, name := range names {
-		s.NotReady[name] = c.notReady(name)
+		s.NotReady[name], s.GivenUp[name] = c.notReady(name), c.forgotten(name)
 	}
 	if selects {
 		if s.Endpoints, err = c.endpoints(ctx, u, from); err != nil {

@@ -60,7 +60,8 @@ func (c *Controller) subscribe() {
 			c.enqueueUnits(old, batchDelay)
 		case c.moves.in(controller.RequestFor(new)), c.rolling(controller.RequestFor(new)):
 			c.enqueueUnits(new, batchDelay) // what its copies report decides
-		case old == nil || old.Status.State != new.Status.State || old.Status.Message != new.Status.Message || old.Spec != new.Spec:
+		case old == nil || old.Status.State != new.Status.State || old.Status.Message != new.Status.Message || old.Spec != new.Spec,
+			!apiequality.Semantic.DeepEqual(old.Status.Volume, new.Status.Volume): // others may wait for it
 			c.enqueueUnits(new, batchDelay)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/placed"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/rollout"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -45,6 +46,8 @@ type unit struct {
 	// reached all waves, and step what follows.
 	staged bool
 	step   rollout.Step
+	// awaiting are claims that wait somewhere for the volume that they have elsewhere.
+	awaiting []transition.Object
 	// awaited is what the unit waits to return to.
 	awaited *placementv1alpha1.Awaited
 	// stale have not the targets that the decision wants. What rules the namespace is
@@ -140,6 +143,10 @@ func (u *unit) add(kind workload.Kind, o *metav1.PartialObjectMetadata) bool {
 	}
 	if kind.Role == workload.Container && stamp.LacksName(o, u.key.Cluster) {
 		return true
+	}
+	if kind.IsClaim() && stamp.AwaitsVolume(o) {
+		u.awaiting = append(u.awaiting, transition.Object{Kind: kind, Logical: metadataOf(o), Unit: decided})
+		return true // its Copies say whether it has to; see subscribe
 	}
 	return u.unrecorded(kind, o, names) || !stamp.Equal(current, stamp.Targets(kind, u.key.Cluster, o, stamp.Source{Unit: decided, Division: u.division(names), Overrides: u.overrides(names)}))
 }

@@ -36,6 +36,12 @@ type Object struct {
 	// NoVolume says why.
 	Volume   *placementv1alpha1.TargetVolume
 	NoVolume string
+	// Shared says that a claim may have one volume on all physical clusters of the unit, and Volumes
+	// are what it gets where it has no copy.
+	Shared  bool
+	Volumes map[string]*placementv1alpha1.TargetVolume
+	// Opens says that what mounts claims need not wait for their volumes to be given up, see Opens.
+	Opens bool
 	// Unrecorded says that other units stamped it last.
 	Unrecorded bool
 }
@@ -75,8 +81,9 @@ func (o Object) Behind(cluster logicalcluster.Name) bool {
 	}
 	source := stamp.Source{Unit: o.Unit, Overrides: o.Overrides}
 	if o.Kind.Role == workload.Placed {
-		source.Runs, source.Mounts = workload.RunsOf(o.Kind, o.Logical.Object), workload.MountsClaims(o.Kind, o.Logical.Object)
+		source.Runs, source.Mounts = workload.RunsOf(o.Kind, o.Logical.Object), workload.MountsClaims(o.Kind, o.Logical.Object) && !o.Opens
 		source.Division, source.Volume = o.Division, o.Volume
+		source.Shared, source.Volumes = o.Shared, o.Volumes
 		source.Wish, source.Scaling = o.Wanted(), o.Scaling()
 	}
 	return o.Unrecorded || !stamp.Equal(o.targets(), stamp.Targets(o.Kind, cluster, o.Logical, source))
@@ -97,6 +104,8 @@ type State struct {
 	Stale int
 	// NotReady says by physical cluster why it is not ready.
 	NotReady map[string]string
+	// GivenUp are those that were given up: nobody there will say that a volume is released.
+	GivenUp map[string]bool
 	// Endpoints counts the ready endpoints by Service and target.
 	Endpoints map[string]map[string]int
 	// DrainsSince is since when this server has known that traffic is withdrawn, in the phase
@@ -189,6 +198,7 @@ func (s State) missing(t *placementv1alpha1.Transition) []string {
 		}
 	}
 	waits = append(waits, s.unknown(t.From)...)
+	waits = append(waits, s.notShared(t.From)...)
 	for _, o := range s.Objects {
 		if why := s.short(o, t); why != "" {
 			waits = append(waits, fmt.Sprintf("%s: %s", o, why))

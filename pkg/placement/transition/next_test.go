@@ -319,7 +319,7 @@ func TestWhatCannotMoveIsNamed(t *testing.T) {
 	if diff := cmp.Diff(want, Obstacles(objects, []string{"east"}, handed, func(name string) bool { return name == "east" })); diff != "" {
 		t.Errorf("obstacles on what was given up (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"StatefulSet db", "StatefulSet takes"}, StopsFirst(objects, []string{"east"})); diff != "" {
+	if diff := cmp.Diff([]string{"StatefulSet db", "StatefulSet takes"}, StopsFirst(objects, []string{"east"}, func(Object) bool { return false })); diff != "" {
 		t.Errorf("stop first (-want +got):\n%s", diff)
 	}
 }

@@ -18,6 +18,8 @@ const maxNamed = 20
 // way out; the first ones, sorted.
 //
 //	object                              on a physical cluster that works     on one that was given up
+//	a claim whose volume stays, as it   goes                                 the same
+//	is on another one that works, too
 //	a claim with a volume there         stays if its volume is not handed    stays: it is lost with its data, and
 //	                                    over: it would be lost               who deletes it says so
 //	what runs to its end with a claim   the claim stays until then           stays: it has no end there, and is
@@ -41,6 +43,7 @@ func Obstacles(objects []Object, from []string, handed func(claim Object, from s
 		where := strings.Join(at, ", ")
 		gone := slices.DeleteFunc(slices.Clone(at), func(name string) bool { return !lost(name) })
 		switch {
+		case o.Kind.IsClaim() && o.keptBut(at, lost):
 		case len(gone) > 0 && o.Kind.IsClaim():
 			out = append(out, fmt.Sprintf("%s: its volume is on %s, which was given up; delete the claim to go on without its data", o, strings.Join(gone, ", ")))
 		case len(gone) > 0 && !stamp.Mirrored(o.Logical) && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd && (!o.Kind.IsPod() || ends(o)):
@@ -63,16 +66,36 @@ func Obstacles(objects []Object, from []string, handed func(claim Object, from s
 	return bounded(out)
 }
 
+// keptBut says that the volume which a claim has on some physical clusters is on another one, too, that was not
+// given up.
+func (o Object) keptBut(on []string, lost func(name string) bool) bool {
+	return o.kept(append(slices.DeleteFunc(o.targets().Names(), func(name string) bool { return !lost(name) }), on...), on)
+}
+
 // StopsFirst names the objects that are stopped on the physical clusters that are left
-// before they are started elsewhere; the first ones, sorted.
-func StopsFirst(objects []Object, from []string) []string {
+// before they are started elsewhere; the first ones, sorted. shared says that a claim has one
+// volume where the unit is and goes: what mounts only such claims is started first.
+func StopsFirst(objects []Object, from []string, shared func(claim Object) bool) []string {
 	var out []string
+	open := map[string]bool{}
 	for _, o := range objects {
-		if len(o.at(from)) > 0 && !stamp.Mirrored(o.Logical) && workload.StopsFirst(o.Kind, o.Logical.Object) {
+		if o.Kind.IsClaim() && shared(o) {
+			open[o.Logical.GetName()] = true
+		}
+	}
+	for _, o := range objects {
+		if len(o.at(from)) > 0 && !stamp.Mirrored(o.Logical) && workload.StopsFirst(o.Kind, o.Logical.Object) && !startsFirst(o, open) {
 			out = append(out, o.String())
 		}
 	}
 	return bounded(out)
+}
+
+// startsFirst says that an object would be stopped first only for the sake of claims of which each is open.
+func startsFirst(o Object, open map[string]bool) bool {
+	mounted, own := workload.ClaimsOf(o.Kind, o.Logical.Object)
+	return workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsAnywhere && !own &&
+		!slices.ContainsFunc(mounted, func(name string) bool { return !open[name] })
 }
 
 // at are the targets among some that an object is on.

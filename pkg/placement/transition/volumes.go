@@ -98,6 +98,7 @@ func (s State) unreleased(from []string) []string {
 		for _, name := range o.Gives(from) {
 			c := o.Copies[name]
 			switch {
+			case s.GivenUp[name] && o.kept(from, []string{name}):
 			case c == nil || c.Status.Volume == nil:
 				out = append(out, fmt.Sprintf("%s on %s: its volume is not released yet", o, name))
 			case !c.Status.Volume.Released:
@@ -301,10 +302,17 @@ func runsWithClaim(o Object) bool {
 	return workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd && workload.MountsClaims(o.Kind, o.Logical.Object)
 }
 
-// HandOver is the volume that a claim gets where its unit goes; why is the reason if it gets none
-// and needs one: it has a copy where the unit leaves, and none where it goes. holders are the
-// Copies that record a volume.
-func (o Object) HandOver(holders volume.Holders, fleet volume.Fleet) (v *placementv1alpha1.TargetVolume, why string) {
+// HandOver finds what a claim gets where its unit goes, and has no copy: one volume if it is shared, see
+// share, else that which is given up elsewhere. holders are the Copies that record a volume.
+func (o *Object) HandOver(holders volume.Holders, fleet volume.Fleet) {
+	if o.share(holders, fleet); !o.Shared {
+		o.Volume, o.NoVolume = o.handOver(holders, fleet)
+	}
+}
+
+// handOver is the volume that a claim gets where its unit goes; why is the reason if it gets none
+// and needs one: it has a copy where the unit leaves, and none where it goes.
+func (o Object) handOver(holders volume.Holders, fleet volume.Fleet) (v *placementv1alpha1.TargetVolume, why string) {
 	var from, to []string
 	for _, name := range o.Unit.Names() {
 		if o.Unit[name].Left() {

@@ -220,7 +220,8 @@ func TestAClaimIsHandedOverToOnePlace(t *testing.T) {
 		{"no claim", web(`{"east":{}}`), stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartStays}, "", ""},
 	} {
 		c.object.Unit = c.unit
-		v, why := c.object.HandOver(holders, fleet)
+		c.object.HandOver(holders, fleet)
+		v, why := c.object.Volume, c.object.NoVolume
 		from := ""
 		if v != nil {
 			from = v.From

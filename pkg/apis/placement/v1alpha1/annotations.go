@@ -117,7 +117,8 @@ const (
 	// TargetStateDraining: keep a copy that receives no traffic any more.
 	TargetStateDraining TargetState = "Draining"
 	// TargetStateWaiting: make no copy yet. Of what runs, two must not do so at a time: all
-	// others have to be gone. An autoscaler has nothing to scale by before traffic comes.
+	// others have to be gone. An autoscaler has nothing to scale by before traffic comes. A claim
+	// waits for the volume that it has elsewhere.
 	TargetStateWaiting TargetState = "Waiting"
 	// TargetStateFinished: the object ran to its end elsewhere, or does; no copy is made.
 	TargetStateFinished TargetState = "Finished"
@@ -158,7 +159,8 @@ type Target struct {
 	Overrides []TargetOverride `json:"overrides,omitempty"`
 	// Former says that the target has the content of FormerAnnotation as yet.
 	Former bool `json:"former,omitempty"`
-	// Volume is, for a claim on its way, the volume that it gets there.
+	// Volume is, for a claim on its way, or on several targets with one volume, the volume that it
+	// gets there. The target that made it has none.
 	Volume *TargetVolume `json:"volume,omitempty"`
 	State  TargetState   `json:"state,omitempty"`
 	// UID is, for an observed object, or a claim that was one, the UID that it has on the
