@@ -31,25 +31,46 @@ func CarriedBy(manifest *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// Carried names on a target what a Manifest carries, as the API server there serves its kind.
-func Carried(object *unstructured.Unstructured, resource string, namespaced bool) (placementv1alpha1.CarriedObject, *Failure) {
-	gvk := object.GroupVersionKind()
-	c := placementv1alpha1.CarriedObject{
-		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
+// CarriedName is how what a Manifest carries is named, of which the resource may not be known; empty if
+// nothing says it.
+func CarriedName(in Input) placementv1alpha1.CarriedObject {
+	if object := CarriedBy(in.Logical); object != nil {
+		gvk := object.GroupVersionKind()
+		return placementv1alpha1.CarriedObject{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	}
+	if in.Copy != nil {
+		return in.Copy.Status.Carried
+	}
+	return placementv1alpha1.CarriedObject{}
+}
+
+// Carried completes the name of what a Manifest carries with how the API server of the target serves its
+// kind.
+func Carried(c placementv1alpha1.CarriedObject, resource string, namespaced bool) (placementv1alpha1.CarriedObject, *Failure) {
+	c.Resource = resource
 	switch {
 	case namespaced && c.Namespace == "":
-		return c, &Failure{Reason: fleetv1alpha1.ReasonNoNamespace, Message: gvk.Kind + " is a kind in namespaces there: name one in spec.object.metadata.namespace"}
+		return c, &Failure{Reason: fleetv1alpha1.ReasonNoNamespace, Message: c.Kind + " is a kind in namespaces there: name one in spec.object.metadata.namespace"}
 	case !namespaced && c.Namespace != "":
-		return c, &Failure{Reason: fleetv1alpha1.ReasonClusterScoped, Message: gvk.Kind + " is a kind in no namespace there: leave out spec.object.metadata.namespace"}
+		return c, &Failure{Reason: fleetv1alpha1.ReasonClusterScoped, Message: c.Kind + " is a kind in no namespace there: leave out spec.object.metadata.namespace"}
 	}
 	return c, nil
 }
 
-// CarriedNotServed is the failure that the physical cluster does not serve the kind of what a Manifest
-// carries. Its definition may be on the way.
-func CarriedNotServed(gvk schema.GroupVersionKind) *Failure {
-	return &Failure{Reason: "NotServed", Message: "the physical cluster does not serve " + gvk.Kind + " of " + gvk.GroupVersion().String()}
+// Locate is in with what a Manifest is on the target, whose API server serves its kind so. Where the kind
+// has another scope than what is recorded, it was defined anew, and nothing of the name can be: that is
+// proof for who leaves.
+func Locate(in Input, resource string, namespaced bool) Input {
+	carried, failure := Carried(CarriedName(in), resource, namespaced)
+	switch {
+	case failure == nil:
+		in.Carried = &carried
+	case Leaves(in):
+		in.NothingCarried = true
+	default:
+		in.Failure = failure
+	}
+	return in
 }
 
 // NotCarried are those of some kinds that no Manifest carries, and no Copy records.
@@ -143,13 +164,25 @@ func othersMark(in Input) bool {
 }
 
 // unreachable says that it is not known whether what a Manifest carries is there: it cannot be said to
-// be gone.
+// be gone. What was never recorded was never made.
 func (p planner) unreachable() bool {
-	return p.carries() && p.Carried == nil && p.Failure != nil && (p.Copy == nil || p.Copy.Status.Carried != (placementv1alpha1.CarriedObject{}))
+	return p.carries() && p.Carried == nil && !p.NothingCarried && (p.Copy == nil || p.Copy.Status.Carried != (placementv1alpha1.CarriedObject{}))
 }
 
-// Leaves says that nothing of an object is to be on the target any more.
-func Leaves(in Input) bool { l := classifyLogical(in); return l == logicalGoing || l == logicalAbsent }
+// notKnown is why it is not.
+func (p planner) notKnown() Failure {
+	if p.Failure != nil {
+		return *p.Failure
+	}
+	return Failure{Reason: fleetv1alpha1.ReasonKindsNotKnown, Message: "the physical cluster did not say what it has of the kind"}
+}
+
+// Leaves says that nothing of an object, or of the one before of its name, is to be on the target any
+// more.
+func Leaves(in Input) bool {
+	l := classifyLogical(in)
+	return l == logicalGoing || l == logicalAbsent || classifyCopy(in) == copyStale
+}
 
 // keepsBelow says that what a Manifest carries stays where the Manifest is not any more. Of one that is
 // gone nobody knows, and nothing is deleted.

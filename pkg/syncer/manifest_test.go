@@ -169,7 +169,11 @@ func TestThePlanForManifests(t *testing.T) {
 		{"deleted, and nothing was ever made as the kind is not served", carrying{logical: "deleting", copy: "Failed",
 			edit: func(in *Input) { notServed(in); notRecorded(in) }}, "WriteCopy Removed"},
 		{"deleted, and the kind is gone", carrying{logical: "deleting", spec: remove, copy: "Synced", recorded: true,
-			edit: func(in *Input) { in.Carried = nil }}, "WriteCopy Removed"},
+			edit: func(in *Input) { notServed(in); in.NothingCarried = true }}, "WriteCopy Removed"},
+		{"gone, and the kind is gone", carrying{copy: "Synced", recorded: true, gone: "old",
+			edit: func(in *Input) { notServed(in); in.NothingCarried = true }}, "WriteCopy Removed"},
+		{"deleted, and nobody said anything of what is there", carrying{logical: "deleting", spec: remove, copy: "Synced", recorded: true,
+			edit: func(in *Input) { in.Carried = nil }}, "WriteCopy Removing/KindsNotKnown"},
 		{"deleted, which the physical cluster refuses", carrying{logical: "deleting", spec: remove, copy: "Removing", physical: "old", recorded: true,
 			edit: func(in *Input) { in.Failure = &Failure{Reason: "Forbidden"} }}, "WriteCopy Removing/Forbidden"},
 		{"kept, which the physical cluster refuses", carrying{logical: "deleting", spec: keep, copy: "Removing", physical: "old", recorded: true,
@@ -437,15 +441,15 @@ func TestWhatIsCarriedIsApplied(t *testing.T) {
 }
 
 func TestWhetherTheKindIsInNamespacesSaysThePhysicalCluster(t *testing.T) {
-	object := parse(t, carriedSettings)
-	if c, failure := Carried(object, "configmaps", true); failure != nil || c != carriedPlace {
+	named := CarriedName(Input{Logical: carrierOf(t, carriedSettings)})
+	if c, failure := Carried(named, "configmaps", true); failure != nil || c != carriedPlace {
 		t.Errorf("got %+v, %v", c, failure)
 	}
-	if _, failure := Carried(object, "configmaps", false); failure == nil || failure.Reason != fleetv1alpha1.ReasonClusterScoped {
+	if _, failure := Carried(named, "configmaps", false); failure == nil || failure.Reason != fleetv1alpha1.ReasonClusterScoped {
 		t.Errorf("with a namespace: %v", failure)
 	}
-	object.SetNamespace("")
-	if _, failure := Carried(object, "configmaps", true); failure == nil || failure.Reason != fleetv1alpha1.ReasonNoNamespace {
+	named.Namespace = ""
+	if _, failure := Carried(named, "configmaps", true); failure == nil || failure.Reason != fleetv1alpha1.ReasonNoNamespace {
 		t.Errorf("without a namespace: %v", failure)
 	}
 }
