@@ -178,14 +178,14 @@ func TestWhereAKindHasAnotherScopeNothingOfTheNameIsLeft(t *testing.T) {
 	}
 }
 
-// Who may not do what a Manifest needs is told what helps; who only has to wait is told nothing.
-func TestWhoMayNotCarryIsToldTheWayOut(t *testing.T) {
+// Who may not do what a Manifest needs learns what helps; who only has to wait does not.
+func TestWhoMayNotCarryLearnsTheWayOut(t *testing.T) {
 	forbidden := apierrors.NewForbidden(widgets, "gear", errors.New("no"))
 	if f := CarriedNotKnown(forbidden, kinds["Manifest"]); f == nil || f.Reason != fleetv1alpha1.ReasonKindsNotKnown || !strings.Contains(f.Message, "ClusterRoleBinding") {
-		t.Errorf("who may not list is told %+v", f)
+		t.Errorf("who may not list gets %+v", f)
 	}
 	if f, ok := CarriedRefused(forbidden, kinds["Manifest"]); !ok || f.Reason != "Forbidden" || !strings.Contains(f.Message, "ClusterRoleBinding") {
-		t.Errorf("who may not write is told %+v, %t", f, ok)
+		t.Errorf("who may not write gets %+v, %t", f, ok)
 	}
 	if f := CarriedNotKnown(apierrors.NewServiceUnavailable("starting"), kinds["Manifest"]); f != nil {
 		t.Errorf("silence is %+v", f)

@@ -92,12 +92,25 @@ func NotCarried(kinds []schema.GroupVersionKind, manifests []*unstructured.Unstr
 // BringsKinds says that what a Manifest carries makes room for what others carry: kinds, or a namespace.
 func BringsKinds(object *unstructured.Unstructured) bool {
 	switch object.GroupVersionKind().GroupKind() {
-	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"},
+	case schema.GroupKind{Group: definitionsGroup, Kind: "CustomResourceDefinition"}, schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"},
 		schema.GroupKind{Kind: "Namespace"}:
 		return true
 	}
 	return false
 }
+
+// heldKinds are those of which an object takes along, when it goes, what others have in it.
+var heldKinds = []schema.GroupKind{
+	corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind(),
+	corev1.SchemeGroupVersion.WithKind("PersistentVolume").GroupKind(),
+	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim").GroupKind(),
+	{Group: definitionsGroup, Kind: "CustomResourceDefinition"},
+}
+
+const definitionsGroup = "apiextensions.k8s.io"
+
+// TakesAlong says that others lose what they have in an object of a kind when it goes.
+func TakesAlong(kind schema.GroupKind) bool { return slices.Contains(heldKinds, kind) }
 
 // carries says that the copy is what the object carries.
 func (p planner) carries() bool { return p.Ref.Kind.Carries }

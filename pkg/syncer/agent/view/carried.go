@@ -247,6 +247,14 @@ func (v *View) Unapplied(manifests workload.Kind) []ObjectKey {
 	return out
 }
 
+// CarriedResource is the resource by which the kind of an object is watched.
+func (v *View) CarriedResource(obj *unstructured.Unstructured) string {
+	c := &v.carrying
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kinds[obj.GroupVersionKind()].Resource.Resource
+}
+
 // CarriedMarked is what is below with the mark of a Manifest, of the kinds that are watched.
 func (v *View) CarriedMarked(key ObjectKey) []*unstructured.Unstructured {
 	c := &v.carrying

@@ -362,7 +362,7 @@ func (p *Physical) one(r *http.Request, verb string, at place) (*unstructured.Un
 	return nil, apierrors.NewMethodNotSupported(at.gvr.GroupResource(), verb)
 }
 
-// store gives an object a version, and tells who watches; the lock is held, as in drop and send.
+// store gives an object a version, and sends it to watches; the lock is held, as in drop and send.
 func (p *Physical) store(at place, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	kind := "ADDED"
 	if p.objects[at] != nil {
@@ -393,7 +393,7 @@ func (p *Physical) send(e event) {
 	p.changed = make(chan struct{})
 }
 
-// Restore has an object be there of which no watch tells, as after a backup was restored.
+// Restore has an object be there that no watch has, as after a backup was restored.
 func (p *Physical) Restore(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
