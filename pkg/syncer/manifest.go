@@ -314,7 +314,7 @@ func manifestStatus(manifest *unstructured.Unstructured, merged map[string]any, 
 		status["observedGeneration"] = n
 	}
 	conditions := carriedConditions(list(merged, "conditions"))
-	if applied := appliedCondition(manifest, copies); applied != nil {
+	if applied := appliedCondition(manifest, copies, nil); applied != nil {
 		conditions = append([]any{applied}, conditions...)
 	}
 	if len(conditions) > 0 {
@@ -323,9 +323,22 @@ func manifestStatus(manifest *unstructured.Unstructured, merged map[string]any, 
 	return status
 }
 
+// WithOldSyncers is the status of a Manifest, as Summarize makes it, by what is known of the syncers of its
+// targets: lacks says that one does not see Manifests. What it once reported may not be so any more.
+func WithOldSyncers(manifest *unstructured.Unstructured, status map[string]any, copies []*placementv1alpha1.Copy, lacks func(target string) bool) map[string]any {
+	applied := appliedCondition(manifest, copies, lacks)
+	conditions, _ := status["conditions"].([]any)
+	for i, c := range conditions {
+		if c, _ := c.(map[string]any); applied != nil && c["type"] == fleetv1alpha1.ConditionApplied {
+			conditions[i] = applied
+		}
+	}
+	return status
+}
+
 // appliedCondition says whether all targets that keep a copy have the Manifest as it is now; nil if there
-// are none.
-func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1alpha1.Copy) map[string]any {
+// are none. Nobody knows of those whose syncers lack Manifests: where all others have it, that is Unknown.
+func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1alpha1.Copy, lacksManifests func(target string) bool) map[string]any {
 	byTarget := map[string]*placementv1alpha1.Copy{}
 	for _, c := range copies {
 		if c.Spec.Object.UID == manifest.GetUID() {
@@ -333,7 +346,7 @@ func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1
 		}
 	}
 	var keep int
-	var lacks []string
+	var lacks, old []string
 	reason := fleetv1alpha1.ReasonNotApplied
 	targets := stamp.TargetsOf(manifest.GetAnnotations())
 	for _, name := range targets.Names() {
@@ -342,6 +355,8 @@ func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1
 		}
 		keep++
 		switch c := byTarget[name]; {
+		case lacksManifests != nil && lacksManifests(name):
+			old = append(old, name+": its syncer does not know of Manifests, upgrade the syncer of physical cluster "+name)
 		case c == nil:
 			lacks = append(lacks, name+": it is on its way")
 		case c.Status.State != placementv1alpha1.CopySynced:
@@ -358,7 +373,9 @@ func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1
 	case keep == 0:
 		return nil
 	case len(lacks) > 0:
-		return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "False", "reason": reason, "message": bounded(strings.Join(lacks, "; "))}
+		return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "False", "reason": reason, "message": bounded(strings.Join(append(old, lacks...), "; "))}
+	case len(old) > 0:
+		return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "Unknown", "reason": fleetv1alpha1.ReasonSyncerTooOld, "message": bounded(strings.Join(old, "; "))}
 	}
 	return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "True", "reason": fleetv1alpha1.ReasonApplied}
 }
