@@ -138,8 +138,9 @@ func (v *View) changedCarried(manifests workload.Kind, old, new *unstructured.Un
 	}
 }
 
-// refusedCarried ends a watch whose list is refused, as its kind is not served any more: it would be listed
-// again and again, while the Copies say what was there. All of it is looked at, which asks what is served.
+// refusedCarried ends a watch whose list is refused, as its kind is not served any more, or may not be
+// listed: it would be listed again and again, while the Copies say what was there. All of it is looked at,
+// which asks what is served.
 func (v *View) refusedCarried(gvk schema.GroupVersionKind, manifests workload.Kind, w *watch) {
 	c := &v.carrying
 	c.mu.Lock()

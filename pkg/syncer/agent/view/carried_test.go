@@ -225,7 +225,7 @@ func TestOfAKindThatGoesAllIsLookedAtAndNothingIsListedAnyMore(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForTheFirstListOfAWatchThatIsEndedIsToldSo(t *testing.T) {
+func TestNobodyWaitsForTheFirstListOfAWatchThatHasEnded(t *testing.T) {
 	p := viewtest.NewPhysical(t)
 	gvk, gvr := kindOf(1)
 	p.Serve(gvr, gvk.Kind, false)
