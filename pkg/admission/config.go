@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -18,7 +17,6 @@ import (
 	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/placement"
-	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -45,9 +43,9 @@ type Config struct {
 	// Default: nobody does.
 	Objects func() *controller.Metadata
 
-	// Fleet lists the PhysicalClusters as they are stored now, which are not to be changed. Default: that
-	// of Client, which encodes and decodes each.
-	Fleet func(context.Context) (*fleetv1alpha1.PhysicalClusterList, error)
+	// Stored returns what reads what decisions look at; nil as long as the server has none. Default, and
+	// until then: Client does.
+	Stored func() Stored
 
 	// Kinds are those that have copies, or are mirrored.
 	Kinds workload.Source
@@ -71,10 +69,8 @@ func (c *Config) complete() error {
 	case c.ControlPlane == nil:
 		return errors.New("admission needs the id of the control plane")
 	}
-	if c.Fleet == nil {
-		c.Fleet = func(ctx context.Context) (*fleetv1alpha1.PhysicalClusterList, error) {
-			return c.Client.FleetV1alpha1().PhysicalClusters().List(at(ctx, scope.Root), metav1.ListOptions{}) //nolint:wrapcheck // who asks does
-		}
+	if c.Stored == nil {
+		c.Stored = func() Stored { return nil }
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}

@@ -37,7 +37,7 @@ type lookup struct {
 	namespaces       *controller.Informer[*corev1.Namespace]
 	logicalClusters  *controller.Informer[*tenancyv1alpha1.LogicalCluster]
 	physicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
-	fleet            func(context.Context) (*fleetv1alpha1.PhysicalClusterList, error)
+	fromStorage      func() Stored
 	placements       *controller.Informer[*placementv1alpha1.Placement]
 	kinds            workload.Source
 	// objects may be nil, or return nil: see Config.
@@ -65,6 +65,14 @@ func (l *lookup) kindsFor(cluster logicalcluster.Name, a admission.Attributes) w
 		return kinds
 	}
 	return kinds.Undeclared()
+}
+
+// stored reads what is stored now.
+func (l *lookup) stored() Stored {
+	if s := l.fromStorage(); s != nil {
+		return s
+	}
+	return requested{l.client}
 }
 
 func (l *lookup) namespace(ctx context.Context, cluster logicalcluster.Name, name string) (*corev1.Namespace, error) {

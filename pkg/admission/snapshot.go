@@ -25,14 +25,14 @@ type snapshot struct {
 	selectors []units.Selector
 }
 
-// snapshot assembles what Decide looks at. All of it is read from the server and
-// nothing from informers, PhysicalClusters from the watch cache once it has all that etcd has: a cordon, a label or a policy that was written before the
-// object, through whichever server, counts.
+// snapshot assembles what Decide looks at. All of it is read as it is stored, see Stored, and
+// nothing from informers: a cordon, a label or a policy that was written before the object, through
+// whichever server, counts.
 func (l *lookup) snapshot(ctx context.Context, q question) (snapshot, error) {
 	cluster, namespace := q.cluster, q.namespace
 	s := snapshot{Snapshot: placement.Snapshot{Now: l.clock.Now(), Watched: l.watched}}
 	s.unit = placement.Unit{Name: q.unit, LogicalCluster: cluster, Namespace: namespace.Name, NamespaceLabels: namespace.Labels}
-	physicalClusters, err := l.fleet(ctx)
+	physicalClusters, err := l.stored().PhysicalClusters(ctx)
 	if err != nil {
 		return s, fmt.Errorf("listing physical clusters: %w", err)
 	}
@@ -70,8 +70,7 @@ func (l *lookup) policies(ctx context.Context, cluster logicalcluster.Name, own 
 
 // clusterPolicies are those of root, and of a logical cluster one more than are heard.
 func (l *lookup) clusterPolicies(ctx context.Context, cluster logicalcluster.Name) (global, local []*placementv1alpha1.ClusterPlacementPolicy, err error) {
-	client := l.client.PlacementV1alpha1().ClusterPlacementPolicies()
-	list, err := client.List(at(ctx, scope.Root), metav1.ListOptions{})
+	list, err := l.stored().ClusterPolicies(ctx, scope.Root, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the policies of root: %w", err)
 	}
@@ -81,7 +80,7 @@ func (l *lookup) clusterPolicies(ctx context.Context, cluster logicalcluster.Nam
 	if cluster == scope.Root {
 		return global, nil, nil
 	}
-	if list, err = client.List(at(ctx, cluster), metav1.ListOptions{Limit: placement.MaxPolicies + 1}); err != nil {
+	if list, err = l.stored().ClusterPolicies(ctx, cluster, placement.MaxPolicies+1); err != nil {
 		return nil, nil, fmt.Errorf("listing the policies of the logical cluster: %w", err)
 	}
 	for i := range list.Items {
@@ -92,7 +91,7 @@ func (l *lookup) clusterPolicies(ctx context.Context, cluster logicalcluster.Nam
 
 // ownPolicies are those of a namespace, the first by name, and one more than are heard.
 func (l *lookup) ownPolicies(ctx context.Context, cluster logicalcluster.Name, namespace string) ([]*placementv1alpha1.PlacementPolicy, error) {
-	list, err := l.client.PlacementV1alpha1().PlacementPolicies(namespace).List(at(ctx, cluster), metav1.ListOptions{Limit: placement.MaxPolicies + 1})
+	list, err := l.stored().Policies(ctx, cluster, namespace, placement.MaxPolicies+1)
 	if err != nil {
 		return nil, fmt.Errorf("listing the policies of the namespace: %w", err)
 	}
@@ -105,7 +104,7 @@ func (l *lookup) ownPolicies(ctx context.Context, cluster logicalcluster.Name, n
 
 // clusterLabels are the labels of a logical cluster; none if it has no object.
 func (l *lookup) clusterLabels(ctx context.Context, cluster logicalcluster.Name) (labels.Set, error) {
-	c, err := l.client.TenancyV1alpha1().LogicalClusters().Get(at(ctx, scope.Root), cluster.String(), metav1.GetOptions{})
+	c, err := l.stored().LogicalCluster(ctx, cluster)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

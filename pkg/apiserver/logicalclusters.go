@@ -7,7 +7,6 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,20 +75,6 @@ func (l *logicalClusters) bounds(ctx context.Context, name string) corev1.Resour
 		return pc.Spec.Bounds
 	}
 	return nil
-}
-
-// fleet are the PhysicalClusters as they are stored now: the watch cache answers once it has all that etcd has.
-// Nobody encodes and decodes them in between, which for a thousand takes a fifth of a second.
-func (l *logicalClusters) fleet(ctx context.Context) (*fleet.PhysicalClusterList, error) {
-	obj, err := l.physical.List(scope.With(ctx, scope.Scope{Cluster: scope.Root}), &metainternalversion.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	list, ok := obj.(*fleet.PhysicalClusterList)
-	if !ok {
-		return nil, fmt.Errorf("the list of physical clusters is %T", obj)
-	}
-	return list, nil
 }
 
 type registeredFunc func(context.Context, string, func(*fleet.PhysicalCluster) bool) (*fleet.PhysicalCluster, error)

@@ -109,9 +109,8 @@ type Server struct {
 	Continuity *storage.Continuity
 	// Deletions must follow informers for answers to deletions to come in time.
 	Deletions *deletion.Waiter
-	// Fleet lists the PhysicalClusters as they are stored now. They are those of the watch cache, and not to be
-	// changed.
-	Fleet func(context.Context) (*fleet.PhysicalClusterList, error)
+	// Stored reads what decisions look at.
+	Stored *Stored
 	// Watches are those of syncers, and must follow PhysicalClusters to end with them.
 	Watches *Watches
 }
@@ -225,7 +224,8 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the generic server: %w", err)
 	}
-	clusters, err = c.installAPIs(server, g, builtin.Config{
+	stored := &Stored{}
+	clusters, err = c.installAPIs(server, g, stored, builtin.Config{
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
 		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client, Dynamic: objects, Kinds: c.Kinds,
 		Reach: c.Reach, Streams: c.Streams, DialPods: c.Egress.DialPods,
@@ -258,11 +258,11 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	server.Handler.NonGoRestfulMux.Handle(tunnel.Path, acceptTunnels(c.Tunnels))
 	server.Handler.NonGoRestfulMux.HandlePrefix(tunnel.PeerPath, giveStreams(c.GiveStream))
 	inside.Serve(server.Handler)
-	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter, Fleet: clusters.fleet, Watches: watches}, nil
+	return &Server{Generic: server, Loopback: own, RBAC: roles, Tokens: tokens, Custom: custom, Aggregation: aggregated, Continuity: etcd.Continuity(), Deletions: waiter, Stored: stored, Watches: watches}, nil
 }
 
 // installAPIs puts all API groups into the server. Tokens are verified by what is in them.
-func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.Config, b builtin.Config, tokens *auth.Tokens) (*logicalClusters, error) {
+func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *genericapiserver.Config, stored *Stored, b builtin.Config, tokens *auth.Tokens) (*logicalClusters, error) {
 	var physical, copies *native.REST
 	b.PhysicalClusters = func() nodes.Source { return physical }
 	b.Copies = func() rest.Getter { return copies }
@@ -299,6 +299,7 @@ func (c Config) installAPIs(server *genericapiserver.GenericAPIServer, g *generi
 		if status != nil {
 			m[kind.Plural+"/status"] = status
 		}
+		stored.note(kind.Kind, main)
 		switch kind.Kind {
 		case native.PhysicalCluster().Kind:
 			physical = main

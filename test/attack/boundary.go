@@ -146,7 +146,7 @@ var hostilePods = []down{
 // users is what has the Secrets and ConfigMaps among hostileObjects go down: none does of which
 // nothing makes use.
 var users = down{name: "users", manifest: "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 0, selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: nginx, " +
-	"envFrom: [{secretRef: {name: copied-secret}}, {configMapRef: {name: copied-settings}}, {secretRef: {name: account-of-others}}]}]}}}}"}
+	"envFrom: [{secretRef: {name: copied-secret}}, {configMapRef: {name: copied-settings}}, {configMapRef: {name: carried}}, {secretRef: {name: account-of-others}}]}]}}}}"}
 
 // hostileObjects are the others.
 var hostileObjects = []down{

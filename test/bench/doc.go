@@ -15,6 +15,8 @@
 //	neighbour   what each noise of a hostile tenant does to a tenant beside it
 //	moves       from the edit that moves a unit to its end, and drains of many units:
 //	            time, CPU, requests, surge, and whether their Services were reached
+//	placing     what it takes to place an object, with few and with many physical clusters
+//	decisions   decisions a second, with few and with many physical clusters
 //	builds      what a placed Deployment costs this build and a previous one
 //
 // The processes are those of bin/, each with an embedded etcd that does not

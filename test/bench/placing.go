@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -30,6 +29,18 @@ type placer struct {
 	clusters int
 }
 
+func newPlacer(ctx context.Context, l *lab, name string) (*placer, error) {
+	s, err := l.startAtoll(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	p := &placer{server: s}
+	if p.kube, p.own, err = s.scoped(); err != nil {
+		return nil, err
+	}
+	return p, s.makeLogicalCluster(ctx, benchCluster.String())
+}
+
 // placingPart measures what it takes to place with more and more physical clusters, beside the same
 // creates at a stock server.
 func placingPart(ctx context.Context, l *lab, o options) error {
@@ -37,15 +48,8 @@ func placingPart(ctx context.Context, l *lab, o options) error {
 	if err != nil {
 		return err
 	}
-	ours, err := l.startAtoll(ctx, "atoll")
+	p, err := newPlacer(ctx, l, "atoll")
 	if err != nil {
-		return err
-	}
-	p := &placer{server: ours}
-	if p.kube, p.own, err = ours.scoped(); err != nil {
-		return err
-	}
-	if err := ours.makeLogicalCluster(ctx, benchCluster.String()); err != nil {
 		return err
 	}
 	reference, err := stock.in("")
@@ -70,7 +74,7 @@ func placingPart(ctx context.Context, l *lab, o options) error {
 			{"the first of a unit, which decides", newNamespace},
 			{"in a unit that is placed", oneNamespace},
 		} {
-			got, err := timeCreates(inside, ours, p.kube, c.name, o.placed, c.in)
+			got, err := timeCreates(inside, p.server, p.kube, c.name, o.placed, c.in)
 			if err != nil {
 				return err
 			}
@@ -78,7 +82,7 @@ func placingPart(ctx context.Context, l *lab, o options) error {
 		}
 	}
 	t.print()
-	return p.decisions(ctx, o.placed)
+	return nil
 }
 
 // newNamespace and oneNamespace say in which namespace something is made, and whether that is made for it.
@@ -197,43 +201,4 @@ func reported() fleetv1alpha1.PhysicalClusterStatus {
 		s.Conditions = append(s.Conditions, metav1.Condition{Type: of, Status: metav1.ConditionTrue, Reason: fleetv1alpha1.ReasonHeartbeat, Message: "as it is said", LastTransitionTime: at})
 	}
 	return s
-}
-
-// decisions prints how many are made a second by reviews that come one after the other, and by several at a time.
-func (p *placer) decisions(ctx context.Context, n int) error {
-	ctx = inCluster(ctx, benchCluster)
-	const namespace = "reviewed"
-	if _, err := p.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating namespace %s: %w", namespace, err)
-	}
-	t := newTable("decisions by PlacementReview", "physical clusters", "a second", "CPU ms each")
-	for _, atOnce := range []int{1, fillers} {
-		g, inside := errgroup.WithContext(ctx)
-		g.SetLimit(atOnce)
-		cpu, err := cpuTime(p.PID())
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		for range n {
-			g.Go(func() error {
-				review := &placementv1alpha1.PlacementReview{Spec: placementv1alpha1.PlacementReviewSpec{Anew: true}}
-				if _, err := p.own.PlacementV1alpha1().PlacementReviews(namespace).Create(inside, review, metav1.CreateOptions{}); err != nil {
-					return fmt.Errorf("asking where something would go: %w", err)
-				}
-				return nil
-			})
-		}
-		if err := g.Wait(); err != nil {
-			return err //nolint:wrapcheck // it says what it asked
-		}
-		took := time.Since(began)
-		now, err := cpuTime(p.PID())
-		if err != nil {
-			return err
-		}
-		t.add(fmt.Sprintf("%d at a time", atOnce), fmt.Sprint(p.clusters), fmt.Sprintf("%.0f", float64(n)/took.Seconds()), ms((now-cpu)/time.Duration(n)))
-	}
-	t.print()
-	return nil
 }

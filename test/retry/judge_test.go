@@ -1,10 +1,24 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
+
+func TestTheSlowestAreNamed(t *testing.T) {
+	r := results{took: map[string]float64{"TestQuick": 9.9, "TestB": 12, "TestA": 12, "TestLong": 191.4}}
+	if got, want := strings.Join(r.slowest(), "; "), " 191 s TestLong;   12 s TestA;   12 s TestB"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for i := range maxSlowest {
+		r.took[fmt.Sprintf("TestMany%d", i)] = 20
+	}
+	if got := r.slowest(); len(got) != maxSlowest || got[0] != " 191 s TestLong" {
+		t.Errorf("%d are named, first %q", len(got), got[0])
+	}
+}
 
 // The cells of the table in doc.go.
 func TestARunIsJudgedByBothRunsAndTheList(t *testing.T) {

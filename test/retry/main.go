@@ -41,6 +41,9 @@ func run(ctx context.Context, known string, args []string, out io.Writer) (bool,
 		return false, fmt.Errorf("reading %s: %w", known, err)
 	}
 	first, err := goTest(ctx, out, flags, packages...)
+	for _, line := range first.slowest() {
+		fmt.Fprintln(out, line)
+	}
 	if err != nil || first.passed() {
 		return err == nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,15 +31,36 @@ type results struct {
 	failed map[string][]string
 	// said has what tests that failed said first, a line for each call, by package and test.
 	said map[string]map[string][]string
+	// took is how many seconds each test lasted that ended.
+	took map[string]float64
 	// incomplete are the packages of which nobody knows whether all tests ran.
 	incomplete []string
 }
 
 func (r results) passed() bool { return len(r.failed) == 0 && len(r.incomplete) == 0 }
 
+// maxSlowest is how many of the slowest tests are named, slow how long one lasts at least that is, in seconds.
+const (
+	maxSlowest = 15
+	slow       = 10
+)
+
+// slowest says which tests lasted longest, one a line: to shorten a run begins there.
+func (r results) slowest() []string {
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(r.took)), func(test string) bool { return r.took[test] < slow })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(r.took[b], r.took[a]), cmp.Compare(a, b)) })
+	var out []string
+	for _, test := range names[:min(len(names), maxSlowest)] {
+		out = append(out, fmt.Sprintf("%4.0f s %s", r.took[test], test))
+	}
+	return out
+}
+
 // event is a line of go test -json.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
+	// Elapsed is in seconds.
+	Elapsed float64
 }
 
 // packageRun is one package while it runs.
@@ -53,7 +75,7 @@ type packageRun struct {
 // is copied to out.
 func readResults(r io.Reader, out io.Writer) (results, error) {
 	packages := map[string]*packageRun{}
-	all := results{failed: map[string][]string{}, said: map[string]map[string][]string{}}
+	all := results{failed: map[string][]string{}, said: map[string]map[string][]string{}, took: map[string]float64{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -70,6 +92,9 @@ func readResults(r io.Reader, out io.Writer) (results, error) {
 		if p == nil {
 			p = &packageRun{running: map[string]*strings.Builder{}, said: map[string][]string{}}
 			packages[e.Package] = p
+		}
+		if e.Test != "" && !strings.Contains(e.Test, "/") && e.Elapsed > 0 {
+			all.took[e.Test] = e.Elapsed
 		}
 		if p.add(e, out); e.Test == "" && e.Action == "fail" {
 			p.end(e.Package, &all, out)

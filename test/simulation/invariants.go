@@ -38,6 +38,8 @@ const (
 	DecisionsStand = "decisions stand"
 	// ReplacedFirst: nothing leaves a target before it is as available elsewhere.
 	ReplacedFirst = "the replacement comes first"
+	// WithdrawnFirst: what leaves a target is not published there any more.
+	WithdrawnFirst = "traffic is withdrawn first"
 	// Permitted: the syncer asks only for what its identity may do.
 	Permitted = "syncers do what they may"
 	// OneSyncer: of several syncers of a physical cluster the one that holds its Lease

@@ -215,6 +215,7 @@ func (l *ledger) targeted(e kube.Event) {
 		before = targetsOf(e.Old)
 	}
 	l.replaced(e, namespace.GetUID(), before)
+	l.withdrawn(e, namespace.GetUID(), before)
 	l.shared(e, before)
 	for _, name := range targetsOf(e.New).Names() {
 		if _, had := before[name]; !had && !l.everDecided[everDecided{namespace.GetUID(), name}] {
@@ -228,6 +229,25 @@ func (l *ledger) targeted(e kube.Event) {
 type everDecided struct {
 	namespace types.UID
 	name      string
+}
+
+// withdrawn checks that nobody is sent to where a Service leaves: what has begun to be removed there
+// by a move is in its status no more.
+func (l *ledger) withdrawn(e kube.Event, namespace types.UID, before placementv1alpha1.Targets) {
+	if e.Key.Resource != services || e.New.GetDeletionTimestamp() != nil || l.world.withdraws {
+		return
+	}
+	for name, target := range targetsOf(e.New) {
+		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) {
+			continue
+		}
+		published, _, _ := unstructured.NestedSlice(cast(e.New).Object, "status", "loadBalancer", "ingress")
+		for _, address := range published {
+			if host, _ := address.(map[string]any)["hostname"].(string); strings.HasPrefix(host, name+".") {
+				l.world.fail(WithdrawnFirst, "%s leaves %s, and its status still has %s", e.Key, name, host)
+			}
+		}
+	}
 }
 
 // replaced checks that a Deployment leaves a target by a transition only when it is as

@@ -13,6 +13,15 @@ func removesFirst(t *placementv1alpha1.Transition, s transition.State) transitio
 	return transition.Next(t, s)
 }
 
+// drainsNot removes what it has just withdrawn, whoever is still sent there.
+func drainsNot(t *placementv1alpha1.Transition, s transition.State) transition.Step {
+	step := transition.Next(t, s)
+	if step.Phase == placementv1alpha1.TransitionDraining {
+		step.Phase = placementv1alpha1.TransitionRemoving
+	}
+	return step
+}
+
 // releasesAtOnce gives up what is kept without looking at the others.
 func releasesAtOnce(current placementv1alpha1.Targets, _ int32, _, _ map[string]int32) placementv1alpha1.Targets {
 	next := placementv1alpha1.Targets{}

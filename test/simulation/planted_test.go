@@ -74,6 +74,7 @@ var planted = []plant{
 	{"pods run without the runtime that they name", Bugs{plan: forgetsRuntime}, SameRuntime, 50, []string{"sandbox"}},
 	{"pods run with a class of the name below", Bugs{plan: keepsClass}, SameRuntime, 50, []string{"sandbox"}},
 	{"what is left is removed at once", Bugs{next: removesFirst}, ReplacedFirst, 100, []string{"pin", "create"}},
+	{"what is withdrawn is removed at once", Bugs{next: drainsNot}, WithdrawnFirst, 100, []string{"pin", "create"}},
 	{"the server decides in the place of another scheduler", Bugs{decide: ignoresScheduler}, TheirChoice, 100, []string{"delegate", "bind", "create"}},
 	{"replicas are given up before others are available", Bugs{giveUp: releasesAtOnce}, NoneMissing, 100, []string{"divide", "scale", "create"}},
 	{"replicas are never given up", Bugs{giveUp: keepsAll}, SharesFit, 100, []string{"divide", "scale", "create"}},

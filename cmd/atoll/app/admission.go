@@ -13,7 +13,6 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/admission"
 	"github.com/atoll-dev/atoll/pkg/admission/stock"
-	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver"
 )
 
@@ -34,7 +33,7 @@ type late struct {
 	mu         sync.RWMutex
 	authorizer authorizer.UnconditionalAuthorizer
 	mapper     func(context.Context, logicalcluster.Name) (meta.RESTMapper, error)
-	clusters   func(context.Context) (*fleetv1alpha1.PhysicalClusterList, error)
+	stored     admission.Stored
 }
 
 var errNotStarted = errors.New("the server has not started yet")
@@ -42,7 +41,7 @@ var errNotStarted = errors.New("the server has not started yet")
 func (l *late) set(server *apiserver.Server, mapper func(context.Context, logicalcluster.Name) (meta.RESTMapper, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.authorizer, l.mapper, l.clusters = server.Generic.Authorizer, mapper, server.Fleet
+	l.authorizer, l.mapper, l.stored = server.Generic.Authorizer, mapper, server.Stored
 }
 
 // Authorize implements authorizer.UnconditionalAuthorizer.
@@ -66,12 +65,9 @@ func (l *late) restMapper(ctx context.Context, c logicalcluster.Name) (meta.REST
 	return next(ctx, c)
 }
 
-func (l *late) fleet(ctx context.Context) (*fleetv1alpha1.PhysicalClusterList, error) {
+// reader is what reads what decisions look at; nil until the server has started.
+func (l *late) reader() admission.Stored {
 	l.mu.RLock()
-	next := l.clusters
-	l.mu.RUnlock()
-	if next == nil {
-		return nil, errNotStarted
-	}
-	return next(ctx)
+	defer l.mu.RUnlock()
+	return l.stored
 }

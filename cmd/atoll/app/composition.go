@@ -158,7 +158,7 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 	if c.chain, err = c.newChain(config, admission.Config{
 		Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies,
-		ControlPlane: c.controlPlane.id, Kinds: c.kinds, Objects: c.objects.Load, Copies: c.copies, Fleet: c.late.fleet,
+		ControlPlane: c.controlPlane.id, Kinds: c.kinds, Objects: c.objects.Load, Copies: c.copies, Stored: c.late.reader,
 	}); err != nil {
 		return nil, err
 	}

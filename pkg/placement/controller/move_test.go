@@ -321,28 +321,28 @@ func TestTrafficIsWithdrawnSinceThisServerKnows(t *testing.T) {
 	}
 	draining := at(placementv1alpha1.TransitionDraining, 900)
 	for i, c := range []struct {
-		t       *placementv1alpha1.Transition
-		isStale bool
-		now     int
-		want    int
+		t           *placementv1alpha1.Transition
+		isWithdrawn bool
+		now         int
+		want        int
 	}{
-		{draining, true, 0, 0}, {draining, true, 2, 2}, // nobody can see it yet
-		{draining, false, 3, 3}, {draining, false, 8, 3},
-		{draining, true, 9, 9}, {draining, false, 10, 10}, // an object came that does not say so
-		{at(placementv1alpha1.TransitionDraining, 1010), false, 12, 12}, // after it was taken back
-		{at(placementv1alpha1.TransitionRemoving, 1020), false, 20, 20},
-		{at(placementv1alpha1.TransitionDraining, 1010), false, 21, 21},
-		{nil, false, 22, 22},
+		{draining, false, 0, 0}, {draining, false, 2, 2}, // nobody can see it yet
+		{draining, true, 3, 3}, {draining, true, 8, 3},
+		{draining, false, 9, 9}, {draining, true, 10, 10}, // an object came that does not say so
+		{at(placementv1alpha1.TransitionDraining, 1010), true, 12, 12}, // after it was taken back
+		{at(placementv1alpha1.TransitionRemoving, 1020), true, 20, 20},
+		{at(placementv1alpha1.TransitionDraining, 1010), true, 21, 21},
+		{nil, true, 22, 22},
 	} {
 		second := func(n int) time.Time { return began.Add(time.Duration(n) * time.Second) }
-		if got := m.drainsSince(key, c.t, c.isStale, second(c.now)); !got.Equal(second(c.want)) {
+		if got := m.drainsSince(key, c.t, c.isWithdrawn, second(c.now)); !got.Equal(second(c.want)) {
 			t.Errorf("step %d: since %s, want %s", i, got, second(c.want))
 		}
 	}
 	if len(m.draining) > 0 {
 		t.Errorf("it remembers %v", m.draining)
 	}
-	m.drainsSince(key, draining, false, began)
+	m.drainsSince(key, draining, true, began)
 	if m.set(key, draining); len(m.draining) != 1 {
 		t.Error("it has forgotten")
 	}

@@ -50,12 +50,12 @@ func newMoves() *moves {
 }
 
 // drainsSince is since when this server has known that the traffic of a unit is withdrawn: that its transition
-// is Draining, and all objects say so. The server that began the phase may have ended at once, so that until then
+// is Draining, all objects say so, and so does what is published of them. The server that began the phase may have ended at once, so that until then
 // nobody could see where traffic is to go; and who follows that has to connect to this one first.
-func (m *moves) drainsSince(key controller.Request, t *placementv1alpha1.Transition, isStale bool, now time.Time) time.Time {
+func (m *moves) drainsSince(key controller.Request, t *placementv1alpha1.Transition, isWithdrawn bool, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t == nil || t.Phase != placementv1alpha1.TransitionDraining || isStale {
+	if t == nil || t.Phase != placementv1alpha1.TransitionDraining || !isWithdrawn {
 		delete(m.draining, key)
 		return now
 	}

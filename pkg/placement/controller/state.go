@@ -57,9 +57,8 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 		stale = append(stale, one)
 	}
 	s.Stale = len(stale)
-	s.DrainsSince = c.moves.drainsSince(u.key, u.placement.Spec.Transition, len(stale) > 0, s.Now)
-	names := s.Decided
-	if t := u.placement.Spec.Transition; t != nil {
+	names, t := s.Decided, u.placement.Spec.Transition
+	if t != nil {
 		names = slices.Concat(names, t.From)
 	}
 	for _, name := range names {
@@ -70,6 +69,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 			return s, nil, err
 		}
 	}
+	s.DrainsSince = c.moves.drainsSince(u.key, t, len(stale) == 0 && len(s.Published(t)) == 0, s.Now)
 	sortStamped(stale)
 	return s, stale, nil
 }
@@ -254,7 +254,7 @@ func (c *Controller) notReady(name string) string {
 	return ""
 }
 
-// endpoints counts the ready endpoints by Service and target.
+// endpoints counts the ready endpoints that physical clusters report, by Service and target.
 func (c *Controller) endpoints(ctx context.Context, u *unit, from string) (map[string]map[string]int, error) {
 	switch from {
 	case cached, reported:
@@ -275,7 +275,10 @@ func (c *Controller) readEndpoints(ctx context.Context, u *unit, from string) (c
 		slice := &list.Items[i]
 		versions = append(versions, version(slice))
 		service := slice.Labels[discoveryv1.LabelServiceName]
-		for name := range stamp.TargetsOf(slice.Annotations) {
+		for name, entry := range stamp.TargetsOf(slice.Annotations) {
+			if entry.State != placementv1alpha1.TargetObserved { // a user wrote it: it says what it says everywhere
+				continue
+			}
 			for _, e := range slice.Endpoints {
 				if e.Conditions.Ready == nil || *e.Conditions.Ready {
 					if counts[service] == nil {

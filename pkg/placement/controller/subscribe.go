@@ -66,7 +66,11 @@ func (c *Controller) subscribe() {
 	})
 	c.subscribeEndpoints()
 	c.later = placed.Follow(c.Kinds, c.Objects, func(kind workload.Kind, old, new *metav1.PartialObjectMetadata) {
-		if kind.Role != workload.Container {
+		switch {
+		case kind.Role == workload.Container:
+		case kind.Addressed() && new != nil && c.moves.in(controller.RequestFor(new)): // its addresses decide
+			c.enqueueUnits(new, batchDelay)
+		default:
 			c.observe(old, new)
 		}
 	})

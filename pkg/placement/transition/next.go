@@ -100,7 +100,8 @@ type State struct {
 	// Endpoints counts the ready endpoints by Service and target.
 	Endpoints map[string]map[string]int
 	// DrainsSince is since when this server has known that traffic is withdrawn, in the phase
-	// Draining. It is later than the phase if another server, or process, began that.
+	// Draining, see Published. It is later than the phase if that took its time, or if another
+	// server, or process, began it.
 	DrainsSince time.Time
 	Now         time.Time
 }
@@ -127,6 +128,8 @@ type Step struct {
 //	Starting  is there                   something has addresses         Draining
 //	Starting  is there                   nothing has                     Removing, see below
 //	Draining  is not there any more      any                             Starting: traffic comes back
+//	Draining  is there                   something leads there still,    Draining
+//	                                     see Published
 //	Draining  is there                   the time has not passed, since  Draining
 //	                                     the phase and since DrainsSince
 //	Draining  is there                   the time has passed             Removing, see below
@@ -146,6 +149,9 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 	}
 	drained := !s.addressed(t.From)
 	if t.Phase == placementv1alpha1.TransitionDraining {
+		if leads := s.Published(t); len(leads) > 0 {
+			return Step{Phase: t.Phase, Waits: leads}
+		}
 		since := t.Since.Time
 		if s.DrainsSince.After(since) {
 			since = s.DrainsSince

@@ -23,10 +23,7 @@ func observed(c *placementv1alpha1.Copy) map[string]any {
 }
 
 // hasAddress says that a Copy publishes an address.
-func hasAddress(c *placementv1alpha1.Copy) bool {
-	addresses, _, _ := unstructured.NestedSlice(observed(c), "loadBalancer", "ingress")
-	return len(addresses) > 0
-}
+func hasAddress(c *placementv1alpha1.Copy) bool { return len(addresses(observed(c))) > 0 }
 
 func number(status map[string]any, name string) (int64, bool) {
 	switch n := status[name].(type) {
