@@ -108,7 +108,7 @@ func TestWhatAManifestCarriedIsRemovedByOrderOnceItsManifestIsGone(t *testing.T)
 			if there := p.Has(widgets, "monitoring", "gear"); there == c.removed {
 				t.Errorf("it is there: %t", there)
 			}
-			if listed := len(f.Listed(t)); listed == 1 == c.removed {
+			if listed := len(f.Listed(t)); (listed == 1) == c.removed {
 				t.Errorf("%d are listed", listed)
 			}
 		})
