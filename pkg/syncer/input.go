@@ -37,8 +37,10 @@ type Input struct {
 	// Namespace is where the copy goes.
 	Namespace Namespace
 	// Carried is, of a Manifest, what it is on the target; nil if that is not known, and Failure says
-	// why, or the target has no such kind and so no such object.
-	Carried *placementv1alpha1.CarriedObject
+	// why. NothingCarried says that it is proven that the target has no such object, see KindGone and
+	// Locate.
+	Carried        *placementv1alpha1.CarriedObject
+	NothingCarried bool
 	// Contents is, for a Namespace, how many other Copies keep the physical one.
 	Contents int
 	// Scaled says that an autoscaler that is on this target too scales the copy.

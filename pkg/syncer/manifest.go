@@ -31,25 +31,46 @@ func CarriedBy(manifest *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// Carried names on a target what a Manifest carries, as the API server there serves its kind.
-func Carried(object *unstructured.Unstructured, resource string, namespaced bool) (placementv1alpha1.CarriedObject, *Failure) {
-	gvk := object.GroupVersionKind()
-	c := placementv1alpha1.CarriedObject{
-		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
+// CarriedName is how what a Manifest carries is named, of which the resource may not be known; empty if
+// nothing says it.
+func CarriedName(in Input) placementv1alpha1.CarriedObject {
+	if object := CarriedBy(in.Logical); object != nil {
+		gvk := object.GroupVersionKind()
+		return placementv1alpha1.CarriedObject{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	}
+	if in.Copy != nil {
+		return in.Copy.Status.Carried
+	}
+	return placementv1alpha1.CarriedObject{}
+}
+
+// Carried completes the name of what a Manifest carries with how the API server of the target serves its
+// kind.
+func Carried(c placementv1alpha1.CarriedObject, resource string, namespaced bool) (placementv1alpha1.CarriedObject, *Failure) {
+	c.Resource = resource
 	switch {
 	case namespaced && c.Namespace == "":
-		return c, &Failure{Reason: fleetv1alpha1.ReasonNoNamespace, Message: gvk.Kind + " is a kind in namespaces there: name one in spec.object.metadata.namespace"}
+		return c, &Failure{Reason: fleetv1alpha1.ReasonNoNamespace, Message: c.Kind + " is a kind in namespaces there: name one in spec.object.metadata.namespace"}
 	case !namespaced && c.Namespace != "":
-		return c, &Failure{Reason: fleetv1alpha1.ReasonClusterScoped, Message: gvk.Kind + " is a kind in no namespace there: leave out spec.object.metadata.namespace"}
+		return c, &Failure{Reason: fleetv1alpha1.ReasonClusterScoped, Message: c.Kind + " is a kind in no namespace there: leave out spec.object.metadata.namespace"}
 	}
 	return c, nil
 }
 
-// CarriedNotServed is the failure that the physical cluster does not serve the kind of what a Manifest
-// carries. Its definition may be on the way.
-func CarriedNotServed(gvk schema.GroupVersionKind) *Failure {
-	return &Failure{Reason: "NotServed", Message: "the physical cluster does not serve " + gvk.Kind + " of " + gvk.GroupVersion().String()}
+// Locate is in with what a Manifest is on the target, whose API server serves its kind so. Where the kind
+// has another scope than what is recorded, it was defined anew, and nothing of the name can be: that is
+// proof for who leaves.
+func Locate(in Input, resource string, namespaced bool) Input {
+	carried, failure := Carried(CarriedName(in), resource, namespaced)
+	switch {
+	case failure == nil:
+		in.Carried = &carried
+	case Leaves(in):
+		in.NothingCarried = true
+	default:
+		in.Failure = failure
+	}
+	return in
 }
 
 // NotCarried are those of some kinds that no Manifest carries, and no Copy records.
@@ -71,12 +92,25 @@ func NotCarried(kinds []schema.GroupVersionKind, manifests []*unstructured.Unstr
 // BringsKinds says that what a Manifest carries makes room for what others carry: kinds, or a namespace.
 func BringsKinds(object *unstructured.Unstructured) bool {
 	switch object.GroupVersionKind().GroupKind() {
-	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"},
+	case schema.GroupKind{Group: definitionsGroup, Kind: "CustomResourceDefinition"}, schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"},
 		schema.GroupKind{Kind: "Namespace"}:
 		return true
 	}
 	return false
 }
+
+// heldKinds are those of which an object takes along, when it goes, what others have in it.
+var heldKinds = []schema.GroupKind{
+	corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind(),
+	corev1.SchemeGroupVersion.WithKind("PersistentVolume").GroupKind(),
+	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim").GroupKind(),
+	{Group: definitionsGroup, Kind: "CustomResourceDefinition"},
+}
+
+const definitionsGroup = "apiextensions.k8s.io"
+
+// TakesAlong says that others lose what they have in an object of a kind when it goes.
+func TakesAlong(kind schema.GroupKind) bool { return slices.Contains(heldKinds, kind) }
 
 // carries says that the copy is what the object carries.
 func (p planner) carries() bool { return p.Ref.Kind.Carries }
@@ -143,13 +177,25 @@ func othersMark(in Input) bool {
 }
 
 // unreachable says that it is not known whether what a Manifest carries is there: it cannot be said to
-// be gone.
+// be gone. What was never recorded was never made.
 func (p planner) unreachable() bool {
-	return p.carries() && p.Carried == nil && p.Failure != nil && (p.Copy == nil || p.Copy.Status.Carried != (placementv1alpha1.CarriedObject{}))
+	return p.carries() && p.Carried == nil && !p.NothingCarried && (p.Copy == nil || p.Copy.Status.Carried != (placementv1alpha1.CarriedObject{}))
 }
 
-// Leaves says that nothing of an object is to be on the target any more.
-func Leaves(in Input) bool { l := classifyLogical(in); return l == logicalGoing || l == logicalAbsent }
+// notKnown is why it is not.
+func (p planner) notKnown() Failure {
+	if p.Failure != nil {
+		return *p.Failure
+	}
+	return Failure{Reason: fleetv1alpha1.ReasonKindsNotKnown, Message: "the physical cluster did not say what it has of the kind"}
+}
+
+// Leaves says that nothing of an object, or of the one before of its name, is to be on the target any
+// more.
+func Leaves(in Input) bool {
+	l := classifyLogical(in)
+	return l == logicalGoing || l == logicalAbsent || classifyCopy(in) == copyStale
+}
 
 // keepsBelow says that what a Manifest carries stays where the Manifest is not any more. Of one that is
 // gone nobody knows, and nothing is deleted.
@@ -268,7 +314,7 @@ func manifestStatus(manifest *unstructured.Unstructured, merged map[string]any, 
 		status["observedGeneration"] = n
 	}
 	conditions := carriedConditions(list(merged, "conditions"))
-	if applied := appliedCondition(manifest, copies); applied != nil {
+	if applied := appliedCondition(manifest, copies, nil); applied != nil {
 		conditions = append([]any{applied}, conditions...)
 	}
 	if len(conditions) > 0 {
@@ -277,9 +323,22 @@ func manifestStatus(manifest *unstructured.Unstructured, merged map[string]any, 
 	return status
 }
 
+// WithOldSyncers is the status of a Manifest, as Summarize makes it, by what is known of the syncers of its
+// targets: lacks says that one does not see Manifests. What it once reported may not be so any more.
+func WithOldSyncers(manifest *unstructured.Unstructured, status map[string]any, copies []*placementv1alpha1.Copy, lacks func(target string) bool) map[string]any {
+	applied := appliedCondition(manifest, copies, lacks)
+	conditions, _ := status["conditions"].([]any)
+	for i, c := range conditions {
+		if c, _ := c.(map[string]any); applied != nil && c["type"] == fleetv1alpha1.ConditionApplied {
+			conditions[i] = applied
+		}
+	}
+	return status
+}
+
 // appliedCondition says whether all targets that keep a copy have the Manifest as it is now; nil if there
-// are none.
-func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1alpha1.Copy) map[string]any {
+// are none. Nobody knows of those whose syncers lack Manifests: where all others have it, that is Unknown.
+func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1alpha1.Copy, lacksManifests func(target string) bool) map[string]any {
 	byTarget := map[string]*placementv1alpha1.Copy{}
 	for _, c := range copies {
 		if c.Spec.Object.UID == manifest.GetUID() {
@@ -287,7 +346,7 @@ func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1
 		}
 	}
 	var keep int
-	var lacks []string
+	var lacks, old []string
 	reason := fleetv1alpha1.ReasonNotApplied
 	targets := stamp.TargetsOf(manifest.GetAnnotations())
 	for _, name := range targets.Names() {
@@ -296,6 +355,8 @@ func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1
 		}
 		keep++
 		switch c := byTarget[name]; {
+		case lacksManifests != nil && lacksManifests(name):
+			old = append(old, name+": its syncer does not know of Manifests, upgrade the syncer of physical cluster "+name)
 		case c == nil:
 			lacks = append(lacks, name+": it is on its way")
 		case c.Status.State != placementv1alpha1.CopySynced:
@@ -312,7 +373,9 @@ func appliedCondition(manifest *unstructured.Unstructured, copies []*placementv1
 	case keep == 0:
 		return nil
 	case len(lacks) > 0:
-		return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "False", "reason": reason, "message": bounded(strings.Join(lacks, "; "))}
+		return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "False", "reason": reason, "message": bounded(strings.Join(append(old, lacks...), "; "))}
+	case len(old) > 0:
+		return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "Unknown", "reason": fleetv1alpha1.ReasonSyncerTooOld, "message": bounded(strings.Join(old, "; "))}
 	}
 	return map[string]any{"type": fleetv1alpha1.ConditionApplied, "status": "True", "reason": fleetv1alpha1.ReasonApplied}
 }

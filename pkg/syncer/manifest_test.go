@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,7 +170,11 @@ func TestThePlanForManifests(t *testing.T) {
 		{"deleted, and nothing was ever made as the kind is not served", carrying{logical: "deleting", copy: "Failed",
 			edit: func(in *Input) { notServed(in); notRecorded(in) }}, "WriteCopy Removed"},
 		{"deleted, and the kind is gone", carrying{logical: "deleting", spec: remove, copy: "Synced", recorded: true,
-			edit: func(in *Input) { in.Carried = nil }}, "WriteCopy Removed"},
+			edit: func(in *Input) { notServed(in); in.NothingCarried = true }}, "WriteCopy Removed"},
+		{"gone, and the kind is gone", carrying{copy: "Synced", recorded: true, gone: "old",
+			edit: func(in *Input) { notServed(in); in.NothingCarried = true }}, "WriteCopy Removed"},
+		{"deleted, and nobody said anything of what is there", carrying{logical: "deleting", spec: remove, copy: "Synced", recorded: true,
+			edit: func(in *Input) { in.Carried = nil }}, "WriteCopy Removing/KindsNotKnown"},
 		{"deleted, which the physical cluster refuses", carrying{logical: "deleting", spec: remove, copy: "Removing", physical: "old", recorded: true,
 			edit: func(in *Input) { in.Failure = &Failure{Reason: "Forbidden"} }}, "WriteCopy Removing/Forbidden"},
 		{"kept, which the physical cluster refuses", carrying{logical: "deleting", spec: keep, copy: "Removing", physical: "old", recorded: true,
@@ -437,15 +442,15 @@ func TestWhatIsCarriedIsApplied(t *testing.T) {
 }
 
 func TestWhetherTheKindIsInNamespacesSaysThePhysicalCluster(t *testing.T) {
-	object := parse(t, carriedSettings)
-	if c, failure := Carried(object, "configmaps", true); failure != nil || c != carriedPlace {
+	named := CarriedName(Input{Logical: carrierOf(t, carriedSettings)})
+	if c, failure := Carried(named, "configmaps", true); failure != nil || c != carriedPlace {
 		t.Errorf("got %+v, %v", c, failure)
 	}
-	if _, failure := Carried(object, "configmaps", false); failure == nil || failure.Reason != fleetv1alpha1.ReasonClusterScoped {
+	if _, failure := Carried(named, "configmaps", false); failure == nil || failure.Reason != fleetv1alpha1.ReasonClusterScoped {
 		t.Errorf("with a namespace: %v", failure)
 	}
-	object.SetNamespace("")
-	if _, failure := Carried(object, "configmaps", true); failure == nil || failure.Reason != fleetv1alpha1.ReasonNoNamespace {
+	named.Namespace = ""
+	if _, failure := Carried(named, "configmaps", true); failure == nil || failure.Reason != fleetv1alpha1.ReasonNoNamespace {
 		t.Errorf("without a namespace: %v", failure)
 	}
 }
@@ -531,6 +536,54 @@ func conditionWords(status map[string]any) string {
 	return strings.Join(words, ", ")
 }
 
+func TestWhereASyncerIsFromBeforeManifestsNobodyKnowsWhetherOneIsApplied(t *testing.T) {
+	const upgrade = ": its syncer does not know of Manifests, upgrade the syncer of physical cluster "
+	old := func(names ...string) func(string) bool {
+		return func(name string) bool { return slices.Contains(names, name) }
+	}
+	both := []*placementv1alpha1.Copy{carriedCopy("east", nil), carriedCopy("west", nil)}
+	refused := []*placementv1alpha1.Copy{carriedCopy("east", func(s *placementv1alpha1.CopyStatus) { s.State, s.Reason = placementv1alpha1.CopyFailed, "NotOurs" })}
+	for _, c := range []struct {
+		name   string
+		lacks  func(string) bool
+		copies []*placementv1alpha1.Copy
+		want   string
+	}{
+		{"none", old(), both, "Applied=True/Applied"},
+		{"one, which has no Copy", old("west"), both[:1], "Applied=Unknown/SyncerTooOld west" + upgrade + "west"},
+		{"one, which had a Copy from a newer one", old("west"), both, "Applied=Unknown/SyncerTooOld west" + upgrade + "west"},
+		{"both", old("east", "west"), nil, "Applied=Unknown/SyncerTooOld east" + upgrade + "east; west" + upgrade + "west"},
+		{"one, and the other one refuses it", old("west"), refused, "Applied=False/NotOurs west" + upgrade + "west; east: NotOurs"},
+		{"one that it is not on", old("south"), both, "Applied=True/Applied"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := carrierOf(t, carriedSettings)
+			m.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{},"west":{}}`})
+			status, _ := Summarize(kinds["Manifest"], m, c.copies)
+			words, _, _ := strings.Cut(conditionWords(WithOldSyncers(m, status, c.copies, c.lacks)), ", Established")
+			if words != c.want {
+				t.Errorf("got  %s\nwant %s", words, c.want)
+			}
+		})
+	}
+}
+
+func TestASyncerThatHasReportedSaysWhetherItKnowsOfManifests(t *testing.T) {
+	for name, c := range map[string]struct {
+		status fleetv1alpha1.PhysicalClusterStatus
+		want   bool
+	}{
+		"it has not reported":     {fleetv1alpha1.PhysicalClusterStatus{}, false},
+		"it is from before":       {fleetv1alpha1.PhysicalClusterStatus{Version: "v1.37.1", Features: []string{"Ordinals"}}, true},
+		"this one":                {fleetv1alpha1.PhysicalClusterStatus{Version: "v1.37.1", Features: Features("v1.37.1")}, false},
+		"this one, on an old one": {fleetv1alpha1.PhysicalClusterStatus{Version: "v1.20.0", Features: Features("v1.20.0")}, false},
+	} {
+		if got := LacksManifests(c.status); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestDuringWavesAManifestIsNotApplied(t *testing.T) {
 	m := carrierOf(t, carriedSettings)
 	m.SetAnnotations(map[string]string{
@@ -540,7 +593,7 @@ func TestDuringWavesAManifestIsNotApplied(t *testing.T) {
 		return carriedCopy(name, func(s *placementv1alpha1.CopyStatus) { s.Revision = of })
 	}
 	for west, want := range map[string]any{"1": "False", "2": "True"} {
-		got := appliedCondition(m, []*placementv1alpha1.Copy{revision("east", "2"), revision("west", west)})
+		got := appliedCondition(m, []*placementv1alpha1.Copy{revision("east", "2"), revision("west", west)}, nil)
 		if got["status"] != want {
 			t.Errorf("with revision %s in the second wave: %v", west, got)
 		}
@@ -607,7 +660,7 @@ func TestTheMessageOfAManifestOnManyTargetsIsBounded(t *testing.T) {
 		entries = append(entries, fmt.Sprintf(`"site-%d":{}`, i))
 	}
 	m.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: "{" + strings.Join(entries, ",") + "}"})
-	if message := appliedCondition(m, nil)["message"].(string); len(message) > maxMessage || !strings.HasSuffix(message, "...") {
+	if message := appliedCondition(m, nil, nil)["message"].(string); len(message) > maxMessage || !strings.HasSuffix(message, "...") {
 		t.Errorf("%d bytes: %s", len(message), message)
 	}
 }

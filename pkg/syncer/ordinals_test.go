@@ -158,7 +158,7 @@ func TestACopyWithARangeIsGoneWhenItsPodsAre(t *testing.T) {
 }
 
 func TestOnlyAKubernetesThatKeepsOrdinalsHasTheFeature(t *testing.T) {
-	for version, want := range map[string]string{"v1.30.9": "", "v1.31.0": "Ordinals", "v1.37.1+k3s1": "Ordinals", "": "", "v2": ""} {
+	for version, want := range map[string]string{"v1.30.9": "Manifests", "v1.31.0": "Manifests Ordinals", "v1.37.1+k3s1": "Manifests Ordinals", "": "Manifests", "v2": "Manifests"} {
 		if got := strings.Join(Features(version), " "); got != want {
 			t.Errorf("%s: %q, want %q", version, got, want)
 		}

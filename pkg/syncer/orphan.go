@@ -10,10 +10,12 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -30,8 +32,8 @@ func OrphanName(target string, uid types.UID) string {
 // NewOrphan lists an object of a physical cluster; ok is false if it has no mark of
 // the control plane.
 func NewOrphan(target, controlPlane string, kind workload.Kind, obj *unstructured.Unstructured) (o *fleetv1alpha1.Orphan, ok bool) {
-	mark, ok := MarkOf(kind.GroupResource(), obj)
-	if !ok || mark.ControlPlane != controlPlane {
+	mark, ok := orphanMark(controlPlane, kind, obj)
+	if !ok {
 		return nil, false
 	}
 	return &fleetv1alpha1.Orphan{
@@ -45,6 +47,43 @@ func NewOrphan(target, controlPlane string, kind workload.Kind, obj *unstructure
 			Claim: fleetv1alpha1.ClaimedObject{LogicalCluster: mark.Cluster.String(), Namespace: mark.Namespace, Name: mark.Name, UID: mark.UID},
 		},
 	}, true
+}
+
+// NewCarriedOrphan lists an object of a physical cluster that a Manifest carried, which is served there as
+// a resource.
+func NewCarriedOrphan(target, controlPlane string, manifests workload.Kind, resource string, obj *unstructured.Unstructured) (o *fleetv1alpha1.Orphan, ok bool) {
+	if o, ok = NewOrphan(target, controlPlane, manifests, obj); !ok {
+		return nil, false
+	}
+	gvk := obj.GroupVersionKind()
+	o.Spec.Object.Group, o.Spec.Object.Version, o.Spec.Object.Kind, o.Spec.Object.Resource = gvk.Group, gvk.Version, gvk.Kind, resource
+	return o, true
+}
+
+// orphanMark is the mark by which an object may be listed: one of the control plane. In root only Manifests
+// have anything on physical clusters, and nothing else has what they have; what has both marks is not
+// theirs.
+func orphanMark(controlPlane string, kind workload.Kind, obj *unstructured.Unstructured) (Mark, bool) {
+	mark, ok := MarkOf(kind.GroupResource(), obj)
+	if !ok || mark.ControlPlane != controlPlane || kind.Carries != (mark.Cluster == scope.Root) {
+		return Mark{}, false
+	}
+	_, managed := obj.GetLabels()[placementv1alpha1.ManagedByLabel]
+	return mark, !kind.Carries || !managed
+}
+
+// KindOfOrphan is the kind of what an Orphan claims; ok is false if it is none of ours.
+func KindOfOrphan(kinds workload.Catalog, o *fleetv1alpha1.Orphan) (workload.Kind, bool) {
+	if o.Spec.Claim.LogicalCluster == scope.Root.String() {
+		return kinds.ByResource(manifests)
+	}
+	return kinds.ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
+}
+
+// OrphanedObject names what a Manifest carried on the physical cluster.
+func OrphanedObject(o *fleetv1alpha1.Orphan) placementv1alpha1.CarriedObject {
+	on := o.Spec.Object
+	return placementv1alpha1.CarriedObject{Group: on.Group, Version: on.Version, Kind: on.Kind, Resource: on.Resource, Namespace: on.Namespace, Name: on.Name}
 }
 
 // ClaimOf is the object that an Orphan claims to be the copy of.
@@ -92,6 +131,11 @@ type OrphanInput struct {
 //	there                   Leave    any                         4 Left
 //	there, the claimed one  Remove   any                         5 Refused, ObjectExists
 //	is in view
+//	there, a Manifest of    Remove   any                         5a Refused, ObjectExists: it is about to take
+//	the name carries it                                            that up
+//	there, of a Manifest,   Remove   any                         5b Refused, TakesOthersAlong: the Manifest
+//	and others have                                              may have said Keep
+//	something in it
 //	there                   Remove   not asked for this order    6 Removing, AskingServer
 //	there                   Remove   it exists                   7 Refused, ObjectExists
 //	there, with contents    Remove   it is gone                  8 Removing, NotEmpty
@@ -100,6 +144,8 @@ type OrphanInput struct {
 //	                                                             Removing, or why that failed
 //	there, nothing of the   Adopt    it exists                   11 Refused, NotPlacedHere
 //	name is in view                  else                        12 Refused, NoObject
+//	there, the Manifest     Adopt    any                         12a Refused, CarriesAnother
+//	carries something else
 //	there, elsewhere        Adopt    any                         13 Refused, OtherNamespace
 //	there, in its place     Adopt    any                         14 Adopting: Plan takes it over; or why that failed
 //
@@ -146,8 +192,7 @@ func (in OrphanInput) isOrphan() bool {
 	if in.Physical == nil || in.Mirrored {
 		return false
 	}
-	mark, ok := MarkOf(in.Kind.GroupResource(), in.Physical)
-	if !ok || mark.ControlPlane != in.ControlPlane {
+	if _, ok := orphanMark(in.ControlPlane, in.Kind, in.Physical); !ok {
 		return false
 	}
 	return in.Copy == nil || in.Copy.Status.PhysicalUID != in.Physical.GetUID() || in.Copy.Status.State == placementv1alpha1.CopyRemoved
@@ -160,6 +205,10 @@ func (in OrphanInput) remove() (status fleetv1alpha1.OrphanStatus, now bool) {
 	switch {
 	case in.Logical != nil && in.Logical.GetUID() == claimed: // 5
 		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", "the object that it claims to be the copy of is placed here"), false
+	case in.taken(): // 5a
+		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", "a Manifest of the name carries it, and takes it up"), false
+	case in.Kind.Carries && TakesAlong(in.Physical.GroupVersionKind().GroupKind()): // 5b
+		return in.say(fleetv1alpha1.OrphanRefused, "TakesOthersAlong", "others lose with it what they have in it: make the Manifest again and delete that, with removal: Delete, or delete it on the physical cluster"), false
 	case exists == nil || exists.ObservedGeneration != in.Orphan.Generation: // 6
 		return in.say(fleetv1alpha1.OrphanRemoving, "AskingServer", "waiting for the server to say whether the claimed object is gone"), false
 	case exists.Status != metav1.ConditionFalse: // 7
@@ -179,6 +228,16 @@ func (in OrphanInput) remove() (status fleetv1alpha1.OrphanStatus, now bool) {
 	return in.say(fleetv1alpha1.OrphanRemoving, "Deleting", "it is deleted on the physical cluster"), true
 }
 
+// taken says that a Manifest of the name carries the orphan, whatever its UID: it goes on with what is there.
+func (in OrphanInput) taken() bool {
+	if !in.Kind.Carries || in.Logical == nil {
+		return false
+	}
+	named, on := CarriedName(Input{Logical: in.Logical}), OrphanedObject(in.Orphan)
+	named.Version, named.Resource, on.Version, on.Resource = "", "", "", ""
+	return named == on
+}
+
 // adopt: cells 11 to 14.
 func (in OrphanInput) adopt() fleetv1alpha1.OrphanStatus {
 	claim := in.Orphan.Spec.Claim
@@ -187,6 +246,8 @@ func (in OrphanInput) adopt() fleetv1alpha1.OrphanStatus {
 	exists := apimeta.FindStatusCondition(in.Orphan.Status.Conditions, fleetv1alpha1.ConditionObjectExists)
 	elsewhere := exists != nil && (exists.Status == metav1.ConditionTrue || exists.Reason == fleetv1alpha1.ReasonOtherUID)
 	switch {
+	case entry == logicalLive && in.Kind.Carries && !in.taken(): // 12a
+		return in.say(fleetv1alpha1.OrphanRefused, "CarriesAnother", what+" carries something else; a Manifest of its name that carries this takes it up")
 	case entry == logicalLive && in.Namespace != "" && in.Namespace != PhysicalNamespaceOf(in.Physical): // 13
 		return in.say(fleetv1alpha1.OrphanRefused, "OtherNamespace", what+" goes to the namespace "+in.Namespace+" of the physical cluster, and nothing is ever moved")
 	case entry == logicalLive: // 14

@@ -70,7 +70,8 @@ func (p planner) gone(uid types.UID) bool { return slices.Contains(p.Gone, uid) 
 // remove: cells 3, 4, 10 and 11, for the incarnation uid.
 func (p planner) remove(uid types.UID, why string) []Action {
 	if p.unreachable() {
-		return p.write(p.status(placementv1alpha1.CopyRemoving, p.Failure.Reason, p.Failure.Message), uid)
+		why := p.notKnown()
+		return p.write(p.status(placementv1alpha1.CopyRemoving, why.Reason, why.Message), uid)
 	}
 	below := p.physical == physicalOurs || p.physical == physicalOld
 	if p.copy == copyStale && p.physical == physicalOurs && p.incarnation() != uid {

@@ -35,7 +35,7 @@ func All() []Attack {
 		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules, schemaPatterns,
 		overrides, patches, permits, podReviews, injected, variables, operations, grown, floods,
 		handles, reportedVolumes, secretAttributes, reports, tenantsManifests, carriedElsewhere,
-		boundaries, later, clashes, declaredKinds, declaredLater, hostNames, writtenEndpoints, neighbours, ports, ownEnds, headers, idle, slow, hanging, watches, crowd,
+		boundaries, later, clashes, plantedMarks, declaredKinds, declaredLater, hostNames, writtenEndpoints, neighbours, ports, ownEnds, headers, idle, slow, hanging, watches, crowd,
 		claims, hides, // the last: what they draw takes the room for a minute, of processors and of memory
 	}
 }

@@ -171,7 +171,7 @@ func (s *server) compose(c clients) {
 				Placements: informers.placements, Objects: all, ControlPlane: id}),
 			orphanscontroller.New(orphanscontroller.Config{Client: c.atoll, Metadata: c.metadata, Kinds: kinds, Orphans: informers.orphans,
 				PhysicalClusters: informers.physicalClusters}),
-			status.New(status.Config{Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies, Metadata: all, Summarize: w.bugs.Summarize()}),
+			status.New(status.Config{Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies, Metadata: all, PhysicalClusters: informers.physicalClusters, Summarize: w.bugs.Summarize()}),
 			copiescontroller.New(copiescontroller.Config{Client: c.atoll, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies,
 				Metadata: all, PhysicalClusters: informers.physicalClusters, Decide: w.bugs.Release()}),
 		} {

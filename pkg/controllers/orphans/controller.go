@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -128,7 +127,7 @@ func (s *Controller) remove(ctx context.Context, o *fleetv1alpha1.Orphan) error 
 
 // ask finds out whether the claimed object exists, and writes what it heard.
 func (s *Controller) ask(ctx context.Context, o *fleetv1alpha1.Orphan) (controller.Result, error) {
-	kind, ok := s.Kinds.Current().ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
+	kind, ok := syncer.KindOfOrphan(s.Kinds.Current(), o)
 	if !ok {
 		return controller.Result{}, nil // nothing is ever placed under that name
 	}
@@ -137,7 +136,7 @@ func (s *Controller) ask(ctx context.Context, o *fleetv1alpha1.Orphan) (controll
 		return controller.Result{}, err
 	}
 	written := o.DeepCopy()
-	if apimeta.SetStatusCondition(&written.Status.Conditions, exists(o, a)) {
+	if apimeta.SetStatusCondition(&written.Status.Conditions, exists(kind, o, a)) {
 		if _, err := s.Client.FleetV1alpha1().Orphans().UpdateStatus(ctx, written, metav1.UpdateOptions{}); err != nil {
 			return controller.Result{}, ignoreGone("writing the status", err)
 		}

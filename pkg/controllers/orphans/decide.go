@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // orderFor is the order that an Orphan is to get from its PhysicalCluster; empty
@@ -32,9 +33,9 @@ type answer struct {
 //	is there          none                         False, NotFound
 //	is there          has another UID              False, OtherUID
 //	is there          has the UID of the mark      True, Exists
-func exists(o *fleetv1alpha1.Orphan, a answer) metav1.Condition {
+func exists(kind workload.Kind, o *fleetv1alpha1.Orphan, a answer) metav1.Condition {
 	claim := o.Spec.Claim
-	what := o.Spec.Object.Kind + " " + claim.Name
+	what := kind.Kind + " " + claim.Name
 	where := " in namespace " + claim.Namespace + " of logical cluster " + claim.LogicalCluster
 	c := metav1.Condition{Type: fleetv1alpha1.ConditionObjectExists, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation}
 	switch a.uid {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 var noon = metav1.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -50,7 +51,7 @@ func TestOnlyAnotherUIDNoneOrNoLogicalClusterMeansGone(t *testing.T) {
 		"another":            {answer{uid: "v"}, "False OtherUID"},
 		"no logical cluster": {answer{noCluster: true}, "False NoLogicalCluster"},
 	} {
-		got := exists(o, c.answer)
+		got := exists(workload.Kind{}, o, c.answer)
 		if got := string(got.Status) + " " + got.Reason; got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}

@@ -41,6 +41,8 @@ type Config struct {
 	Copies *copyindex.Informer
 	// Metadata tells of changed targets; resources that it lacks are left out.
 	Metadata *controller.Metadata
+	// PhysicalClusters say which syncers know of Manifests; nil: all do.
+	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	// Summarize decides; default: that of pkg/syncer. The simulation plants mistakes
 	// here.
 	Summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
@@ -101,13 +103,14 @@ func (s *Controller) Run(ctx context.Context) {
 		if targetsOf(old) == targetsOf(new) && (own || !onlyStatus(old, new)) {
 			return
 		}
-		if old == nil && replayed.Load() && len(copyindex.Of(s.Copies, k)) == 0 {
+		if old == nil && replayed.Load() && len(copyindex.Of(s.Copies, k)) == 0 && !kind.Carries {
 			return // it is new, and nobody has said anything
 		}
 		s.queue.Enqueue(k)
 	})
 	replayed.Store(true)
 	s.followRevisions()
+	s.followFeatures()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { later(ctx) })
@@ -204,6 +207,11 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		if status, changed, err = s.ruled(ctx, kind, obj, copies, status); err != nil {
 			return controller.Result{}, err
 		}
+	}
+	if kind.Carries {
+		current, _, _ := unstructured.NestedMap(obj.Object, "status")
+		status = syncer.WithOldSyncers(obj, status, copies, s.lacksManifests)
+		changed = !syncer.SameStatus(status, current)
 	}
 	if s.number(k, obj) || changed || forgot {
 		if changed {

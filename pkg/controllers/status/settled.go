@@ -10,6 +10,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/placed"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
@@ -30,6 +31,13 @@ func (s *Controller) basis(k key, kind workload.Kind, uid types.UID, copies []*p
 	}
 	slices.Sort(parts)
 	parts = append(parts, "newest "+s.newest(k, uid))
+	if kind.Carries && s.PhysicalClusters != nil { // whose syncers may be upgraded
+		for _, pc := range s.PhysicalClusters.List() {
+			if syncer.LacksManifests(pc.Status) {
+				parts = append(parts, "lacks "+pc.Name)
+			}
+		}
+	}
 	if kind.Declared { // whose rules may change
 		parts = append(parts, fmt.Sprint(kind.Status))
 	}

@@ -168,7 +168,7 @@ func schema_pkg_apis_fleet_v1alpha1_ClaimedObject(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClaimedObject names an object of a logical cluster, of the same kind.",
+				Description: "ClaimedObject names an object of a logical cluster, of the same kind; in root, the Manifest that carried it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"logicalCluster": {
@@ -1582,7 +1582,7 @@ func schema_pkg_apis_fleet_v1alpha1_PhysicalClusterStatus(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "features are what the syncer can do there that not every version of it, or of Kubernetes, can: Ordinals, of which StatefulSets can have a range.",
+							Description: "features are what the syncer can do there that not every version of it, or of Kubernetes, can: Manifests, which it applies, and Ordinals, of which StatefulSets can have a range.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -26,6 +26,9 @@ const (
 	ReasonApplied    = "Applied"
 	// ReasonNotApplied: some have it not yet; the message names them.
 	ReasonNotApplied = "NotApplied"
+	// ReasonSyncerTooOld: the condition is Unknown, as the syncers of some are from before Manifests; the
+	// message names those.
+	ReasonSyncerTooOld = "SyncerTooOld"
 )
 
 // Reasons of the Copies of Manifests.

@@ -79,7 +79,7 @@ type PhysicalObject struct {
 	Created metav1.Time `json:"created,omitzero"`
 }
 
-// ClaimedObject names an object of a logical cluster, of the same kind.
+// ClaimedObject names an object of a logical cluster, of the same kind; in root, the Manifest that carried it.
 type ClaimedObject struct {
 	LogicalCluster string `json:"logicalCluster"`
 	// namespace is the logical one; of a Namespace, itself.

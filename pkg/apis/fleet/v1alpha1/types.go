@@ -313,6 +313,9 @@ type SecretReference struct {
 // Kubernetes has spec.ordinals for good, since v1.31, and its syncer knows of ranges.
 const FeatureOrdinals = "Ordinals"
 
+// FeatureManifests says that the syncer of a physical cluster applies what Manifests carry.
+const FeatureManifests = "Manifests"
+
 // PhysicalClusterStatus is the observed state of a PhysicalCluster.
 type PhysicalClusterStatus struct {
 	// conditions: Ready, Syncing, Drained, PodsReachServer, PodsResolveNames, PodsAdmitted.
@@ -331,7 +334,7 @@ type PhysicalClusterStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 	// features are what the syncer can do there that not every version of it, or of
-	// Kubernetes, can: Ordinals, of which StatefulSets can have a range.
+	// Kubernetes, can: Manifests, which it applies, and Ordinals, of which StatefulSets can have a range.
 	// +optional
 	// +listType=set
 	Features []string `json:"features,omitempty"`

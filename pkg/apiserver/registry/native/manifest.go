@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,15 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 )
-
-// heldKinds are those of which an object takes along, when it goes, what others have in it.
-var heldKinds = []schema.GroupKind{
-	corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind(),
-	corev1.SchemeGroupVersion.WithKind("PersistentVolume").GroupKind(),
-	corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim").GroupKind(),
-	apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition").GroupKind(),
-}
 
 // carriedBy is the object that a Manifest carries.
 func carriedBy(m *fleet.Manifest) (*unstructured.Unstructured, error) {
@@ -46,7 +37,7 @@ func defaultManifest(obj runtime.Object) {
 		return
 	}
 	m.Spec.Removal = fleet.RemovalDelete
-	if m.Spec.Adopt || slices.Contains(heldKinds, carried.GroupVersionKind().GroupKind()) {
+	if m.Spec.Adopt || syncer.TakesAlong(carried.GroupVersionKind().GroupKind()) {
 		m.Spec.Removal = fleet.RemovalKeep
 	}
 }

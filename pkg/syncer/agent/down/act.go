@@ -156,7 +156,11 @@ func (p *pass) refusal(ctx context.Context, err error) error {
 		}
 		return errAgain
 	}
-	failure, refused := syncer.RefusalOf(err, p.kind)
+	refusalOf := syncer.RefusalOf
+	if p.kind.Carries {
+		refusalOf = syncer.CarriedRefused
+	}
+	failure, refused := refusalOf(err, p.kind)
 	if !refused {
 		return fmt.Errorf("writing to the physical cluster: %w", err)
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
@@ -20,7 +20,7 @@ func (p *pass) readCarried(ctx context.Context) error {
 	if !p.kind.Carries || p.in.Copy != nil && p.in.Copy.Status.State == placementv1alpha1.CopyRemoved {
 		return nil
 	}
-	named := p.named()
+	named := syncer.CarriedName(p.in)
 	if named == (placementv1alpha1.CarriedObject{}) {
 		if p.in.Logical == nil && p.in.Copy == nil {
 			p.in.Physical = view.First(p.View.CarriedMarked(p.key))
@@ -32,32 +32,22 @@ func (p *pass) readCarried(ctx context.Context) error {
 	switch {
 	case errors.Is(err, view.ErrNotServed):
 		p.in.Failure = syncer.CarriedNotServed(gvk)
-		return p.kindGone(ctx, named)
+		if p.in.Copy != nil { // an own write says nothing of a kind that comes back
+			p.View.WrittenBelow.Forget(p.key, p.in.Copy.Status.PhysicalUID)
+		}
+		return p.proveKindGone(ctx)
 	case errors.Is(err, view.ErrTooManyKinds):
-		p.in.Failure = &syncer.Failure{Reason: fleetv1alpha1.ReasonTooManyKinds,
-			Message: fmt.Sprintf("Manifests carry %d other kinds there, and each is watched; there may be no more", fleetv1alpha1.MaxManifestKinds)}
+		p.in.Failure = syncer.CarriedTooManyKinds()
 		return nil
 	case err != nil:
-		refusal, refused := syncer.RefusalOf(err, p.kind)
-		if !refused {
+		if p.in.Failure = syncer.CarriedNotKnown(err, p.kind); p.in.Failure == nil {
 			return err
 		}
-		refusal.Reason = fleetv1alpha1.ReasonKindsNotKnown
-		p.in.Failure = &refusal
 		return nil
 	}
-	named.Resource = kind.Resource.Resource
-	if object := syncer.CarriedBy(p.in.Logical); object != nil {
-		carried, failure := syncer.Carried(object, kind.Resource.Resource, kind.Namespaced)
-		if failure != nil {
-			if !syncer.Leaves(p.in) { // where the kind has another scope by now, nothing of the name can be
-				p.in.Failure = failure
-			}
-			return nil
-		}
-		named = carried
+	if p.in = syncer.Locate(p.in, kind.Resource.Resource, kind.Namespaced); p.in.Carried == nil {
+		return nil
 	}
-	p.in.Carried = &named
 	obj, ok := p.View.CarriedBelow(p.key, kind.Resource, p.physicalRequest())
 	if p.in.Physical = obj; !ok {
 		p.in.Physical, p.in.Unseen = nil, true
@@ -65,70 +55,77 @@ func (p *pass) readCarried(ctx context.Context) error {
 	return nil
 }
 
-// named is how the object is named that a Manifest carries, of which the resource may not be known.
-func (p *pass) named() placementv1alpha1.CarriedObject {
-	if object := syncer.CarriedBy(p.in.Logical); object != nil {
-		gvk := object.GroupVersionKind()
-		return placementv1alpha1.CarriedObject{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+// proveKindGone asks whether nothing of a kind can be there that is not served, for who is to leave.
+func (p *pass) proveKindGone(ctx context.Context) error {
+	if !syncer.Leaves(p.in) || p.in.Copy == nil || p.in.Copy.Status.Carried.Resource == "" {
+		return nil // nothing was ever made, or nothing is acknowledged
 	}
-	if p.in.Copy != nil {
-		return p.in.Copy.Status.Carried
-	}
-	return placementv1alpha1.CarriedObject{}
-}
-
-// kindGone takes the failure back if there is no object of a kind because nobody defines it any more: a
-// physical cluster that does not serve it for a moment says less.
-func (p *pass) kindGone(ctx context.Context, named placementv1alpha1.CarriedObject) error {
-	recorded := placementv1alpha1.CarriedObject{}
-	if p.in.Copy != nil {
-		recorded = p.in.Copy.Status.Carried
-	}
-	if recorded.Resource == "" {
-		return nil // nothing was ever made
-	}
+	recorded := p.in.Copy.Status.Carried
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	for gvr, name := range map[schema.GroupVersionResource]string{
-		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}: recorded.Resource + "." + named.Group,
-		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}:             named.Version + "." + named.Group,
-	} {
-		_, err := p.Down.Metadata.Resource(gvr).Get(ctx, name, metav1.GetOptions{})
+	name := syncer.DefinitionName(recorded)
+	_, err := p.Down.Metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
+	definition := syncer.AnswerOf(err, definitions.GroupResource(), name)
+	listed, services := syncer.AnswerUnclear, []metav1.PartialObjectMetadata(nil)
+	if definition == syncer.AnswerGone {
+		services, err = p.apiServices(ctx)
+		listed = syncer.AnswerOf(err, apiServices.GroupResource(), "")
+	}
+	gone, again := syncer.KindGone(recorded.Group, definition, listed, services)
+	if again {
+		return fmt.Errorf("looking for who defines %s: %w", recorded.Resource, err)
+	}
+	p.in.NothingCarried = gone
+	return nil
+}
+
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+)
+
+// maxServices bounds what is read of APIServices: a stock API server has about fifty.
+const maxServices = 5000
+
+// apiServices are those of the physical cluster.
+func (p *pass) apiServices(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
+	var all []metav1.PartialObjectMetadata
+	for options := (metav1.ListOptions{Limit: 500}); ; {
+		list, err := p.Down.Metadata.Resource(apiServices).List(ctx, options)
 		switch {
-		case err == nil:
-			return nil
-		case syncer.IsGone(err, gvr.GroupResource(), name):
-		case syncer.IsSilence(err):
-			return fmt.Errorf("looking for the definition of %s: %w", recorded.Resource, err)
-		default:
-			return nil // it does not say
+		case err != nil:
+			return nil, err
+		case len(all)+len(list.Items) > maxServices:
+			return nil, apierrors.NewBadRequest("there are too many APIServices")
+		}
+		all = append(all, list.Items...)
+		if options.Continue = list.Continue; options.Continue == "" {
+			return all, nil
 		}
 	}
-	if syncer.Leaves(p.in) {
-		p.in.Failure = nil
-	}
-	return nil
 }
 
 // carriedGone takes note that what a Manifest carries is not there, if that is what the answer says.
 func (p *pass) carriedGone(err error) error {
-	c := p.in.Carried
-	gvr := carriedResource(c)
-	if !syncer.IsGone(err, gvr.GroupResource(), c.Name) && !syncer.IsNamespaceGone(err) {
-		p.View.DoubtKind(schema.GroupVersionKind{Group: c.Group, Version: c.Version, Kind: c.Kind})
-		return fmt.Errorf("looking for what is carried: %w", errors.Join(errAgain, err))
+	if syncer.NotFoundOf(err, *p.in.Carried) == syncer.NotFoundUnclear {
+		return errors.Join(p.doubtKind(), fmt.Errorf("looking for what is carried: %w", err))
 	}
-	p.View.CarriedGone(gvr, p.physicalRequest())
+	p.View.CarriedGone(carriedResource(p.in.Carried), p.physicalRequest())
 	return nil
 }
 
 // notThere says what is wrong where an apply found no place for the object: no namespace, or no such kind.
 func (p *pass) notThere(err error) error {
-	c := p.in.Carried
-	if syncer.IsNamespaceGone(err) {
-		p.in.Failure = &syncer.Failure{Reason: fleetv1alpha1.ReasonNamespaceMissing, Message: "the physical cluster has no namespace " + c.Namespace}
+	if syncer.NotFoundOf(err, *p.in.Carried) == syncer.NotFoundNamespace {
+		p.in.Failure = syncer.CarriedNoNamespace(*p.in.Carried)
 		return nil
 	}
+	return p.doubtKind()
+}
+
+// doubtKind has the physical cluster asked anew how it serves the kind.
+func (p *pass) doubtKind() error {
+	c := p.in.Carried
 	p.View.DoubtKind(schema.GroupVersionKind{Group: c.Group, Version: c.Version, Kind: c.Kind})
 	return errAgain
 }

@@ -11,6 +11,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
@@ -92,7 +93,11 @@ func (r *Reconciler) Settled(key view.ObjectKey) { r.remember(key, false) }
 // nor a Copy above, and says when to look again.
 func (r *Reconciler) Found(ctx context.Context, kind workload.Kind, key view.ObjectKey) (time.Duration, error) {
 	after := interval
-	for _, obj := range r.View.Marked(key) {
+	marked := r.View.Marked
+	if kind.Carries {
+		marked = r.View.CarriedMarked
+	}
+	for _, obj := range marked(key) {
 		if r.View.IsMirrored(key.Resource, obj.GetUID()) || len(r.View.OrphansByUID(obj.GetUID())) > 0 {
 			continue
 		}
@@ -111,6 +116,9 @@ func (r *Reconciler) Found(ctx context.Context, kind workload.Kind, key view.Obj
 
 func (r *Reconciler) list(ctx context.Context, kind workload.Kind, obj *unstructured.Unstructured) error {
 	o, ok := syncer.NewOrphan(r.View.Target, r.View.ControlPlane, kind, obj)
+	if kind.Carries {
+		o, ok = syncer.NewCarriedOrphan(r.View.Target, r.View.ControlPlane, kind, r.View.CarriedResource(obj), obj)
+	}
 	if !ok {
 		return nil
 	}
@@ -134,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, name string) (controller.Res
 		return controller.Result{}, nil
 	}
 	kind, ok := r.View.KindOfOrphan(o)
-	if !ok || !r.View.Served(kind.GroupVersionResource()) {
+	if !ok || !kind.Carries && !r.View.Served(kind.GroupVersionResource()) {
 		return controller.Result{RequeueAfter: interval}, nil // nothing can be said about it
 	}
 	err := r.settle(ctx, kind, o)
@@ -216,7 +224,7 @@ func (r *Reconciler) read(ctx context.Context, kind workload.Kind, o *fleetv1alp
 		in.Copy = c
 	}
 	in.Logical, _ = r.View.Object(key)
-	if namespace, ok := r.View.Namespace(key.Request.Cluster, o.Spec.Claim.Namespace); ok {
+	if namespace, ok := r.View.Namespace(key.Request.Cluster, o.Spec.Claim.Namespace); ok && !kind.Carries {
 		in.Namespace = syncer.PhysicalName(namespace)
 	}
 	if kind.Role == workload.Container {
@@ -249,6 +257,8 @@ func (r *Reconciler) look(ctx context.Context, kind workload.Kind, o *fleetv1alp
 	defer cancel()
 	obj, err := r.client(kind, o).Get(ctx, o.Spec.Object.Name, metav1.GetOptions{})
 	switch {
+	case kind.Carries && apierrors.IsNotFound(err) && syncer.NotFoundOf(err, syncer.OrphanedObject(o)) == syncer.NotFoundUnclear:
+		return nil, fmt.Errorf("looking for an orphan, of which the kind may not be served: %w", err)
 	case apierrors.IsNotFound(err), err == nil && obj.GetUID() != o.Spec.Object.UID:
 		return nil, nil
 	case err != nil:
@@ -258,7 +268,11 @@ func (r *Reconciler) look(ctx context.Context, kind workload.Kind, o *fleetv1alp
 }
 
 func (r *Reconciler) client(kind workload.Kind, o *fleetv1alpha1.Orphan) dynamic.ResourceInterface {
-	c := r.Down.Dynamic.Resource(kind.GroupVersionResource())
+	gvr := kind.GroupVersionResource()
+	if kind.Carries {
+		gvr = schema.GroupVersionResource{Group: o.Spec.Object.Group, Version: o.Spec.Object.Version, Resource: o.Spec.Object.Resource}
+	}
+	c := r.Down.Dynamic.Resource(gvr)
 	if o.Spec.Object.Namespace == "" {
 		return c
 	}
@@ -296,11 +310,16 @@ func (r *Reconciler) delete(ctx context.Context, in syncer.OrphanInput, a syncer
 	err := r.client(in.Kind, in.Orphan).Delete(ctx, in.Physical.GetName(), metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &a.UID}, PropagationPolicy: &a.Propagation,
 	})
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	unclear := in.Kind.Carries && syncer.NotFoundOf(err, syncer.OrphanedObject(in.Orphan)) == syncer.NotFoundUnclear
+	if err == nil || apierrors.IsNotFound(err) && !unclear || apierrors.IsConflict(err) {
 		klog.FromContext(ctx).Info("Deleted an orphan on the physical cluster, as ordered", "uid", a.UID, "orphan", in.Orphan.Name)
 		return nil, nil
 	}
-	if failure, refused := syncer.RefusalOf(err, in.Kind); refused {
+	refusalOf := syncer.RefusalOf
+	if in.Kind.Carries {
+		refusalOf = syncer.CarriedRefused
+	}
+	if failure, refused := refusalOf(err, in.Kind); refused {
 		return &failure, nil
 	}
 	return nil, fmt.Errorf("deleting an orphan: %w", err)

@@ -80,7 +80,8 @@ func TestWhatThePhysicalClusterHasIsCounted(t *testing.T) {
 	got := &fleetv1alpha1.PhysicalClusterStatus{}
 	s.fill(got)
 	want := &fleetv1alpha1.PhysicalClusterStatus{
-		Nodes: 1, Capacity: cpu("12"), Allocatable: cpu("3"), Requested: cpu("500m"),
+		Features: []string{fleetv1alpha1.FeatureManifests},
+		Nodes:    1, Capacity: cpu("12"), Allocatable: cpu("3"), Requested: cpu("500m"),
 		StorageClasses: []string{"also", "fast", "slow"}, DefaultStorageClass: "also",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -71,6 +71,7 @@ func (v *View) Carry(ctx context.Context, gvk schema.GroupVersionKind) (CarriedK
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)() // one that is ended gets no list any more
 	if err := w.WaitForSync(ctx); err != nil {
 		return CarriedKind{}, fmt.Errorf("waiting for the first list of %s: %w", kind.Resource, err)
 	}
@@ -93,24 +94,23 @@ func (v *View) discover(ctx context.Context, gvk schema.GroupVersionKind) (Carri
 	case err != nil:
 		return CarriedKind{}, fmt.Errorf("asking what is served of %s: %w", gvk.GroupVersion(), err)
 	}
-	for _, r := range list.APIResources {
-		if r.Kind == gvk.Kind && r.Group == "" && r.Version == "" && !strings.Contains(r.Name, "/") {
-			return CarriedKind{Resource: gvk.GroupVersion().WithResource(r.Name), Namespaced: r.Namespaced}, nil
-		}
+	resource, namespaced, ok := syncer.ServedAs(list, gvk.Kind)
+	if !ok {
+		return CarriedKind{}, ErrNotServed
 	}
-	return CarriedKind{}, ErrNotServed
+	return CarriedKind{Resource: gvk.GroupVersion().WithResource(resource), Namespaced: namespaced}, nil
 }
 
 func (v *View) watchCarried(gvk schema.GroupVersionKind, kind CarriedKind) (*watch, error) {
 	c := &v.carrying
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w := c.watches[kind.Resource]; w != nil && w.ctx.Err() == nil {
-		return w, nil
-	}
 	manifests, ok := v.manifests()
-	if c.ctx == nil || !ok {
-		return nil, errors.New("the watches have not begun")
+	if c.ctx == nil || c.ctx.Err() != nil || !ok {
+		return nil, errors.New("the watches have not begun, or have ended")
+	}
+	if w := c.watches[kind.Resource]; w != nil {
+		return w, nil
 	}
 	if len(c.watches) >= fleetv1alpha1.MaxManifestKinds {
 		for _, unused := range syncer.NotCarried(slices.Collect(maps.Keys(c.kinds)), v.Objects(manifests.GroupVersionResource()), v.copies.List()) {
@@ -120,18 +120,41 @@ func (v *View) watchCarried(gvk schema.GroupVersionKind, kind CarriedKind) (*wat
 	if len(c.watches) >= fleetv1alpha1.MaxManifestKinds {
 		return nil, ErrTooManyKinds
 	}
-	w := &watch{objects: v.informerCarried(gvk, kind.Resource)}
+	w := &watch{}
+	w.objects = v.informerCarried(gvk, kind.Resource, func() { v.refusedCarried(gvk, manifests, w) })
 	v.run(c.ctx, c.running, w)
-	w.Handle(func(old, new *unstructured.Unstructured) {
-		v.mu.Lock()
-		h := v.handlers
-		v.mu.Unlock()
-		if h != nil {
-			h.Below(syncer.Change{Target: v.Target, Kind: manifests, Placed: true, Old: old, New: new, Own: v.arrivedBelow(manifests, old, new)})
-		}
-	})
+	w.Handle(func(old, new *unstructured.Unstructured) { v.changedCarried(manifests, old, new) })
 	c.watches[kind.Resource], c.kinds[gvk] = w, kind
 	return w, nil
+}
+
+// changedCarried is called for each change of what is carried.
+func (v *View) changedCarried(manifests workload.Kind, old, new *unstructured.Unstructured) {
+	v.mu.Lock()
+	h := v.handlers
+	v.mu.Unlock()
+	if h != nil {
+		h.Below(syncer.Change{Target: v.Target, Kind: manifests, Placed: true, Old: old, New: new, Own: v.arrivedBelow(manifests, old, new)})
+	}
+}
+
+// refusedCarried ends a watch whose list is refused, as its kind is not served any more, or may not be
+// listed: it would be listed again and again, while the Copies say what was there. All of it is looked at,
+// which asks what is served.
+func (v *View) refusedCarried(gvk schema.GroupVersionKind, manifests workload.Kind, w *watch) {
+	c := &v.carrying
+	c.mu.Lock()
+	current := c.watches[c.kinds[gvk].Resource] == w
+	if current {
+		c.drop(gvk)
+	}
+	c.mu.Unlock()
+	if !current {
+		return
+	}
+	for _, obj := range w.List() {
+		v.changedCarried(manifests, obj, nil)
+	}
 }
 
 // manifests is their kind.
@@ -144,10 +167,18 @@ func (v *View) manifests() (workload.Kind, bool) {
 	return workload.Kind{}, false
 }
 
-func (v *View) informerCarried(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource) *objects {
+func (v *View) informerCarried(gvk schema.GroupVersionKind, gvr schema.GroupVersionResource, refused func()) *objects {
 	manifests, _ := v.manifests()
-	return controller.NewInformer("carried "+gvr.Resource+" on "+v.Target, example(gvk),
-		controller.Lists(v.Down.Dynamic.Resource(gvr)),
+	lists := controller.Lists(v.Down.Dynamic.Resource(gvr))
+	list := lists.List
+	lists.List = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		all, err := list(ctx, o)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			refused()
+		}
+		return all, err
+	}
+	return controller.NewInformer("carried "+gvr.Resource+" on "+v.Target, example(gvk), lists,
 		controller.InformerOptions[*unstructured.Unstructured]{
 			Unscoped: true, Server: v.Down.Server, Allowance: v.allowance, Metadata: connection.ListMetadata(v.Down.Metadata, gvr),
 			Transform: whole,
@@ -215,6 +246,14 @@ func (v *View) Unapplied(manifests workload.Kind) []ObjectKey {
 		}
 	}
 	return out
+}
+
+// CarriedResource is the resource by which the kind of an object is watched.
+func (v *View) CarriedResource(obj *unstructured.Unstructured) string {
+	c := &v.carrying
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kinds[obj.GroupVersionKind()].Resource.Resource
 }
 
 // CarriedMarked is what is below with the mark of a Manifest, of the kinds that are watched.

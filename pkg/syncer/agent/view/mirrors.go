@@ -129,10 +129,10 @@ func (v *View) wasMirrored(gvr schema.GroupVersionResource, obj *unstructured.Un
 	return ok && syncer.WasMirrored(v.Target, above, obj.GetUID())
 }
 
-// KindOfOrphan is the kind of the object that is listed; ok is false if it is none of
+// KindOfOrphan is the kind of what is claimed; ok is false if it is none of
 // ours.
 func (v *View) KindOfOrphan(o *fleetv1alpha1.Orphan) (workload.Kind, bool) {
-	return v.Kinds().ByResource(schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
+	return syncer.KindOfOrphan(v.Kinds(), o)
 }
 
 // KeyOfClaim is the object that an Orphan claims to be the copy of.

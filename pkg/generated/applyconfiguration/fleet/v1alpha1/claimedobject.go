@@ -9,7 +9,7 @@ import (
 // ClaimedObjectApplyConfiguration represents a declarative configuration of the ClaimedObject type for use
 // with apply.
 //
-// ClaimedObject names an object of a logical cluster, of the same kind.
+// ClaimedObject names an object of a logical cluster, of the same kind; in root, the Manifest that carried it.
 type ClaimedObjectApplyConfiguration struct {
 	LogicalCluster *string `json:"logicalCluster,omitempty"`
 	// namespace is the logical one; of a Namespace, itself.

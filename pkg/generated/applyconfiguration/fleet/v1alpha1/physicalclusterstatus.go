@@ -22,7 +22,7 @@ type PhysicalClusterStatusApplyConfiguration struct {
 	// version is the Kubernetes version, such as v1.37.1.
 	Version *string `json:"version,omitempty"`
 	// features are what the syncer can do there that not every version of it, or of
-	// Kubernetes, can: Ordinals, of which StatefulSets can have a range.
+	// Kubernetes, can: Manifests, which it applies, and Ordinals, of which StatefulSets can have a range.
 	Features []string `json:"features,omitempty"`
 	// syncer is the version of the syncer that reported last, or was refused last; absent for one
 	// that says none.

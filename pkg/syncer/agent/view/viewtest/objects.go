@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -101,5 +102,32 @@ func Copy(logical *unstructured.Unstructured, status placementv1alpha1.CopyStatu
 	c.Spec.Object = placementv1alpha1.ObjectReference{
 		Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Kind: kind.Kind, Name: logical.GetName(), UID: logical.GetUID(),
 	}
+	return c
+}
+
+// ManifestOf carries an object, of the name of it and in the namespace addons of root.
+func ManifestOf(object *unstructured.Unstructured) *unstructured.Unstructured {
+	m := Logical("Manifest", "addons", object.GetName(), "m-"+types.UID(object.GetName()), `{"east":{}}`)
+	annotations := m.GetAnnotations()
+	annotations[logicalcluster.AnnotationKey] = scope.Root.String()
+	m.SetAnnotations(annotations)
+	m.Object["spec"] = map[string]any{"removal": "Delete", "object": object.DeepCopy().Object}
+	return m
+}
+
+// Applied is what is below of a Manifest.
+func Applied(manifest *unstructured.Unstructured) *unstructured.Unstructured {
+	kind := Kind("Manifest")
+	obj, _ := syncer.Transform(manifest, syncer.Placing{Ref: view.KeyOf(kind, manifest).Ref(kind), ControlPlane: ControlPlane})
+	obj.SetUID("below-" + types.UID(obj.GetName()))
+	return obj
+}
+
+// RecordOf is the Copy of a Manifest, of which the resource is known.
+func RecordOf(manifest *unstructured.Unstructured, resource string) *placementv1alpha1.Copy {
+	named := syncer.CarriedName(syncer.Input{Logical: manifest})
+	named.Resource = resource
+	c := Copy(manifest, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, Carried: named, PhysicalUID: "below-" + types.UID(named.Name)})
+	c.Annotations[logicalcluster.AnnotationKey] = scope.Root.String()
 	return c
 }

@@ -49,12 +49,35 @@ type World struct {
 	Kube         *kubefake.Clientset
 	// NoImports says that the control plane has none, as one from before them.
 	NoImports bool
+	// physical, if not nil, are the clients of the physical cluster in place of Below.
+	physical *connection.Physical
 	// Ctx is in the scope of the logical cluster, as the target sees it.
 	Ctx context.Context
 }
 
 // New makes a World. What is on the servers is in the view after Watch.
 func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object) *World {
+	t.Helper()
+	w := servers(t, Cluster, above, below, records...)
+	w.View = view.New(view.Config{
+		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
+	}, workload.Builtin(), func(workload.Kind) bool { return true })
+	return w
+}
+
+// NewOver makes a World of root over a physical cluster that serves none of the kinds of the catalog.
+func NewOver(t *testing.T, p *Physical, above []runtime.Object, records ...runtime.Object) *World {
+	t.Helper()
+	w := servers(t, scope.Root, above, nil, records...)
+	down := p.Clients(t)
+	w.physical = &down
+	w.View = view.New(view.Config{
+		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
+	}, workload.Builtin(), func(workload.Kind) bool { return false })
+	return w
+}
+
+func servers(t *testing.T, of logicalcluster.Name, above, below []runtime.Object, records ...runtime.Object) *World {
 	t.Helper()
 	lists := map[schema.GroupVersionResource]string{
 		{Version: "v1", Resource: "events"}: "EventList", {Version: "v1", Resource: "serviceaccounts"}: "ServiceAccountList", {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"}: "RuntimeClassList",
@@ -67,13 +90,13 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 		Below:   dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, below...),
 		Records: atollfake.NewSimpleClientset(records...),
 		Kube:    kubefake.NewClientset(),
-		Ctx:     scope.With(t.Context(), scope.Scope{Target: Target, Cluster: Cluster}),
+		Ctx:     scope.With(t.Context(), scope.Scope{Target: Target, Cluster: of}),
 	}
 	copyEvents(&w.Above.Fake, w.Above.Tracker())
 	copyEvents(&w.Below.Fake, w.Below.Tracker())
 	copyEvents(&w.Records.Fake, w.Records.Tracker())
 	copyEvents(&w.Kube.Fake, w.Kube.Tracker())
-	for resource, cluster := range map[string]logicalcluster.Name{"copies": Cluster, "serviceimports": Cluster, "podimports": Cluster, "orphans": scope.Root} {
+	for resource, cluster := range map[string]logicalcluster.Name{"copies": of, "serviceimports": of, "podimports": of, "orphans": scope.Root} {
 		w.Records.PrependReactor("create", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 			created := a.(clienttesting.CreateAction).GetObject().(metav1.Object)
 			created.SetAnnotations(map[string]string{logicalcluster.AnnotationKey: cluster.String()}) // as the server does
@@ -89,9 +112,6 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 		}
 		return false, nil, nil
 	})
-	w.View = view.New(view.Config{
-		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
-	}, workload.Builtin(), func(workload.Kind) bool { return true })
 	return w
 }
 
@@ -132,6 +152,9 @@ func (w *World) Up() connection.ControlPlane {
 
 // Down are the clients of the physical cluster.
 func (w *World) Down() connection.Physical {
+	if w.physical != nil {
+		return *w.physical
+	}
 	return connection.Physical{Dynamic: w.Below, Kube: w.Kube}
 }
 
