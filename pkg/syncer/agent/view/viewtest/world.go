@@ -4,6 +4,7 @@ package viewtest
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -178,9 +179,18 @@ func (w *World) Watch(t *testing.T) {
 		t.Fatalf("the view is not filled: %v", <-synced)
 	}
 	w.StartEvents(ctx, &running)
-	if !w.NoImports { // Start does not wait for them, and tests change what the servers answer
+	// Start does not wait for these, and tests change what the servers answer from here on.
+	if !w.NoImports {
 		Eventually(t, "imports are known", func() bool { return w.ImportsKnown() && w.PodsKnown() })
 	}
+	Eventually(t, "Manifests are listed", func() bool { return listed(w.Above.Actions(), "manifests") })
+	if w.physical == nil {
+		Eventually(t, "events are listed", func() bool { return listed(w.Below.Actions(), "events") })
+	}
+}
+
+func listed(actions []clienttesting.Action, resource string) bool {
+	return slices.ContainsFunc(actions, func(a clienttesting.Action) bool { return a.Matches("list", resource) })
 }
 
 // Record is the Copy of an object; nil if there is none.
