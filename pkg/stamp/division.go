@@ -216,7 +216,8 @@ func applied(current placementv1alpha1.Targets, name string, wish int32) (n int3
 }
 
 // sharesOf are the shares of a wish on the wanted targets of a division. What it
-// does not name has all, until the policies are heard again.
+// does not name has all, until the policies are heard again. Where an earlier removal has to
+// end first, which a silent physical cluster may put off, nothing can run: others have its part.
 //
 // An autoscaler cannot start from nothing: its part is one, where it has one.
 func sharesOf(rule *placementv1alpha1.DecidedDivision, wish Wish, current, wanted placementv1alpha1.Targets) map[string]int32 {
@@ -224,7 +225,7 @@ func sharesOf(rule *placementv1alpha1.DecidedDivision, wish Wish, current, wante
 	by, started := division.By(rule.By), int32(0)
 	for _, t := range rule.Targets {
 		target, ok := wanted[t.PhysicalCluster]
-		if !ok || !target.Keeps() && target.State != placementv1alpha1.TargetStateWaiting {
+		if !ok || !target.Keeps() && target.State != placementv1alpha1.TargetStateWaiting || current[t.PhysicalCluster].State == placementv1alpha1.TargetStateRemoving {
 			continue
 		}
 		one := division.Target{
