@@ -76,8 +76,9 @@ func Progresses(objects []Object, copies []*placementv1alpha1.Copy) map[string]P
 // Status is the status of a placement, updated with the progress on
 // its targets. A target becomes Active once everything that is wanted there is
 // in place, and stays it: a new object does not make it Starting again. What is
-// known of the decision is kept.
-func Status(p *placementv1alpha1.Placement, progress map[string]Progress, now time.Time) placementv1alpha1.PlacementStatus {
+// known of the decision is kept. awaits is why a claim waits for a volume that it has on another
+// target; empty: none does.
+func Status(p *placementv1alpha1.Placement, progress map[string]Progress, awaits string, now time.Time) placementv1alpha1.PlacementStatus {
 	status := *p.Status.DeepCopy()
 	if p.Spec.Decision == nil {
 		return status
@@ -107,7 +108,7 @@ func Status(p *placementv1alpha1.Placement, progress map[string]Progress, now ti
 			LastTransitionTime: metav1.NewTime(now),
 		})
 	}
-	settled := settledCondition(progress)
+	settled := settledCondition(progress, awaits)
 	settled.ObservedGeneration = p.Generation
 	settled.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&status.Conditions, settled)
@@ -160,7 +161,17 @@ func target(old placementv1alpha1.TargetStatus, name string, phase placementv1al
 	return t
 }
 
-func settledCondition(progress map[string]Progress) metav1.Condition {
+// settledCondition says whether all is where it is to be.
+//
+//	copies                 a claim waits for its volume   Settled
+//	some failed            any                            False, CopiesFailed
+//	some are not in place  any                            False, CopiesPending
+//	some have to go        any                            False, CopiesRemoving
+//	all are as they are    yes                            False, VolumesPending: it has no copy there that
+//	to be                                                 could be counted
+//	all are as they are    no                             True
+//	to be
+func settledCondition(progress map[string]Progress, awaits string) metav1.Condition {
 	var sum Progress
 	names := make([]string, 0, len(progress))
 	for name := range progress {
@@ -186,6 +197,8 @@ func settledCondition(progress map[string]Progress) metav1.Condition {
 		c.Reason, c.Message = "CopiesPending", fmt.Sprintf("%d of %d copies are in place", sum.Synced, sum.Wanted)
 	case sum.Removing > 0:
 		c.Reason, c.Message = "CopiesRemoving", fmt.Sprintf("%d copies have to go", sum.Removing)
+	case awaits != "":
+		c.Reason, c.Message = "VolumesPending", awaits
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Settled", "every copy is in place"
 	}

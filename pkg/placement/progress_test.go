@@ -57,26 +57,27 @@ func TestStatusFollowsProgress(t *testing.T) {
 		targets  []placementv1alpha1.TargetStatus
 		settled  metav1.ConditionStatus
 		reason   string
+		awaits   string
 	}{
 		{
 			"nothing made yet", placementv1alpha1.PlacementStatus{}, map[string]Progress{"east": {Wanted: 2}},
 			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetStarting, Since: metav1.NewTime(now), Reason: "CopiesPending"}},
-			metav1.ConditionFalse, "CopiesPending",
+			metav1.ConditionFalse, "CopiesPending", "",
 		},
 		{
 			"a failure", was(placementv1alpha1.TargetStarting), map[string]Progress{"east": {Wanted: 2, Synced: 1, Failed: 1, Problem: "x"}},
 			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetStarting, Since: metav1.NewTime(start), Reason: "CopiesFailed"}},
-			metav1.ConditionFalse, "CopiesFailed",
+			metav1.ConditionFalse, "CopiesFailed", "",
 		},
 		{
 			"all in place", was(placementv1alpha1.TargetStarting), map[string]Progress{"east": {Wanted: 2, Synced: 2}},
 			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(now)}},
-			metav1.ConditionTrue, "Settled",
+			metav1.ConditionTrue, "Settled", "",
 		},
 		{
 			"one more object after that", was(placementv1alpha1.TargetActive), map[string]Progress{"east": {Wanted: 3, Synced: 2}},
 			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(start)}},
-			metav1.ConditionFalse, "CopiesPending",
+			metav1.ConditionFalse, "CopiesPending", "",
 		},
 		{
 			"a target that is left", was(placementv1alpha1.TargetActive), map[string]Progress{"east": {Wanted: 1, Synced: 1}, "west": {Removing: 2}},
@@ -84,12 +85,22 @@ func TestStatusFollowsProgress(t *testing.T) {
 				{PhysicalCluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(start)},
 				{PhysicalCluster: "west", Phase: placementv1alpha1.TargetRemoving, Since: metav1.NewTime(now), Reason: "CopiesRemoving"},
 			},
-			metav1.ConditionFalse, "CopiesRemoving",
+			metav1.ConditionFalse, "CopiesRemoving", "",
+		},
+		{
+			"all in place, and a claim waits for its volume elsewhere", was(placementv1alpha1.TargetActive), map[string]Progress{"east": {Wanted: 2, Synced: 2}},
+			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetActive, Since: metav1.NewTime(start)}},
+			metav1.ConditionFalse, "VolumesPending", "its volume is not known yet",
+		},
+		{
+			"a failure is said before that", was(placementv1alpha1.TargetStarting), map[string]Progress{"east": {Wanted: 2, Failed: 1, Problem: "x"}},
+			[]placementv1alpha1.TargetStatus{{PhysicalCluster: "east", Phase: placementv1alpha1.TargetStarting, Since: metav1.NewTime(start), Reason: "CopiesFailed"}},
+			metav1.ConditionFalse, "CopiesFailed", "its volume is not known yet",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &placementv1alpha1.Placement{Spec: placementv1alpha1.PlacementSpec{Decision: decided}, Status: c.old}
-			got := Status(p, c.progress, now)
+			got := Status(p, c.progress, c.awaits, now)
 			if diff := cmp.Diff(c.targets, got.Targets); diff != "" {
 				t.Errorf("targets (-want +got):\n%s", diff)
 			}
@@ -102,8 +113,8 @@ func TestStatusFollowsProgress(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			p.Status = got
-			if later := Status(p, c.progress, now.Add(time.Hour)); !EqualStatus(got, later) {
-				t.Errorf("the status changes with time alone:\n%s", cmp.Diff(got, later))
+			if diff := cmp.Diff(got, Status(p, c.progress, c.awaits, now.Add(time.Hour))); diff != "" { // since when included
+				t.Errorf("the status changes with time alone:\n%s", diff)
 			}
 		})
 	}
@@ -113,7 +124,7 @@ func TestTheStatusOfAnUndecidedPlacementIsLeftAlone(t *testing.T) {
 	p := &placementv1alpha1.Placement{Status: placementv1alpha1.PlacementStatus{
 		Rejected: []placementv1alpha1.RejectedPhysicalCluster{{PhysicalCluster: "east", Reason: "Cordoned", Message: "it is cordoned"}},
 	}}
-	if diff := cmp.Diff(p.Status, Status(p, nil, time.Unix(1, 0))); diff != "" {
+	if diff := cmp.Diff(p.Status, Status(p, nil, "", time.Unix(1, 0))); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 }

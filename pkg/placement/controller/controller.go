@@ -242,11 +242,7 @@ func sooner(a, b controller.Result) controller.Result {
 func (c *Controller) writeStatus(ctx context.Context, u *unit, v verdict, moving *metav1.Condition) (controller.Result, error) {
 	now := c.Clock.Now()
 	progress := placement.Progresses(u.objects, c.Copies.ListNamespace(u.key.Cluster, u.key.Namespace))
-	status := placement.Status(u.placement, progress, now)
-	if waits := c.awaitsVolumes(u); waits != "" && meta.IsStatusConditionTrue(status.Conditions, placementv1alpha1.ConditionSettled) {
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: placementv1alpha1.ConditionSettled, Status: metav1.ConditionFalse,
-			Reason: "VolumesPending", Message: waits, ObservedGeneration: u.placement.Generation, LastTransitionTime: metav1.NewTime(now)})
-	}
+	status := placement.Status(u.placement, progress, c.awaitsVolumes(u), now)
 	status.SchedulerName, status.Awaited = v.Scheduler, u.awaited
 	var err error
 	if status.Requests, err = c.weigh(ctx, u); err != nil {

@@ -250,7 +250,8 @@ const (
 	// ConditionScheduled is True once there is a decision; else its message
 	// has the reason for every rejected physical cluster.
 	ConditionScheduled = "Scheduled"
-	// ConditionSettled is True when every copy on every target is synced.
+	// ConditionSettled is True when every copy on every target is synced, and no claim waits for the
+	// volume that it has on another one.
 	ConditionSettled = "Settled"
 	// ConditionPolicySatisfied is False while the decision, which is kept, is not
 	// what the policies of now permit.

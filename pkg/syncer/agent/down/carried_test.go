@@ -1,7 +1,6 @@
 package down
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -25,19 +24,6 @@ const (
 	ofDefinition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"
 	ofServices   = "/apis/apiregistration.k8s.io/v1/apiservices"
 )
-
-// newFixtureOver is a Reconciler over a physical cluster that is asked by HTTP.
-func newFixtureOver(t *testing.T, p *viewtest.Physical, above []runtime.Object, records ...runtime.Object) *fixture {
-	t.Helper()
-	f := &fixture{World: viewtest.NewOver(t, p, above, records...)}
-	f.Reconciler = New(Config{
-		View: f.World.View, Up: f.World.Up(), Down: f.World.Down(),
-		Confirm:   func(context.Context) error { return f.confirmed },
-		Forbidden: func() { f.forbidden++ },
-		Orphans:   f,
-	})
-	return f
-}
 
 func gear() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{

@@ -26,7 +26,17 @@ type fixture struct {
 
 func newFixture(t *testing.T, above, below []runtime.Object, records ...runtime.Object) *fixture {
 	t.Helper()
-	f := &fixture{World: viewtest.New(t, above, below, records...)}
+	return fixtureOf(viewtest.New(t, above, below, records...))
+}
+
+// newFixtureOver is one over a physical cluster that is asked by HTTP.
+func newFixtureOver(t *testing.T, p *viewtest.Physical, above []runtime.Object, records ...runtime.Object) *fixture {
+	t.Helper()
+	return fixtureOf(viewtest.NewOver(t, p, above, records...))
+}
+
+func fixtureOf(w *viewtest.World) *fixture {
+	f := &fixture{World: w}
 	f.Reconciler = New(Config{
 		View: f.World.View, Up: f.World.Up(), Down: f.World.Down(),
 		Confirm:   func(context.Context) error { return f.confirmed },
