@@ -19,5 +19,8 @@
 // The Ledger sums beside it what units were let in with, for as long as they are decided: what an admin bounds
 // is taken also if the physical cluster reports less, see placement.Counted.
 //
+// All of it is summed up as it comes and goes: what a decision costs does not grow with the units that there are,
+// nor with those of the last minute.
+//
 // Nothing here does I/O or reads a clock. The shell is pkg/admission (assume.go, reserve.go).
 package reserve

@@ -24,20 +24,21 @@ type Unit struct {
 }
 
 // Ledger has what units took lately. Its methods are not to be called concurrently.
+//
+// What it has is summed up as it comes and goes, by physical cluster, so that a decision costs as much beside a
+// hundred thousand units, and with all that was reserved within a minute, as beside none.
 type Ledger struct {
 	// stored are the reservations that the informer has, own those that this server is about
-	// to store.
+	// to store. Of a unit that is in both, its own counts.
 	stored, own map[Unit]entry
-	// decided sums, by physical cluster, what the informer has that is decided, and counted has the units
-	// of which it has a decision, with what that counts for.
-	decided map[string]letIn
+	// counted has the units of which the informer has a decision, with what that counts for by physical
+	// cluster.
 	counted map[Unit]map[string]corev1.ResourceList
-}
-
-// letIn is what is on a physical cluster by what is decided.
-type letIn struct {
-	units    int
-	requests corev1.ResourceList
+	// totals sum all of this by physical cluster.
+	totals map[string]total
+	// ends has when reservations end, and order the stored ones in the order of their versions.
+	ends  ends
+	order order
 }
 
 type entry struct {
@@ -50,7 +51,7 @@ type entry struct {
 
 // NewLedger returns an empty one.
 func NewLedger() *Ledger {
-	return &Ledger{stored: map[Unit]entry{}, own: map[Unit]entry{}, decided: map[string]letIn{}, counted: map[Unit]map[string]corev1.ResourceList{}}
+	return &Ledger{stored: map[Unit]entry{}, own: map[Unit]entry{}, counted: map[Unit]map[string]corev1.ResourceList{}, totals: map[string]total{}}
 }
 
 // New is the reservation of a unit that is decided; nil if it stays where it is, or can go
@@ -72,13 +73,20 @@ func On(physicalClusters []string, requests corev1.ResourceList, now time.Time) 
 
 // Assume counts what this server is about to store, until the informer has that, or Forget.
 func (l *Ledger) Assume(u Unit, r *placementv1alpha1.Reservation, now time.Time) {
-	if r != nil {
-		l.own[u] = entryOf(r, now)
+	if r == nil {
+		return
 	}
+	e := entryOf(r, now)
+	l.change(u, func() { l.own[u] = e })
+	l.ends.add(u, e.expires)
 }
 
 // Forget counts no more what was assumed.
-func (l *Ledger) Forget(u Unit) { delete(l.own, u) }
+func (l *Ledger) Forget(u Unit) {
+	if _, ok := l.own[u]; ok {
+		l.change(u, func() { delete(l.own, u) })
+	}
+}
 
 func entryOf(r *placementv1alpha1.Reservation, since time.Time) entry {
 	return entry{physicalClusters: r.PhysicalClusters, requests: r.Requests, at: r.At.Time, expires: since.Add(For)}
@@ -94,21 +102,38 @@ func entryOf(r *placementv1alpha1.Reservation, since time.Time) entry {
 //	                                               knows what was stored before it
 //	is gone                      by any way        it counts no more
 func (l *Ledger) Observe(old, new *placementv1alpha1.Placement, now time.Time, live bool) {
-	l.count(old, -1)
-	l.count(new, +1)
-	if was := unitOf(old); was != (Unit{}) && was != unitOf(new) {
-		delete(l.stored, was)
+	l.countUnowned(old, -1)
+	l.countUnowned(new, +1)
+	was, is := unitOf(old), unitOf(new)
+	if was != is && was != (Unit{}) {
+		l.change(was, func() {
+			delete(l.counted, was)
+			delete(l.stored, was)
+		})
 	}
-	u := unitOf(new)
-	if u == (Unit{}) {
+	if is == (Unit{}) {
 		return
+	}
+	before := old
+	if was != is {
+		before = nil
+	}
+	l.change(is, func() { l.set(is, before, new, now, live) })
+}
+
+// set is what a Placement says of its unit.
+func (l *Ledger) set(u Unit, old, new *placementv1alpha1.Placement, now time.Time, live bool) {
+	if on := countedOn(new); on != nil {
+		l.counted[u] = on
+	} else {
+		delete(l.counted, u)
 	}
 	r := new.Spec.Reservation
 	switch {
 	case r == nil:
 		delete(l.stored, u)
 		return
-	case old != nil && unitOf(old) == u && old.Spec.Reservation != nil && old.Spec.Reservation.At.Equal(&r.At):
+	case old != nil && old.Spec.Reservation != nil && old.Spec.Reservation.At.Equal(&r.At):
 		return
 	}
 	if own, ok := l.own[u]; ok && !r.At.Time.Before(own.at) {
@@ -121,6 +146,10 @@ func (l *Ledger) Observe(old, new *placementv1alpha1.Placement, now time.Time, l
 		e.expires = r.At.Add(For)
 	}
 	l.stored[u] = e
+	l.ends.add(u, e.expires)
+	if live {
+		l.order.add(u, e)
+	}
 }
 
 func unitOf(p *placementv1alpha1.Placement) Unit {
@@ -133,35 +162,9 @@ func unitOf(p *placementv1alpha1.Placement) Unit {
 	return Unit{}
 }
 
-func (l *Ledger) count(p *placementv1alpha1.Placement, n int) {
-	if p == nil {
-		return
-	}
-	on := countedOn(p)
-	for name, requests := range on {
-		sum := l.decided[name]
-		if sum.units += n; sum.units == 0 {
-			delete(l.decided, name) // it may be gone for good
-			continue
-		}
-		if sum.requests == nil {
-			sum.requests = corev1.ResourceList{}
-		}
-		addTimes(sum.requests, requests, n)
-		l.decided[name] = sum
-	}
-	if u := unitOf(p); u != (Unit{}) && on != nil {
-		if n > 0 {
-			l.counted[u] = on
-		} else {
-			delete(l.counted, u)
-		}
-	}
-}
-
 // countedOn is what a placement counts for, by physical cluster; nil if it is not decided.
 func countedOn(p *placementv1alpha1.Placement) map[string]corev1.ResourceList {
-	if p.Spec.Decision == nil {
+	if p == nil || p.Spec.Decision == nil {
 		return nil
 	}
 	on := make(map[string]corev1.ResourceList, len(p.Spec.Decision.PhysicalClusters))
@@ -171,44 +174,27 @@ func countedOn(p *placementv1alpha1.Placement) map[string]corev1.ResourceList {
 	return on
 }
 
-// addTimes adds requests to a sum, or takes them away if n is -1.
-func addTimes(sum, requests corev1.ResourceList, n int) {
-	for name, quantity := range requests {
-		total := sum[name]
-		if n < 0 {
-			total.Sub(quantity)
-		} else {
-			total.Add(quantity)
-		}
-		sum[name] = total
-	}
-}
-
 // expire forgets what the reports must contain by now.
 func (l *Ledger) expire(now time.Time) {
-	for _, entries := range []map[Unit]entry{l.stored, l.own} {
-		for u, e := range entries {
-			if !now.Before(e.expires) {
-				delete(entries, u)
+	for u := range l.ends.until(now) {
+		l.change(u, func() {
+			for _, entries := range []map[Unit]entry{l.stored, l.own} {
+				if e, ok := entries[u]; ok && !now.Before(e.expires) {
+					delete(entries, u)
+				}
 			}
-		}
+		})
 	}
+	l.order.expire(now)
 }
 
 // Note notes in a snapshot what all other units than one take: that has to be decided on
 // top of them.
 func (l *Ledger) Note(s placement.Snapshot, asked Unit, now time.Time) {
 	l.expire(now)
-	sum := l.sum(s)
-	for u, e := range l.stored {
-		if _, newer := l.own[u]; !newer && u != asked {
-			sum.add(u, e)
-		}
-	}
-	for u, e := range l.own {
-		if u != asked {
-			sum.add(u, e)
-		}
+	n := l.note(s)
+	if e, ok := l.reserved(asked); ok {
+		n.add(asked, e, -1)
 	}
 }
 
@@ -217,68 +203,29 @@ func (l *Ledger) Note(s placement.Snapshot, asked Unit, now time.Time) {
 // reached that version.
 func (l *Ledger) NoteBefore(s placement.Snapshot, asked Unit, version string, now time.Time) {
 	l.expire(now)
-	sum := l.sum(s)
-	for u, e := range l.stored {
-		switch {
-		case u == asked:
-		case !later(e.version, version):
-			sum.add(u, e)
-		default:
-			sum.without(u, e)
+	n := l.note(s)
+	for u, e := range l.own { // these look themselves, when they are stored
+		n.add(u, e, -1)
+		if e, ok := l.stored[u]; ok {
+			n.add(u, e, +1)
+		}
+	}
+	if e, ok := l.stored[asked]; ok {
+		n.add(asked, e, -1)
+	}
+	for u, at := range l.order.after(version) {
+		if e, ok := l.stored[u]; ok && u != asked && e.version == at { // else it reserved again, or does no more
+			n.add(u, e, -1)
+			n.without(u, e)
 		}
 	}
 }
 
-// later says that a version is known to come after another one.
-func later(version, than string) bool {
-	if version == "" {
-		return false
+// compare compares versions; known is false if one says nothing.
+func compare(a, b string) (order int, known bool) {
+	if a == "" {
+		return 0, false
 	}
-	order, err := resourceversion.CompareResourceVersion(version, than)
-	return err == nil && order > 0
-}
-
-// sum adds to the physical clusters of a snapshot, by name.
-type sum struct {
-	*Ledger
-	physicalClusters map[string]*placement.PhysicalCluster
-}
-
-// sum begins with what is decided.
-func (l *Ledger) sum(s placement.Snapshot) sum {
-	out := sum{l, make(map[string]*placement.PhysicalCluster, len(s.PhysicalClusters))}
-	for i := range s.PhysicalClusters {
-		c := &s.PhysicalClusters[i]
-		c.Placements, c.LetIn, c.Assumed = l.decided[c.Name].units, l.decided[c.Name].requests.DeepCopy(), corev1.ResourceList{}
-		if c.LetIn == nil {
-			c.LetIn = corev1.ResourceList{}
-		}
-		out.physicalClusters[c.Name] = c
-	}
-	return out
-}
-
-func (s sum) add(u Unit, e entry) {
-	for _, name := range e.physicalClusters {
-		c, ok := s.physicalClusters[name]
-		if !ok {
-			continue
-		}
-		if _, counted := s.counted[u][name]; !counted {
-			c.Placements++
-			addTimes(c.LetIn, e.requests, 1)
-		}
-		addTimes(c.Assumed, e.requests, 1)
-	}
-}
-
-// without takes back that a unit is counted as decided where it has reserved.
-func (s sum) without(u Unit, e entry) {
-	for _, name := range e.physicalClusters {
-		requests, counted := s.counted[u][name]
-		if c, ok := s.physicalClusters[name]; ok && counted {
-			c.Placements--
-			addTimes(c.LetIn, requests, -1)
-		}
-	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return order, err == nil
 }

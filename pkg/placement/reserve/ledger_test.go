@@ -164,20 +164,25 @@ func TestNothingIsRememberedOfPlacementsThatAreGone(t *testing.T) {
 	t.Parallel()
 	l := NewLedger()
 	on := func(n int, name string) *placementv1alpha1.Placement {
-		return stored(fmt.Sprint(n), fmt.Sprint(n+1), decided(name), reserved(start, "1", name))
+		at := map[string]time.Time{"east": start, "west": start.Add(time.Second)}[name]
+		return stored(fmt.Sprint(n), fmt.Sprint(n+1), decided(name), reserved(at, "1", name))
 	}
 	for n := range 10 {
 		l.Observe(nil, on(n, "east"), start, true)
 		l.Observe(on(n, "east"), on(n, "west"), start, true)
 	}
-	if l.decided["west"].units != 10 || len(l.decided) != 1 || len(l.counted) != 10 || len(l.stored) != 10 {
-		t.Errorf("%v of %d units, %d reservations", l.decided, len(l.counted), len(l.stored))
+	if l.totals["west"].units != 10 || len(l.totals) != 1 || len(l.counted) != 10 || len(l.stored) != 10 {
+		t.Errorf("%v of %d units, %d reservations", l.totals, len(l.counted), len(l.stored))
 	}
 	for n := range 10 {
 		l.Observe(on(n, "west"), nil, start, true)
 	}
-	if len(l.decided)+len(l.counted)+len(l.stored) != 0 {
-		t.Errorf("%v, %d units and %d reservations are remembered", l.decided, len(l.counted), len(l.stored))
+	if len(l.totals)+len(l.counted)+len(l.stored) != 0 {
+		t.Errorf("%v, %d units and %d reservations are remembered", l.totals, len(l.counted), len(l.stored))
+	}
+	l.expire(start.Add(For))
+	if len(l.ends)+len(l.order) != 0 {
+		t.Errorf("%d ends of reservations are remembered, and %d versions", len(l.ends), len(l.order))
 	}
 }
 
