@@ -221,8 +221,7 @@ func (d *decider) stored(ctx context.Context, q question) (*placementv1alpha1.Pl
 		Name: q.unit, Namespace: q.namespace.Name,
 		OwnerReferences: []metav1.OwnerReference{owner(q.namespace)},
 	}}
-	client := d.client.PlacementV1alpha1().Placements(q.namespace.Name)
-	p, err := client.Get(at(ctx, q.cluster), q.unit, metav1.GetOptions{})
+	p, err := d.lookup.stored().Placement(ctx, q.cluster, q.namespace.Name, q.unit)
 	switch {
 	case apierrors.IsNotFound(err):
 		return none, nil
@@ -233,7 +232,7 @@ func (d *decider) stored(ctx context.Context, q question) (*placementv1alpha1.Pl
 	case q.dryRun:
 		return none, nil
 	}
-	err = client.Delete(at(ctx, q.cluster), p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
+	err = d.client.PlacementV1alpha1().Placements(q.namespace.Name).Delete(at(ctx, q.cluster), p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("removing the placement of an earlier namespace: %w", err)
 	}

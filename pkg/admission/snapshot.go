@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/units"
@@ -32,14 +31,13 @@ func (l *lookup) snapshot(ctx context.Context, q question) (snapshot, error) {
 	cluster, namespace := q.cluster, q.namespace
 	s := snapshot{Snapshot: placement.Snapshot{Now: l.clock.Now(), Watched: l.watched}}
 	s.unit = placement.Unit{Name: q.unit, LogicalCluster: cluster, Namespace: namespace.Name, NamespaceLabels: namespace.Labels}
-	physicalClusters, err := l.stored().PhysicalClusters(ctx)
+	all, err := l.stored().PhysicalClusters(ctx)
 	if err != nil {
 		return s, fmt.Errorf("listing physical clusters: %w", err)
 	}
-	all := make([]*fleetv1alpha1.PhysicalCluster, 0, len(physicalClusters.Items))
-	for i := range physicalClusters.Items {
-		all = append(all, &physicalClusters.Items[i])
-		s.PhysicalClusters = append(s.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: all[i]})
+	s.PhysicalClusters = make([]placement.PhysicalCluster, len(all))
+	for i, c := range all {
+		s.PhysicalClusters[i].PhysicalCluster = c
 	}
 	s.CutOff = placement.CutOff(all)
 	own, err := l.ownPolicies(ctx, cluster, namespace.Name)

@@ -16,10 +16,12 @@ import (
 // Stored reads what a decision looks at as it is stored now, through whichever server it was written.
 // What it returns is shared, and not to be changed. A limit of 0 is none.
 type Stored interface {
-	PhysicalClusters(context.Context) (*fleetv1alpha1.PhysicalClusterList, error)
+	// PhysicalClusters are sorted by name.
+	PhysicalClusters(context.Context) ([]*fleetv1alpha1.PhysicalCluster, error)
 	ClusterPolicies(ctx context.Context, cluster logicalcluster.Name, limit int64) (*placementv1alpha1.ClusterPlacementPolicyList, error)
 	Policies(ctx context.Context, cluster logicalcluster.Name, namespace string, limit int64) (*placementv1alpha1.PlacementPolicyList, error)
-	// LogicalCluster answers NotFound for one that has no object.
+	// Placement and LogicalCluster answer NotFound for one that there is not.
+	Placement(ctx context.Context, cluster logicalcluster.Name, namespace, name string) (*placementv1alpha1.Placement, error)
 	LogicalCluster(ctx context.Context, name logicalcluster.Name) (*tenancyv1alpha1.LogicalCluster, error)
 }
 
@@ -28,8 +30,20 @@ type requested struct{ client versioned.Interface }
 
 var _ Stored = requested{}
 
-func (r requested) PhysicalClusters(ctx context.Context) (*fleetv1alpha1.PhysicalClusterList, error) {
-	return r.client.FleetV1alpha1().PhysicalClusters().List(at(ctx, scope.Root), metav1.ListOptions{})
+func (r requested) PhysicalClusters(ctx context.Context) ([]*fleetv1alpha1.PhysicalCluster, error) {
+	list, err := r.client.FleetV1alpha1().PhysicalClusters().List(at(ctx, scope.Root), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*fleetv1alpha1.PhysicalCluster, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+	}
+	return all, nil
+}
+
+func (r requested) Placement(ctx context.Context, cluster logicalcluster.Name, namespace, name string) (*placementv1alpha1.Placement, error) {
+	return r.client.PlacementV1alpha1().Placements(namespace).Get(at(ctx, cluster), name, metav1.GetOptions{})
 }
 
 func (r requested) ClusterPolicies(ctx context.Context, cluster logicalcluster.Name, limit int64) (*placementv1alpha1.ClusterPlacementPolicyList, error) {

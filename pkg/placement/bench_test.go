@@ -61,7 +61,8 @@ func benchClusters(n int) []PhysicalCluster {
 			c.Status.APIs = append(c.Status.APIs, fmt.Sprintf("example%d.org/v1/things", k))
 		}
 		c.Status.APIs = append(c.Status.APIs, "apps/v1/deployments")
-		out = append(out, PhysicalCluster{PhysicalCluster: c})
+		taken := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(100*i%9000), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Gi")}
+		out = append(out, PhysicalCluster{PhysicalCluster: c, Placements: i % 20, LetIn: taken, Assumed: taken})
 	}
 	return out
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/metadata"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/storage"
@@ -41,6 +43,12 @@ func (s *side) RequestWatchProgress(ctx context.Context) error {
 func (s *side) GetList(_ context.Context, _ string, o storage.ListOptions, list runtime.Object) error {
 	*s.asked = append(*s.asked, s.name+" "+o.ResourceVersion)
 	out := list.(*metav1.PartialObjectMetadataList)
+	selected := 0
+	for i := range s.length {
+		if o.Predicate.MatchesObjectAttributes(labels.Set{"place": strconv.Itoa(i)}, fields.Set{}) {
+			selected++
+		}
+	}
 	version := s.version
 	if o.ResourceVersionMatch == metav1.ResourceVersionMatchNotOlderThan {
 		if s.neverMore {
@@ -49,7 +57,7 @@ func (s *side) GetList(_ context.Context, _ string, o storage.ListOptions, list 
 		version, _ = strconv.Atoi(o.ResourceVersion)
 	}
 	out.ResourceVersion = strconv.Itoa(version)
-	out.Items = make([]metav1.PartialObjectMetadata, s.length)
+	out.Items = make([]metav1.PartialObjectMetadata, selected)
 	return nil
 }
 
@@ -60,6 +68,8 @@ func TestWhereAConsistentListIsReadFrom(t *testing.T) {
 		cache     int // etcd is at 9
 		neverMore bool
 		limit     int64
+		selector  string
+		indexed   bool
 		want      []string
 		done      bool
 	}{
@@ -67,6 +77,13 @@ func TestWhereAConsistentListIsReadFrom(t *testing.T) {
 		{name: "few objects", length: smallList, cache: 7, want: []string{"cache 0", "etcd "}, done: true},
 		{name: "many objects", length: smallList + 1, cache: 7, want: []string{"cache 0", "progress", "cache 9"}, done: true},
 		{name: "a page", length: 50, cache: 7, limit: 10, want: []string{"cache 0", "etcd "}, done: true},
+		{name: "few of many match", length: 50, cache: 7, selector: "place=3", want: []string{"cache 0", "progress", "cache 9"}, done: true},
+		{name: "few of few match", length: smallList, cache: 7, selector: "place=3", want: []string{"cache 0", "etcd "}, done: true},
+		{name: "few of few match, and others are not looked at", length: smallList, cache: 7, selector: "place=3", indexed: true, want: []string{"cache 0", "progress", "cache 9"}, done: true},
+		{name: "few of many match, and the cache is up to date", length: 50, cache: 9, selector: "place=3", want: []string{"cache 0"}, done: true},
+		{name: "few of many match, which fit a page", length: 50, cache: 7, limit: 10, selector: "place=3", want: []string{"cache 0", "progress", "cache 9"}, done: true},
+		{name: "what matches fits a page, and the cache is up to date", length: 50, cache: 9, limit: 10, selector: "place=3", want: []string{"cache 0"}, done: true},
+		{name: "more match than fit a page", length: 50, cache: 9, limit: 10, selector: "place!=3", want: []string{"cache 0", "etcd "}, done: true},
 		{name: "etcd does not say how far it is", length: 50, cache: 7, neverMore: true, want: []string{"cache 0", "progress", "cache 9"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -78,6 +95,12 @@ func TestWhereAConsistentListIsReadFrom(t *testing.T) {
 			list := &metav1.PartialObjectMetadataList{}
 			predicate := storage.Everything
 			predicate.Limit = c.limit
+			if c.selector != "" {
+				predicate.Label, _ = labels.Parse(c.selector)
+			}
+			if c.indexed {
+				predicate.IndexLabels = []string{"place"}
+			}
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "of", "the request")
 			done, err := s.listFresh(ctx, "shop", "/pods/shop/", storage.ListOptions{Recursive: true, Predicate: predicate}, list)
 			if err != nil || done != c.done {

@@ -92,7 +92,7 @@ func (s *store) GetList(ctx context.Context, key string, o storage.ListOptions, 
 	if done, err := s.listFresh(ctx, c, key, o, list); done || err != nil {
 		return err
 	}
-	return explainRead(s.Interface.GetList(ctx, key, o, list))
+	return explainRead(s.list(ctx, key, o, list))
 }
 
 // Watch implements storage.Interface.

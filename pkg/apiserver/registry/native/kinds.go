@@ -14,6 +14,7 @@ import (
 	fleet "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placement "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/workload/declared"
 )
 
@@ -67,6 +68,8 @@ func PhysicalCluster() Kind {
 		// From the first write on: that one is not found proves that nothing is left there.
 		OnCreate: withFinalizer(fleet.CopiesFinalizer),
 		Validate: validatePhysicalCluster,
+		// They are listed for each decision, see apiserver.Stored.
+		Attrs: storage.VersionedAttrs,
 		Columns: []metav1.TableColumnDefinition{
 			column("Ready", "Whether it answers and its syncer reports."), column("Schedulable", "Whether it may receive new placements."),
 			column("Version", "Kubernetes version."), column("Nodes", "Ready, schedulable nodes."),

@@ -103,7 +103,7 @@ func NewREST(scheme *runtime.Scheme, getter generic.RESTOptionsGetter, kind Kind
 			return func(context.Context, bool) {}, nil
 		}
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter}); err != nil {
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter, AttrFunc: kind.Attrs}); err != nil {
 		return nil, nil, fmt.Errorf("storage of %s: %w", store.DefaultQualifiedResource, err)
 	}
 	main = &REST{Store: store, kind: kind}

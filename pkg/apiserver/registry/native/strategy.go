@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -42,6 +43,8 @@ type Kind struct {
 	// Columns and Row print the table; the first column is always the name.
 	Columns []metav1.TableColumnDefinition
 	Row     func(runtime.Object) []any
+	// Attrs are what selectors see of an object. Default: its labels, name and namespace.
+	Attrs storage.AttrFunc
 }
 
 // strategy implements upstream's create, update and delete strategies.
