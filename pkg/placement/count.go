@@ -84,7 +84,10 @@ func taken(c PhysicalCluster, name corev1.ResourceName) resource.Quantity {
 
 // reported is what a physical cluster reports as requested, and does not report yet.
 func reported(c PhysicalCluster, name corev1.ResourceName) resource.Quantity {
-	out := c.Status.Requested[name].DeepCopy()
-	out.Add(c.Assumed[name])
+	out := c.Status.Requested[name]
+	if assumed, ok := c.Assumed[name]; ok {
+		out = out.DeepCopy()
+		out.Add(assumed)
+	}
 	return out
 }

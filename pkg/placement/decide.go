@@ -71,6 +71,7 @@ func (r *rules) on(d Decision, from []PhysicalCluster) Decision {
 func (r *rules) filter(from []PhysicalCluster) (candidates []*candidate, rejected []Rejection) {
 	fit, mayReceive := make([]PhysicalCluster, 0, len(from)), r.mayReceive()
 	candidates, rejected = make([]*candidate, 0, len(from)), make([]Rejection, len(from))
+	all := make([]candidate, len(from)) // one piece of memory for all that fit
 	for i, c := range from {
 		decided := slices.Contains(r.unit.Decided, c.Name)
 		fits := mayReceive
@@ -82,7 +83,8 @@ func (r *rules) filter(from []PhysicalCluster) (candidates []*candidate, rejecte
 			rejected[i] = *no
 			continue
 		}
-		next := r.candidate(c, decided)
+		next := &all[i]
+		*next = r.candidate(c, decided)
 		next.at = i
 		fit, candidates = append(fit, c), append(candidates, next)
 	}

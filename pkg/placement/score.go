@@ -71,8 +71,8 @@ type candidate struct {
 }
 
 // candidate is a physical cluster that fits, with all but the score.
-func (r *rules) candidate(c PhysicalCluster, decided bool) *candidate {
-	out := &candidate{name: c.Name, labels: c.Labels, decided: decided, free: freeShare(c), placements: c.Placements}
+func (r *rules) candidate(c PhysicalCluster, decided bool) candidate {
+	out := candidate{name: c.Name, labels: c.Labels, decided: decided, free: freeShare(c), placements: c.Placements}
 	if r.unit.Returning {
 		out.decided, out.stays = false, r.unit.stays(c.Name)
 	}
