@@ -216,7 +216,7 @@ func informersOf(c clients) informers {
 		physicalClusters: controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{},
 			controller.Lists(c.atoll.FleetV1alpha1().PhysicalClusters()), controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{}),
 		placements: controller.NewInformer("placements", &placementv1alpha1.Placement{},
-			controller.Lists(c.atoll.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{}),
+			controller.Lists(c.atoll.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{Indexers: placementcontroller.Indexers()}),
 		policies: controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{},
 			controller.Lists(c.atoll.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{}),
 		nsPolicies: controller.NewInformer("namespacepolicies", &placementv1alpha1.PlacementPolicy{},

@@ -134,7 +134,7 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 	c.physicalClusters = controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{},
 		controller.Lists(c.client.FleetV1alpha1().PhysicalClusters()), controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{Maps: c.maps})
 	c.placements = controller.NewInformer("placements", &placementv1alpha1.Placement{},
-		controller.Lists(c.client.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{Maps: c.maps})
+		controller.Lists(c.client.PlacementV1alpha1().Placements("")), controller.InformerOptions[*placementv1alpha1.Placement]{Indexers: placement.Indexers(), Maps: c.maps})
 	c.policies = controller.NewInformer("policies", &placementv1alpha1.ClusterPlacementPolicy{},
 		controller.Lists(c.client.PlacementV1alpha1().ClusterPlacementPolicies()), controller.InformerOptions[*placementv1alpha1.ClusterPlacementPolicy]{Maps: c.maps})
 	c.nsPolicies = controller.NewInformer("namespacepolicies", &placementv1alpha1.PlacementPolicy{},

@@ -60,8 +60,9 @@ type Config struct {
 	Policies         *controller.Informer[*placementv1alpha1.ClusterPlacementPolicy]
 	// NamespacePolicies are the policies of namespaces.
 	NamespacePolicies *controller.Informer[*placementv1alpha1.PlacementPolicy]
-	Placements        *controller.Informer[*placementv1alpha1.Placement]
-	Copies            *controller.Informer[*placementv1alpha1.Copy]
+	// Placements holds all Placements, with Indexers.
+	Placements *controller.Informer[*placementv1alpha1.Placement]
+	Copies     *controller.Informer[*placementv1alpha1.Copy]
 	// Kinds are those that are placed.
 	Kinds workload.Source
 	// Objects has the metadata of all kinds.

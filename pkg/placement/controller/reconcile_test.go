@@ -107,7 +107,7 @@ func newFixture(t *testing.T, stored ...runtime.Object) *fixture {
 		LogicalClusters: controller.NewInformer("logicalclusters", &tenancyv1alpha1.LogicalCluster{}, controller.Lists(f.atoll.TenancyV1alpha1().LogicalClusters()),
 			controller.InformerOptions[*tenancyv1alpha1.LogicalCluster]{}),
 		Placements: controller.NewInformer("placements", &placementv1alpha1.Placement{}, controller.Lists(placements.Placements("")),
-			controller.InformerOptions[*placementv1alpha1.Placement]{}),
+			controller.InformerOptions[*placementv1alpha1.Placement]{Indexers: Indexers()}),
 		Copies: controller.NewInformer("copies", &placementv1alpha1.Copy{}, controller.Lists(placements.Copies("")),
 			controller.InformerOptions[*placementv1alpha1.Copy]{}),
 		Objects: controller.NewMetadata(f.metadata, []schema.GroupVersionResource{deployments, services, configMaps, limitRanges, endpointSlices}, nil),

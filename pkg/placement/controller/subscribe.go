@@ -47,6 +47,8 @@ func (c *Controller) subscribe() {
 	c.PhysicalClusters.Handle(func(old, new *fleetv1alpha1.PhysicalCluster) {
 		if new != nil && (old == nil || mayChangeDecisions(old, new)) {
 			c.retryAll()
+		}
+		if new != nil && (old == nil || mayChangeMore(old, new)) {
 			c.enqueueCluster(scope.Root) // it may be bootstrapped now
 		}
 		if old != nil && new != nil && meta.IsStatusConditionTrue(old.Status.Conditions, fleetv1alpha1.ConditionReady) != meta.IsStatusConditionTrue(new.Status.Conditions, fleetv1alpha1.ConditionReady) {
@@ -156,25 +158,46 @@ func (c *Controller) enqueueCluster(cluster logicalcluster.Name) {
 	}
 }
 
-// retryAll looks at every undecided namespace.
+// undecidedIndex finds the Placements that are not decided.
+const undecidedIndex = "placements.undecided"
+
+// Indexers are the indexers that the informer of Placements must have.
+func Indexers() map[string]func(*placementv1alpha1.Placement) []string {
+	return map[string]func(*placementv1alpha1.Placement) []string{
+		undecidedIndex: func(p *placementv1alpha1.Placement) []string {
+			if p.Spec.Decision != nil {
+				return nil
+			}
+			return []string{""}
+		},
+	}
+}
+
+// retryAll looks at every undecided namespace. Each report of each physical cluster has it done, so it
+// must not look through what is decided.
 func (c *Controller) retryAll() {
-	for _, p := range c.Placements.List() {
-		if p.Spec.Decision == nil {
-			c.queue.Enqueue(controller.RequestFor(p))
-		}
+	for _, p := range c.Placements.ByIndex(undecidedIndex, "") {
+		c.queue.Enqueue(controller.RequestFor(p))
 	}
 }
 
 // mayChangeDecisions tells a heartbeat from news.
 func mayChangeDecisions(old, new *fleetv1alpha1.PhysicalCluster) bool {
-	if old.Generation != new.Generation || !maps.Equal(old.Labels, new.Labels) {
-		return true
+	return mayChangeMore(old, new) ||
+		!apiequality.Semantic.DeepEqual(old.Status.Allocatable, new.Status.Allocatable) || !apiequality.Semantic.DeepEqual(old.Status.Requested, new.Status.Requested)
+}
+
+// mayChangeMore tells a report of how much is free from other news: it comes with each pod.
+func mayChangeMore(old, new *fleetv1alpha1.PhysicalCluster) bool {
+	return old.Generation != new.Generation || !maps.Equal(old.Labels, new.Labels) || !apiequality.Semantic.DeepEqual(news(old), news(new))
+}
+
+// news is what a physical cluster reports, without how much is free, and without times.
+func news(c *fleetv1alpha1.PhysicalCluster) *fleetv1alpha1.PhysicalClusterStatus {
+	s := c.Status
+	s.Allocatable, s.Requested, s.Conditions = nil, nil, slices.Clone(s.Conditions)
+	for i := range s.Conditions {
+		s.Conditions[i] = metav1.Condition{Type: s.Conditions[i].Type, Status: s.Conditions[i].Status}
 	}
-	a, b := old.Status.DeepCopy(), new.Status.DeepCopy()
-	for _, s := range []*fleetv1alpha1.PhysicalClusterStatus{a, b} {
-		for i := range s.Conditions {
-			s.Conditions[i] = metav1.Condition{Type: s.Conditions[i].Type, Status: s.Conditions[i].Status}
-		}
-	}
-	return !apiequality.Semantic.DeepEqual(a, b)
+	return &s
 }
