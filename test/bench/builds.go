@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // buildsPart compares what a placed Deployment costs this build and a previous one:
@@ -107,19 +108,26 @@ func buildSteps(o options) []buildStep {
 			return w.each(ctx, batch, n, writers, w.changed, w.change)
 		}
 	}
+	remove := func(n, writers int) func(context.Context, *buildWay, string) (journey, error) {
+		return func(ctx context.Context, w *buildWay, batch string) (journey, error) {
+			return w.each(ctx, batch, n, writers, w.gone, w.remove)
+		}
+	}
 	return []buildStep{
 		{"created, one after the other", "single", "single", 4 * time.Second, create(o.single, 1)},
 		{"updated, one after the other", "single", "single-update", 4 * time.Second, update(o.single, 1)},
 		{"created at once", "burst", "burst", 4 * time.Second, create(o.burst, burstWriters)},
 		{"updated at once", "burst", "burst-update", 4 * time.Second, update(o.burst, burstWriters)},
+		{"deleted, one after the other", "single", "single-delete", 4 * time.Second, remove(o.single, 1)},
+		{"deleted at once", "burst", "burst-delete", 4 * time.Second, remove(o.burst, burstWriters)},
 	}
 }
 
 // buildWay is the way through a build.
 type buildWay struct {
 	way
-	// changed sees updates arrive.
-	changed *observer
+	// changed sees updates arrive below, gone sees objects go above: they are gone below then.
+	changed, gone *observer
 
 	mu   sync.Mutex
 	made map[string]*appsv1.Deployment
@@ -157,7 +165,10 @@ func newBuildWay(ctx context.Context, l *lab, name string) (*buildWay, error) {
 	if w.down, err = observe(ctx, exists, below); err != nil {
 		return nil, err
 	}
-	w.changed, err = observe(ctx, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.Containers[0].Image == changedImage }, below)
+	if w.changed, err = observe(ctx, isChanged, below); err != nil {
+		return nil, err
+	}
+	w.gone, err = observe(ctx, isGone, w.from)
 	return w, err
 }
 
@@ -175,6 +186,20 @@ func (w *buildWay) make(ctx context.Context, name string, i int) error {
 
 // changedImage is what an update changes.
 const changedImage = "nginx:1.29"
+
+func isChanged(_ watch.EventType, d *appsv1.Deployment) bool {
+	return d.Spec.Template.Spec.Containers[0].Image == changedImage
+}
+
+func (w *buildWay) remove(ctx context.Context, name string, _ int) error {
+	w.mu.Lock()
+	d := w.made[name]
+	w.mu.Unlock()
+	if err := w.from.AppsV1().Deployments(d.Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("deleting deployment %s: %w", name, err)
+	}
+	return nil
+}
 
 func (w *buildWay) change(ctx context.Context, name string, _ int) error {
 	w.mu.Lock()

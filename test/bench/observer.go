@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -15,7 +16,7 @@ import (
 
 // observer notes when it sees Deployments become what it waits for, each once.
 type observer struct {
-	is func(*appsv1.Deployment) bool
+	is func(watch.EventType, *appsv1.Deployment) bool
 
 	mu   sync.Mutex
 	seen map[string]*observation
@@ -30,7 +31,7 @@ type observation struct {
 }
 
 // observe watches the Deployments of all clients until ctx ends.
-func observe(ctx context.Context, is func(*appsv1.Deployment) bool, clients ...kubernetes.Interface) (*observer, error) {
+func observe(ctx context.Context, is func(watch.EventType, *appsv1.Deployment) bool, clients ...kubernetes.Interface) (*observer, error) {
 	o := &observer{is: is, seen: map[string]*observation{}}
 	for _, client := range clients {
 		deployments := client.AppsV1().Deployments(metav1.NamespaceAll)
@@ -48,7 +49,7 @@ func observe(ctx context.Context, is func(*appsv1.Deployment) bool, clients ...k
 			defer w.Stop()
 			for e := range w.ResultChan() {
 				if d, ok := e.Object.(*appsv1.Deployment); ok {
-					o.note(client, d, time.Now())
+					o.note(client, e.Type, d, time.Now())
 				}
 			}
 		}()
@@ -56,8 +57,8 @@ func observe(ctx context.Context, is func(*appsv1.Deployment) bool, clients ...k
 	return o, nil
 }
 
-func (o *observer) note(by kubernetes.Interface, d *appsv1.Deployment, at time.Time) {
-	if !o.is(d) {
+func (o *observer) note(by kubernetes.Interface, event watch.EventType, d *appsv1.Deployment, at time.Time) {
+	if !o.is(event, d) {
 		return
 	}
 	s := o.of(d.Name)
@@ -94,12 +95,14 @@ func (o *observer) await(ctx context.Context, name string) (*observation, error)
 	}
 }
 
-func exists(*appsv1.Deployment) bool { return true }
+func exists(watch.EventType, *appsv1.Deployment) bool { return true }
+
+func isGone(event watch.EventType, _ *appsv1.Deployment) bool { return event == watch.Deleted }
 
 // markType is the type of a condition that nobody but the benchmark writes.
 const markType = "Benchmarked"
 
-func marked(d *appsv1.Deployment) bool {
+func marked(_ watch.EventType, d *appsv1.Deployment) bool {
 	for _, c := range d.Status.Conditions {
 		if c.Type == markType {
 			return true

@@ -3,6 +3,7 @@ package copies
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,6 +121,9 @@ func (s *Controller) observe(kind workload.Kind, old, new *metav1.PartialObjectM
 		}
 	case hasFinalizer(new) && (new.DeletionTimestamp != nil && s.concerns(new) || hasRemoving(new)), stopping(new) && s.concerns(new):
 		k.Object = controller.RequestFor(new)
+		if !k.isNamespace() && s.waits(new, copyindex.Of(s.Copies, k.copied())) {
+			return
+		}
 	case adopted(new):
 		k.Object = controller.RequestFor(new)
 		if len(copyindex.Of(s.Copies, k.copied())) == 0 {
@@ -146,6 +150,15 @@ func (s *Controller) concerns(obj metav1.Object) bool {
 		}
 	}
 	return true
+}
+
+// waits says that by what the informers have there is nothing to take note of yet: an acknowledgement, or the end of
+// a physical cluster, has the object looked at. Nobody reads it until then.
+func (s *Controller) waits(obj metav1.Object, copies []*placementv1alpha1.Copy) bool {
+	if slices.ContainsFunc(stamp.TargetsOf(obj.GetAnnotations()).Names(), s.mayBeGivenUp) || Claim(obj, copies) != nil {
+		return false
+	}
+	return s.Decide(obj, copies, func(string) bool { return false }).isNothing()
 }
 
 // adopted says that an object had a copy before it came to mirror what a

@@ -25,6 +25,8 @@ type Verdict struct {
 	Delete []*placementv1alpha1.Copy
 }
 
+func (v Verdict) isNothing() bool { return !v.Finalizer && !v.Finish && !v.Drop && len(v.Delete) == 0 }
+
 // Decide looks at an object, nil if it is known to be gone, and at its Copies.
 // gone tells of a target that was given up, see givenUp.
 //

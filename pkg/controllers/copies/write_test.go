@@ -72,3 +72,35 @@ func TestAnAcknowledgementThatWasUsedUpReleasesNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestNothingIsReadBeforeThereIsSomethingToTakeNoteOf(t *testing.T) {
+	t.Parallel()
+	claiming := aCopy("east", "u", placementv1alpha1.CopySynced)
+	claiming.Status.Controller, claiming.Status.PhysicalUID = &placementv1alpha1.ObjectReference{}, "below"
+	for name, test := range map[string]struct {
+		targets  string
+		deleting bool
+		copies   []*placementv1alpha1.Copy
+		waits    bool
+	}{
+		"its copy is there":                {`{"east":{}}`, true, []*placementv1alpha1.Copy{aCopy("east", "u", placementv1alpha1.CopySynced)}, true},
+		"its copy is being removed":        {`{"east":{}}`, true, []*placementv1alpha1.Copy{aCopy("east", "u", placementv1alpha1.CopyRemoving)}, true},
+		"its copy is still to be recorded": {`{"east":{}}`, true, nil, true},
+		"its copy is removed":              {`{"east":{}}`, true, []*placementv1alpha1.Copy{aCopy("east", "u", placementv1alpha1.CopyRemoved)}, false},
+		"none was to be made":              {`{}`, true, nil, false},
+		"it leaves":                        {`{"east":{"state":"Removing"}}`, false, []*placementv1alpha1.Copy{aCopy("east", "u", placementv1alpha1.CopySynced)}, true},
+		"it has left":                      {`{"east":{"state":"Removing"}}`, false, []*placementv1alpha1.Copy{aCopy("east", "u", placementv1alpha1.CopyRemoved)}, false},
+		"one of another object is removed": {`{"east":{}}`, true, []*placementv1alpha1.Copy{aCopy("east", "u", placementv1alpha1.CopySynced), aCopy("west", "old", placementv1alpha1.CopyRemoved)}, false},
+		"a target is not registered":       {`{"north":{}}`, true, []*placementv1alpha1.Copy{aCopy("north", "u", placementv1alpha1.CopySynced)}, false},
+		"a controller below has adopted":   {`{"east":{}}`, true, []*placementv1alpha1.Copy{claiming}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(Config{PhysicalClusters: known(t, &fleetv1alpha1.PhysicalCluster{},
+				&fleetv1alpha1.PhysicalClusterList{Items: []fleetv1alpha1.PhysicalCluster{*physicalCluster(false)}}, nil)})
+			if got := s.waits(anObject(test.targets, test.deleting), test.copies); got != test.waits {
+				t.Errorf("%v, want %v", got, test.waits)
+			}
+		})
+	}
+}

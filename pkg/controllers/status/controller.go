@@ -181,6 +181,9 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if s.settled(k, kind) {
 		return controller.Result{}, nil
 	}
+	if obj, _, watched := s.known(k, kind); watched && ended(obj, copyindex.Of(s.Copies, k)) {
+		return controller.Result{}, nil
+	}
 	client := s.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Object.Namespace)
 	obj, err := s.read(ctx, client, k)
 	if apierrors.IsNotFound(err) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -48,13 +49,42 @@ func (s *Controller) basis(k key, kind workload.Kind, uid types.UID, copies []*p
 // is the own write that comes back before the reply to it. The object is not read then.
 func (s *Controller) settled(k key, kind workload.Kind) bool {
 	last, ok := s.outcomes.Get(k)
-	if !ok || s.Metadata == nil {
+	if !ok {
 		return false
+	}
+	obj, found, _ := s.known(k, kind)
+	return found && obj.ResourceVersion == last.(outcome).version && s.basis(k, kind, obj.UID, copyindex.Of(s.Copies, k)) == last.(outcome).basis
+}
+
+// known is what the informer has of an object; watched is false if there is none for its kind.
+func (s *Controller) known(k key, kind workload.Kind) (obj *metav1.PartialObjectMetadata, found, watched bool) {
+	if s.Metadata == nil {
+		return nil, false, false
 	}
 	informer := placed.Of(s.Metadata, kind)
 	if informer == nil {
-		return false
+		return nil, false, false
 	}
-	obj, found := informer.Get(k.Object)
-	return found && obj.ResourceVersion == last.(outcome).version && s.basis(k, kind, obj.UID, copyindex.Of(s.Copies, k)) == last.(outcome).basis
+	obj, found = informer.Get(k.Object)
+	return obj, found, true
+}
+
+// ended says that nobody will read the status of an object any more: it goes with the last acknowledgement that its
+// copies are removed, and a write in between would only make the release of it a conflict.
+//
+//	the object                                 its Copies     ended
+//	is not known                               any            yes: its coming has it looked at
+//	is being deleted, held by nothing but us   all Removed    yes
+//	is being deleted, held by nothing but us   none           yes
+//	is being deleted, held by others, too      any            no: they may wait for what it says
+//	is not being deleted                       any            no
+func ended(obj *metav1.PartialObjectMetadata, copies []*placementv1alpha1.Copy) bool {
+	if obj == nil {
+		return true
+	}
+	return obj.DeletionTimestamp != nil &&
+		!slices.ContainsFunc(obj.Finalizers, func(f string) bool { return f != placementv1alpha1.CopiesFinalizer }) &&
+		!slices.ContainsFunc(copies, func(c *placementv1alpha1.Copy) bool {
+			return c.Spec.Object.UID == obj.UID && c.Status.State != placementv1alpha1.CopyRemoved
+		})
 }
