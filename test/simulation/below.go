@@ -32,7 +32,9 @@ type physical struct {
 	// blank is how it was before there was anything of ours, backup a later state.
 	blank, backup *kube.Backup
 	// emptied says that all that is ours was lost while it was known to be there.
-	emptied    bool
+	emptied bool
+	// blanked says that it ever lost all that was made there.
+	blanked    bool
 	registered bool
 	// class is its RuntimeClass; empty for one that never had any.
 	class string
@@ -59,10 +61,13 @@ func newPhysical(w *World, name string) *physical {
 	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespaceDefault} { // the UID of the first is who it is
 		p.must(p.api.Create(controllers, namespaces, newObject(namespaces, "", name)))
 	}
+	p.makeStorageClasses()
 	p.blank = p.api.Backup()
 	p.api.Audit = func(e kube.Event) {
 		w.ledger.below(p, e)
+		w.ledger.storage(p, e)
 		p.changed(e)
+		p.storageChanged(e)
 	}
 	return p
 }
@@ -107,6 +112,9 @@ func (p *physical) register() {
 	}}
 	if p.world.flat && p.name != "north" {
 		pc.Spec.Pods.Network = network1
+	}
+	if p.world.volumes {
+		pc.Spec.Volumes = sharedClasses()
 	}
 	if p.world.imports {
 		pc.Spec.Tenancy.EndpointCIDRs = []string{permittedEndpoints}
@@ -186,6 +194,12 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		return p.pod(key, obj)
 	case quotas:
 		return 0, p.count(key, obj)
+	case claims:
+		return 0, p.claim(key, obj)
+	case persistentVolumes:
+		return 0, p.volume(key, obj)
+	case attachments:
+		return 0, p.detach(key, obj)
 	case jobs:
 		return p.job(key, obj)
 	}

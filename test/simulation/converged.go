@@ -40,13 +40,17 @@ func (w *World) converged() {
 		w.isolated(p)
 		w.admitted(p)
 		w.led(p)
+		w.volumesConverged(p)
 	}
+	w.dataConverged()
 }
 
 // objectConverged: a logical object is not on its way out, has its targets, and on
 // each of them the copy that it shall have.
 func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 	switch {
+	case key.Resource == claims && obj.GetDeletionTimestamp() != nil && w.inUse(obj):
+		return
 	case obj.GetDeletionTimestamp() != nil:
 		w.fail(Converges, "%s is still being deleted: finalizers %v, targets %s", key, obj.GetFinalizers(), targetsText(obj))
 		return
@@ -74,6 +78,9 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		}
 		switch {
 		case targets[name].State == placementv1alpha1.TargetStateFinished:
+			whole = false
+			continue
+		case w.awaitsVolume(key, obj, name):
 			whole = false
 			continue
 		case targets[name].State != placementv1alpha1.TargetSync:
@@ -116,6 +123,9 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 		if w.cluster(name).dead {
 			return true
 		}
+	}
+	if w.unboundIn(key.Cluster, key.Name) {
+		return true
 	}
 	namespace := w.api.Find(kube.Key{Resource: namespaces, Cluster: key.Cluster, Name: key.Name})
 	if namespace != nil && slices.ContainsFunc(p.Spec.Transition.From, func(name string) bool { return w.runsIn(namespace, name) }) {
@@ -213,6 +223,8 @@ func (w *World) waitsForPeople(p *physical, obj, physical *unstructured.Unstruct
 		return physical != nil && w.orphan(p, physical.GetUID()) != nil
 	case syncer.ReasonControlledByOther:
 		return physical != nil && w.controlledByOther(p, physical)
+	case "ClaimGone":
+		return w.meddledWith(obj.GetUID())
 	case "NoRuntimeClass":
 		return p.classOf(syncer.RuntimeHandler(obj)) == ""
 	}

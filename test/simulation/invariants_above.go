@@ -259,8 +259,8 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 	}
 	now := targetsOf(e.New)
 	for name, target := range now {
-		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) {
-			continue
+		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) || len(mountedBy(cast(e.New), "spec", "template")) > 0 {
+			continue // what mounts claims may have to end first
 		}
 		decided := l.removalDecided(namespace, name).Add(-deciding)
 		least, _ := l.available.since(decided, e.New.GetUID(), name)

@@ -134,6 +134,13 @@ var later = [][]verb{
 	{ // and where Services lead that select none
 		{"lead", 4, false, (*World).lead},
 	},
+	{ // and what their data are in
+		{"claim", 6, false, (*World).claim},
+		{"mount", 5, false, (*World).mount},
+		{"unclaim", 3, false, (*World).unclaim},
+		{"replace claim", 1, false, (*World).replaceClaim},
+		{"delete claim below", 1, false, (*World).deleteClaimBelow},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }
