@@ -33,11 +33,13 @@ type physical struct {
 	blank, backup *kube.Backup
 	// emptied says that all that is ours was lost while it was known to be there.
 	emptied bool
-	// blanked says that it ever lost all that was made there.
-	blanked    bool
+	// rewound says that a backup of it was ever restored.
+	rewound    bool
 	registered bool
 	// class is its RuntimeClass; empty for one that never had any.
 	class string
+	// unused are the volumes that a node still has, and since when no pod uses them.
+	unused map[string]time.Time
 	// addresses counts those that pods were given, in a world with a network.
 	addresses int
 }
@@ -52,7 +54,7 @@ const (
 )
 
 func newPhysical(w *World, name string) *physical {
-	p := &physical{world: w, name: name, api: kube.New(name, func() time.Time { return w.now() })}
+	p := &physical{world: w, name: name, unused: map[string]time.Time{}, api: kube.New(name, func() time.Time { return w.now() })}
 	p.work = newQueue(w, name+" controllers", p.reconcile)
 	p.front = newFront(w, name, p.api)
 	p.front.physical = p
@@ -199,7 +201,7 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 	case persistentVolumes:
 		return 0, p.volume(key, obj)
 	case attachments:
-		return 0, p.detach(key, obj)
+		return p.detach(key, obj)
 	case jobs:
 		return p.job(key, obj)
 	}

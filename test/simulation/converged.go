@@ -49,7 +49,7 @@ func (w *World) converged() {
 // each of them the copy that it shall have.
 func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 	switch {
-	case key.Resource == claims && obj.GetDeletionTimestamp() != nil && w.inUse(obj):
+	case obj.GetDeletionTimestamp() != nil && w.inUse(key):
 		return
 	case obj.GetDeletionTimestamp() != nil:
 		w.fail(Converges, "%s is still being deleted: finalizers %v, targets %s", key, obj.GetFinalizers(), targetsText(obj))
@@ -124,7 +124,7 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 			return true
 		}
 	}
-	if w.unboundIn(key.Cluster, key.Name) {
+	if w.volumesWait(key.Cluster, key.Name, p.Spec.Transition.Phase) {
 		return true
 	}
 	namespace := w.api.Find(kube.Key{Resource: namespaces, Cluster: key.Cluster, Name: key.Name})
@@ -169,6 +169,9 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 		Resource: copies, Cluster: key.Cluster, Namespace: namespaceOf(key).Name, Name: syncer.CopyName(key.Resource, key.Name, p.name),
 	}).(*placementv1alpha1.Copy)
 	physical := cast(p.api.Find(below))
+	if c != nil && key.Resource == claims && w.usedOn(p, c.Spec.Object.UID) {
+		return false // as the one before it
+	}
 	if c == nil || c.Spec.Object.UID != obj.GetUID() {
 		w.fail(Converges, "%s %s has no Copy for %s: %v", key, obj.GetUID(), p.name, c)
 		return false
@@ -224,7 +227,7 @@ func (w *World) waitsForPeople(p *physical, obj, physical *unstructured.Unstruct
 	case syncer.ReasonControlledByOther:
 		return physical != nil && w.controlledByOther(p, physical)
 	case "ClaimGone":
-		return w.meddledWith(obj.GetUID())
+		return p.rewound || w.meddledWith(obj.GetUID())
 	case "NoRuntimeClass":
 		return p.classOf(syncer.RuntimeHandler(obj)) == ""
 	}
@@ -321,6 +324,9 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 // recordConverged: a Copy is about something that exists.
 func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 	obj := w.api.Find(objectOf(c))
+	if obj == nil && objectOf(c).Resource == claims && w.usedOn(w.cluster(c.Spec.PhysicalCluster), c.Spec.Object.UID) {
+		return // an admin forced it
+	}
 	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
 		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.PhysicalCluster, c.Status.State)
 		return

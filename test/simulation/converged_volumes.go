@@ -5,8 +5,9 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
@@ -18,7 +19,7 @@ const AsTheyWere = "volumes end as their reclaim policy says"
 
 // volumesConverged: each volume of a physical cluster belongs to a claim, or is kept by its class.
 func (w *World) volumesConverged(p *physical) {
-	if !w.volumes || w.ledger.turnedBack > 0 || p.backup != nil {
+	if !w.volumes || w.ledger.turnedBack > 0 || p.rewound {
 		return
 	}
 	for _, obj := range p.api.List(persistentVolumes) {
@@ -30,9 +31,9 @@ func (w *World) volumesConverged(p *physical) {
 		policy := corev1.PersistentVolumeReclaimPolicy(text(obj, "spec", "persistentVolumeReclaimPolicy"))
 		was := obj.GetAnnotations()[syncer.ReclaimPolicyAnnotation]
 		switch {
-		case p.holder(obj) == nil && logical != nil:
+		case p.holder(obj) == nil && logical != nil && logical.GetDeletionTimestamp() == nil:
 			w.fail(AsTheyWere, "%s is left on %s, and its claim %s is %s", obj.GetName(), p.name, s.claim, targetsText(logical))
-		case p.holder(obj) == nil && !w.lostOne() && (s.policy != corev1.PersistentVolumeReclaimRetain || was != ""):
+		case p.holder(obj) == nil && logical == nil && !w.lostOne() && s.policy != corev1.PersistentVolumeReclaimRetain:
 			w.fail(AsTheyWere, "%s (%s, was %q) is left on %s, and its claim %s is gone", obj.GetName(), policy, was, p.name, s.claim)
 		case p.holder(obj) == nil || logical == nil:
 		case len(stamp.Alike(targetsOf(logical), p.name)) == 0 && !stamp.AwaitsVolume(logical) && len(targetsOf(logical)) == 1 && (policy != s.policy || was != ""):
@@ -43,7 +44,7 @@ func (w *World) volumesConverged(p *physical) {
 
 // dataConverged: what is in the backend belongs to a claim, or is kept by its class.
 func (w *World) dataConverged() {
-	if w.ledger.turnedBack > 0 || w.lostOne() || slices.ContainsFunc(w.clusters, func(p *physical) bool { return p.backup != nil || p.blanked }) {
+	if w.ledger.turnedBack > 0 || w.lostOne() || slices.ContainsFunc(w.clusters, func(p *physical) bool { return p.rewound }) {
 		return
 	}
 	for handle, s := range w.stored {
@@ -58,18 +59,25 @@ func (w *World) lostOne() bool {
 	return slices.ContainsFunc(w.clusters, func(p *physical) bool { return p.dead })
 }
 
-// inUse says that pods of a physical cluster mount a claim that is deleted: it stays until they are gone.
-func (w *World) inUse(claim *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(w.clusters, func(p *physical) bool {
-		c := p.copyOfClaim(claim.GetUID())
-		return c != nil && !p.dead && p.used(c.GetNamespace(), c.GetName())
+// inUse says that pods of a physical cluster mount a claim, or one in a namespace: what is deleted stays until
+// they are gone, also those that people made.
+func (w *World) inUse(key kube.Key) bool {
+	namespace := namespaceOf(key).Name
+	return slices.ContainsFunc(w.api.ListNamespace(claims, key.Cluster, namespace), func(claim kube.Object) bool {
+		return (key.Resource == namespaces || w.api.KeyOf(claims, claim) == key) && slices.ContainsFunc(w.clusters, func(p *physical) bool { return w.usedOn(p, claim.GetUID()) })
 	})
 }
 
-// unboundIn says that a claim of a namespace has no volume where it has a copy: a move waits for that.
-func (w *World) unboundIn(cluster logicalcluster.Name, namespace string) bool {
+func (w *World) usedOn(p *physical, claim types.UID) bool {
+	c := p.copyOfClaim(claim)
+	return c != nil && !p.dead && p.used(c.GetNamespace(), c.GetName())
+}
+
+// volumesWait says that a claim of a namespace has no volume where it has a copy, or one of its own on each of several
+// physical clusters, or that pods began to wait for one on the way: a move waits for that, or for people.
+func (w *World) volumesWait(cluster logicalcluster.Name, namespace string, phase placementv1alpha1.TransitionPhase) bool {
 	return slices.ContainsFunc(w.api.ListNamespace(claims, cluster, namespace), func(obj kube.Object) bool {
-		return slices.ContainsFunc(targetsOf(obj).Names(), func(name string) bool {
+		return phase == placementv1alpha1.TransitionStarting && isOnce(obj) || slices.ContainsFunc(targetsOf(obj).Names(), func(name string) bool {
 			c := w.cluster(name).copyOfClaim(obj.GetUID())
 			return targetsOf(obj)[name].Keeps() && (c == nil || w.cluster(name).volumeOf(c) == nil)
 		})

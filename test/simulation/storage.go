@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -224,14 +225,27 @@ func (p *physical) attach(pod *unstructured.Unstructured) bool {
 	return true
 }
 
+// detachDelay is how long a node has a volume that no pod uses any more.
+const detachDelay = 2 * time.Second
+
 // detach ends what no pod uses any more.
-func (p *physical) detach(key kube.Key, attachment *unstructured.Unstructured) error {
+func (p *physical) detach(key kube.Key, attachment *unstructured.Unstructured) (time.Duration, error) {
 	name := text(attachment, "spec", "source", "persistentVolumeName")
 	if pv := p.api.Find(volumeKey(name)); pv != nil {
 		if ref := claimOf(pv); p.used(ref.Namespace, ref.Name) {
-			return nil
+			delete(p.unused, name)
+			return 0, nil
 		}
 	}
+	since, known := p.unused[name]
+	if !known {
+		since = p.world.now()
+		p.unused[name] = since
+	}
+	if left := detachDelay - p.world.now().Sub(since); left > 0 {
+		return left, nil
+	}
+	delete(p.unused, name)
 	p.work.add(volumeKey(name))
-	return p.api.Delete(controllers, key, kube.DeleteOptions{})
+	return 0, p.api.Delete(controllers, key, kube.DeleteOptions{})
 }
