@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -41,6 +42,7 @@ func (w *World) converged() {
 		w.admitted(p)
 		w.led(p)
 		w.volumesConverged(p)
+		w.noneCarried(p)
 	}
 	w.dataConverged()
 }
@@ -53,6 +55,9 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		return
 	case obj.GetDeletionTimestamp() != nil:
 		w.fail(Converges, "%s is still being deleted: finalizers %v, targets %s", key, obj.GetFinalizers(), targetsText(obj))
+		return
+	case key.Cluster == scope.Root:
+		w.carriedConverged(key, obj)
 		return
 	case isObserved(obj):
 		w.mirrorConverged(key, obj)
@@ -330,6 +335,9 @@ func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
 		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.PhysicalCluster, c.Status.State)
 		return
+	}
+	if obj.GetDeletionTimestamp() != nil && w.inUse(objectOf(c)) {
+		return // it goes with the last one
 	}
 	if t, ok := targetsOf(obj)[c.Spec.PhysicalCluster]; !ok || t.State == placementv1alpha1.TargetObserved {
 		w.fail(Converges, "the Copy of %s on %s (%s) is left, where it is nobody's copy", objectOf(c), c.Spec.PhysicalCluster, c.Status.State)

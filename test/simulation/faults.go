@@ -165,14 +165,12 @@ func (w *World) shortList(h Happening) {
 	})
 }
 
-// listed are the resources of which lists come back short: claims where there are some, so that other worlds
-// are what they were before there were any.
+// listed are the resources of which lists come back short: claims and Manifests where there are some, so
+// that other worlds are what they were before there were any.
 func (w *World) listed() []schema.GroupResource {
-	out := append(slices.Clone(copied), copies)
-	if w.volumes {
-		return out
-	}
-	return slices.DeleteFunc(out, func(gr schema.GroupResource) bool { return gr == claims })
+	return slices.DeleteFunc(append(slices.Clone(copied), copies), func(gr schema.GroupResource) bool {
+		return gr == claims && !w.volumes || gr == manifests && !w.manifests
+	})
 }
 
 // relist has what is watched over a line listed anew.

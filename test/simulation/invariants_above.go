@@ -71,6 +71,7 @@ func (l *ledger) copyWritten(e kube.Event) {
 	if c.Status.State != placementv1alpha1.CopyRemoved {
 		return
 	}
+	l.carriedRemoved(l.world.cluster(c.Spec.PhysicalCluster), c)
 	for _, obj := range l.copiesOf(l.world.cluster(c.Spec.PhysicalCluster), objectOf(c).Resource, uid) {
 		l.world.fail(RemovedIsGone, "%s %s is acknowledged as removed from %s, but %s is there", objectOf(c), uid, c.Spec.PhysicalCluster, obj.GetUID())
 	}

@@ -49,12 +49,12 @@ func (l *ledger) claimed(p *physical, e kube.Event) {
 			s.meddled = true
 		}
 	}
-	if e.New == nil || text(e.New, "spec", "volumeName") == "" || e.Old != nil && text(e.Old, "spec", "volumeName") != "" {
+	if e.By != controllers || e.New == nil || text(e.New, "spec", "volumeName") == "" || e.Old != nil && text(e.Old, "spec", "volumeName") != "" {
 		return
 	}
 	m, ok := syncer.MarkOf(claims, e.New)
-	if !ok || isOnce(e.New) {
-		return
+	if !ok || isOnce(e.New) || l.turnedBack > 0 {
+		return // a backup from before the first one was chosen has another one chosen
 	}
 	handle := handleOf(p.volumeOf(e.New))
 	for _, q := range l.world.present() {
@@ -73,7 +73,7 @@ func (l *ledger) kept(p *physical, pv kube.Object) {
 	handle := handleOf(pv)
 	for _, q := range l.world.present() {
 		other := q.volumeWith(handle)
-		if q == p || other == nil || l.returned[other.GetUID()] || other.GetDeletionTimestamp() != nil && q.holder(other) == nil {
+		if q == p || other == nil || l.returned[other.GetUID()] || l.orphaned(q, other) || other.GetDeletionTimestamp() != nil && q.holder(other) == nil {
 			continue
 		}
 		for _, one := range []kube.Object{pv, other} {
@@ -104,13 +104,25 @@ func (l *ledger) dataGo(p *physical, pv kube.Object, s *stored) {
 		l.world.fail(DataStay, "the data of %s were removed by %s, and their class keeps them", handle, p.name)
 	}
 	for _, q := range l.world.present() {
-		if other := q.volumeWith(handle); q != p && other != nil && q.holder(other) != nil && !l.returned[q.holder(other).GetUID()] {
+		if other := q.volumeWith(handle); q != p && other != nil && q.holder(other) != nil && !l.returned[q.holder(other).GetUID()] && !l.orphaned(q, other) {
 			l.world.fail(DataStay, "the data of %s were removed by %s, and %s has the claim", handle, p.name, q.name)
 		}
 	}
 	if _, claim := l.world.api.ByUID(s.claim); claim != nil && claim.GetDeletionTimestamp() == nil && !s.meddled && l.turnedBack == 0 {
 		l.world.fail(DataStay, "the data of %s were removed by %s, and the claim %s exists: %s", handle, p.name, s.claim, targetsText(claim))
 	}
+}
+
+// orphaned says that a volume is bound to the copy of a claim which a restored backup does not know: an admin decides
+// about that.
+func (l *ledger) orphaned(p *physical, pv *unstructured.Unstructured) bool {
+	claim := p.holder(pv)
+	if l.turnedBack == 0 || claim == nil {
+		return false
+	}
+	m, _ := syncer.MarkOf(claims, claim)
+	_, live := l.world.api.ByUID(m.UID)
+	return live == nil
 }
 
 // present are the physical clusters that nobody has given up.

@@ -46,7 +46,7 @@ var (
 // copied are the resources that have copies, observed those that are mirrored; common is
 // the content that scripts mostly are about.
 var (
-	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims}
+	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims, manifests}
 	observed = []schema.GroupResource{replicaSets, jobs, pods}
 	content  = copied[1:]
 	common   = content[:6]

@@ -29,6 +29,7 @@ var scripts = map[string]func(seed int) []Happening{
 	"copies are where the namespace points now":       namespaceBroughtBack,
 	"the mark of another incarnation is written over": broughtBackBelow,
 	"a volume is handed over while it is used":        movedWithVolume,
+	"what others have is carried":                     carriedToOthers,
 }
 
 // script is what happens in the world of a seed.
@@ -85,7 +86,7 @@ var planted = []plant{
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
 
-func allPlanted() []plant { return slices.Concat(planted, plantedVolumes) }
+func allPlanted() []plant { return slices.Concat(planted, plantedVolumes, plantedCarried) }
 
 func TestWorldsFindPlantedBugs(t *testing.T) {
 	for _, p := range allPlanted() {
@@ -112,7 +113,7 @@ func TestEveryInvariantHasABugThatBreaksIt(t *testing.T) {
 		AbsenceIsNoDelete, OnlyOurs, OneOwner, RecordFirst, RemovedIsGone, FinalizersWait, TrueGeneration,
 		DecisionsStand, Permitted, OneSyncer, RunningIsUp, ComesToRest, Converges, CoresArePure,
 		OnlyMeant, EmptiedWaits, OrphansWait, RulesFirst, SameRuntime, Paced, NoneMissing, SharesFit, TheirChoice,
-		DataStay, KeptWhileShared, OneVolume, OneMount, AsTheyWere,
+		DataStay, KeptWhileShared, OneVolume, OneMount, AsTheyWere, CarriedStays, CarriedIsGone, OthersStay,
 	} {
 		if !slices.ContainsFunc(allPlanted(), func(p plant) bool { return p.invariant == invariant }) {
 			t.Errorf("no planted bug breaks: %s", invariant)

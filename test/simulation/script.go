@@ -141,6 +141,14 @@ var later = [][]verb{
 		{"replace claim", 1, false, (*World).replaceClaim},
 		{"delete claim below", 1, false, (*World).deleteClaimBelow},
 	},
+	{ // and what admins have everywhere
+		{"carry", 6, false, (*World).carry},
+		{"uncarry", 3, false, (*World).uncarry},
+		{"carry again", 1, false, (*World).recarry},
+		{"pin carried", 1, false, (*World).pinCarried},
+		{"squat carried", 2, false, (*World).squatCarried},
+		{"meddle with carried", 3, false, (*World).meddleCarried},
+	},
 }
 
 func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }

@@ -18,6 +18,7 @@ import (
 var countsGenerations = map[string]bool{
 	"deployments": true, "replicasets": true, "jobs": true, "pods": true,
 	"physicalclusters": true, "placements": true, "clusterplacementpolicies": true, "placementpolicies": true, "orphans": true,
+	"manifests": true,
 }
 
 // hasStatus are the resources whose objects have a status from the beginning.
