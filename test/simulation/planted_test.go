@@ -30,6 +30,10 @@ var scripts = map[string]func(seed int) []Happening{
 	"the mark of another incarnation is written over": broughtBackBelow,
 	"a volume is handed over while it is used":        movedWithVolume,
 	"what others have is carried":                     carriedToOthers,
+
+	"a claim that is deleted goes first where its volume was made": claimedAndGivenUp,
+	"what was kept is removed by whatever class":                   claimedAndGivenUp,
+	"what was kept stays so":                                       claimedAndGivenUp,
 }
 
 // script is what happens in the world of a seed.

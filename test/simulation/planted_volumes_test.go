@@ -10,11 +10,11 @@ import (
 
 var plantedVolumes = []plant{
 	{"a volume that was handed over has its policy at once", Bugs{plan: makesDeletable}, KeptWhileShared, 20, []string{"claim"}},
-	{"a claim that is deleted goes first where its volume was made", Bugs{plan: goesFirst}, KeptWhileShared, 50, []string{"claim", "unclaim"}},
-	{"what was kept is removed by whatever class", Bugs{plan: settlesAsDelete}, DataStay, 50, []string{"claim", "unclaim", "pin"}},
+	{"a claim that is deleted goes first where its volume was made", Bugs{plan: goesFirst}, KeptWhileShared, 20, nil},
+	{"what was kept is removed by whatever class", Bugs{plan: settlesAsDelete}, DataStay, 20, nil},
 	{"a claim that waits for a volume makes one", Bugs{plan: makesItsOwn}, OneVolume, 20, []string{"claim"}},
 	{"a volume is handed over while it is used", Bugs{plan: releasesUsed}, OneMount, 20, nil},
-	{"what was kept stays so", Bugs{plan: neverSettles}, AsTheyWere, 100, []string{"claim", "unclaim"}},
+	{"what was kept stays so", Bugs{plan: neverSettles}, AsTheyWere, 20, nil},
 }
 
 // withVolume changes what a plan does about a volume.
@@ -106,4 +106,18 @@ func movedWithVolume(seed int) []Happening {
 			on("wait", 40+i, "one", "web", Happening{N: 60}))
 	}
 	return script
+}
+
+// claimedAndGivenUp has claims of several classes on two physical clusters, and gives them up.
+func claimedAndGivenUp(seed int) []Happening {
+	var script []Happening
+	all := func(verb string, at int) {
+		for i, namespace := range []string{"web", "db"} {
+			script = append(script, on(verb, at, "two", namespace, Happening{Name: "a", N: i}))
+		}
+	}
+	all("claim", 10)
+	script = append(script, on("wait", 11, "two", "web", Happening{N: 40 + 5*(seed%8)}))
+	all("unclaim", 12)
+	return append(script, on("wait", 13, "two", "web", Happening{N: 60}))
 }
