@@ -114,6 +114,8 @@ func handed(read snapshot, next []string, divided bool, shared func(claim transi
 			return fmt.Sprintf("it has one volume, and goes to %d physical clusters", len(next))
 		case divided:
 			return "the namespace has several units"
+		case claim.Differs(from, next[0]):
+			return transition.HasItsOwn(next[0])
 		}
 		return volume.Refusal(volume.ClaimOf(claim.Logical.Object), from, next[0], read.fleet)
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
@@ -14,6 +15,9 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 func TestAttributesThatNoAdminDeclaredAreNotRecorded(t *testing.T) {
@@ -44,6 +48,27 @@ func TestAttributesThatNoAdminDeclaredAreNotRecorded(t *testing.T) {
 		v := record.Status.Volume
 		if (v.Source != nil) != c.kept || c.kept != (v.Reason == "") || strings.Contains(v.Reason, "secret\"") || v.Name != "pv" {
 			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+func TestAVolumeIsNotHandedOverToWhereItsClaimHasAnother(t *testing.T) {
+	shares := fleetv1alpha1.PhysicalClusterSpec{Volumes: []fleetv1alpha1.ClassVolumes{{StorageClass: "disks", Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: "d"}}}
+	var read snapshot
+	for _, name := range []string{"east", "west"} {
+		pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: in("root", name), Spec: shares}
+		read.PhysicalClusters = append(read.PhysicalClusters, placement.PhysicalCluster{PhysicalCluster: pc})
+	}
+	kind, _ := workload.Builtin().ByResource(claimsResource)
+	for targets, want := range map[string]string{
+		`{"east":{},"west":{}}`: "it has a volume and data of its own on west",
+		`{"east":{}}`:           "",
+	} {
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"storageClassName": "disks"}}}
+		u.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: targets})
+		why := handed(read, []string{"west"}, false, shared(read, []string{"east"}, []string{"west"}))(transition.Object{Kind: kind, Logical: u}, "east")
+		if why != want {
+			t.Errorf("%s: %q", targets, why)
 		}
 	}
 }

@@ -84,8 +84,8 @@ func VolumeOf(in Input) string {
 //	into it                                                    one
 //	restored from a      any         any                       see restore: the snapshot comes first
 //	snapshot
-//	without a volume     none        was kept                  WriteCopy Failed: a new claim would have an empty
-//	                                                           one
+//	without a volume     none        was kept, or another      WriteCopy Failed: a new claim would have an empty
+//	                                 target has it             one
 //	else                 bound       was kept                  UpdateVolume: as it was
 //
 // What fails is tried again: done is false until then, and the claim is left alone.
@@ -127,6 +127,8 @@ func (p planner) volume() (_ []Action, done bool) {
 		switch {
 		case entry.Volume == nil && recorded != nil && recorded.Retained && pv != nil:
 			return p.fail(Failure{Reason: "ClaimGone", Message: "somebody deleted the claim on the physical cluster while its volume was to be handed over; the volume " + pv.Name + " is kept there"}), false
+		case entry.Volume == nil && len(p.alike()) > 0:
+			return p.fail(Failure{Reason: "ClaimGone", Message: "the claim and its volume are gone from the physical cluster, and a new claim would have an empty one; " + join(p.alike()) + " has the volume, and one that leaves and comes back gets it from there"}), false
 		case entry.Volume == nil:
 			return nil, true
 		case pv == nil:
@@ -196,7 +198,7 @@ func (p planner) former() fleetv1alpha1.FormerVolume {
 // What fails is tried again: done is false until then.
 func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 	if p.outlives() {
-		others := stamp.Alike(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)
+		others := p.alike()
 		return p.write(p.status(placementv1alpha1.CopyRemoving, "VolumeElsewhere", "it goes after its copies on "+join(others)+", which have the same volume"), p.Copy.Spec.Object.UID), false
 	}
 	if !p.Ref.Kind.IsClaim() || p.copy != copyCurrent || p.recordedVolume() == nil {
@@ -223,6 +225,11 @@ func (p planner) deleted() bool {
 	return p.Ref.Kind.IsClaim() && p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() != nil
 }
 
+// alike are the other targets that have the volume of the claim.
+func (p planner) alike() []string {
+	return stamp.Alike(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)
+}
+
 // outlives says that the user deletes the claim, and that other copies of it go first.
 func (p planner) outlives() bool {
 	return p.deleted() && p.copy == copyCurrent && stamp.Outlives(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)
@@ -230,7 +237,7 @@ func (p planner) outlives() bool {
 
 func (p planner) volumeOfRemoved(below bool) []Action {
 	pv := p.Volume.Object
-	elsewhere := p.deleted() && len(stamp.Alike(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)) > 0
+	elsewhere := p.deleted() && len(p.alike()) > 0
 	moved := p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() == nil
 	if moved && p.entry().Volume != nil && p.entry().Volume.Copied {
 		moved = false // what it is a copy of is what counts

@@ -421,6 +421,29 @@ func TestAVolumeOnSeveralTargetsIsKeptUntilOneIsLeft(t *testing.T) {
 	}
 }
 
+// East was emptied, and west has what east made.
+func TestWhoLostAVolumeThatOthersHaveMakesNoOther(t *testing.T) {
+	w := settledPlace(t)
+	w.entry, w.other = `{}`, handedOver
+	w.run()
+	w.claim, w.pv = nil, nil
+	w.run()
+	if w.claim != nil || w.copy.Status.Reason != "ClaimGone" || !strings.Contains(w.copy.Status.Message, "west") {
+		t.Errorf("the claim is %v, and the copy says %+v", w.claim, w.copy.Status)
+	}
+	// It leaves, and comes back.
+	w.entry = `{"state":"Removing"}`
+	w.run()
+	if w.copy.Status.State != placementv1alpha1.CopyRemoved {
+		t.Errorf("the copy says %+v", w.copy.Status)
+	}
+	w.entry, w.other, w.copy = handedOver, handedOver, nil
+	w.run()
+	if w.claim == nil || w.pv == nil || w.pv.Spec.CSI.VolumeHandle == "" {
+		t.Errorf("the claim is %v with %v", w.claim, w.pv)
+	}
+}
+
 // East has what west made, and goes.
 func TestWhoLeavesAVolumeToOthersKeepsTheData(t *testing.T) {
 	w := &place{t: t, entry: handedOver, other: `{}`}

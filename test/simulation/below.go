@@ -32,10 +32,14 @@ type physical struct {
 	// blank is how it was before there was anything of ours, backup a later state.
 	blank, backup *kube.Backup
 	// emptied says that all that is ours was lost while it was known to be there.
-	emptied    bool
+	emptied bool
+	// rewound says that a backup of it was ever restored.
+	rewound    bool
 	registered bool
 	// class is its RuntimeClass; empty for one that never had any.
 	class string
+	// unused are the volumes that a node still has, and since when no pod uses them.
+	unused map[string]time.Time
 	// addresses counts those that pods were given, in a world with a network.
 	addresses int
 }
@@ -50,7 +54,7 @@ const (
 )
 
 func newPhysical(w *World, name string) *physical {
-	p := &physical{world: w, name: name, api: kube.New(name, func() time.Time { return w.now() })}
+	p := &physical{world: w, name: name, unused: map[string]time.Time{}, api: kube.New(name, func() time.Time { return w.now() })}
 	p.work = newQueue(w, name+" controllers", p.reconcile)
 	p.front = newFront(w, name, p.api)
 	p.front.physical = p
@@ -59,10 +63,13 @@ func newPhysical(w *World, name string) *physical {
 	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespaceDefault} { // the UID of the first is who it is
 		p.must(p.api.Create(controllers, namespaces, newObject(namespaces, "", name)))
 	}
+	p.makeStorageClasses()
 	p.blank = p.api.Backup()
 	p.api.Audit = func(e kube.Event) {
 		w.ledger.below(p, e)
+		w.ledger.storage(p, e)
 		p.changed(e)
+		p.storageChanged(e)
 	}
 	return p
 }
@@ -107,6 +114,9 @@ func (p *physical) register() {
 	}}
 	if p.world.flat && p.name != "north" {
 		pc.Spec.Pods.Network = network1
+	}
+	if p.world.volumes {
+		pc.Spec.Volumes = sharedClasses()
 	}
 	if p.world.imports {
 		pc.Spec.Tenancy.EndpointCIDRs = []string{permittedEndpoints}
@@ -186,6 +196,12 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		return p.pod(key, obj)
 	case quotas:
 		return 0, p.count(key, obj)
+	case claims:
+		return 0, p.claim(key, obj)
+	case persistentVolumes:
+		return 0, p.volume(key, obj)
+	case attachments:
+		return p.detach(key, obj)
 	case jobs:
 		return p.job(key, obj)
 	}

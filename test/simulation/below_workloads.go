@@ -193,6 +193,8 @@ func (p *physical) pod(key kube.Key, pod *unstructured.Unstructured) (time.Durat
 		_ = unstructured.SetNestedField(bound.Object, p.name+"-node", "spec", "nodeName") // a path of maps
 		_, err := p.api.Update(controllers, pods, bound)
 		return 0, err
+	case phase == "" && !p.attach(pod):
+		return 0, nil // its claims bring us back
 	case phase == "":
 		return time.Second, p.status(key, pod, p.running())
 	case phase == "Running" && text(pod, "spec", "restartPolicy") == "Never" && p.world.now().Sub(pod.GetCreationTimestamp().Time) > 3*time.Second:

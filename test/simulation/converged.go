@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -40,15 +41,23 @@ func (w *World) converged() {
 		w.isolated(p)
 		w.admitted(p)
 		w.led(p)
+		w.volumesConverged(p)
+		w.noneCarried(p)
 	}
+	w.dataConverged()
 }
 
 // objectConverged: a logical object is not on its way out, has its targets, and on
 // each of them the copy that it shall have.
 func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 	switch {
+	case obj.GetDeletionTimestamp() != nil && w.inUse(key):
+		return
 	case obj.GetDeletionTimestamp() != nil:
 		w.fail(Converges, "%s is still being deleted: finalizers %v, targets %s", key, obj.GetFinalizers(), targetsText(obj))
+		return
+	case key.Cluster == scope.Root:
+		w.carriedConverged(key, obj)
 		return
 	case isObserved(obj):
 		w.mirrorConverged(key, obj)
@@ -74,6 +83,9 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		}
 		switch {
 		case targets[name].State == placementv1alpha1.TargetStateFinished:
+			whole = false
+			continue
+		case w.awaitsVolume(key, obj, name):
 			whole = false
 			continue
 		case targets[name].State != placementv1alpha1.TargetSync:
@@ -117,6 +129,9 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 			return true
 		}
 	}
+	if w.volumesWait(key.Cluster, key.Name, p.Spec.Transition.Phase) {
+		return true
+	}
 	namespace := w.api.Find(kube.Key{Resource: namespaces, Cluster: key.Cluster, Name: key.Name})
 	if namespace != nil && slices.ContainsFunc(p.Spec.Transition.From, func(name string) bool { return w.runsIn(namespace, name) }) {
 		return true
@@ -159,6 +174,9 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 		Resource: copies, Cluster: key.Cluster, Namespace: namespaceOf(key).Name, Name: syncer.CopyName(key.Resource, key.Name, p.name),
 	}).(*placementv1alpha1.Copy)
 	physical := cast(p.api.Find(below))
+	if c != nil && key.Resource == claims && w.usedOn(p, c.Spec.Object.UID) {
+		return false // as the one before it
+	}
 	if c == nil || c.Spec.Object.UID != obj.GetUID() {
 		w.fail(Converges, "%s %s has no Copy for %s: %v", key, obj.GetUID(), p.name, c)
 		return false
@@ -213,6 +231,8 @@ func (w *World) waitsForPeople(p *physical, obj, physical *unstructured.Unstruct
 		return physical != nil && w.orphan(p, physical.GetUID()) != nil
 	case syncer.ReasonControlledByOther:
 		return physical != nil && w.controlledByOther(p, physical)
+	case "ClaimGone":
+		return p.rewound || w.meddledWith(obj.GetUID())
 	case "NoRuntimeClass":
 		return p.classOf(syncer.RuntimeHandler(obj)) == ""
 	}
@@ -309,9 +329,15 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 // recordConverged: a Copy is about something that exists.
 func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 	obj := w.api.Find(objectOf(c))
+	if obj == nil && objectOf(c).Resource == claims && w.usedOn(w.cluster(c.Spec.PhysicalCluster), c.Spec.Object.UID) {
+		return // an admin forced it
+	}
 	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
 		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.PhysicalCluster, c.Status.State)
 		return
+	}
+	if obj.GetDeletionTimestamp() != nil && w.inUse(objectOf(c)) {
+		return // it goes with the last one
 	}
 	if t, ok := targetsOf(obj)[c.Spec.PhysicalCluster]; !ok || t.State == placementv1alpha1.TargetObserved {
 		w.fail(Converges, "the Copy of %s on %s (%s) is left, where it is nobody's copy", objectOf(c), c.Spec.PhysicalCluster, c.Status.State)

@@ -115,6 +115,9 @@ func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
 // ordered otherwise.
 func (w *World) orphanConverged(p *physical, key kube.Key, obj *unstructured.Unstructured, o *fleetv1alpha1.Orphan) {
 	state := o.Status.State
+	if len(w.carriedAt(key)) > 0 && syncer.TakesAlong(obj.GroupVersionKind().GroupKind()) {
+		return // it is refused: others would lose what they have in it
+	}
 	if o.Spec.Order == fleetv1alpha1.OrphanRemove && state != fleetv1alpha1.OrphanRefused && o.Status.Reason != "NotEmpty" {
 		w.fail(Converges, "%s %s on %s is an orphan that shall go: %s %s %s", key, obj.GetUID(), p.name, state, o.Status.Reason, o.Status.Message)
 	}

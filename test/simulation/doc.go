@@ -2,12 +2,12 @@
 // everything goes wrong: the syncer's agent, the controllers of the control plane, and
 // the steps of admission that place, stamp and guard, over databases and API servers
 // in memory (package kube). There are users who create, edit, delete and make again,
-// people who meddle below, crashes between any two requests, requests that arrive after
+// and claim volumes, people who meddle below, crashes between any two requests, requests that arrive after
 // their process has died, answers that get lost, watches that break and lag, lists
 // that come back short, partitions, Leases that are lost, two syncers for one physical
 // cluster, two servers over one database, backups that are restored, networks of physical
 // clusters that one joins or leaves, and an admin who registers, cordons, gives up, forces,
-// and orders what becomes of orphans.
+// has Manifests, and orders what becomes of orphans.
 //
 // A world is a bubble of testing/synctest. When everything rests, the seed picks what
 // happens next: the same seed is the same world. After each write the ledger compares

@@ -1,7 +1,10 @@
 package simulation
 
 import (
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
@@ -139,7 +142,7 @@ func (w *World) shortList(h Happening) {
 	p := w.cluster(h.Physical)
 	var all []*stream
 	for _, t := range p.streamsOf() {
-		for _, gr := range append(copied, copies) {
+		for _, gr := range w.listed() {
 			if t.res.GroupResource() == gr {
 				all = append(all, t)
 			}
@@ -159,6 +162,14 @@ func (w *World) shortList(h Happening) {
 			line.short = ""
 		}
 		w.relist(line, resource)
+	})
+}
+
+// listed are the resources of which lists come back short: claims and Manifests where there are some, so
+// that other worlds are what they were before there were any.
+func (w *World) listed() []schema.GroupResource {
+	return slices.DeleteFunc(append(slices.Clone(copied), copies), func(gr schema.GroupResource) bool {
+		return gr == claims && !w.volumes || gr == manifests && !w.manifests
 	})
 }
 
@@ -204,7 +215,7 @@ func (w *World) repair() {
 		for _, s := range p.syncers {
 			for _, l := range []*line{s.up, s.down} {
 				l.leaseless, l.short = false, ""
-				for _, gr := range append(copied, copies) {
+				for _, gr := range w.listed() {
 					w.relist(l, gr.Resource)
 				}
 			}

@@ -71,6 +71,7 @@ func (l *ledger) copyWritten(e kube.Event) {
 	if c.Status.State != placementv1alpha1.CopyRemoved {
 		return
 	}
+	l.carriedRemoved(l.world.cluster(c.Spec.PhysicalCluster), c)
 	for _, obj := range l.copiesOf(l.world.cluster(c.Spec.PhysicalCluster), objectOf(c).Resource, uid) {
 		l.world.fail(RemovedIsGone, "%s %s is acknowledged as removed from %s, but %s is there", objectOf(c), uid, c.Spec.PhysicalCluster, obj.GetUID())
 	}
@@ -259,8 +260,8 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 	}
 	now := targetsOf(e.New)
 	for name, target := range now {
-		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) {
-			continue
+		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) || len(mountedBy(cast(e.New), "spec", "template")) > 0 {
+			continue // what mounts claims may have to end first
 		}
 		decided := l.removalDecided(namespace, name).Add(-deciding)
 		least, _ := l.available.since(decided, e.New.GetUID(), name)

@@ -21,6 +21,9 @@ func (l *ledger) below(p *physical, e kube.Event) {
 	if e.By == people && e.Old == nil {
 		l.born[e.New.GetUID()] = l.world.step()
 	}
+	if l.carried(p, e) {
+		return
+	}
 	if !slices.Contains(copied, e.Key.Resource) || isSupply(e.Old) || isSupply(e.New) {
 		return
 	}
@@ -271,7 +274,11 @@ func (l *ledger) asks(f *front, c *call) {
 		if obj.GetUID() == "" && obj.GetResourceVersion() == "" {
 			l.world.fail(OnlyOurs, "%s is applied by name only, whatever is there", r.key())
 		}
-		if m, ok := syncer.MarkOf(r.res.GroupResource(), obj); !ok || m.ControlPlane != controlPlane {
+		gr := r.res.GroupResource()
+		if len(l.world.carriedAt(r.key())) > 0 {
+			gr = manifests
+		}
+		if m, ok := syncer.MarkOf(gr, obj); !ok || m.ControlPlane != controlPlane {
 			l.world.fail(OnlyOurs, "%s is applied without our mark", r.key())
 		}
 	}

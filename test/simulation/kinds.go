@@ -30,6 +30,7 @@ var (
 	nodes       = schema.GroupResource{Resource: "nodes"}
 	quotas      = schema.GroupResource{Resource: "resourcequotas"}
 	netPolicies = schema.GroupResource{Group: "networking.k8s.io", Resource: "networkpolicies"}
+	claims      = schema.GroupResource{Resource: "persistentvolumeclaims"}
 
 	copies            = placementv1alpha1.Resource("copies")
 	placements        = placementv1alpha1.Resource("placements")
@@ -45,10 +46,10 @@ var (
 // copied are the resources that have copies, observed those that are mirrored; common is
 // the content that scripts mostly are about.
 var (
-	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies}
+	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims, manifests}
 	observed = []schema.GroupResource{replicaSets, jobs, pods}
 	content  = copied[1:]
-	common   = content[:len(content)-2]
+	common   = content[:6]
 )
 
 // kinds are those that there are.
@@ -120,6 +121,11 @@ func vary(gr schema.GroupResource, u *unstructured.Unstructured, n int) {
 		if u.GetUID() == "" {
 			set(template(u.GetName(), version, n), "spec", "template")
 		}
+	case claims:
+		v := claimVariants[n%len(claimVariants)]
+		set(v.class, "spec", "storageClassName")
+		set([]any{v.mode}, "spec", "accessModes")
+		set("1Gi", "spec", "resources", "requests", "storage")
 	case quotas:
 		set(strconv.Itoa(10+n%3), "spec", "hard", "pods")
 	case netPolicies:

@@ -60,6 +60,30 @@ var known = []struct {
 	{"162472434442664", "what belongs to no unit of its own stays where objects of other units run, and was taken for left over there: a move for it began, " +
 		"ended at once, as it stays, and began again, for ever",
 		heldElsewhere},
+	{"25, provoked", "a physical cluster that had made the volume of a claim was emptied, and made another one, while others had the first: it is said, and none is made",
+		func(seed int) []Happening { return emptiedMaker(40 + 7*seed) }},
+	{"12, provoked", "a namespace left a physical cluster on which a claim had a volume of its own for one on which it had another: what mounted the first was stopped, " +
+		"and the move never ended; it does not begin",
+		func(seed int) []Happening {
+			return []Happening{
+				on("claim", 10, "two", "web", Happening{Name: "a", N: 4}),
+				on("mount", 11, "two", "web", Happening{Name: "a", N: 1}),
+				on("wait", 12, "two", "web", Happening{N: seed * 10}),
+				on("pin", 13, "two", "web", Happening{Physical: "west", N: 1}),
+				on("wait", 14, "two", "web", Happening{N: 60}),
+			}
+		}},
+}
+
+// emptiedMaker has one physical cluster of several with the same volume lose all that it has, and come back.
+func emptiedMaker(n int) []Happening {
+	return []Happening{
+		on("claim", 10, "two", "web", Happening{Name: "a", N: 0}),
+		on("mount", 11, "two", "web", Happening{Name: "a", N: 1}),
+		on("wait", 12, "two", "web", Happening{N: n}),
+		on("rewind below", 13, "two", "web", Happening{Physical: "east", N: 4}),
+		on("wait", 14, "two", "web", Happening{N: 60}),
+	}
 }
 
 // heldElsewhere moves a namespace while a Job of it, which has begun, comes into another unit and stays where

@@ -15,6 +15,7 @@ import (
 // each time: at its first question about anything but pods, all are asked.
 type ordered struct {
 	metadata.Interface
+	lists  []*metav1.APIResourceList
 	mu     sync.Mutex
 	passes map[context.Context]*emptying
 }
@@ -32,8 +33,8 @@ type listed struct {
 	err  error
 }
 
-func newOrdered(c metadata.Interface) *ordered {
-	return &ordered{Interface: c, passes: map[context.Context]*emptying{}}
+func newOrdered(c metadata.Interface, lists []*metav1.APIResourceList) *ordered {
+	return &ordered{Interface: c, lists: lists, passes: map[context.Context]*emptying{}}
 }
 
 // Resource implements metadata.Interface.
@@ -83,7 +84,7 @@ func (r orderedResource) DeleteCollection(ctx context.Context, d metav1.DeleteOp
 	}
 	if !p.asked {
 		p.asked = true
-		for _, list := range contentLists {
+		for _, list := range r.client.lists {
 			for _, res := range list.APIResources {
 				gvr := schema.GroupVersionResource{Group: res.Group, Version: res.Version, Resource: res.Name}
 				if gvr == podsGVR || resources[gvr].typed != nil { // our records are not content

@@ -28,6 +28,12 @@ type plant struct {
 var scripts = map[string]func(seed int) []Happening{
 	"copies are where the namespace points now":       namespaceBroughtBack,
 	"the mark of another incarnation is written over": broughtBackBelow,
+	"a volume is handed over while it is used":        movedWithVolume,
+	"what others have is carried":                     carriedToOthers,
+
+	"a claim that is deleted goes first where its volume was made": claimedAndGivenUp,
+	"what was kept is removed by whatever class":                   claimedAndGivenUp,
+	"what was kept stays so":                                       claimedAndGivenUp,
 }
 
 // script is what happens in the world of a seed.
@@ -84,8 +90,10 @@ var planted = []plant{
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
 
+func allPlanted() []plant { return slices.Concat(planted, plantedVolumes, plantedCarried) }
+
 func TestWorldsFindPlantedBugs(t *testing.T) {
-	for _, p := range planted {
+	for _, p := range allPlanted() {
 		t.Run(p.name, func(t *testing.T) {
 			var others []string
 			for seed := uint64(1); seed <= p.within; seed++ {
@@ -109,8 +117,9 @@ func TestEveryInvariantHasABugThatBreaksIt(t *testing.T) {
 		AbsenceIsNoDelete, OnlyOurs, OneOwner, RecordFirst, RemovedIsGone, FinalizersWait, TrueGeneration,
 		DecisionsStand, Permitted, OneSyncer, RunningIsUp, ComesToRest, Converges, CoresArePure,
 		OnlyMeant, EmptiedWaits, OrphansWait, RulesFirst, SameRuntime, Paced, NoneMissing, SharesFit, TheirChoice,
+		DataStay, KeptWhileShared, OneVolume, OneMount, AsTheyWere, CarriedStays, CarriedIsGone, OthersStay,
 	} {
-		if !slices.ContainsFunc(planted, func(p plant) bool { return p.invariant == invariant }) {
+		if !slices.ContainsFunc(allPlanted(), func(p plant) bool { return p.invariant == invariant }) {
 			t.Errorf("no planted bug breaks: %s", invariant)
 		}
 	}

@@ -61,6 +61,8 @@ func served() map[schema.GroupVersionResource]*resource {
 	other("", "v1", "serviceaccounts", "ServiceAccount", true, false)
 	other("coordination.k8s.io", "v1", "leases", "Lease", true, false)
 	other("storage.k8s.io", "v1", "storageclasses", "StorageClass", false, true)
+	other("", "v1", "persistentvolumes", "PersistentVolume", false, false)
+	other("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false, false)
 	other("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false, true)
 	other("apps", "v1", "controllerrevisions", "ControllerRevision", true, false)
 	other("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true, false)
@@ -83,9 +85,9 @@ func served() map[schema.GroupVersionResource]*resource {
 }
 
 // servedBelow says that physical clusters serve a resource. Where nobody imports Services they have
-// no EndpointSlices: fewer requests make more worlds.
+// no EndpointSlices, where nobody claims volumes none of these: fewer requests make more worlds.
 func (w *World) servedBelow(r *resource) bool {
-	return r.physical || w.imports && r.GroupResource() == endpointSlices
+	return r.physical || w.imports && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource())
 }
 
 // versionOf is a resource in the version that is served.

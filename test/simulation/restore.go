@@ -75,6 +75,7 @@ func (w *World) rewindBelow(h Happening) {
 	}
 	w.ledger.rewound(p, b)
 	p.emptied = emptied && p.populated()
+	p.rewound = true
 	p.api.Rewind(backup, b)
 	p.front.rewound()
 	onTheirWay := func(c *call) bool { // to a server that stopped

@@ -136,7 +136,29 @@ var later = [][]verb{
 	},
 }
 
-func allVerbs() []verb { return append(slices.Concat(later...), verbs...) }
+// latest came after those, each in a fifth of the worlds, and in none in which something else is provoked: these show
+// what they did before.
+var latest = [][]verb{
+	{ // what the data of users are in
+		{"claim", 6, false, (*World).claim},
+		{"mount", 5, false, (*World).mount},
+		{"unclaim", 3, false, (*World).unclaim},
+		{"replace claim", 1, false, (*World).replaceClaim},
+		{"delete claim below", 1, false, (*World).deleteClaimBelow},
+	},
+	{ // what admins have everywhere
+		{"carry", 6, false, (*World).carry},
+		{"uncarry", 3, false, (*World).uncarry},
+		{"carry again", 1, false, (*World).recarry},
+		{"pin carried", 1, false, (*World).pinCarried},
+		{"squat carried", 2, false, (*World).squatCarried},
+		{"meddle with carried", 3, false, (*World).meddleCarried},
+	},
+}
+
+func allVerbs() []verb {
+	return slices.Concat(slices.Concat(later...), verbs, slices.Concat(latest...))
+}
 
 // happenings in a world.
 const happenings = 60
@@ -147,6 +169,7 @@ func Script(seed uint64, provoked ...string) []Happening {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
 	var bag []string
+	asked := len(provoked) > 0
 	if len(provoked) == 0 && rng.IntN(2) == 0 { // a world with favourites
 		provoked = []string{verbs[rng.IntN(len(verbs))].name, verbs[rng.IntN(len(verbs))].name}
 	}
@@ -162,8 +185,7 @@ func Script(seed uint64, provoked ...string) []Happening {
 			bag = append(bag, v.name)
 		}
 	}
-	for i, group := range later {
-		chosen := rand.New(rand.NewPCG(seed, uint64(3+i))).IntN(3) == 0
+	add := func(group []verb, chosen bool) {
 		for _, v := range group {
 			weight := v.weight
 			switch {
@@ -176,6 +198,14 @@ func Script(seed uint64, provoked ...string) []Happening {
 				bag = append(bag, v.name)
 			}
 		}
+	}
+	drawn := func(i, of int) bool { return rand.New(rand.NewPCG(seed, uint64(3+i))).IntN(of) == 0 }
+	for i, group := range later {
+		add(group, drawn(i, 3))
+	}
+	for i, group := range latest {
+		elsewhere := asked && !slices.ContainsFunc(group, func(v verb) bool { return slices.Contains(provoked, v.name) })
+		add(group, !elsewhere && drawn(len(later)+i, 5))
 	}
 	clusters := []logicalcluster.Name{"one", "two"}[:1+rng.IntN(2)]
 	spacing := 5 + rng.IntN(40)

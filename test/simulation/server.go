@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -132,7 +133,7 @@ func (s *server) compose(c clients) {
 	own, err := admission.New(admission.Config{
 		Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Placements: informers.placements,
-		LogicalClusters: informers.logicalClusters, Policies: informers.policies, NamespacePolicies: informers.nsPolicies, ControlPlane: id, Kinds: kinds, Decide: w.bugs.Decide(w),
+		LogicalClusters: informers.logicalClusters, Policies: informers.policies, NamespacePolicies: informers.nsPolicies, ControlPlane: id, Kinds: kinds, Copies: w.copiesFor(informers), Decide: w.bugs.Decide(w),
 	})
 	if err != nil {
 		panic(err)
@@ -158,7 +159,7 @@ func (s *server) compose(c clients) {
 			}
 		}
 		for _, r := range []runner{
-			namespacescontroller.New(namespacescontroller.Config{Kube: c.kube, Client: newOrdered(c.metadata), Kinds: kinds, Metadata: all, Discover: discover,
+			namespacescontroller.New(namespacescontroller.Config{Kube: c.kube, Client: newOrdered(c.metadata, w.served()), Kinds: kinds, Metadata: all, Discover: w.discover,
 				Elsewhere: nowhere{}, Clusters: informers.logicalClusters}),
 			garbagecollector.New(garbagecollector.Config{Client: c.metadata, Metadata: all,
 				Mapper: func(context.Context, logicalcluster.Name) (meta.RESTMapper, error) { return mapper, nil }}),
@@ -249,11 +250,29 @@ func newMapper() meta.RESTMapper {
 }
 
 // discover lists what logical clusters serve in namespaces.
-func discover(context.Context, logicalcluster.Name) ([]*metav1.APIResourceList, error) {
-	return contentLists, nil
+func (w *World) discover(context.Context, logicalcluster.Name) ([]*metav1.APIResourceList, error) {
+	return w.served(), nil
 }
 
-var contentLists = func() []*metav1.APIResourceList {
+func (w *World) served() []*metav1.APIResourceList {
+	if w.volumes {
+		return contentWithClaims
+	}
+	return contentLists
+}
+
+// copiesFor is where admission finds the volumes of claims; worlds without these are what they were before
+// there were any.
+func (w *World) copiesFor(i informers) *controller.Informer[*placementv1alpha1.Copy] {
+	if w.volumes {
+		return i.copies
+	}
+	return nil
+}
+
+var contentLists, contentWithClaims = contentOf(onPhysical), contentOf(append(slices.Clip(onPhysical), claims.Resource))
+
+func contentOf(served []string) []*metav1.APIResourceList {
 	groups := map[schema.GroupVersion]*metav1.APIResourceList{}
 	var out []*metav1.APIResourceList
 	add := func(res *resource) {
@@ -269,17 +288,15 @@ var contentLists = func() []*metav1.APIResourceList {
 		})
 	}
 	for _, kind := range kinds.Kinds() {
-		for _, used := range onPhysical {
-			if used == kind.Resource {
-				add(resources[kind.GroupVersionResource()])
-			}
+		if slices.Contains(served, kind.Resource) {
+			add(resources[kind.GroupVersionResource()])
 		}
 	}
 	add(resources[corev1.SchemeGroupVersion.WithResource("events")])
 	add(resources[placementv1alpha1.SchemeGroupVersion.WithResource("copies")])
 	add(resources[placementv1alpha1.SchemeGroupVersion.WithResource("placements")])
 	return out
-}()
+}
 
 // nowhere are the other servers that the logical clusters do not have.
 type nowhere struct{}

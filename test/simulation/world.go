@@ -74,6 +74,11 @@ type World struct {
 	flat bool
 	// imports says that Services are imported: it is flat, or users lead Services somewhere.
 	imports bool
+	// volumes says that users claim volumes, stored what their backend has by handle.
+	volumes bool
+	stored  map[string]*stored
+	// manifests says that an admin makes Manifests.
+	manifests bool
 	// people is the line of users, movers that of what moves objects between targets.
 	people, movers *line
 
@@ -136,6 +141,8 @@ func run(o Options) Outcome {
 	w.divides = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "divide" })
 	w.withdraws = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "withdraw" })
 	w.flat = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "join" || h.Verb == "part" })
+	w.volumes = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "claim" })
+	w.manifests = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
 	w.imports = w.flat || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "lead" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	w.ctx = ctx
@@ -155,7 +162,7 @@ func run(o Options) Outcome {
 func newWorld(o Options) *World {
 	w := &World{
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), bugs: o.Bugs, record: o.Record, troubled: true,
-		digest: 14695981039346656037, encodings: map[encoding][]byte{},
+		digest: 14695981039346656037, encodings: map[encoding][]byte{}, stored: map[string]*stored{},
 	}
 	w.net.wake = make(chan struct{}, 1)
 	if w.rng.IntN(2) == 0 {
@@ -187,6 +194,7 @@ func (w *World) build() {
 	policy.Spec.Count = &two
 	w.must(w.api.Create(admin, policies, policy))
 	w.makeNamespaces()
+	w.makeAddons()
 	for _, name := range []string{"east", "west", "north"} {
 		w.clusters = append(w.clusters, newPhysical(w, name))
 	}
@@ -295,7 +303,11 @@ func (w *World) writes() int64 {
 }
 
 func (w *World) changes() int64 {
-	return w.writes() - int64(len(w.api.Log(leases)))
+	n := w.writes() - int64(len(w.api.Log(leases)))
+	if w.volumes { // where a claim keeps a drain from its end, how long that goes is written every minute
+		n -= int64(len(w.api.Log(physicalClusters)))
+	}
+	return n
 }
 
 // end ends everybody.

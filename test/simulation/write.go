@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
@@ -184,7 +186,30 @@ func (f *front) about(r *request) answer {
 	case "/api", "/apis":
 		return f.world.discovery(r.path == "/api")
 	}
+	if f.physical != nil && f.world.manifests {
+		return f.world.servedOf(r)
+	}
 	return failure(apierrors.NewNotFound(resources[namespacesGVR].GroupResource(), r.path))
+}
+
+// servedOf is what a physical cluster serves of one group and version.
+func (w *World) servedOf(r *request) answer {
+	gv, err := schema.ParseGroupVersion(strings.TrimPrefix(strings.TrimPrefix(r.path, "/apis/"), "/api/"))
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String()}
+	for gvr, res := range resources {
+		if gvr.GroupVersion() == gv && w.servedBelow(res) {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: gvr.Resource, Kind: res.kind, Namespaced: res.namespaced})
+		}
+	}
+	if err != nil || len(list.APIResources) == 0 {
+		return failure(apierrors.NewNotFound(schema.GroupResource{}, r.path))
+	}
+	slices.SortFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	body, err := json.Marshal(list)
+	if err != nil {
+		panic(err)
+	}
+	return ok(body, "resources")
 }
 
 var namespacesGVR = corev1.SchemeGroupVersion.WithResource("namespaces")

@@ -93,6 +93,15 @@ func (o Object) kept(without, on []string) bool {
 	})
 }
 
+// Differs says that a claim has a volume of its own on each of two physical clusters: of neither the other one takes it.
+func (o Object) Differs(a, b string) bool {
+	targets := o.targets()
+	own := func(name string) bool {
+		return targets[name].Volume == nil && slices.Contains(stamp.Kept(o.Logical), name)
+	}
+	return o.Kind.IsClaim() && a != b && own(a) && own(b)
+}
+
 // notShared are the claims which have one volume, and have not got it everywhere where the unit goes: that is
 // waited for before anything is stopped where it is.
 func (s State) notShared(from []string) []string {

@@ -121,6 +121,34 @@ func TestNothingIsStoppedBeforeAVolumeOfManyIsWhereTheUnitGoes(t *testing.T) {
 	}
 }
 
+func TestNothingIsStoppedWhereAClaimHasAVolumeThatTheOtherPlaceHasNot(t *testing.T) {
+	both := map[string]string{"east": inPlace, "west": inPlace}
+	own := func(west string) Object {
+		o := many(`{"east":{},"west":`+west+`}`, "ReadWriteOnce", both, "east", "west")
+		o.Copies["west"].Status.Volume.Source.Handle = "x"
+		o.Unit = stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartStays}
+		o.HandOver(nil, sharedFleet)
+		return o
+	}
+	expectNext(t, starting, []Object{own(`{}`)}, starting, false,
+		"PersistentVolumeClaim data on east: it has a volume and data of its own on west; delete the claim once its data are safe elsewhere")
+	for _, c := range []struct {
+		object Object
+		a, b   string
+		want   bool
+	}{
+		{own(`{}`), "east", "west", true},
+		{own(`{}`), "east", "north", false},
+		{own(fromEast), "east", "west", false},
+		{own(`{"volume":{"from":"east","copied":true}}`), "east", "west", false},
+		{own(`{"state":"Waiting"}`), "east", "west", false},
+	} {
+		if got := c.object.Differs(c.a, c.b); got != c.want {
+			t.Errorf("%v on %s and %s: %t", c.object.targets(), c.a, c.b, got)
+		}
+	}
+}
+
 func mounting(kind schema.GroupKind, claims ...string) Object {
 	o := object(kind, "web", `{"east":{}}`, nil)
 	var volumes []any

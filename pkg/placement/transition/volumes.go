@@ -32,6 +32,11 @@ func (s State) unknown(from []string) []string {
 			out = append(out, fmt.Sprintf("%s on %s: %s", o, on[0], o.NoVolume))
 		}
 		for _, name := range on {
+			if i := slices.IndexFunc(s.Decided, func(to string) bool { return o.Differs(name, to) }); i >= 0 {
+				out = append(out, fmt.Sprintf("%s on %s: %s; delete the claim once its data are safe elsewhere", o, name, HasItsOwn(s.Decided[i])))
+			}
+		}
+		for _, name := range on {
 			if v := o.targets()[name].Volume; v != nil && v.Copied && o.uncopied(name, *v) != "" {
 				out = append(out, fmt.Sprintf("%s on %s: not all of its data were copied from %s", o, name, v.From))
 			}
@@ -89,6 +94,9 @@ func (s State) removed(t *placementv1alpha1.Transition) Step {
 func (s State) claims(from []string) bool {
 	return slices.ContainsFunc(s.Objects, func(o Object) bool { return len(o.Gives(from)) > 0 })
 }
+
+// HasItsOwn is why a claim is handed no volume on a physical cluster where it has one with other data.
+func HasItsOwn(name string) string { return "it has a volume and data of its own on " + name }
 
 // unreleased are the claims whose volumes are still used where they are, would not be kept there, or
 // have no snapshot yet from which they are to be restored.

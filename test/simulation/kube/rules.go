@@ -18,10 +18,14 @@ import (
 var countsGenerations = map[string]bool{
 	"deployments": true, "replicasets": true, "jobs": true, "pods": true,
 	"physicalclusters": true, "placements": true, "clusterplacementpolicies": true, "placementpolicies": true, "orphans": true,
+	"manifests": true,
 }
 
 // hasStatus are the resources whose objects have a status from the beginning.
 var hasStatus = map[string]bool{"services": true, "deployments": true, "replicasets": true, "jobs": true, "pods": true}
+
+// protectedBy are the finalizers of what is kept as long as it is used.
+var protectedBy = map[string]string{"persistentvolumeclaims": "kubernetes.io/pvc-protection", "persistentvolumes": "kubernetes.io/pv-protection"}
 
 // setDefaults fills in what a server decides about a new object.
 func setDefaults(gr schema.GroupResource, obj Object, s *Server) {
@@ -40,6 +44,11 @@ func setDefaults(gr schema.GroupResource, obj Object, s *Server) {
 		setDefault(u, "10.0.0."+strconv.FormatInt(s.uids, 10), "spec", "clusterIP")
 	case "pods":
 		setDefault(u, int64(30), "spec", "terminationGracePeriodSeconds")
+	case "persistentvolumeclaims", "persistentvolumes":
+		setDefault(u, map[string]any{"phase": "Pending"}, "status")
+		if protection := protectedBy[gr.Resource]; !s.Logical {
+			u.SetFinalizers(append(u.GetFinalizers(), protection))
+		}
 	}
 	if hasStatus[gr.Resource] && u.Object["status"] == nil {
 		u.Object["status"] = map[string]any{}

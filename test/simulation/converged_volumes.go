@@ -1,0 +1,85 @@
+package simulation
+
+import (
+	"slices"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/test/simulation/kube"
+)
+
+// AsTheyWere: at rest volumes have the reclaim policy that they were made with, and what that says has
+// happened to those whose claims are gone.
+const AsTheyWere = "volumes end as their reclaim policy says"
+
+// volumesConverged: each volume of a physical cluster belongs to a claim, or is kept by its class.
+func (w *World) volumesConverged(p *physical) {
+	if !w.volumes || w.ledger.turnedBack > 0 || p.rewound {
+		return
+	}
+	for _, obj := range p.api.List(persistentVolumes) {
+		s := w.stored[handleOf(obj)]
+		if s == nil || s.meddled {
+			continue
+		}
+		_, logical := w.api.ByUID(s.claim)
+		policy := corev1.PersistentVolumeReclaimPolicy(text(obj, "spec", "persistentVolumeReclaimPolicy"))
+		was := obj.GetAnnotations()[syncer.ReclaimPolicyAnnotation]
+		switch {
+		case p.holder(obj) == nil && logical != nil && logical.GetDeletionTimestamp() == nil:
+			w.fail(AsTheyWere, "%s is left on %s, and its claim %s is %s", obj.GetName(), p.name, s.claim, targetsText(logical))
+		case p.holder(obj) == nil && logical == nil && !w.lostOne() && s.policy != corev1.PersistentVolumeReclaimRetain:
+			w.fail(AsTheyWere, "%s (%s, was %q) is left on %s, and its claim %s is gone", obj.GetName(), policy, was, p.name, s.claim)
+		case p.holder(obj) == nil || logical == nil:
+		case len(stamp.Alike(targetsOf(logical), p.name)) == 0 && !stamp.AwaitsVolume(logical) && len(targetsOf(logical)) == 1 && (policy != s.policy || was != ""):
+			w.fail(AsTheyWere, "%s on %s has the policy %s (was %q), and was made with %s: %s", obj.GetName(), p.name, policy, was, s.policy, targetsText(logical))
+		}
+	}
+}
+
+// dataConverged: what is in the backend belongs to a claim, or is kept by its class.
+func (w *World) dataConverged() {
+	if w.ledger.turnedBack > 0 || w.lostOne() || slices.ContainsFunc(w.clusters, func(p *physical) bool { return p.rewound }) {
+		return
+	}
+	for handle, s := range w.stored {
+		if _, logical := w.api.ByUID(s.claim); logical == nil && !s.gone && !s.meddled && !w.ledger.forced[s.claim] && s.policy == corev1.PersistentVolumeReclaimDelete {
+			w.fail(AsTheyWere, "the data of %s are left of the claim %s, which is gone", handle, s.claim)
+		}
+	}
+}
+
+// lostOne says that a physical cluster is gone for good, perhaps with the last copy of a claim.
+func (w *World) lostOne() bool {
+	return slices.ContainsFunc(w.clusters, func(p *physical) bool { return p.dead })
+}
+
+// inUse says that pods of a physical cluster mount a claim, or one in a namespace: what is deleted stays until
+// they are gone, also those that people made.
+func (w *World) inUse(key kube.Key) bool {
+	namespace := namespaceOf(key).Name
+	return slices.ContainsFunc(w.api.ListNamespace(claims, key.Cluster, namespace), func(claim kube.Object) bool {
+		return (key.Resource == namespaces || w.api.KeyOf(claims, claim) == key) && slices.ContainsFunc(w.clusters, func(p *physical) bool { return w.usedOn(p, claim.GetUID()) })
+	})
+}
+
+func (w *World) usedOn(p *physical, claim types.UID) bool {
+	c := p.copyOfClaim(claim)
+	return c != nil && !p.dead && p.used(c.GetNamespace(), c.GetName())
+}
+
+// volumesWait says that a claim of a namespace has no volume where it has a copy, or one of its own on each of several
+// physical clusters, or that pods began to wait for one on the way: a move waits for that, or for people.
+func (w *World) volumesWait(cluster logicalcluster.Name, namespace string, phase placementv1alpha1.TransitionPhase) bool {
+	return slices.ContainsFunc(w.api.ListNamespace(claims, cluster, namespace), func(obj kube.Object) bool {
+		return phase == placementv1alpha1.TransitionStarting && isOnce(obj) || slices.ContainsFunc(targetsOf(obj).Names(), func(name string) bool {
+			c := w.cluster(name).copyOfClaim(obj.GetUID())
+			return targetsOf(obj)[name].Keeps() && (c == nil || w.cluster(name).volumeOf(c) == nil)
+		})
+	})
+}
