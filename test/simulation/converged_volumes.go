@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
@@ -74,10 +73,10 @@ func (w *World) usedOn(p *physical, claim types.UID) bool {
 }
 
 // volumesWait says that a claim of a namespace has no volume where it has a copy, or one of its own on each of several
-// physical clusters, or that pods began to wait for one on the way: a move waits for that, or for people.
-func (w *World) volumesWait(cluster logicalcluster.Name, namespace string, phase placementv1alpha1.TransitionPhase) bool {
+// physical clusters: a move waits for that, or for people.
+func (w *World) volumesWait(cluster logicalcluster.Name, namespace string) bool {
 	return slices.ContainsFunc(w.api.ListNamespace(claims, cluster, namespace), func(obj kube.Object) bool {
-		return phase == placementv1alpha1.TransitionStarting && isOnce(obj) || slices.ContainsFunc(targetsOf(obj).Names(), func(name string) bool {
+		return slices.ContainsFunc(targetsOf(obj).Names(), func(name string) bool {
 			c := w.cluster(name).copyOfClaim(obj.GetUID())
 			return targetsOf(obj)[name].Keeps() && (c == nil || w.cluster(name).volumeOf(c) == nil)
 		})

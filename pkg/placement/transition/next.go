@@ -238,8 +238,8 @@ func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
 //	was in place nowhere, and its syncer     nothing
 //	there has said why it is not there either
 //	is not synced there                      the reason on the Copy
-//	has fewer pods available than wanted,    pods
-//	and than before
+//	has fewer pods available than wanted,    pods; nothing if they mount a claim that comes there
+//	and than before                          only once its volume is given up, see awaitsClaims
 //	is a Service that had more ready         endpoints
 //	endpoints, and has the pods for them
 //	is a Service or an Ingress that had an   an address
@@ -271,7 +271,7 @@ func (s State) lacks(o Object, name string, from []string) string {
 		if want = min(o.scaledTo(c, want), had); c.Status.ObservedGeneration < o.Logical.GetGeneration() && had > 0 {
 			return "its controller has not looked at it yet"
 		}
-		if have := availableIn(c); have < want && entry.Replicas == nil { // see short
+		if have := availableIn(c); have < want && entry.Replicas == nil && !s.awaitsClaims(o, name) { // see short
 			return fmt.Sprintf("%d of %d pods are available%s", have, want, refused(c))
 		}
 	}
@@ -291,8 +291,18 @@ func (s State) lacks(o Object, name string, from []string) string {
 	return ""
 }
 
+// awaitsClaims says that pods of an object cannot run on a target yet: they mount a claim that waits for its volume to
+// be given up where the unit leaves. What mounted it from its begin has no copy there; this has one, as it was changed
+// while it moved.
+func (s State) awaitsClaims(o Object, name string) bool {
+	mounted, _ := workload.ClaimsOf(o.Kind, o.Logical.Object)
+	return len(mounted) > 0 && slices.ContainsFunc(s.Objects, func(claim Object) bool {
+		return claim.Kind.IsClaim() && slices.Contains(mounted, claim.Logical.GetName()) && claim.targets()[name].State == placementv1alpha1.TargetStateWaiting
+	})
+}
+
 // podsCome says that a Service has no pods on a target before others are stopped: of what
-// it selects, something waits for that, and nothing has a copy there.
+// it selects, something waits for that, and nothing has a copy there that does not.
 func (s State) podsCome(service Object, name string) bool {
 	selector := selectorOf(service)
 	waits := false
@@ -301,10 +311,11 @@ func (s State) podsCome(service Object, name string) bool {
 		if !ok || len(selector) == 0 || !selects(selector, o) {
 			continue
 		}
-		if !entry.NoCopy() && entry.State != placementv1alpha1.TargetObserved {
+		later := entry.NoCopy() || s.awaitsClaims(o, name)
+		if !later && entry.State != placementv1alpha1.TargetObserved {
 			return false
 		}
-		waits = waits || entry.NoCopy()
+		waits = waits || later
 	}
 	return waits
 }

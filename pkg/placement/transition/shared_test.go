@@ -159,6 +159,40 @@ func mounting(kind schema.GroupKind, claims ...string) Object {
 	return o
 }
 
+// A Deployment that has pods on both is changed to mount a claim, whose volume comes only once it is given up on east.
+func TestPodsThatAwaitAClaimAreNotWaitedFor(t *testing.T) {
+	const both, waiting = `{"east":{},"west":{}}`, `{"east":{},"west":{"state":"Waiting"}}`
+	web := func(mounts ...string) Object {
+		o := object(deployments, "web", both, map[string]any{"replicas": int64(3)}, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":1}`)
+		var volumes []any
+		for _, name := range mounts {
+			volumes = append(volumes, map[string]any{"name": name, "persistentVolumeClaim": map[string]any{"claimName": name}})
+		}
+		labels := map[string]any{"app": "web"}
+		o.Logical.Object["spec"].(map[string]any)["template"] = map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"volumes": volumes}}
+		return o
+	}
+	data := object(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "data", waiting, nil, "east: Synced")
+	front := serviceOf("web", both, "east: Synced", "west: Synced")
+	for name, test := range map[string]struct {
+		objects []Object
+		lacks   []string // of web, and of front
+	}{
+		"it mounts the claim":               {[]Object{web("data"), front, data}, []string{"", ""}},
+		"it mounts no claim":                {[]Object{web(), front, data}, []string{"1 of 3 pods are available", "0 of 1 endpoints are ready"}},
+		"it mounts one that is there":       {[]Object{web("other"), front, data}, []string{"1 of 3 pods are available", "0 of 1 endpoints are ready"}},
+		"others that it leads to are there": {[]Object{web("data"), front, data, set("web", both, "east: Synced", "west: Synced")}, []string{"", "0 of 1 endpoints are ready"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{Objects: test.objects, Endpoints: map[string]map[string]int{"front": {"east": 1}}}
+			got := []string{s.lacks(test.objects[0], "west", []string{"east"}), s.lacks(test.objects[1], "west", []string{"east"})}
+			if diff := cmp.Diff(test.lacks, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestWhatMountsVolumesOfManyBeginsBeforeItEnds(t *testing.T) {
 	deployments := schema.GroupKind{Group: "apps", Kind: "Deployment"}
 	unit := stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartArrives}
