@@ -32,7 +32,8 @@ const (
 type Volume struct {
 	// Looked says that the physical cluster was asked.
 	Looked bool
-	// Object is the volume that the claim is bound to, or that was made for it.
+	// Object is the volume that the claim is bound to, or that was made for it; of a Namespace that leaves, one that
+	// would go with a claim in it.
 	Object *corev1.PersistentVolume
 	// Users are who uses it, as far as that counts: pods, and nodes that it is attached to.
 	Users []string
@@ -86,6 +87,8 @@ func VolumeOf(in Input) string {
 //	snapshot
 //	without a volume     none        was kept                  WriteCopy Failed: a new claim would have an empty
 //	                                                           one
+//	without a volume     none        is gone, and others       WriteCopy Failed: the same
+//	                                 have it
 //	else                 bound       was kept                  UpdateVolume: as it was
 //
 // What fails is tried again: done is false until then, and the claim is left alone.
@@ -126,7 +129,10 @@ func (p planner) volume() (_ []Action, done bool) {
 	if p.physical == physicalNone {
 		switch {
 		case entry.Volume == nil && recorded != nil && recorded.Retained && pv != nil:
-			return p.fail(Failure{Reason: "ClaimGone", Message: "somebody deleted the claim on the physical cluster while its volume was to be handed over; the volume " + pv.Name + " is kept there"}), false
+			return p.claimGone("somebody deleted the claim on the physical cluster while its volume was to be handed over; the volume " + pv.Name + " is kept there"), false
+		case entry.Volume == nil && recorded != nil && recorded.Retained && len(p.alike()) > 0:
+			return p.claimGone("the claim is gone from the physical cluster with its volume, which " + join(p.alike()) +
+				" has: a new one would be empty; place the namespace elsewhere and here again, and it gets the volume"), false
 		case entry.Volume == nil:
 			return nil, true
 		case pv == nil:
@@ -149,6 +155,23 @@ func (p planner) volume() (_ []Action, done bool) {
 	}
 	actions := p.settleVolume(pv)
 	return actions, len(actions) == 0
+}
+
+// claimGone records that a claim is gone, and that none is made in its place. A volume that others may have is given up
+// all the same where the claim leaves.
+func (p planner) claimGone(message string) []Action {
+	status := p.status(placementv1alpha1.CopyFailed, "ClaimGone", message)
+	if v := status.Volume; v.Source != nil || len(p.alike()) > 0 {
+		leaves := p.entry().State == placementv1alpha1.TargetStateDraining
+		v.Released, v.Reason = leaves && len(p.Volume.Users) == 0, ""
+		if leaves && !v.Released {
+			v.Reason = bounded("it is used by " + join(p.Volume.Users))
+		}
+	}
+	if actions := p.write(status, p.Logical.GetUID()); len(actions) > 0 {
+		return actions
+	}
+	return p.volumeInUse()
 }
 
 // settleVolume gives a volume that was kept the reclaim policy that it had.
@@ -196,8 +219,7 @@ func (p planner) former() fleetv1alpha1.FormerVolume {
 // What fails is tried again: done is false until then.
 func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 	if p.outlives() {
-		others := stamp.Alike(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)
-		return p.write(p.status(placementv1alpha1.CopyRemoving, "VolumeElsewhere", "it goes after its copies on "+join(others)+", which have the same volume"), p.Copy.Spec.Object.UID), false
+		return p.write(p.status(placementv1alpha1.CopyRemoving, "VolumeElsewhere", "it goes after its copies on "+join(p.alike())+", which have the same volume"), p.Copy.Spec.Object.UID), false
 	}
 	if !p.Ref.Kind.IsClaim() || p.copy != copyCurrent || p.recordedVolume() == nil {
 		return nil, true
@@ -218,6 +240,11 @@ func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 	return actions, len(actions) == 0
 }
 
+// alike are the other targets that have the volume of the claim.
+func (p planner) alike() []string {
+	return stamp.Alike(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)
+}
+
 // deleted says that the user deletes the claim.
 func (p planner) deleted() bool {
 	return p.Ref.Kind.IsClaim() && p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() != nil
@@ -230,7 +257,7 @@ func (p planner) outlives() bool {
 
 func (p planner) volumeOfRemoved(below bool) []Action {
 	pv := p.Volume.Object
-	elsewhere := p.deleted() && len(stamp.Alike(stamp.TargetsOf(p.Logical.GetAnnotations()), p.Target)) > 0
+	elsewhere := p.deleted() && len(p.alike()) > 0
 	moved := p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() == nil
 	if moved && p.entry().Volume != nil && p.entry().Volume.Copied {
 		moved = false // what it is a copy of is what counts
