@@ -68,7 +68,8 @@ import (
 //	going   none, current   ours or old   10 WriteCopy Removing; of another incarnation: AskServer, as in 6;
 //	                                        Delete it; of a Namespace that is being deleted
 //	                                        below: WriteCopy Removing, Terminating; of a CronJob that
-//	                                        leaves: see stopRuns
+//	                                        leaves: see stopRuns; of a Namespace that leaves: see
+//	                                        deleteLast
 //	going   none, current   none, foreign 11 WriteCopy Removed
 //	absent  none            ours or old   12 Report: nothing recorded, nothing removed
 //	absent  none            other         13 nothing

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -314,6 +315,16 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 
 		{"a Namespace stays for what is in it", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old", contents: 1}, "WriteCopy Synced"},
 		{"and goes when it is empty", situation{kind: "Namespace", logical: "deleting", copy: "Synced", physical: "old"}, "WriteCopy Removing/Removing, Delete p1 Removing"},
+		{"before one that leaves, claims are looked for that it would take along", situation{kind: "Namespace", logical: "removing", copy: "Synced", physical: "old"}, "WriteCopy Removing/Removing, LookAtVolume"},
+		{"their volumes are kept", situation{kind: "Namespace", logical: "removing", copy: "Removing", physical: "old", edit: func(in *Input) {
+			in.Volume = Volume{Looked: true, Object: diskVolume("pv", corev1.PersistentVolumeReclaimDelete)}
+		}}, "WriteCopy Removing/Removing, UpdateVolume"},
+		{"and then others", situation{kind: "Namespace", logical: "removing", copy: "Removing", physical: "old", edit: func(in *Input) {
+			pv := diskVolume("pv", corev1.PersistentVolumeReclaimRetain)
+			pv.Annotations[ReclaimPolicyAnnotation] = "Delete"
+			in.Volume = Volume{Looked: true, Object: pv}
+		}}, "WriteCopy Removing/Removing, LookAtVolume"},
+		{"until there is none", situation{kind: "Namespace", logical: "removing", copy: "Removing", physical: "old", edit: func(in *Input) { in.Volume.Looked = true }}, "WriteCopy Removing/Removing, Delete p1 Removing"},
 		{"that its deletion has begun below is said", situation{kind: "Namespace", logical: "removing", copy: "Removing", physical: "old-"}, "WriteCopy Removing/Terminating"},
 		{"but not of one with something in it, which somebody below deletes", situation{kind: "Namespace", logical: "removing", copy: "Synced", physical: "old-", contents: 1}, "WriteCopy Pending/Terminating"},
 		{"also one that was made again", situation{kind: "Namespace", logical: "live!", copy: "Synced", physical: "old", gone: "old", contents: 1}, ""},

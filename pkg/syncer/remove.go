@@ -3,6 +3,7 @@ package syncer
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -120,7 +121,36 @@ func (p planner) remove(uid types.UID, why string) []Action {
 		}
 		return p.deleteIncarnation()
 	}
-	return append(actions, p.delete(p.Logical, why)...)
+	return append(actions, p.deleteLast(why)...)
+}
+
+// deleteLast removes what is below, once nothing goes along that may be needed: a Namespace that leaves takes
+// the claims in it along. Those that were its own are gone, and acknowledged; if there are any, the physical
+// cluster was restored from a backup of before, and their volumes may be in use elsewhere by now.
+//
+//	the Namespace            a claim in it   its volume            then
+//	is deleted by its user   any             any                   Delete, as its reclaim policy says
+//	leaves                   none            none                  Delete
+//	leaves                   is there        would go with it      UpdateVolume: it is kept
+//	leaves                   is there        is kept, or none      Delete
+func (p planner) deleteLast(why string) []Action {
+	if !p.Ref.IsNamespace() || p.Logical == nil || p.Logical.GetDeletionTimestamp() != nil {
+		return p.delete(p.Logical, why)
+	}
+	if p.Volume.Looked && p.Volume.Object == nil {
+		return p.delete(p.Logical, why)
+	}
+	if pv := p.Volume.Object; pv != nil {
+		if actions := p.keepVolume(pv); len(actions) > 0 {
+			return actions
+		}
+	}
+	return []Action{{Verb: LookAtVolume, Why: why}} // perhaps there is another one
+}
+
+// GoesAlong says that the data of a volume would go with a claim below that is bound to it.
+func GoesAlong(pv *corev1.PersistentVolume, claim types.UID) bool {
+	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim && pv.DeletionTimestamp == nil && pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain
 }
 
 // delete removes what is below. How follows the deletion of the logical object. What stays

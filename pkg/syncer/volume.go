@@ -32,7 +32,8 @@ const (
 type Volume struct {
 	// Looked says that the physical cluster was asked.
 	Looked bool
-	// Object is the volume that the claim is bound to, or that was made for it.
+	// Object is the volume that the claim is bound to, or that was made for it; of a Namespace that leaves, one that
+	// would go with a claim in it.
 	Object *corev1.PersistentVolume
 	// Users are who uses it, as far as that counts: pods, and nodes that it is attached to.
 	Users []string
@@ -126,9 +127,10 @@ func (p planner) volume() (_ []Action, done bool) {
 	if p.physical == physicalNone {
 		switch {
 		case entry.Volume == nil && recorded != nil && recorded.Retained && pv != nil:
-			return p.fail(Failure{Reason: "ClaimGone", Message: "somebody deleted the claim on the physical cluster while its volume was to be handed over; the volume " + pv.Name + " is kept there"}), false
+			return p.claimGone("somebody deleted the claim on the physical cluster while its volume was to be handed over; the volume " + pv.Name + " is kept there"), false
 		case entry.Volume == nil && len(p.alike()) > 0:
-			return p.fail(Failure{Reason: "ClaimGone", Message: "the claim and its volume are gone from the physical cluster, and a new claim would have an empty one; " + join(p.alike()) + " has the volume, and one that leaves and comes back gets it from there"}), false
+			return p.claimGone("the claim is gone from the physical cluster with its volume, which " + join(p.alike()) +
+				" has: a new one would be empty; place the namespace elsewhere and here again, and it gets the volume"), false
 		case entry.Volume == nil:
 			return nil, true
 		case pv == nil:
@@ -151,6 +153,23 @@ func (p planner) volume() (_ []Action, done bool) {
 	}
 	actions := p.settleVolume(pv)
 	return actions, len(actions) == 0
+}
+
+// claimGone records that a claim is gone, and that none is made in its place. A volume that others may have is given up
+// all the same where the claim leaves.
+func (p planner) claimGone(message string) []Action {
+	status := p.status(placementv1alpha1.CopyFailed, "ClaimGone", message)
+	if v := status.Volume; v.Source != nil || len(p.alike()) > 0 {
+		leaves := p.entry().State == placementv1alpha1.TargetStateDraining
+		v.Released, v.Reason = leaves && len(p.Volume.Users) == 0, ""
+		if leaves && !v.Released {
+			v.Reason = bounded("it is used by " + join(p.Volume.Users))
+		}
+	}
+	if actions := p.write(status, p.Logical.GetUID()); len(actions) > 0 {
+		return actions
+	}
+	return p.volumeInUse()
 }
 
 // settleVolume gives a volume that was kept the reclaim policy that it had.
@@ -198,8 +217,7 @@ func (p planner) former() fleetv1alpha1.FormerVolume {
 // What fails is tried again: done is false until then.
 func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 	if p.outlives() {
-		others := p.alike()
-		return p.write(p.status(placementv1alpha1.CopyRemoving, "VolumeElsewhere", "it goes after its copies on "+join(others)+", which have the same volume"), p.Copy.Spec.Object.UID), false
+		return p.write(p.status(placementv1alpha1.CopyRemoving, "VolumeElsewhere", "it goes after its copies on "+join(p.alike())+", which have the same volume"), p.Copy.Spec.Object.UID), false
 	}
 	if !p.Ref.Kind.IsClaim() || p.copy != copyCurrent || p.recordedVolume() == nil {
 		return nil, true

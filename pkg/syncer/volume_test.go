@@ -444,6 +444,47 @@ func TestWhoLostAVolumeThatOthersHaveMakesNoOther(t *testing.T) {
 	}
 }
 
+// East made the volume that west has, too, and is restored from a backup of before: the data are not its own alone, and a
+// claim that it makes again would have others.
+func TestWhoMadeTheVolumeOfSeveralMakesNoEmptyOne(t *testing.T) {
+	w := settledPlace(t)
+	w.entry, w.other = `{}`, strings.Replace(handedOver, `"west"`, `"east"`, 1)
+	w.run()
+	w.pv = nil
+	w.run() // the claim is seen a moment longer, and says of no volume what it is
+	w.claim, w.did = nil, nil
+	w.run()
+	if s := w.copy.Status; w.claim != nil || s.State != placementv1alpha1.CopyFailed || s.Reason != "ClaimGone" || !strings.Contains(s.Message, "which west has") || !s.Volume.Retained {
+		t.Errorf("claim %v, copy %+v: %v", w.claim, s, w.did)
+	}
+	// It leaves, and comes again.
+	w.entry, w.users = `{"state":"Draining"}`, []string{"node far"}
+	w.run()
+	if v := w.copy.Status.Volume; v.Released || v.Reason != "it is used by node far" {
+		t.Errorf("in use: %+v", v)
+	}
+	w.users = nil
+	w.run()
+	if v := w.copy.Status.Volume; !v.Released || w.claim != nil {
+		t.Errorf("given up: %+v, claim %v", v, w.claim)
+	}
+	w.entry = `{}`
+	w.run()
+	if v := w.copy.Status.Volume; v.Released {
+		t.Errorf("taken back: %+v", v)
+	}
+	w.entry = `{"state":"Removing"}`
+	w.run()
+	if w.copy.Status.State != placementv1alpha1.CopyRemoved {
+		t.Errorf("left: copy %+v: %v", w.copy.Status, w.did)
+	}
+	w.copy, w.entry, w.other = nil, handedOver, handedOver
+	w.run()
+	if w.claim == nil || w.pv.Spec.CSI.VolumeHandle != sharedHandle || w.copy.Status.State != placementv1alpha1.CopySynced {
+		t.Errorf("came again: claim %v, volume %v, copy %+v: %v", w.claim, w.pv, w.copy.Status, w.did)
+	}
+}
+
 // East has what west made, and goes.
 func TestWhoLeavesAVolumeToOthersKeepsTheData(t *testing.T) {
 	w := &place{t: t, entry: handedOver, other: `{}`}

@@ -46,6 +46,8 @@ type physicalCluster struct {
 	name string
 	// disks is what it calls the storage class "disks"; empty: the same.
 	disks string
+	// driver makes the volumes of that class; empty: nobody does, and a simulation of one for what none fits.
+	driver string
 }
 
 func (p *physicalCluster) diskClass() string { return cmp.Or(p.disks, "disks") }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ import (
 func (p *physicalCluster) haveDisks(t *testing.T) {
 	t.Helper()
 	eventually(t, func() error {
-		_, err := p.Apply(context.Background(), "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: "+p.diskClass()+"}, provisioner: kubernetes.io/no-provisioner}")
+		_, err := p.Apply(context.Background(), "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: "+p.diskClass()+"}, provisioner: "+cmp.Or(p.driver, "kubernetes.io/no-provisioner")+"}")
 		return err
 	})
 }

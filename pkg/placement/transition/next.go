@@ -242,8 +242,8 @@ func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
 //	and than before                          only once its volume is given up, see awaitsClaims
 //	is a Service that had more ready         endpoints
 //	endpoints, and has the pods for them
-//	is a Service or an Ingress that had an   an address
-//	address
+//	is an Ingress or a Service of the type   an address
+//	LoadBalancer that had an address
 //
 // How many are wanted of what an autoscaler scales: see scaledTo.
 func (s State) lacks(o Object, name string, from []string) string {
@@ -285,7 +285,7 @@ func (s State) lacks(o Object, name string, from []string) string {
 			return fmt.Sprintf("%d of %d endpoints are ready", have, want)
 		}
 	}
-	if o.Kind.Addressed() && slices.ContainsFunc(before, hasAddress) && !hasAddress(c) {
+	if o.getsAddress() && slices.ContainsFunc(before, hasAddress) && !hasAddress(c) {
 		return "it has no address"
 	}
 	return ""
@@ -299,6 +299,13 @@ func (s State) awaitsClaims(o Object, name string) bool {
 	return len(mounted) > 0 && slices.ContainsFunc(s.Objects, func(claim Object) bool {
 		return claim.Kind.IsClaim() && slices.Contains(mounted, claim.Logical.GetName()) && claim.targets()[name].State == placementv1alpha1.TargetStateWaiting
 	})
+}
+
+// getsAddress says that an object may have an address of its own. A Service of another type has none: a physical cluster
+// that says so all the same would keep it, as no other one has anything to match.
+func (o Object) getsAddress() bool {
+	kind, _, _ := unstructured.NestedString(o.Logical.Object, "spec", "type")
+	return o.Kind.Addressed() && (o.Kind.Semantics != workload.ServiceSemantics || kind == string(corev1.ServiceTypeLoadBalancer))
 }
 
 // podsCome says that a Service has no pods on a target before others are stopped: of what

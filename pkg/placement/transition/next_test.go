@@ -133,8 +133,9 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"a service whose pods are others than those that come later", starting, []Object{
 			serviceOf("web", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`),
 		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
-		{"a load balancer without an address", starting, []Object{ready, object(services, "front", both, nil, "east: Synced "+address, "west: Synced {}")}, nil, starting, false, "Service front on west: it has no address"},
-		{"a load balancer that had none either", starting, []Object{ready, object(services, "front", both, nil, "east: Synced {}", "west: Synced {}")}, nil, draining, false, ""},
+		{"a load balancer without an address", starting, []Object{ready, object(services, "front", both, map[string]any{"type": "LoadBalancer"}, "east: Synced "+address, "west: Synced {}")}, nil, starting, false, "Service front on west: it has no address"},
+		{"a service of another type, of which a physical cluster says that it has one", starting, []Object{ready, object(services, "front", both, nil, "east: Synced "+address, "west: Synced {}")}, nil, draining, false, ""},
+		{"a load balancer that had none either", starting, []Object{ready, object(services, "front", both, map[string]any{"type": "LoadBalancer"}, "east: Synced {}", "west: Synced {}")}, nil, draining, false, ""},
 		{"an ingress without an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced")}, nil, starting, false, "Ingress front on west: it has no address"},
 		{"an ingress with an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced "+address)}, nil, draining, false, ""},
 		{"what runs once has no copy to wait for", starting, []Object{object(sets, "db", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"availableReplicas":1}`)}, nil, removing, false, ""},

@@ -22,6 +22,7 @@ import (
 
 var (
 	volumes     = corev1.SchemeGroupVersion.WithResource("persistentvolumes")
+	claims      = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 	pods        = corev1.SchemeGroupVersion.WithResource("pods")
 	attachments = storagev1.SchemeGroupVersion.WithResource("volumeattachments")
 )
@@ -31,6 +32,9 @@ func (p *pass) volumeClient() dynamic.ResourceInterface { return p.Down.Dynamic.
 // lookAtVolume asks for the volume of a claim, and for one that is given up who uses it. No watch
 // has it: only claims on their way, and those that are recorded for the first time, have it asked.
 func (p *pass) lookAtVolume(ctx context.Context) error {
+	if p.in.Ref.IsNamespace() {
+		return p.lookAtLeft(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
 	p.in.Volume = syncer.Volume{Looked: true}
@@ -52,6 +56,38 @@ func (p *pass) lookAtVolume(ctx context.Context) error {
 		return err
 	}
 	return p.lookAtSnapshot(ctx)
+}
+
+// lookAtLeft asks for the volumes of the claims in a Namespace that leaves, until one is found that would go along.
+// It asks the API server below, and not a cache: that may not know yet that the physical cluster went back in time.
+func (p *pass) lookAtLeft(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	left, err := p.Down.Dynamic.Resource(claims).Namespace(p.in.Namespace.Name).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return p.volumeRefused("listing the claims that are left", err)
+	}
+	for i := range left.Items {
+		name, _, _ := unstructured.NestedString(left.Items[i].Object, "spec", "volumeName")
+		if name == "" {
+			continue
+		}
+		obj, err := p.volumeClient().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return p.volumeRefused("reading the volume of a claim that is left", err)
+		}
+		if err := p.tookVolume(obj); err != nil {
+			return err
+		}
+		if syncer.GoesAlong(p.in.Volume.Object, left.Items[i].GetUID()) {
+			return nil
+		}
+	}
+	p.in.Volume = syncer.Volume{Looked: true}
+	return nil
 }
 
 // lookAtSnapshot asks for the snapshot that is made of the volume of a claim, or restored to it.
