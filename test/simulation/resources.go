@@ -3,6 +3,7 @@ package simulation
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 
@@ -88,6 +89,12 @@ func served() map[schema.GroupVersionResource]*resource {
 // no EndpointSlices, where nobody claims volumes none of these: fewer requests make more worlds.
 func (w *World) servedBelow(r *resource) bool {
 	return r.physical || w.imports && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource())
+}
+
+// listsClaims says that a request is for the claims of a namespace, of which any physical cluster says at least that there
+// are none: a Namespace that leaves has that looked at.
+func (r *request) listsClaims() bool {
+	return r.method == http.MethodGet && r.res.GroupResource() == claims && r.name == "" && !r.watches()
 }
 
 // versionOf is a resource in the version that is served.

@@ -124,7 +124,7 @@ func (f *front) execute(c *call) answer {
 	if r.res == nil {
 		return f.about(r)
 	}
-	if f.physical != nil && !f.world.servedBelow(r.res) {
+	if f.physical != nil && !f.world.servedBelow(r.res) && !r.listsClaims() {
 		return failure(apierrors.NewNotFound(r.res.GroupResource(), r.name))
 	}
 	switch {
