@@ -174,6 +174,8 @@ func (w *world) do(a Action) {
 		w.in.Physical = nil
 	case AskServer:
 		w.in.Gone = append(w.in.Gone, a.UID)
+	case LookAtVolume:
+		w.in.Volume.Looked = true // nothing is left in a Namespace
 	}
 }
 

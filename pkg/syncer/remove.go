@@ -130,9 +130,11 @@ func (p planner) remove(uid types.UID, why string) []Action {
 //
 //	the Namespace            a claim in it   its volume            then
 //	is deleted by its user   any             any                   Delete, as its reclaim policy says
-//	leaves                   none            none                  Delete
-//	leaves                   is there        would go with it      UpdateVolume: it is kept
-//	leaves                   is there        is kept, or none      Delete
+//	leaves, or is another    none            none                  Delete
+//	leaves, or is another    is there        would go with it      UpdateVolume: it is kept
+//	leaves, or is another    is there        is kept, or none      Delete
+//
+// Another one is a Namespace that was made anew under the name.
 func (p planner) deleteLast(why string) []Action {
 	if !p.Ref.IsNamespace() || p.Logical == nil || p.Logical.GetDeletionTimestamp() != nil {
 		return p.delete(p.Logical, why)
