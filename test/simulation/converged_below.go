@@ -42,6 +42,9 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 			return
 		}
 		_, anew := w.ledger.mirrorOf(p, obj.GetUID()) // a controller below keeps it
+		if key.Resource == claims && obj.GetDeletionTimestamp() != nil && p.used(key.Namespace, key.Name) {
+			return // its Copy says that it is being removed, and outlives what somebody took the finalizer off
+		}
 		if logical == nil && anew == nil && w.api.Find(keyOfMark(key.Resource, m)) == nil && !isClone(obj) {
 			w.fail(Converges, "%s %s on %s belongs to %s, which is gone, and nobody says so", key, obj.GetUID(), p.name, m.UID)
 		}

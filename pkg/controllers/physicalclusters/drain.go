@@ -65,9 +65,10 @@ func verifies(reason string) bool {
 	return reason == reasonVerifying || reason == reasonLeft || reason == reasonDrained
 }
 
-// drainOf counts what is placed on a physical cluster, or leaves it.
+// drainOf counts what is placed on a physical cluster, or leaves it. What leaves once everything else has waits in the
+// queue, and is blocked as all else that is left is: nobody knows for how long.
 func drainOf(name string, placements []*placementv1alpha1.Placement, now time.Time) *fleetv1alpha1.DrainStatus {
-	status := &fleetv1alpha1.DrainStatus{}
+	status, last := &fleetv1alpha1.DrainStatus{}, []fleetv1alpha1.DrainBlocker(nil)
 	for _, p := range placements {
 		part, ok := stamp.UnitOf(p)[name]
 		if !ok {
@@ -81,20 +82,31 @@ func drainOf(name string, placements []*placementv1alpha1.Placement, now time.Ti
 			if t := p.Spec.Transition; t.Cause != placementv1alpha1.CauseLost && pace.NotArrived(t, now) {
 				status.Stuck++
 			}
-		case moving != nil && moving.Status == metav1.ConditionFalse && (moving.Reason == placementv1alpha1.ReasonQueued || moving.Reason == placementv1alpha1.ReasonLeavesLast):
+		case moving == nil || moving.Status != metav1.ConditionFalse:
+		case moving.Reason == placementv1alpha1.ReasonQueued:
 			status.Queued++
-		case moving != nil && moving.Status == metav1.ConditionFalse:
-			status.Blockers = append(status.Blockers, fleetv1alpha1.DrainBlocker{
-				LogicalCluster: logicalcluster.From(p).String(), Namespace: p.Namespace, Reason: moving.Reason, Message: moving.Message,
-			})
+		case moving.Reason == placementv1alpha1.ReasonLeavesLast:
+			status.Queued++
+			last = append(last, blocker(p, moving))
+		default:
+			status.Blockers = append(status.Blockers, blocker(p, moving))
 		}
 	}
-	slices.SortFunc(status.Blockers, func(a, b fleetv1alpha1.DrainBlocker) int {
+	byName := func(a, b fleetv1alpha1.DrainBlocker) int {
 		return cmp.Or(cmp.Compare(a.LogicalCluster, b.LogicalCluster), cmp.Compare(a.Namespace, b.Namespace))
-	})
+	}
+	slices.SortFunc(status.Blockers, byName)
+	if n := len(status.Blockers); n > 0 && int(status.Namespaces) == n+len(last) {
+		slices.SortFunc(last, byName)
+		status.Blockers, status.Queued = append(status.Blockers, last...), 0
+	}
 	status.Blocked = int32(len(status.Blockers))
 	status.Blockers = status.Blockers[:min(len(status.Blockers), maxBlockers)]
 	return status
+}
+
+func blocker(p *placementv1alpha1.Placement, moving *metav1.Condition) fleetv1alpha1.DrainBlocker {
+	return fleetv1alpha1.DrainBlocker{LogicalCluster: logicalcluster.From(p).String(), Namespace: p.Namespace, Reason: moving.Reason, Message: moving.Message}
 }
 
 // drained is the condition; asked says that the server, asked just now, has nothing on

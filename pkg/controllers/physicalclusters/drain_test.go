@@ -97,4 +97,20 @@ func TestADrainCountsWhatIsPlacedThereAndWhatLeaves(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	last := metav1.Condition{Type: placementv1alpha1.ConditionMoving, Status: metav1.ConditionFalse, Reason: placementv1alpha1.ReasonLeavesLast, Message: "after all else"}
+	addons, stays := placed("addons", "east", nil, last), placed("blocked", "east", nil, blocked)
+	isStuck, isLast := fleetv1alpha1.DrainBlocker{Namespace: "blocked", Reason: "Blocked", Message: "because"}, fleetv1alpha1.DrainBlocker{Namespace: "addons", Reason: placementv1alpha1.ReasonLeavesLast, Message: "after all else"}
+	for name, test := range map[string]struct {
+		placements []*placementv1alpha1.Placement
+		want       fleetv1alpha1.DrainStatus
+	}{
+		"what leaves last waits for what moves":                  {[]*placementv1alpha1.Placement{addons, stays, placed("leaves", "west", leaves)}, fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Queued: 1, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{isStuck}}},
+		"what leaves last waits for what is about to move":       {[]*placementv1alpha1.Placement{addons, stays, placed("queued", "east", nil, queued)}, fleetv1alpha1.DrainStatus{Namespaces: 3, Queued: 2, Blocked: 1, Blockers: []fleetv1alpha1.DrainBlocker{isStuck}}},
+		"what leaves last is blocked as all else is":             {[]*placementv1alpha1.Placement{addons, stays}, fleetv1alpha1.DrainStatus{Namespaces: 2, Blocked: 2, Blockers: []fleetv1alpha1.DrainBlocker{isStuck, isLast}}},
+		"what leaves last is about to, as there is nothing else": {[]*placementv1alpha1.Placement{addons}, fleetv1alpha1.DrainStatus{Namespaces: 1, Queued: 1}},
+	} {
+		if diff := cmp.Diff(&test.want, drainOf("east", test.placements, noon)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
 }
