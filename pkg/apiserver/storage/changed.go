@@ -52,7 +52,7 @@ func NewChanged(known []Version) *Changed {
 // As reports whether the known at a place was in the list, as it is known.
 func (c *Changed) As(place int) bool { return c.as[place] }
 
-// begin is called before each list: one that turns out to be too old is listed again.
+// begin is called before each list: what is too old is listed again.
 func (c *Changed) begin() {
 	clear(c.as)
 	c.at = 0

@@ -42,7 +42,7 @@ func (e *ends) until(now time.Time) iter.Seq[Unit] {
 	}
 }
 
-// order has what a watch told of reservations, as it told it: in the order of versions.
+// order has the reservations that a watch showed, in the order of its events, which is that of versions.
 type order []ordered
 
 type ordered struct {

@@ -28,7 +28,7 @@ func (l *Ledger) change(u Unit, change func()) {
 func (l *Ledger) sum(u Unit, n int) {
 	decided := l.counted[u]
 	for name, requests := range decided {
-		l.take(name, func(t *total) { t.letin(requests, n) })
+		l.take(name, func(t *total) { t.addUnit(requests, n) })
 	}
 	e, _ := l.reserved(u)
 	for _, name := range e.physicalClusters {
@@ -36,7 +36,7 @@ func (l *Ledger) sum(u Unit, n int) {
 		l.take(name, func(t *total) {
 			t.assumed = plus(t.assumed, e.requests, n)
 			if t.parts += n; !counted {
-				t.letin(e.requests, n)
+				t.addUnit(e.requests, n)
 			}
 		})
 	}
@@ -48,7 +48,7 @@ func (l *Ledger) countUnowned(p *placementv1alpha1.Placement, n int) {
 		return
 	}
 	for name, requests := range countedOn(p) {
-		l.take(name, func(t *total) { t.letin(requests, n) })
+		l.take(name, func(t *total) { t.addUnit(requests, n) })
 	}
 }
 
@@ -62,7 +62,8 @@ func (l *Ledger) take(name string, change func(*total)) {
 	l.totals[name] = t
 }
 
-func (t *total) letin(requests corev1.ResourceList, n int) {
+// addUnit counts a unit with what it requests.
+func (t *total) addUnit(requests corev1.ResourceList, n int) {
 	t.units += n
 	t.parts += n
 	t.letIn = plus(t.letIn, requests, n)

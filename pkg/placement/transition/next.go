@@ -291,23 +291,6 @@ func (s State) lacks(o Object, name string, from []string) string {
 	return ""
 }
 
-// awaitsClaims says that pods of an object cannot run on a target yet: they mount a claim that waits for its volume to
-// be given up where the unit leaves. What mounted it from its begin has no copy there; this has one, as it was changed
-// while it moved.
-func (s State) awaitsClaims(o Object, name string) bool {
-	mounted, _ := workload.ClaimsOf(o.Kind, o.Logical.Object)
-	return len(mounted) > 0 && slices.ContainsFunc(s.Objects, func(claim Object) bool {
-		return claim.Kind.IsClaim() && slices.Contains(mounted, claim.Logical.GetName()) && claim.targets()[name].State == placementv1alpha1.TargetStateWaiting
-	})
-}
-
-// getsAddress says that an object may have an address of its own. A Service of another type has none: a physical cluster
-// that says so all the same would keep it, as no other one has anything to match.
-func (o Object) getsAddress() bool {
-	kind, _, _ := unstructured.NestedString(o.Logical.Object, "spec", "type")
-	return o.Kind.Addressed() && (o.Kind.Semantics != workload.ServiceSemantics || kind == string(corev1.ServiceTypeLoadBalancer))
-}
-
 // podsCome says that a Service has no pods on a target before others are stopped: of what
 // it selects, something waits for that, and nothing has a copy there that does not.
 func (s State) podsCome(service Object, name string) bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -64,6 +65,13 @@ func notWithdrawn(n int) string {
 		return "1 endpoint is not withdrawn yet"
 	}
 	return fmt.Sprintf("%d endpoints are not withdrawn yet", n)
+}
+
+// getsAddress says that an object may have an address of its own. A Service of another type has none: a physical cluster
+// that says so all the same would keep it, as no other one has anything to match.
+func (o Object) getsAddress() bool {
+	kind, _, _ := unstructured.NestedString(o.Logical.Object, "spec", "type")
+	return o.Kind.Addressed() && (o.Kind.Semantics != workload.ServiceSemantics || kind == string(corev1.ServiceTypeLoadBalancer))
 }
 
 // addressesOnly are the addresses in the status of an object that its copy on a target has, and

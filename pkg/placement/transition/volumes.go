@@ -346,3 +346,13 @@ func takesClaims(o Object) bool {
 	when, _, _ := unstructured.NestedString(o.Logical.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 	return o.Kind.Semantics == workload.StatefulSetSemantics && when == "Delete" && len(workload.VolumeClaims(o.Kind, o.Logical.Object)) > 0
 }
+
+// awaitsClaims says that pods of an object cannot run on a target yet: they mount a claim that waits for its volume to
+// be given up where the unit leaves. What mounted it from its begin has no copy there; this has one, as it was changed
+// while it moved.
+func (s State) awaitsClaims(o Object, name string) bool {
+	mounted, _ := workload.ClaimsOf(o.Kind, o.Logical.Object)
+	return len(mounted) > 0 && slices.ContainsFunc(s.Objects, func(claim Object) bool {
+		return claim.Kind.IsClaim() && slices.Contains(mounted, claim.Logical.GetName()) && claim.targets()[name].State == placementv1alpha1.TargetStateWaiting
+	})
+}
