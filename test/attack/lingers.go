@@ -29,7 +29,7 @@ const (
 )
 
 var lingers = Attack{
-	Name: "a physical cluster keeps what leaves it by no endpoint and no address that it goes on reporting, and nothing of others at all",
+	Name: "a physical cluster keeps what leaves it by no endpoint and no address that it goes on reporting, nor leads anybody there, and nothing of others at all",
 	Real: true, // it waits
 	Fence: func(ctx context.Context, w *World) error {
 		lies, honest, err := w.drained(ctx, w.linger)
@@ -98,7 +98,7 @@ func (w *World) drained(ctx context.Context, lie func(context.Context) error) (l
 		return errors.Join(errs...)
 	})
 	if err == nil {
-		err = w.leadsElsewhere(about)
+		err = eventually(ctx, "nothing to lead there", func() error { return w.leadsElsewhere(about) })
 	}
 	return lies, honest, err
 }
@@ -229,11 +229,23 @@ func (w *World) hasLeft(ctx context.Context) (bool, error) {
 	return !there && p.Spec.Transition == nil, err
 }
 
-// leadsElsewhere fails if the Service has an address that the syncer reports.
+// leadsElsewhere fails if the Service has an address or endpoints that the syncer reports.
 func (w *World) leadsElsewhere(ctx context.Context) error {
 	service, err := w.admin.kube.CoreV1().Services("web").Get(ctx, "front", metav1.GetOptions{})
-	if err == nil && len(service.Status.LoadBalancer.Ingress) > 0 {
-		err = fmt.Errorf("the Service has the addresses %v", service.Status.LoadBalancer.Ingress)
+	if err != nil {
+		return err
 	}
-	return err
+	if len(service.Status.LoadBalancer.Ingress) > 0 {
+		return fmt.Errorf("the Service has the addresses %v", service.Status.LoadBalancer.Ingress)
+	}
+	slices, err := w.admin.kube.DiscoveryV1().EndpointSlices("web").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range slices.Items {
+		if _, ok := stamp.TargetsOf(slices.Items[i].Annotations)[Mallory]; ok {
+			return fmt.Errorf("the Service has the endpoints %v", slices.Items[i].Endpoints)
+		}
+	}
+	return nil
 }

@@ -33,6 +33,7 @@ import (
 	copiescontroller "github.com/atoll-dev/atoll/pkg/controllers/copies"
 	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
 	"github.com/atoll-dev/atoll/pkg/controllers/imports"
+	"github.com/atoll-dev/atoll/pkg/controllers/mirrors"
 	namespacescontroller "github.com/atoll-dev/atoll/pkg/controllers/namespaces"
 	orphanscontroller "github.com/atoll-dev/atoll/pkg/controllers/orphans"
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
@@ -167,7 +168,7 @@ func (s *server) compose(c clients) {
 				Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Policies: informers.policies,
 				LogicalClusters: informers.logicalClusters, NamespacePolicies: informers.nsPolicies, Placements: informers.placements, Copies: informers.copies, Objects: all, Next: w.bugs.next, Release: w.bugs.giveUp}),
 			references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: kinds, Objects: all, ServiceAccounts: informers.serviceAccounts}),
-			physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Kinds: kinds,
+			physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.atoll, Kinds: kinds,
 				PhysicalClusters: informers.physicalClusters, Leases: informers.leases, Copies: informers.copies,
 				Placements: informers.placements, Objects: all, ControlPlane: id}),
 			orphanscontroller.New(orphanscontroller.Config{Client: c.atoll, Metadata: c.metadata, Kinds: kinds, Orphans: informers.orphans,
@@ -175,6 +176,7 @@ func (s *server) compose(c clients) {
 			status.New(status.Config{Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies, Metadata: all, PhysicalClusters: informers.physicalClusters, Summarize: w.bugs.Summarize()}),
 			copiescontroller.New(copiescontroller.Config{Client: c.atoll, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies,
 				Metadata: all, PhysicalClusters: informers.physicalClusters, Decide: w.bugs.Release()}),
+			mirrors.New(mirrors.Config{Client: c.atoll, MetadataClient: c.metadata, Kinds: kinds, Metadata: all, PhysicalClusters: informers.physicalClusters}),
 		} {
 			s.run(r)
 		}

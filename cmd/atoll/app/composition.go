@@ -38,6 +38,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controllers/garbagecollector"
 	"github.com/atoll-dev/atoll/pkg/controllers/imports"
 	"github.com/atoll-dev/atoll/pkg/controllers/logicalclusters"
+	"github.com/atoll-dev/atoll/pkg/controllers/mirrors"
 	"github.com/atoll-dev/atoll/pkg/controllers/namespaces"
 	"github.com/atoll-dev/atoll/pkg/controllers/orphans"
 	"github.com/atoll-dev/atoll/pkg/controllers/physicalclusters"
@@ -299,11 +300,12 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Namespaces: c.namespaces,
 			PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies, Placements: c.placements, Copies: c.copies, Objects: all}),
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: c.kinds, Objects: all, ServiceAccounts: c.serviceAccounts}),
-		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, PhysicalClusters: c.physicalClusters, Leases: c.leases,
+		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, PhysicalClusters: c.physicalClusters, Leases: c.leases,
 			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id, PodsServer: c.podsServer, CA: c.keys.CAPEM, Refusals: c.refusals}),
 		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
 		status.New(status.Config{Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
+		mirrors.New(mirrors.Config{Client: c.client, MetadataClient: c.metadata, Kinds: c.kinds, Metadata: all, PhysicalClusters: c.physicalClusters}),
 		volumecopies.New(volumecopies.Config{Client: c.client, Metadata: c.metadata, Copies: c.copies, PhysicalClusters: c.physicalClusters, Reach: c.reachVolumes}),
 		push.New(push.Config{Client: c.client, Kube: c.kube, Kinds: c.kinds.Current().Undeclared(), PhysicalClusters: c.physicalClusters,
 			Secrets: all.For(corev1.SchemeGroupVersion.WithResource("secrets")), Upstream: server.Generic.LoopbackClientConfig, Admission: c.admits}),

@@ -119,7 +119,7 @@ func (s *Controller) observe(kind workload.Kind, old, new *metav1.PartialObjectM
 		if !k.isNamespace() && len(copyindex.Of(s.Copies, k.copied())) == 0 {
 			return // nothing is left of it; a Copy that is on its way is seen when it is Removed
 		}
-	case hasFinalizer(new) && (new.DeletionTimestamp != nil && s.concerns(new) || hasRemoving(new)), stopping(new) && s.concerns(new):
+	case hasFinalizer(new) && (new.DeletionTimestamp != nil && concerns(new) || hasRemoving(new)), stopping(new) && concerns(new):
 		k.Object = controller.RequestFor(new)
 		if !k.isNamespace() && s.waits(new, copyindex.Of(s.Copies, k.copied())) {
 			return
@@ -141,15 +141,9 @@ func (s *Controller) enqueueCopy(c *placementv1alpha1.Copy) {
 	}
 }
 
-// concerns says that an object that is being deleted waits for more than the
-// syncer that brought it up.
-func (s *Controller) concerns(obj metav1.Object) bool {
-	for name, t := range stamp.TargetsOf(obj.GetAnnotations()) {
-		if t.State == placementv1alpha1.TargetObserved && !s.mayBeGivenUp(name) {
-			return false
-		}
-	}
-	return true
+// concerns says that an object that is being deleted waits for more than its end where it was mirrored from.
+func concerns(obj metav1.Object) bool {
+	return !stamp.Mirrored(obj)
 }
 
 // waits says that by what the informers have there is nothing to take note of yet: an acknowledgement, or the end of

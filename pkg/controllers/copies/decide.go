@@ -46,8 +46,8 @@ func (v Verdict) isNothing() bool { return !v.Finalizer && !v.Finish && !v.Drop 
 //	                            mirrors, or Removed
 //	any               Observed  other                    nothing: its syncer removes what is below once
 //	                                                     the object is gone
-//	deleting          Observed                           remove the finalizer if the target was given up,
-//	                                                     else its syncer does
+//	deleting          Observed                           nothing: its syncer removes the finalizer, or
+//	                                                     pkg/controllers/mirrors where that will not
 //
 // A Pod that is being deleted gracefully is finished before its finalizer goes; also
 // if somebody took that off.
@@ -69,7 +69,7 @@ func Decide(obj metav1.Object, copies []*placementv1alpha1.Copy, gone func(targe
 	done := func(target string) bool {
 		c, ok := current[target]
 		if observed(target) {
-			return gone(target)
+			return false
 		}
 		return ok && removed(c) || !ok && (gone(target) || targets[target].NoCopy())
 	}

@@ -40,14 +40,14 @@ func (s *Controller) givenUp(ctx context.Context, k key, obj metav1.Object, copi
 	}
 	targets := stamp.TargetsOf(obj.GetAnnotations())
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		if !s.mayBeGivenUp(target) {
+		if targets[target].State == placementv1alpha1.TargetObserved || !s.mayBeGivenUp(target) {
 			continue
 		}
 		gone, err := s.deregistered(ctx, target)
 		if err != nil {
 			return nil, err
 		}
-		if gone && targets[target].State != placementv1alpha1.TargetObserved {
+		if gone {
 			if gone, err = s.hasNoCopy(ctx, k, obj, copies, target); err != nil {
 				return nil, err
 			}

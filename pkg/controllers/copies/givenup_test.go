@@ -68,7 +68,7 @@ func TestAnAbsenceThatTheServerDoesNotConfirmReleasesNothing(t *testing.T) {
 		"a Copy that the informer lacks, of a predecessor":   {nil, []runtime.Object{newCopy("before")}, false, `{"east":{}}`, true},
 		"registered, for all that anybody knows":             {physicalCluster(false), nil, false, `{"east":{}}`, false},
 		"not registered":                                     {nil, nil, false, `{"east":{}}`, true},
-		"not registered, mirrored from it":                   {nil, nil, false, `{"east":{"state":"Observed"}}`, true},
+		"not registered, mirrored from it: see mirrors":      {nil, nil, false, `{"east":{"state":"Observed"}}`, false},
 		"to be forgotten":                                    {physicalCluster(true), []runtime.Object{physicalCluster(true)}, false, `{"east":{}}`, true},
 		"to be forgotten, the informer does not know it yet": {nil, []runtime.Object{physicalCluster(true)}, false, `{"east":{}}`, true},
 	} {

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -42,8 +41,6 @@ const (
 type Config struct {
 	Kube   kubernetes.Interface
 	Client versioned.Interface
-	// Metadata removes what was mirrored from a forgotten physical cluster.
-	Metadata metadata.Interface
 
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	Leases           *controller.Informer[*coordinationv1.Lease]

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -58,30 +57,8 @@ func (c *Controller) forget(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 			errs = append(errs, fmt.Errorf("forgetting Copy %s: %w", copied.Name, err))
 		}
 	}
-	errs = append(errs, c.forgetUnmade(ctx, pc.Name, known), c.forgetObserved(ctx, pc.Name))
+	errs = append(errs, c.forgetUnmade(ctx, pc.Name, known))
 	return done, errors.Join(errs...)
-}
-
-// forgetObserved removes what was mirrored from the physical cluster: nobody
-// will ever tell that it ended, and a Pod with a node waits for that.
-func (c *Controller) forgetObserved(ctx context.Context, target string) error {
-	var errs []error
-	for gvr, informer := range c.Objects.All() {
-		for _, obj := range informer.List() {
-			entry, ok := stamp.TargetsOf(obj.Annotations)[target]
-			if !ok || entry.State != placementv1alpha1.TargetObserved {
-				continue
-			}
-			at := scope.WithCluster(ctx, logicalcluster.From(obj))
-			err := c.Metadata.Resource(gvr).Namespace(obj.Namespace).Delete(at, obj.Name, metav1.DeleteOptions{
-				GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &obj.UID},
-			})
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				errs = append(errs, fmt.Errorf("forgetting %s %s: %w", gvr.Resource, obj.Name, err))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // forgetUnmade makes the Copies, declared removed, of the objects that wait for
