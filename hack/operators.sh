@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 need_go
 modules=test/e2e/operators/modules
 all=(sample-controller sample-apiserver prometheus-operator sealed-secrets argo-rollouts snapshots) pods=
-if [ "${1:-}" = --pods ]; then all=(prometheus-operator prometheus cert-manager gatekeeper) pods=yes; shift; fi
+if [ "${1:-}" = --pods ]; then all=(prometheus-operator prometheus cert-manager gatekeeper external-secrets) pods=yes; shift; fi
 operators=("$@"); [ $# -gt 0 ] || operators=("${all[@]}")
 
 # build NAME DIRECTORY PACKAGE
@@ -30,6 +30,7 @@ for operator in "${operators[@]}"; do
       build prometheus-config-reloader $modules github.com/prometheus-operator/prometheus-operator/cmd/prometheus-config-reloader
       ;;
     gatekeeper) build gatekeeper $modules/gatekeeper github.com/open-policy-agent/gatekeeper/v3 ;;
+    external-secrets) build external-secrets $modules/external-secrets github.com/external-secrets/external-secrets ;;
     prometheus) build prometheus $modules/prometheus github.com/prometheus/prometheus/cmd/prometheus ;;
     cert-manager)
       for command in controller webhook cainjector ctl; do

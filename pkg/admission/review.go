@@ -16,7 +16,6 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
-	"github.com/atoll-dev/atoll/pkg/placement/units"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -117,7 +116,13 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		unit.Decided = status.Decided
 		unit.Bound, unit.BoundBy = placement.BoundOf(stored)
 	}
-	if stored.UID != "" {
+	var objects []transition.Object // of what may have to move
+	switch {
+	case len(status.Decided) > 0:
+		if objects, err = d.objectsOf(ctx, q, snapshot, &unit); err != nil {
+			return status, fmt.Errorf("looking for what it has: %w", err)
+		}
+	case stored.UID != "":
 		if err := d.includeWaiting(ctx, q, snapshot, &unit); err != nil {
 			return status, fmt.Errorf("looking for what waits: %w", err)
 		}
@@ -143,10 +148,6 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 	status.Move = cmp.Or(decision.Move.Mode, placementv1alpha1.MoveAuto)
 	status.DrainSeconds = ptr.Deref(decision.Move.DrainSeconds, transition.DefaultDrain)
 	if from := left(status.Decided, status.PhysicalClusters); len(from) > 0 {
-		objects, err := d.objectsOf(ctx, q, snapshot.selectors)
-		if err != nil {
-			return status, fmt.Errorf("looking for what cannot move: %w", err)
-		}
 		shared := shared(snapshot, status.Decided, status.PhysicalClusters)
 		status.Obstacles = transition.Obstacles(objects, from, handed(snapshot, status.PhysicalClusters, len(snapshot.selectors) > 0, shared), snapshot.forgotten)
 		status.StopsFirst = transition.StopsFirst(objects, from, shared)
@@ -215,12 +216,16 @@ func left(decided, next []string) []string {
 	return slices.DeleteFunc(slices.Clone(decided), func(name string) bool { return slices.Contains(next, name) })
 }
 
-// objectsOf are the placed objects of a unit, also those that are mirrored.
-func (d *decider) objectsOf(ctx context.Context, q question, selectors []units.Selector) ([]transition.Object, error) {
+// objectsOf are the placed objects of a unit, also those that are mirrored. It adds to the unit what they need.
+func (d *decider) objectsOf(ctx context.Context, q question, read snapshot, u *placement.Unit) ([]transition.Object, error) {
+	include, err := q.including(read, u)
+	if err != nil {
+		return nil, err
+	}
 	var objects []transition.Object
-	err := d.eachMember(ctx, q, selectors, func(kind workload.Kind, obj *unstructured.Unstructured) error {
+	err = d.eachMember(ctx, q, read.selectors, func(kind workload.Kind, obj *unstructured.Unstructured) error {
 		objects = append(objects, transition.Object{Kind: kind, Logical: obj})
-		return nil
+		return include(kind, obj)
 	})
 	return objects, err
 }

@@ -91,18 +91,27 @@ func refusals(kind workload.Kind, obj map[string]any) func(boundary.Permits) str
 
 // includeWaiting adds to a unit what the other objects need that wait for the same
 // decision: it must fit all of them. Each object that waits has left an undecided
-// placement, so a namespace without one has none. What cannot be read, as a template
-// with a bad quantity, was refused when it was written.
+// placement, so a namespace without one has none.
 func (d *decider) includeWaiting(ctx context.Context, q question, read snapshot, u *placement.Unit) error {
+	include, err := q.including(read, u)
+	if err != nil {
+		return err
+	}
+	return d.eachMember(ctx, q, read.selectors, include)
+}
+
+// including adds to a unit what other objects of it need than the one that is asked about. What cannot be read, as a
+// template with a bad quantity, was refused when it was written.
+func (q question) including(read snapshot, u *placement.Unit) (func(workload.Kind, *unstructured.Unstructured) error, error) {
 	asker := ""
 	if q.object != nil {
 		named, err := meta.Accessor(q.object)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		asker = named.GetName()
 	}
-	return d.eachMember(ctx, q, read.selectors, func(kind workload.Kind, other *unstructured.Unstructured) error {
+	return func(kind workload.Kind, other *unstructured.Unstructured) error {
 		if kind.GroupKind() == q.kind.GroupKind() && other.GetName() == asker || other.GetDeletionTimestamp() != nil ||
 			stamp.Mirrored(other) || !stamp.GoesDown(kind, q.cluster, other) {
 			return nil
@@ -110,7 +119,7 @@ func (d *decider) includeWaiting(ctx context.Context, q question, read snapshot,
 		written := stamp.Written(kind, other)
 		restrict(u, read.Snapshot, kind, written)
 		return include(&u.Needs, kind, written)
-	})
+	}, nil
 }
 
 // eachMember reads the objects of the unit of a question.

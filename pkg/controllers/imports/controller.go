@@ -126,10 +126,17 @@ const sliceController = "endpointslice-controller.k8s.io"
 // be a Service that needs no network.
 func (c *Controller) changed(cluster logicalcluster.Name, namespace string, others bool) {
 	fleet, present := *c.fleet.Load(), c.present.of(cluster)
-	has := func(gvr schema.GroupVersionResource) bool { return c.Objects.For(gvr).HasNamespace(cluster, namespace) }
+	key := controller.Request{Cluster: cluster, Namespace: namespace}
+	has := func(gvr schema.GroupVersionResource) bool { return c.has(gvr, key) }
 	if len(fleet) > 1 && fleet.Joined(present) || others && c.mayHaveOthers(cluster, namespace, present) || slices.ContainsFunc(made, has) {
-		c.queue.EnqueueAfter(controller.Request{Cluster: cluster, Namespace: namespace}, batchDelay)
+		c.queue.EnqueueAfter(key, batchDelay)
 	}
+}
+
+// has says that there may be objects of a resource in a namespace: those that the watch cache has already,
+// and the informer does not, have it looked at again when they come.
+func (c *Controller) has(gvr schema.GroupVersionResource, key controller.Request) bool {
+	return c.Objects.For(gvr).HasNamespace(key.Cluster, key.Namespace)
 }
 
 // mayHaveOthers says that a Service of a namespace which needs no network may be imported: there is another
@@ -238,9 +245,11 @@ var cached = metav1.ListOptions{ResourceVersion: "0"}
 
 func (c *Controller) keepServices(ctx context.Context, key controller.Request, w where) (behind bool, err error) {
 	client := c.Client.PlacementV1alpha1().ServiceImports(key.Namespace)
-	list, err := client.List(ctx, cached)
-	if err != nil {
-		return false, fmt.Errorf("reading ServiceImports: %w", err)
+	list := &placementv1alpha1.ServiceImportList{}
+	if c.has(serviceImports, key) {
+		if list, err = client.List(ctx, cached); err != nil {
+			return false, fmt.Errorf("reading ServiceImports: %w", err)
+		}
 	}
 	wanted, err := c.wantedServices(ctx, key, w)
 	if err != nil {
@@ -289,7 +298,7 @@ func sameTargets(a, b metav1.Object) bool {
 
 // wantedServices are the imports of Services that there should be in a namespace, by name.
 func (c *Controller) wantedServices(ctx context.Context, key controller.Request, w where) (map[string]*placementv1alpha1.ServiceImport, error) {
-	if len(w.present) == 0 {
+	if len(w.present) == 0 || !c.has(services, key) {
 		return nil, nil
 	}
 	all, err := c.Kube.CoreV1().Services(key.Namespace).List(ctx, cached)
@@ -363,11 +372,14 @@ func (c *Controller) removeService(ctx context.Context, have *placementv1alpha1.
 
 func (c *Controller) keepPods(ctx context.Context, key controller.Request, w where) (behind bool, err error) {
 	client := c.Client.PlacementV1alpha1().PodImports(key.Namespace)
-	have, err := client.Get(ctx, placementv1alpha1.PodImportName, metav1.GetOptions{ResourceVersion: cached.ResourceVersion})
-	if apierrors.IsNotFound(err) {
-		have = nil
-	} else if err != nil {
-		return false, fmt.Errorf("reading a PodImport: %w", err)
+	var have *placementv1alpha1.PodImport
+	if c.has(podImports, key) {
+		have, err = client.Get(ctx, placementv1alpha1.PodImportName, metav1.GetOptions{ResourceVersion: cached.ResourceVersion})
+		if apierrors.IsNotFound(err) {
+			have = nil
+		} else if err != nil {
+			return false, fmt.Errorf("reading a PodImport: %w", err)
+		}
 	}
 	var want *placementv1alpha1.PodImport
 	if namespace, ok := c.Namespaces.Get(controller.Request{Cluster: key.Cluster, Name: key.Namespace}); ok {
