@@ -55,6 +55,13 @@ func (l *Lab) registerPull(ctx context.Context, p *PhysicalCluster) error {
 	}
 	var err error
 	p.Syncer, err = p.node.run(ctx, "syncer", "Syncing", process.Binary("atoll-syncer"),
-		"--physical-cluster", p.Name, "--kubeconfig", kubeconfig, "--physical-kubeconfig", p.Kubeconfig, "--health-address", ":8099")
+		"--physical-cluster", p.Name, "--kubeconfig", kubeconfig, "--physical-kubeconfig", p.Kubeconfig, "--health-address", ":8099",
+		"--admission-address", p.node.node()+":"+admissionPort)
 	return err
 }
+
+// admissionPort is where a syncer answers about pods that are made on its physical cluster.
+const admissionPort = "9443"
+
+// AdmissionURL is where the API server of a physical cluster asks its syncer about pods, see spec.pods.admission.
+func (p *PhysicalCluster) AdmissionURL() string { return "https://" + p.node.node() + ":" + admissionPort }
