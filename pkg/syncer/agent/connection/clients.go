@@ -65,6 +65,7 @@ type Guard func(http.RoundTripper) http.RoundTripper
 func NewControlPlane(c *rest.Config, guard Guard, watching controller.ServerOptions) (cp ControlPlane, err error) {
 	cp.Server = controller.NewServer("control plane", watching)
 	c = tuned(scope.ScopedConfig(c))
+	c.Wrap(defaultTimeouts.with)
 	client, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return cp, fmt.Errorf("making a transport to the control plane: %w", err)
@@ -110,6 +111,7 @@ func NewPhysical(c *rest.Config, guard Guard, watching controller.ServerOptions)
 		c.Dial = identified(c.Dial, func() { g.known.Store(false) })
 	}
 	c.Wrap(answers.NewReader(physicalAnswers).With)
+	c.Wrap(defaultTimeouts.with)
 	open, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return p, nil, fmt.Errorf("making a transport to the physical cluster: %w", err)
