@@ -108,7 +108,9 @@ func NewPhysical(c *rest.Config, guard Guard, watching controller.ServerOptions)
 	c = tuned(rest.CopyConfig(c))
 	g = &Gate{}
 	if c.Transport == nil {
-		c.Dial = identified(c.Dial, func() { g.known.Store(false) })
+		// Who cannot connect has it reported now, and not with the next look: a namespace may be about to leave another
+		// physical cluster for this one.
+		c.Dial = identified(c.Dial, func() { g.known.Store(false) }, func() { g.Notice("", false) })
 	}
 	c.Wrap(answers.NewReader(physicalAnswers).With)
 	c.Wrap(defaultTimeouts.with)
