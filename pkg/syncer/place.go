@@ -105,10 +105,11 @@ func NamespaceFailed(c *placementv1alpha1.Copy) *Failure {
 }
 
 // HasNamespace says that a Copy records that a namespace is on the physical cluster, of
-// which there should be one that answers.
+// which there should be one that answers. One that is being deleted there may be gone at any
+// moment, also where it is to come back: that says nothing of the physical cluster.
 func HasNamespace(c *placementv1alpha1.Copy) bool {
 	s := c.Status
-	return ofNamespace(c) && s.PhysicalUID != "" &&
+	return ofNamespace(c) && s.PhysicalUID != "" && s.Reason != placementv1alpha1.ReasonTerminating &&
 		s.State != placementv1alpha1.CopyRemoving && s.State != placementv1alpha1.CopyRemoved
 }
 

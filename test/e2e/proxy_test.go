@@ -20,7 +20,9 @@ import (
 type proxy struct {
 	// kubeconfig leads to it.
 	kubeconfig string
-	between    atomic.Pointer[func(http.ResponseWriter, *http.Request) (answered bool)]
+	// cut ends all connections to it.
+	cut     func()
+	between atomic.Pointer[func(http.ResponseWriter, *http.Request) (answered bool)]
 }
 
 // startProxy runs a proxy before the server of a kubeconfig until the test ends.
@@ -53,6 +55,7 @@ func startProxy(t *testing.T, kubeconfig string) *proxy {
 		server.CloseClientConnections() // watches do not end by themselves
 		server.Close()
 	})
+	p.cut = server.CloseClientConnections
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	if err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: strings.TrimSuffix(server.URL, "/"), CertificateAuthorityData: ca}},

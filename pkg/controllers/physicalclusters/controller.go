@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -20,6 +21,7 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -201,10 +203,32 @@ func (c *Controller) conclude(ctx context.Context, pc *fleetv1alpha1.PhysicalClu
 	pc.Status.ControlPlane = id
 	now := c.Clock.Now()
 	lease, _ := c.Leases.Get(controller.Request{Cluster: scope.Root, Namespace: fleetv1alpha1.LeaseNamespace, Name: pc.Name})
+	if lease, err = c.confirmSilence(ctx, pc, lease, now); err != nil {
+		return controller.Result{}, err
+	}
 	holds := c.concludeHealth(pc, lease, now)
 	c.publishPodsAccess(pc, now)
 	c.publishNetwork(pc)
 	return controller.Result{RequeueAfter: holds}, nil
+}
+
+// confirmSilence reads the Lease from the database before it is said for the first time that a syncer
+// is silent: a process that stood still for a while, beside servers that did not, has not heard of renewals
+// that there were.
+func (c *Controller) confirmSilence(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster, lease *coordinationv1.Lease, now time.Time) (*coordinationv1.Lease, error) {
+	heard := c.heartbeats.of(pc.Name, lease, now)
+	ready := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady)
+	if !heard.ever || now.Before(heard.seen.Add(placement.Silence)) || ready != nil && ready.Reason == fleetv1alpha1.ReasonHeartbeatLost {
+		return lease, nil
+	}
+	live, err := c.Kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace).Get(ctx, pc.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return lease, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the Lease of a syncer that seems to be silent: %w", err)
+	}
+	return live, nil
 }
 
 // concludeHealth sets the conditions that follow from the last sign of life of a syncer, and

@@ -51,8 +51,12 @@ func (c *Controller) drain(ctx context.Context, pc *fleetv1alpha1.PhysicalCluste
 	condition := drained(pc, asked, now)
 	condition.LastTransitionTime = metav1.NewTime(now)
 	before := meta.FindStatusCondition(pc.Status.Conditions, condition.Type)
-	if before != nil && (before.Reason == condition.Reason || verifies(before.Reason) && verifies(condition.Reason)) {
-		// The time says since when there is nothing: a look from before is no evidence.
+	switch {
+	case before == nil, before.Reason != condition.Reason && !(verifies(before.Reason) && verifies(condition.Reason)):
+		// A look from before is no evidence. What is there from now on is: a syncer writes what it finds
+		// into the status that it read before it looked, and nobody compares the clocks of two machines.
+		status.Seen = nil
+	default:
 		condition.LastTransitionTime = before.LastTransitionTime
 	}
 	meta.RemoveStatusCondition(&pc.Status.Conditions, condition.Type)
@@ -124,7 +128,7 @@ func drained(pc *fleetv1alpha1.PhysicalCluster, asked bool, now time.Time) metav
 	s := pc.Status.Drain
 	c := metav1.Condition{Type: fleetv1alpha1.ConditionDrained, Status: metav1.ConditionFalse, ObservedGeneration: pc.Generation}
 	before := meta.FindStatusCondition(pc.Status.Conditions, c.Type)
-	verified := before != nil && verifies(before.Reason) && s.Seen != nil && before.LastTransitionTime.Before(&s.Seen.At)
+	verified := before != nil && verifies(before.Reason) && s.Seen != nil
 	switch {
 	case s.Namespaces > s.Moving && !placement.Drains(pc, now):
 		c.Reason = fleetv1alpha1.ReasonDeadlineExceeded

@@ -6,15 +6,20 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/copyindex"
+	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned/fake"
 )
 
 func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
 	noon := metav1.NewTime(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
-	later, earlier := metav1.NewTime(noon.Add(time.Second)), metav1.NewTime(noon.Add(-time.Second))
+	later, earlier := metav1.NewTime(noon.Add(time.Second)), metav1.NewTime(noon.Add(-time.Hour))
 	seen := func(at metav1.Time, objects int32) *fleetv1alpha1.DrainEvidence {
 		e := &fleetv1alpha1.DrainEvidence{At: at, By: "host", Objects: objects}
 		if objects > 0 {
@@ -42,11 +47,10 @@ func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
 		{"the informers have nothing, the server has not said so", 0, fleetv1alpha1.DrainStatus{}, false, false, "", "False Removing: no namespace is placed on it; 0 copies are not known to be gone"},
 		{"nobody can look", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, true, reasonVerifying, "Unknown Silent: nothing is placed on it; its syncer cannot say whether something is left"},
 		{"nobody has looked", 0, fleetv1alpha1.DrainStatus{}, true, false, "", "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
-		{"somebody looked before there was nothing", 0, fleetv1alpha1.DrainStatus{Seen: seen(earlier, 0)}, true, false, reasonVerifying, "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
-		{"somebody looked in the same second", 0, fleetv1alpha1.DrainStatus{Seen: seen(noon, 0)}, true, false, reasonVerifying, "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
 		{"a look from while it drained is none", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, "Removing", "Unknown Verifying: nothing is placed on it; its syncer is about to look whether something is left"},
 		{"something is left", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 4)}, true, false, reasonVerifying, "False Left: nothing is placed on it, but 4 objects with our mark are left (4 pods); see the Orphans in root"},
 		{"nothing is left", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonVerifying, "True Drained: nothing of this control plane is left on it, as host found"},
+		{"nothing is left, by a clock that is behind", 0, fleetv1alpha1.DrainStatus{Seen: seen(earlier, 0)}, true, false, reasonVerifying, "True Drained: nothing of this control plane is left on it, as host found"},
 		{"it stays drained", 0, fleetv1alpha1.DrainStatus{Seen: seen(later, 0)}, true, false, reasonDrained, "True Drained: nothing of this control plane is left on it, as host found"},
 		{"the deadline lies ahead", time.Second, fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 3}, false, false, "", "False Draining: 3 namespaces are on it, 3 of them move, 0 wait for their turn, 0 cannot"},
 		{"the deadline has passed", -time.Second, fleetv1alpha1.DrainStatus{Namespaces: 3, Moving: 1, Ended: 5}, false, false, "", "False DeadlineExceeded: the deadline 2026-11-22T11:59:59Z has passed: 5 namespaces have left, 1 move, and 2 stay; a later spec.drain.deadline moves these, too"},
@@ -71,6 +75,48 @@ func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A syncer writes what it found into the status that it read before it looked. What the status has when there
+// begins to be nothing is from before, whatever its clock said.
+func TestALookFromBeforeThereWasNothingIsNoEvidence(t *testing.T) {
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	c := &Controller{Config: Config{
+		Clock: clocktesting.NewFakePassiveClock(noon), Client: fake.NewClientset(),
+		Placements: controller.NewInformer("none", &placementv1alpha1.Placement{}, controller.ListWatch{}, controller.InformerOptions[*placementv1alpha1.Placement]{}),
+		Copies: controller.NewInformer("none", &placementv1alpha1.Copy{}, controller.ListWatch{}, controller.InformerOptions[*placementv1alpha1.Copy]{
+			Indexers: copyindex.Indexers(),
+		}),
+	}}
+	pc := works()
+	pc.Spec.Drain.Requested = true
+	found := func(objects int32) *fleetv1alpha1.DrainEvidence {
+		return &fleetv1alpha1.DrainEvidence{At: metav1.NewTime(noon.Add(time.Hour)), By: "host", Objects: objects}
+	}
+	for i, step := range []struct {
+		do   func()
+		want string
+	}{
+		{func() { pc.Status.Drain = &fleetv1alpha1.DrainStatus{Seen: found(0)} }, "Unknown Verifying"},
+		{func() {}, "Unknown Verifying"},
+		{func() { pc.Status.Drain.Seen = found(2) }, "False Left"},
+		{func() { pc.Status.Drain.Seen = found(0) }, "True Drained"},
+		{func() { setReady(pc, metav1.ConditionFalse) }, "Unknown Silent"},
+		{func() { setReady(pc, metav1.ConditionTrue) }, "Unknown Verifying"},
+		{func() { pc.Status.Drain.Seen = found(0) }, "True Drained"},
+	} {
+		step.do()
+		if err := c.drain(t.Context(), pc); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, conditions(pc)["Drained"]); diff != "" {
+			t.Errorf("step %d (-want +got)\n%s", i, diff)
+		}
+	}
+}
+
+func setReady(pc *fleetv1alpha1.PhysicalCluster, status metav1.ConditionStatus) {
+	meta.SetStatusCondition(&pc.Status.Conditions, metav1.Condition{Type: fleetv1alpha1.ConditionReady, Status: status, Reason: "Because"})
 }
 
 func TestADrainCountsWhatIsPlacedThereAndWhatLeaves(t *testing.T) {

@@ -1,14 +1,20 @@
 package physicalclusters
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/placement"
 )
 
 var noon = time.Unix(1_000_000, 0)
@@ -85,5 +91,50 @@ func TestHeartbeatsCountFromWhenTheyWereSeen(t *testing.T) {
 	}
 	if renewed := h.of("east", lease(noon.Add(-time.Minute)), noon.Add(time.Minute)); !renewed.seen.Equal(noon.Add(time.Minute)) {
 		t.Errorf("a renewal is not new: %+v", renewed)
+	}
+}
+
+// A server that stood still beside others has not heard of the renewals that there were.
+func TestThatASyncerIsSilentIsConfirmedByTheServer(t *testing.T) {
+	lease := func(at time.Time) *coordinationv1.Lease {
+		renewed := metav1.NewMicroTime(at)
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.LeaseNamespace, Name: "east"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+	}
+	for name, c := range map[string]struct {
+		live []runtime.Object
+		fail error
+		want string
+	}{
+		"it renewed the Lease meanwhile": {live: []runtime.Object{lease(noon.Add(39 * time.Second))}, want: "True Well"},
+		"it did not":                     {live: []runtime.Object{lease(noon)}, want: "Unknown HeartbeatLost"},
+		"the Lease is gone":              {want: "Unknown HeartbeatLost"},
+		"nobody knows":                   {live: []runtime.Object{lease(noon)}, fail: errors.New("not now"), want: "True Well"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock, kube := clocktesting.NewFakePassiveClock(noon), kubefake.NewClientset(c.live...)
+			asked := 0
+			kube.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+				asked++
+				return c.fail != nil, nil, c.fail
+			})
+			control := &Controller{Config: Config{Clock: clock, Refusals: NewRefusals(clock), Kube: kube}, heartbeats: newHeartbeats()}
+			pc := works()
+			for range 3 { // at noon, and twice after it stood still
+				known, err := control.confirmSilence(t.Context(), pc, lease(noon), clock.Now())
+				if err != nil && !errors.Is(err, c.fail) {
+					t.Fatal(err)
+				}
+				if err == nil {
+					control.concludeHealth(pc, known, clock.Now())
+				}
+				clock.SetTime(noon.Add(placement.Silence))
+			}
+			if diff := cmp.Diff(c.want, conditions(pc)["Ready"]); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if most := 2; asked == 0 || asked > most || c.fail == nil && asked > 1 {
+				t.Errorf("the server was asked %d times", asked)
+			}
+		})
 	}
 }

@@ -64,4 +64,6 @@ func (l *Lab) registerPull(ctx context.Context, p *PhysicalCluster) error {
 const admissionPort = "9443"
 
 // AdmissionURL is where the API server of a physical cluster asks its syncer about pods, see spec.pods.admission.
-func (p *PhysicalCluster) AdmissionURL() string { return "https://" + p.node.node() + ":" + admissionPort }
+func (p *PhysicalCluster) AdmissionURL() string {
+	return "https://" + p.node.node() + ":" + admissionPort
+}

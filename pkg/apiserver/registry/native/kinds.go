@@ -65,6 +65,7 @@ func PhysicalCluster() Kind {
 			spec.Connection.Type = cmp.Or(spec.Connection.Type, fleet.ConnectionPull)
 		},
 		Carry: carryTaints,
+		Stamp: stampConditions,
 		// From the first write on: that one is not found proves that nothing is left there.
 		OnCreate: withFinalizer(fleet.CopiesFinalizer),
 		Validate: validatePhysicalCluster,

@@ -38,6 +38,8 @@ type Kind struct {
 	OnCreate func(runtime.Object)
 	Default  func(runtime.Object)
 	Carry    func(obj, old runtime.Object)
+	// Stamp sets in a status that is written what the server knows better than who writes it.
+	Stamp func(obj, old runtime.Object)
 	// Validate checks a new object (old is nil) or an update.
 	Validate func(obj, old runtime.Object) field.ErrorList
 	// Columns and Row print the table; the first column is always the name.
@@ -146,6 +148,9 @@ func (s statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Obj
 	copyPart(s.kind.Spec(obj), s.kind.Spec(old))
 	accessor(obj).SetLabels(accessor(old).GetLabels())
 	accessor(obj).SetGeneration(accessor(old).GetGeneration())
+	if s.kind.Stamp != nil {
+		s.kind.Stamp(obj, old)
+	}
 }
 
 func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {

@@ -65,6 +65,7 @@ type Guard func(http.RoundTripper) http.RoundTripper
 func NewControlPlane(c *rest.Config, guard Guard, watching controller.ServerOptions) (cp ControlPlane, err error) {
 	cp.Server = controller.NewServer("control plane", watching)
 	c = tuned(scope.ScopedConfig(c))
+	c.Wrap(defaultTimeouts.with)
 	client, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return cp, fmt.Errorf("making a transport to the control plane: %w", err)
@@ -107,9 +108,12 @@ func NewPhysical(c *rest.Config, guard Guard, watching controller.ServerOptions)
 	c = tuned(rest.CopyConfig(c))
 	g = &Gate{}
 	if c.Transport == nil {
-		c.Dial = identified(c.Dial, func() { g.known.Store(false) })
+		// Who cannot connect has it reported now, and not with the next look: a namespace may be about to leave another
+		// physical cluster for this one.
+		c.Dial = identified(c.Dial, func() { g.known.Store(false) }, func() { g.Notice("", false) })
 	}
 	c.Wrap(answers.NewReader(physicalAnswers).With)
+	c.Wrap(defaultTimeouts.with)
 	open, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return p, nil, fmt.Errorf("making a transport to the physical cluster: %w", err)

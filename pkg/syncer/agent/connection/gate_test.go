@@ -139,9 +139,14 @@ func TestAPatchOfAStatusIsTakenRefusedOrNotAnswered(t *testing.T) {
 }
 
 func TestAConnectionThatCannotBeMadeIsNone(t *testing.T) {
-	made := 0
-	dial := identified(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }, func() { made++ })
-	if conn, err := dial(t.Context(), "tcp", "east:443"); err == nil || conn != nil || made != 0 {
-		t.Errorf("%v, %v, %d", conn, err, made)
+	made, failed := 0, 0
+	dial := identified(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }, func() { made++ }, func() { failed++ })
+	if conn, err := dial(t.Context(), "tcp", "east:443"); err == nil || conn != nil || made != 0 || failed != 1 {
+		t.Errorf("%v, %v, made %d, failed %d", conn, err, made, failed)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := dial(over, "tcp", "east:443"); err == nil || failed != 1 {
+		t.Errorf("who does not want it any more has it fail: %v, %d", err, failed)
 	}
 }

@@ -40,14 +40,17 @@ func (d dialed) LocalAddr() net.Addr { return d.connection }
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // identified returns a dialer whose connections can be recognized; new is called for
-// each.
-func identified(dial dialer, new func()) dialer {
+// each, and failed if there is none.
+func identified(dial dialer, new, failed func()) dialer {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
+			if ctx.Err() == nil {
+				failed()
+			}
 			return nil, err
 		}
 		new()

@@ -17,7 +17,15 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 )
+
+// asksForEvidence says that a physical cluster is drained, and that the server knows of nothing that is
+// placed there. What is found before is no evidence.
+func asksForEvidence(pc *fleetv1alpha1.PhysicalCluster) bool {
+	drain := pc.Status.Drain
+	return pc.Spec.Drain.Requested && drain != nil && drain.Namespaces == 0 && drain.Copies == 0
+}
 
 // evidence lists what of the control plane is on the physical cluster, asking it and no
 // cache. What was found before stands if nothing is different, unless the server waits
@@ -48,7 +56,11 @@ func (r *Reporter) left(ctx context.Context, controlPlane string) (*fleetv1alpha
 	var uids []string
 	for _, kind := range r.kinds.Current().All() {
 		client, count := r.down.Metadata.Resource(kind.GroupVersionResource()), int32(0)
-		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
+		pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+			defer cancel()
+			return client.List(ctx, o)
+		})
 		err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: marked}, func(obj runtime.Object) error {
 			m, err := apimeta.Accessor(obj)
 			if err == nil {

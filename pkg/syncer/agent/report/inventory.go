@@ -185,7 +185,7 @@ func (i *inventory) ask(ctx context.Context, kinds workload.Catalog, permits fle
 		return nil
 	}
 	var err error
-	if i.served, err = i.apis(); err != nil {
+	if i.served, err = i.apis(ctx); err != nil {
 		return err
 	}
 	i.forbid(ctx, kinds)
@@ -199,9 +199,12 @@ func (i *inventory) ask(ctx context.Context, kinds workload.Catalog, permits fle
 
 // apis are the served resources, sorted. A group whose extension server is down
 // is left out, as nothing of it can be made.
-func (i *inventory) apis() ([]string, error) {
-	_, lists, err := i.down.Kube.Discovery().ServerGroupsAndResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+func (i *inventory) apis(ctx context.Context) ([]string, error) {
+	_, lists, err := discovery.ToDiscoveryInterfaceWithContext(i.down.Kube.Discovery()).ServerGroupsAndResourcesWithContext(ctx)
+	switch {
+	case ctx.Err() != nil: // groups that were not asked for any more have not failed
+		return nil, context.Cause(ctx)
+	case err != nil && !discovery.IsGroupDiscoveryFailedError(err):
 		return nil, err
 	}
 	var apis []string

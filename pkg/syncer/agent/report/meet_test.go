@@ -158,6 +158,30 @@ func TestWhatASingleConnectionMeetsIsReportedToo(t *testing.T) {
 	r.report("True Heartbeat", "e")
 }
 
+func TestAPhysicalClusterThatCannotBeConnectedToIsReportedAtOnce(t *testing.T) {
+	east := connectiontest.NewClusterServer(t, "e", true)
+	r := register(t, east)
+	r.report("False Identifying", "")
+	r.accept()
+	r.report("True Heartbeat", "e")
+	select {
+	case <-r.reporter.wake:
+		t.Error("it is reported anew although it answers")
+	default:
+	}
+	east.Close()
+	for range 2 { // the first may meet the end of a connection that there was
+		if err := write(t, r.down, "x"); err == nil {
+			t.Fatal("what does not listen has taken a write")
+		}
+	}
+	select {
+	case <-r.reporter.wake:
+	default:
+		t.Error("it is reported with the next look only")
+	}
+}
+
 func TestACredentialThatDoesNotShowKubeSystemIsExplained(t *testing.T) {
 	east := connectiontest.NewClusterServer(t, "e", true)
 	east.Forbidden = true

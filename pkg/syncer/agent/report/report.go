@@ -415,6 +415,12 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 		}
 	}
 	w.APIs, w.RuntimeClasses, w.Classes = seen.apis, seen.runtimes.digest, seen.offered
+	var evidence *fleetv1alpha1.DrainEvidence
+	if r.draining = failure == nil && asksForEvidence(pc); r.draining {
+		if evidence, err = r.evidence(ctx, pc); err != nil {
+			failure = syncer.ContactFailure(err) // nothing is placed there any more whose state that would veil
+		}
+	}
 	news := r.learn(w, failure)
 	if news && pc.Spec.Forget {
 		klog.FromContext(ctx).Info("The physical cluster was given up (spec.forget is set): nothing is synced, and its copies stay as they are")
@@ -426,10 +432,8 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	if failure == nil {
 		seen.fill(&wanted.Status)
 	}
-	if r.draining = failure == nil && pc.Spec.Drain.Requested; r.draining && pc.Status.Drain != nil {
-		if wanted.Status.Drain.Seen, err = r.evidence(ctx, pc); err != nil {
-			return false, err
-		}
+	if r.draining && failure == nil {
+		wanted.Status.Drain.Seen = evidence
 	}
 	wanted.Status.Orphans = r.orphanCounts()
 	for _, c := range r.conditions(pc.Generation) {

@@ -26,7 +26,9 @@ func TestTheNamespacesThatShouldBeThereAreThoseOfTheRecords(t *testing.T) {
 		}
 		return viewtest.Copy(viewtest.Logical(kind, namespace, name, "u-"+uid, "{}"), placementv1alpha1.CopyStatus{PhysicalUID: uid, State: state})
 	}
-	w := viewtest.New(t, nil, nil,
+	comesBack := record("Namespace", "g", "7", placementv1alpha1.CopyPending) // while the one that was left is being deleted there
+	comesBack.Status.Reason = placementv1alpha1.ReasonTerminating
+	w := viewtest.New(t, nil, nil, comesBack,
 		record("Namespace", "a", "1", placementv1alpha1.CopySynced), record("Namespace", "b", "2", placementv1alpha1.CopyFailed),
 		record("Namespace", "c", "", placementv1alpha1.CopyPending), record("Namespace", "d", "4", placementv1alpha1.CopyRemoving),
 		record("Namespace", "e", "5", placementv1alpha1.CopyRemoved), record("ConfigMap", "f", "6", placementv1alpha1.CopySynced))

@@ -27,8 +27,10 @@ type ClusterServer struct {
 	UID       types.UID
 	Forbidden bool
 	Ours      int
-	written   []string
-	Asked     int
+	// Fails are the paths that are answered with a status.
+	Fails   map[string]int
+	written []string
+	Asked   int
 }
 
 func NewClusterServer(t *testing.T, uid types.UID, http2 bool) *ClusterServer {
@@ -64,6 +66,8 @@ func (s *ClusterServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		n := KubeSystem(s.UID)
 		n.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
 		answer(n)
+	case s.Fails[req.URL.Path] != 0:
+		w.WriteHeader(s.Fails[req.URL.Path])
 	case discovered[req.URL.Path] != "":
 		_, _ = io.WriteString(w, discovered[req.URL.Path])
 	default:
