@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +71,7 @@ func newPhysical(w *World, name string) *physical {
 		w.ledger.storage(p, e)
 		p.changed(e)
 		p.storageChanged(e)
+		p.dataChanged(e)
 	}
 	return p
 }
@@ -116,7 +118,7 @@ func (p *physical) register() {
 		pc.Spec.Pods.Network = network1
 	}
 	if p.world.volumes {
-		pc.Spec.Volumes = sharedClasses()
+		pc.Spec.Volumes = p.world.declaredClasses()
 	}
 	if p.world.imports {
 		pc.Spec.Tenancy.EndpointCIDRs = []string{permittedEndpoints}
@@ -202,6 +204,12 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		return 0, p.volume(key, obj)
 	case attachments:
 		return p.detach(key, obj)
+	case statefulSets:
+		return 0, p.statefulSet(key, obj)
+	case snapshots:
+		return 0, p.snapshot(key, obj)
+	case snapshotContents:
+		return 0, p.snapshotContent(key, obj)
 	case jobs:
 		return p.job(key, obj)
 	}
@@ -214,7 +222,7 @@ func (p *physical) terminate(namespace *unstructured.Unstructured) (time.Duratio
 		return 0, nil
 	}
 	remaining := false
-	for _, gr := range content {
+	for _, gr := range append(slices.Clip(content), snapshots) {
 		for _, obj := range p.api.ListNamespace(gr, "", namespace.GetName()) {
 			remaining = true
 			if obj.GetDeletionTimestamp() == nil {

@@ -116,6 +116,9 @@ type ledger struct {
 	// that changed.
 	turnedBack int
 	unrecorded map[types.UID]bool
+	// written is what was written last into the volumes of claims, counted by writes.
+	written map[claimName]*writing
+	writes  int
 }
 
 type instruction struct {
@@ -149,7 +152,7 @@ func newLedger(w *World) *ledger {
 		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, cameBack: map[instruction]time.Time{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
 		recorded: map[types.UID]map[types.UID]bool{}, available: availability{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, removing: map[unitID]time.Time{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
-		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
+		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{}, written: map[claimName]*writing{},
 	}
 }
 
@@ -180,6 +183,7 @@ func (w *World) audit(e kube.Event) {
 		l.world.fail(FinalizersWait, "%s went without a deletion", e.Key)
 	}
 	l.acknowledged(e)
+	l.claimWritten(e)
 	l.instruct(e)
 	if e.New == nil {
 		return

@@ -30,6 +30,9 @@ func (f *front) write(c *call) answer {
 			return failure(apierrors.NewBadRequest(err.Error()))
 		}
 		obj.SetNamespace(r.namespace)
+		if r.query.Get("dryRun") != "" {
+			return f.object(r, obj)
+		}
 		return f.result(r)(f.store.Create(by, r.res.GroupResource(), obj))
 	case http.MethodPatch:
 		return f.patch(c)
