@@ -72,6 +72,7 @@ func newPhysical(w *World, name string) *physical {
 		p.changed(e)
 		p.storageChanged(e)
 		p.dataChanged(e)
+		p.frontsChanged(e)
 	}
 	return p
 }
@@ -187,6 +188,9 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 	case namespaces:
 		return p.terminate(obj)
 	case services:
+		if err := p.slicesOf(key, obj); err != nil {
+			return 0, err
+		}
 		return 0, p.status(key, obj, map[string]any{"loadBalancer": map[string]any{
 			"ingress": []any{map[string]any{"hostname": p.name + "." + obj.GetName()}},
 		}})

@@ -41,6 +41,7 @@ func (w *World) converged() {
 		w.isolated(p)
 		w.admitted(p)
 		w.led(p)
+		w.frontsConverged(p)
 		w.volumesConverged(p)
 		w.keptConverged(p)
 		w.besideConverged(p)

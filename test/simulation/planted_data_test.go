@@ -13,6 +13,7 @@ var plantedData = []plant{
 	{"a StatefulSet begins before its claims come", Bugs{plan: beginsEarly}, OneWriter, 20, nil},
 	{"what data are copied from goes before the copy is made", Bugs{next: clearsAtOnce}, LastOneStays, 20, nil},
 	{"pods that brought data are forgotten", Bugs{plan: forgetsHelpers}, NothingBeside, 20, nil},
+	{"a claim that is deleted is not made again", Bugs{plan: leavesReserved}, ClaimComesBack, 20, nil},
 }
 
 // believesHalf takes a pod that begins to fill a volume for one that has.
@@ -48,6 +49,15 @@ func clearsAtOnce(t *placementv1alpha1.Transition, s transition.State) transitio
 		return transition.Step{Phase: placementv1alpha1.TransitionClearing}
 	}
 	return step
+}
+
+// leavesReserved leaves a volume to the claim that is gone.
+func leavesReserved(in syncer.Input) []syncer.Action {
+	actions := syncer.Plan(in)
+	if len(actions) > 0 && actions[0].Verb == syncer.UpdateVolume && actions[0].Why == "ClaimGone" {
+		return nil
+	}
+	return actions
 }
 
 // forgetsHelpers does not see a pod any more that has done what it was made for.

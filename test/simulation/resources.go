@@ -91,7 +91,7 @@ func served() map[schema.GroupVersionResource]*resource {
 // servedBelow says that physical clusters serve a resource. Where nobody imports Services they have
 // no EndpointSlices, where nobody claims volumes none of these, where no data move no StatefulSets: fewer requests make more worlds.
 func (w *World) servedBelow(r *resource) bool {
-	return r.physical || w.imports && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource()) ||
+	return r.physical || (w.imports || w.fronts) && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource()) ||
 		w.data && slices.Contains(ofData, r.GroupResource())
 }
 

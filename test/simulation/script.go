@@ -163,6 +163,10 @@ var latest = [][]verb{
 		{"move data", 10, false, (*World).moveData},
 		{"meddle with data", 2, false, (*World).meddleWithData},
 	},
+	{ // and whom Services lead to
+		{"front", 8, false, (*World).front},
+		{"move front", 8, false, (*World).moveFront},
+	},
 }
 
 func allVerbs() []verb {
