@@ -41,6 +41,8 @@ type physical struct {
 	class string
 	// unused are the volumes that a node still has, and since when no pod uses them.
 	unused map[string]time.Time
+	// undefined says that it does not serve gadgets, though it may have some.
+	undefined bool
 	// addresses counts those that pods were given, in a world with a network.
 	addresses int
 }
@@ -65,6 +67,9 @@ func newPhysical(w *World, name string) *physical {
 		p.must(p.api.Create(controllers, namespaces, newObject(namespaces, "", name)))
 	}
 	p.makeStorageClasses()
+	if w.gadgets {
+		p.define()
+	}
 	p.blank = p.api.Backup()
 	p.api.Audit = func(e kube.Event) {
 		w.ledger.below(p, e)

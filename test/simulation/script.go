@@ -163,6 +163,11 @@ var latest = [][]verb{
 		{"move data", 10, false, (*World).moveData},
 		{"meddle with data", 2, false, (*World).meddleWithData},
 	},
+	{ // and which kinds go
+		{"carry gadget", 6, false, (*World).carryGadget},
+		{"uncarry gadget", 4, false, (*World).uncarryGadget},
+		{"undefine", 4, false, (*World).undefine},
+	},
 	{ // and whom Services lead to
 		{"front", 8, false, (*World).front},
 		{"move front", 8, false, (*World).moveFront},

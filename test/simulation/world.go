@@ -83,6 +83,8 @@ type World struct {
 	snapshots map[string]int
 	// manifests says that an admin makes Manifests.
 	manifests bool
+	// gadgets says that Manifests carry objects of a kind which physical clusters may stop to serve.
+	gadgets bool
 	// fronts says that Services lead to pods on several physical clusters.
 	fronts bool
 	// people is the line of users, movers that of what moves objects between targets.
@@ -150,8 +152,9 @@ func run(o Options) Outcome {
 	w.volumes = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "claim" })
 	w.data = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "make set" || h.Verb == "claim data" })
 	w.volumes = w.volumes || w.data
+	w.gadgets = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry gadget" })
 	w.fronts = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "front" })
-	w.manifests = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
+	w.manifests = w.gadgets || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
 	w.imports = w.flat || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "lead" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	w.ctx = ctx
