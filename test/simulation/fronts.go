@@ -156,6 +156,11 @@ func (l *ledger) sliceWritten(e kube.Event) {
 		targetsOf(obj)[name].State != placementv1alpha1.TargetStateDraining || !l.startsFirst(service, obj) {
 		return
 	}
+	for _, other := range l.world.api.ListNamespace(endpointSlices, e.Key.Cluster, e.Key.Namespace) {
+		if other.GetLabels()[discoveryv1.LabelServiceName] == service.Name && len(readyIn(other)) > 0 {
+			return
+		}
+	}
 	for other, at := range l.led {
 		if other.service == service && other.from != name && l.world.now().Sub(at) < lately {
 			return
