@@ -156,6 +156,12 @@ func (l *ledger) sliceWritten(e kube.Event) {
 		targetsOf(obj)[name].State != placementv1alpha1.TargetStateDraining || !l.startsFirst(service, obj) {
 		return
 	}
+	if !slices.ContainsFunc(l.versions[obj.GetUID()], func(v *unstructured.Unstructured) bool {
+		t, had := targetsOf(v)[name]
+		return had && t.Receives()
+	}) {
+		return // a move that was taken back before clients were sent there
+	}
 	for _, other := range l.world.api.ListNamespace(endpointSlices, e.Key.Cluster, e.Key.Namespace) {
 		if other.GetLabels()[discoveryv1.LabelServiceName] == service.Name && len(readyIn(other)) > 0 {
 			return
