@@ -156,11 +156,15 @@ func (l *ledger) sliceWritten(e kube.Event) {
 		targetsOf(obj)[name].State != placementv1alpha1.TargetStateDraining || !l.startsFirst(service, obj) {
 		return
 	}
-	if !slices.ContainsFunc(l.versions[obj.GetUID()], func(v *unstructured.Unstructured) bool {
+	for _, v := range slices.Backward(l.versions[obj.GetUID()]) {
 		t, had := targetsOf(v)[name]
-		return had && t.Receives()
-	}) {
-		return // a move that was taken back before clients were sent there
+		if t.State == placementv1alpha1.TargetStateDraining {
+			continue
+		}
+		if !had || !t.Receives() {
+			return // a move that was taken back before clients were sent there
+		}
+		break
 	}
 	for _, other := range l.world.api.ListNamespace(endpointSlices, e.Key.Cluster, e.Key.Namespace) {
 		if other.GetLabels()[discoveryv1.LabelServiceName] == service.Name && len(readyIn(other)) > 0 {
