@@ -154,6 +154,9 @@ func (p planner) keep() []Action {
 	case p.Namespace.State == NamespaceTerminating:
 		return p.write(p.status(placementv1alpha1.CopyPending, "NamespaceTerminating", "the namespace "+p.Namespace.Name+" is being deleted on the physical cluster"), uid)
 	case p.physical != physicalNone && p.Physical.GetDeletionTimestamp() != nil:
+		if actions := p.keepDeleted(); len(actions) > 0 && p.Failure == nil {
+			return actions
+		}
 		return p.write(p.status(placementv1alpha1.CopyPending, "Terminating", "the object is being deleted on the physical cluster"), uid)
 	case p.physical == physicalOld: // 6
 		return p.deleteIncarnation()

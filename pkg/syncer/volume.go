@@ -85,8 +85,11 @@ func VolumeOf(in Input) string {
 //	into it                                                    one
 //	restored from a      any         any                       see restore: the snapshot comes first
 //	snapshot
-//	without a volume     none        was kept, or another      WriteCopy Failed: a new claim would have an empty
-//	                                 target has it             one
+//	without a volume     none        was kept, is bound to     UpdateVolume: it is reserved for the next one, which
+//	                                 the one that is gone      has the data again
+//	without a volume     none        was kept, and is not      WriteCopy Failed: a new claim would have an empty
+//	                                 there, or another target  one
+//	                                 has it
 //	else                 bound       was kept                  UpdateVolume: as it was
 //
 // What fails is tried again: done is false until then, and the claim is left alone.
@@ -126,11 +129,15 @@ func (p planner) volume() (_ []Action, done bool) {
 	pv := p.Volume.Object
 	if p.physical == physicalNone {
 		switch {
-		case entry.Volume == nil && recorded != nil && recorded.Retained && pv != nil:
-			return p.claimGone("somebody deleted the claim on the physical cluster while its volume was to be handed over; the volume " + pv.Name + " is kept there"), false
+		case entry.Volume == nil && p.keptFor(pv) && pv.Spec.ClaimRef.UID != "":
+			return []Action{{Verb: UpdateVolume, Object: reservation(pv), Why: "ClaimGone"}}, false
+		case entry.Volume == nil && p.keptFor(pv):
+			return nil, true // it is bound to that
 		case entry.Volume == nil && len(p.alike()) > 0:
 			return p.claimGone("the claim is gone from the physical cluster with its volume, which " + join(p.alike()) +
 				" has: a new one would be empty; place the namespace elsewhere and here again, and it gets the volume"), false
+		case entry.Volume == nil && recorded != nil && recorded.Retained:
+			return p.claimGone("the claim is gone from the physical cluster with its volume " + recorded.Name + ", which was to be handed over: a new one would be empty"), false
 		case entry.Volume == nil:
 			return nil, true
 		case pv == nil:
@@ -170,19 +177,6 @@ func (p planner) claimGone(message string) []Action {
 		return actions
 	}
 	return p.volumeInUse()
-}
-
-// settleVolume gives a volume that was kept the reclaim policy that it had.
-func (p planner) settleVolume(pv *corev1.PersistentVolume) []Action {
-	policy := pv.Annotations[ReclaimPolicyAnnotation]
-	switch policy {
-	case "":
-		return nil
-	case string(corev1.PersistentVolumeReclaimDelete):
-	default:
-		policy = string(corev1.PersistentVolumeReclaimRetain)
-	}
-	return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, policy, nil), Why: "Settled"}}
 }
 
 // former is what becomes of the volume of the claim once its data were brought elsewhere; empty if they were not.
@@ -279,18 +273,6 @@ func (p planner) volumeOfRemoved(below bool) []Action {
 		return []Action{{Verb: DeleteVolume, UID: pv.UID, Object: named(pv), Why: "HandedOver"}}
 	}
 	return nil
-}
-
-// keepVolume has the data of a volume stay when its claim goes, and notes what was before.
-func (p planner) keepVolume(pv *corev1.PersistentVolume) []Action {
-	if pv.Annotations[ReclaimPolicyAnnotation] != "" && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
-		return nil
-	}
-	was := pv.Annotations[ReclaimPolicyAnnotation]
-	if was == "" {
-		was = string(pv.Spec.PersistentVolumeReclaimPolicy)
-	}
-	return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, string(corev1.PersistentVolumeReclaimRetain), &was), Why: "Kept"}}
 }
 
 // volumePatch is a merge patch upon the version that was looked at.

@@ -308,9 +308,15 @@ func TestAVolumeIsGivenUpOnceItIsKeptAndNothingUsesIt(t *testing.T) {
 	if v := w.copy.Status.Volume; !v.Released || w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("%+v with the reclaim policy %s", v, w.pv.Spec.PersistentVolumeReclaimPolicy)
 	}
-	// Somebody deletes the claim: another one would be empty.
+	// Somebody deletes the claim: it comes back to its volume, and gives that up.
 	gone := *w
-	gone.claim, gone.copy = nil, w.copy.DeepCopy()
+	gone.claim, gone.copy, gone.pv = nil, w.copy.DeepCopy(), w.pv.DeepCopy()
+	gone.run()
+	if s := gone.copy.Status; gone.claim == nil || gone.pv.Spec.ClaimRef.UID != gone.claim.GetUID() || s.State != placementv1alpha1.CopySynced || !s.Volume.Released {
+		t.Errorf("the claim that was deleted is %v, its volume that of %v, and the copy says %+v", gone.claim, gone.pv.Spec.ClaimRef, s)
+	}
+	// Its volume went, too: another one would be empty.
+	gone.claim, gone.copy, gone.pv = nil, w.copy.DeepCopy(), nil
 	gone.run()
 	if gone.claim != nil || gone.copy.Status.Reason != "ClaimGone" {
 		t.Errorf("the claim that was deleted is %v, and the copy says %+v", gone.claim, gone.copy.Status)
@@ -418,6 +424,26 @@ func TestAVolumeOnSeveralTargetsIsKeptUntilOneIsLeft(t *testing.T) {
 	w.run()
 	if p := w.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimDelete || w.pv.Annotations[ReclaimPolicyAnnotation] != "" {
 		t.Errorf("alone: %s, %v", p, w.pv.Annotations)
+	}
+}
+
+// Pods use a claim that somebody deletes: it is there for as long as they are, and takes its data along when they end.
+func TestTheVolumeOfAClaimThatIsDeletedOnTheWayIsKept(t *testing.T) {
+	w := settledPlace(t)
+	w.claim.SetDeletionTimestamp(ptr.To(metav1.Unix(1, 0)))
+	w.run()
+	if p := w.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimDelete {
+		t.Errorf("at rest: %s", p)
+	}
+	w.entry, w.other = "{}", `{"state":"Waiting"}`
+	w.run()
+	if s := w.copy.Status; w.pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || s.Reason != "Terminating" || !s.Volume.Retained {
+		t.Errorf("on the way: %s, %+v", w.pv.Spec.PersistentVolumeReclaimPolicy, s)
+	}
+	w.entry, w.claim = `{"state":"Draining"}`, nil
+	w.run()
+	if w.claim == nil || !w.copy.Status.Volume.Released {
+		t.Errorf("claim %v, copy %+v", w.claim, w.copy.Status)
 	}
 }
 

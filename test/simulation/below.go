@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,8 @@ type physical struct {
 	class string
 	// unused are the volumes that a node still has, and since when no pod uses them.
 	unused map[string]time.Time
+	// undefined says that it does not serve gadgets, though it may have some.
+	undefined bool
 	// addresses counts those that pods were given, in a world with a network.
 	addresses int
 }
@@ -64,12 +67,17 @@ func newPhysical(w *World, name string) *physical {
 		p.must(p.api.Create(controllers, namespaces, newObject(namespaces, "", name)))
 	}
 	p.makeStorageClasses()
+	if w.gadgets {
+		p.define()
+	}
 	p.blank = p.api.Backup()
 	p.api.Audit = func(e kube.Event) {
 		w.ledger.below(p, e)
 		w.ledger.storage(p, e)
 		p.changed(e)
 		p.storageChanged(e)
+		p.dataChanged(e)
+		p.frontsChanged(e)
 	}
 	return p
 }
@@ -116,7 +124,7 @@ func (p *physical) register() {
 		pc.Spec.Pods.Network = network1
 	}
 	if p.world.volumes {
-		pc.Spec.Volumes = sharedClasses()
+		pc.Spec.Volumes = p.world.declaredClasses()
 	}
 	if p.world.imports {
 		pc.Spec.Tenancy.EndpointCIDRs = []string{permittedEndpoints}
@@ -185,6 +193,9 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 	case namespaces:
 		return p.terminate(obj)
 	case services:
+		if err := p.slicesOf(key, obj); err != nil {
+			return 0, err
+		}
 		return 0, p.status(key, obj, map[string]any{"loadBalancer": map[string]any{
 			"ingress": []any{map[string]any{"hostname": p.name + "." + obj.GetName()}},
 		}})
@@ -202,6 +213,12 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		return 0, p.volume(key, obj)
 	case attachments:
 		return p.detach(key, obj)
+	case statefulSets:
+		return 0, p.statefulSet(key, obj)
+	case snapshots:
+		return 0, p.snapshot(key, obj)
+	case snapshotContents:
+		return 0, p.snapshotContent(key, obj)
 	case jobs:
 		return p.job(key, obj)
 	}
@@ -214,7 +231,7 @@ func (p *physical) terminate(namespace *unstructured.Unstructured) (time.Duratio
 		return 0, nil
 	}
 	remaining := false
-	for _, gr := range content {
+	for _, gr := range append(slices.Clip(content), snapshots) {
 		for _, obj := range p.api.ListNamespace(gr, "", namespace.GetName()) {
 			remaining = true
 			if obj.GetDeletionTimestamp() == nil {

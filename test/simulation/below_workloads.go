@@ -187,6 +187,9 @@ func (p *physical) pod(key kube.Key, pod *unstructured.Unstructured) (time.Durat
 			return left, nil
 		}
 		zero := int64(0)
+		if phase == "Running" && !isHelper(pod) {
+			p.writesLast(pod)
+		}
 		return 0, p.api.Delete(controllers, key, kube.DeleteOptions{UID: pod.GetUID(), Grace: &zero})
 	case text(pod, "spec", "nodeName") == "":
 		bound := pod.DeepCopy()
@@ -195,7 +198,10 @@ func (p *physical) pod(key kube.Key, pod *unstructured.Unstructured) (time.Durat
 		return 0, err
 	case phase == "" && !p.attach(pod):
 		return 0, nil // its claims bring us back
+	case isHelper(pod):
+		return p.helper(key, pod)
 	case phase == "":
+		p.writesTo(pod)
 		return time.Second, p.status(key, pod, p.running())
 	case phase == "Running" && text(pod, "spec", "restartPolicy") == "Never" && p.world.now().Sub(pod.GetCreationTimestamp().Time) > 3*time.Second:
 		return 0, p.status(key, pod, map[string]any{"phase": "Succeeded"})

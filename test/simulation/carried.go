@@ -70,7 +70,7 @@ func (w *World) carriedAt(key kube.Key) []carriage {
 	if !w.manifests {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(carriages), func(c carriage) bool { return c.below() != key })
+	return slices.DeleteFunc(slices.Clone(w.carriages()), func(c carriage) bool { return c.below() != key })
 }
 
 func (h Happening) manifest() kube.Key {

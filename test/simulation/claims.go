@@ -1,7 +1,10 @@
 package simulation
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -27,12 +30,24 @@ type class struct {
 	policy corev1.PersistentVolumeReclaimPolicy
 	// late makes a volume once a pod mounts its claim.
 	late bool
+	// strategy is how its volumes move; empty for Shared. former is what becomes of one whose data were brought
+	// elsewhere.
+	strategy fleetv1alpha1.VolumeStrategy
+	former   fleetv1alpha1.FormerVolume
 }
 
 var classes = []class{
-	{"files", corev1.PersistentVolumeReclaimDelete, false},
-	{"archive", corev1.PersistentVolumeReclaimRetain, false},
-	{"late", corev1.PersistentVolumeReclaimDelete, true},
+	{name: "files", policy: corev1.PersistentVolumeReclaimDelete},
+	{name: "archive", policy: corev1.PersistentVolumeReclaimRetain},
+	{name: "late", policy: corev1.PersistentVolumeReclaimDelete, late: true},
+}
+
+// classes are those of a world.
+func (w *World) classes() []class {
+	if w.data {
+		return slices.Concat(classes, broughtClasses)
+	}
+	return classes
 }
 
 // claimVariants are the claims that users make: mostly such that many mount.
@@ -44,11 +59,21 @@ var claimVariants = []struct {
 	{"late", string(corev1.ReadWriteMany)}, {"files", string(corev1.ReadWriteOnce)}, {"archive", string(corev1.ReadWriteOnce)},
 }
 
-// sharedClasses is what admins declare of the classes.
-func sharedClasses() []fleetv1alpha1.ClassVolumes {
+// declaredClasses is what admins declare of the classes.
+func (w *World) declaredClasses() []fleetv1alpha1.ClassVolumes {
 	var out []fleetv1alpha1.ClassVolumes
-	for _, c := range classes {
-		out = append(out, fleetv1alpha1.ClassVolumes{StorageClass: c.name, Strategy: fleetv1alpha1.VolumesShared, Backend: "san", Driver: driver})
+	for _, c := range w.classes() {
+		declared := fleetv1alpha1.ClassVolumes{StorageClass: c.name, Strategy: c.strategy, Backend: "san", Driver: driver}
+		switch c.strategy {
+		case fleetv1alpha1.VolumesCopy:
+			declared.Backend, declared.Driver = "", ""
+			declared.Copy = &fleetv1alpha1.VolumeCopy{Image: "copy", MaxBytes: resourceapi.MustParse("10Gi"), FormerVolume: c.former}
+		case fleetv1alpha1.VolumesSnapshot:
+			declared.Snapshot = &fleetv1alpha1.VolumeSnapshots{VolumeSnapshotClass: movesClass, Image: "copy", FormerVolume: c.former}
+		default:
+			declared.Strategy = fleetv1alpha1.VolumesShared
+		}
+		out = append(out, declared)
 	}
 	return out
 }
@@ -107,17 +132,18 @@ func (p *physical) makeStorageClasses() {
 	if !p.world.volumes {
 		return
 	}
-	for _, c := range classes {
+	for _, c := range p.world.classes() {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": driver, "reclaimPolicy": string(c.policy)}}
 		u.SetName(c.name)
 		p.must(p.api.Create(controllers, storageClasses, u))
 	}
+	p.makeSnapshotClass()
 }
 
 func classNamed(name string) *class {
-	for i := range classes {
-		if classes[i].name == name {
-			return &classes[i]
+	for _, c := range slices.Concat(classes, broughtClasses) {
+		if c.name == name {
+			return &c
 		}
 	}
 	return nil

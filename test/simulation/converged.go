@@ -41,7 +41,10 @@ func (w *World) converged() {
 		w.isolated(p)
 		w.admitted(p)
 		w.led(p)
+		w.frontsConverged(p)
 		w.volumesConverged(p)
+		w.keptConverged(p)
+		w.besideConverged(p)
 		w.noneCarried(p)
 	}
 	w.dataConverged()
@@ -311,6 +314,9 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 	switch key.Resource {
 	case deployments:
 		equal("observedGeneration", obj.GetGeneration())
+		equal("replicas", sum("replicas"))
+		equal("readyReplicas", sum("readyReplicas"))
+	case statefulSets:
 		equal("replicas", sum("replicas"))
 		equal("readyReplicas", sum("readyReplicas"))
 	case jobs: // what was counted stays, also of copies that went

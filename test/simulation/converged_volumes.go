@@ -23,7 +23,7 @@ func (w *World) volumesConverged(p *physical) {
 	}
 	for _, obj := range p.api.List(persistentVolumes) {
 		s := w.stored[handleOf(obj)]
-		if s == nil || s.meddled {
+		if s == nil || s.meddled || s.keeps {
 			continue
 		}
 		_, logical := w.api.ByUID(s.claim)
@@ -47,7 +47,7 @@ func (w *World) dataConverged() {
 		return
 	}
 	for handle, s := range w.stored {
-		if _, logical := w.api.ByUID(s.claim); logical == nil && !s.gone && !s.meddled && !w.ledger.forced[s.claim] && s.policy == corev1.PersistentVolumeReclaimDelete {
+		if _, logical := w.api.ByUID(s.claim); logical == nil && s.claim != "" && !s.gone && !s.meddled && !s.keeps && !w.ledger.forced[s.claim] && s.policy == corev1.PersistentVolumeReclaimDelete {
 			w.fail(AsTheyWere, "the data of %s are left of the claim %s, which is gone", handle, s.claim)
 		}
 	}
@@ -69,7 +69,18 @@ func (w *World) inUse(key kube.Key) bool {
 
 func (w *World) usedOn(p *physical, claim types.UID) bool {
 	c := p.copyOfClaim(claim)
+	if _, logical := w.api.ByUID(claim); c == nil && logical != nil { // mirrored, or was
+		_, below := p.api.ByUID(targetsOf(logical)[p.name].UID)
+		c = cast(below)
+	}
 	return c != nil && !p.dead && p.used(c.GetNamespace(), c.GetName())
+}
+
+// usedByNobody says that pods mount a claim which nothing controls: who deleted that left them behind.
+func (p *physical) usedByNobody(claim kube.Object) bool {
+	return slices.ContainsFunc(p.api.ListNamespace(pods, "", claim.GetNamespace()), func(pod kube.Object) bool {
+		return mounts(pod, claim.GetName()) && len(pod.GetOwnerReferences()) == 0
+	})
 }
 
 // volumesWait says that a claim of a namespace has no volume where it has a copy, or one of its own on each of several
@@ -78,7 +89,7 @@ func (w *World) volumesWait(cluster logicalcluster.Name, namespace string) bool 
 	return slices.ContainsFunc(w.api.ListNamespace(claims, cluster, namespace), func(obj kube.Object) bool {
 		return slices.ContainsFunc(targetsOf(obj).Names(), func(name string) bool {
 			c := w.cluster(name).copyOfClaim(obj.GetUID())
-			return targetsOf(obj)[name].Keeps() && (c == nil || w.cluster(name).volumeOf(c) == nil)
+			return targetsOf(obj)[name].Keeps() && (c == nil || w.cluster(name).volumeOf(c) == nil || c.GetDeletionTimestamp() != nil || w.cluster(name).usedByNobody(c))
 		})
 	})
 }

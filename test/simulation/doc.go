@@ -2,7 +2,7 @@
 // everything goes wrong: the syncer's agent, the controllers of the control plane, and
 // the steps of admission that place, stamp and guard, over databases and API servers
 // in memory (package kube). There are users who create, edit, delete and make again,
-// and claim volumes, people who meddle below, crashes between any two requests, requests that arrive after
+// and claim volumes, with StatefulSets, too, whose data are handed over, copied or restored, people who meddle below, crashes between any two requests, requests that arrive after
 // their process has died, answers that get lost, watches that break and lag, lists
 // that come back short, partitions, Leases that are lost, two syncers for one physical
 // cluster, two servers over one database, backups that are restored, networks of physical
@@ -22,7 +22,8 @@
 //	make worlds                                                20,000 of them
 //
 // What is not real: the servers beneath, the controllers and kubelets of physical
-// clusters (below.go), and how processes are composed (server.go, syncer.go).
+// clusters (below.go), among them provisioners and who makes snapshots, how the bytes of a copy
+// get from one pod to the other one, and how processes are composed (server.go, syncer.go).
 //
 // Every invariant is shown to bite: planted_test.go plants mistakes into the shells and
 // expects the worlds to find them. See docs/decisions/0026.

@@ -165,11 +165,11 @@ func (w *World) shortList(h Happening) {
 	})
 }
 
-// listed are the resources of which lists come back short: claims and Manifests where there are some, so
+// listed are the resources of which lists come back short: claims, Manifests and StatefulSets where there are some, so
 // that other worlds are what they were before there were any.
 func (w *World) listed() []schema.GroupResource {
 	return slices.DeleteFunc(append(slices.Clone(copied), copies), func(gr schema.GroupResource) bool {
-		return gr == claims && !w.volumes || gr == manifests && !w.manifests
+		return gr == claims && !w.volumes || gr == manifests && !w.manifests || gr == statefulSets && !w.data
 	})
 }
 
@@ -221,6 +221,9 @@ func (w *World) repair() {
 			}
 		}
 		p.freeForeign()
+		if p.undefined {
+			p.define()
+		}
 	}
 	w.orderAtLast()
 	w.administer()

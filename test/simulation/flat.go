@@ -37,7 +37,7 @@ func (p *physical) range24() string {
 // running is the status of a pod that has just begun to run. Addresses come again, as they do.
 func (p *physical) running() map[string]any {
 	status := map[string]any{"phase": "Running"}
-	if p.world.flat {
+	if p.world.flat || p.world.fronts {
 		const usable = 40
 		address := netip.MustParsePrefix(p.addressRange()).Addr()
 		for range 2 + p.addresses%usable {

@@ -116,6 +116,11 @@ type ledger struct {
 	// that changed.
 	turnedBack int
 	unrecorded map[types.UID]bool
+	// written is what was written last into the volumes of claims, counted by writes.
+	written map[claimName]*writing
+	writes  int
+	// led is when a Service was last led to by a physical cluster.
+	led map[leads]time.Time
 }
 
 type instruction struct {
@@ -149,7 +154,7 @@ func newLedger(w *World) *ledger {
 		world: w, marked: map[types.UID]bool{}, returned: map[types.UID]bool{}, instructed: map[instruction]bool{}, cameBack: map[instruction]time.Time{}, deletedUp: map[types.UID]bool{}, made: map[types.UID]origin{},
 		recorded: map[types.UID]map[types.UID]bool{}, available: availability{}, decisions: map[unitID]string{}, leaving: map[unitID][]string{}, removing: map[unitID]time.Time{}, everDecided: map[everDecided]bool{}, physicalNames: map[types.UID]string{},
 		versions: map[types.UID][]*unstructured.Unstructured{}, applied: map[types.UID][]digestAt{}, seen: map[sighted]bool{},
-		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{},
+		born: map[types.UID]int{}, looked: map[place]int{}, removed: map[string][]kube.Event{}, refused: map[attempt][]time.Time{}, forced: map[types.UID]bool{}, lost: map[types.UID]bool{}, unrecorded: map[types.UID]bool{}, written: map[claimName]*writing{}, led: map[leads]time.Time{},
 	}
 }
 
@@ -172,6 +177,9 @@ func (w *World) audit(e kube.Event) {
 	case placements:
 		l.decided(e)
 		return
+	case endpointSlices:
+		l.sliceWritten(e)
+		return
 	}
 	if !slices.Contains(copied, e.Key.Resource) {
 		return
@@ -180,6 +188,7 @@ func (w *World) audit(e kube.Event) {
 		l.world.fail(FinalizersWait, "%s went without a deletion", e.Key)
 	}
 	l.acknowledged(e)
+	l.claimWritten(e)
 	l.instruct(e)
 	if e.New == nil {
 		return

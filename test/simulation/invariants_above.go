@@ -16,6 +16,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -260,8 +261,8 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 	}
 	now := targetsOf(e.New)
 	for name, target := range now {
-		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) || len(mountedBy(cast(e.New), "spec", "template")) > 0 {
-			continue // what mounts claims may have to end first
+		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) || len(mountedBy(cast(e.New), "spec", "template")) > 0 || text(e.New, "spec", "strategy", "type") == "Recreate" {
+			continue // what mounts claims may have to end first, and what must not run twice has to
 		}
 		decided := l.removalDecided(namespace, name).Add(-deciding)
 		least, _ := l.available.since(decided, e.New.GetUID(), name)
@@ -391,6 +392,9 @@ func (l *ledger) asksControlPlane(c *call) {
 	}
 	if w.Old != nil && w.Verb != syncerguard.Create && w.Object != nil && w.Object.GetUID() != "" && w.Object.GetUID() != w.Old.GetUID() {
 		w.Old = nil // it is about one that is gone, and will be refused
+	}
+	if w.Old != nil && w.Object != nil && stamp.WasMirrored(w.Old) && w.Object.GetResourceVersion() != w.Old.GetResourceVersion() {
+		return // it was a mirror when it was read, and will be refused
 	}
 	if err := syncerguard.Check(w); err != nil && l.turnedBack == 0 { // it may not know yet that a backup was restored
 		l.world.fail(Permitted, "%s %s %s/%s: %v", w.Verb, w.Resource, w.Namespace, w.Name, err)

@@ -24,7 +24,7 @@ func (l *ledger) below(p *physical, e kube.Event) {
 	if l.carried(p, e) {
 		return
 	}
-	if !slices.Contains(copied, e.Key.Resource) || isSupply(e.Old) || isSupply(e.New) {
+	if !slices.Contains(copied, e.Key.Resource) || isSupply(e.Old) || isSupply(e.New) || isHelper(e.Old) || isHelper(e.New) {
 		return
 	}
 	if isSyncer(e.By) {

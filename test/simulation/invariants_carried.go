@@ -120,7 +120,7 @@ func (l *ledger) carriedRemoved(p *physical, c *placementv1alpha1.Copy) {
 
 // carriedFor is what a physical cluster has with the mark of a Manifest.
 func (w *World) carriedFor(p *physical, manifest types.UID) (out []kube.Object) {
-	for _, c := range carriages {
+	for _, c := range w.carriages() {
 		obj := p.api.Find(c.below())
 		if obj == nil || slices.Contains(out, obj) {
 			continue
@@ -137,7 +137,7 @@ func (w *World) carriedConverged(key kube.Key, obj *unstructured.Unstructured) {
 	if key.Resource != manifests {
 		return // of a Namespace of root nothing is made
 	}
-	i := slices.IndexFunc(carriages, func(c carriage) bool {
+	i := slices.IndexFunc(w.carriages(), func(c carriage) bool {
 		return c.gvk.Kind == text(obj, "spec", "object", "kind") && c.name == text(obj, "spec", "object", "metadata", "name")
 	})
 	for _, name := range targetsOf(obj).Names() {
@@ -146,11 +146,11 @@ func (w *World) carriedConverged(key kube.Key, obj *unstructured.Unstructured) {
 		if p.dead || !targetsOf(obj)[name].Keeps() || w.ledger.turnedBack > 0 && len(w.orphansOf(p)) > 0 {
 			continue
 		}
-		below := cast(p.api.Find(carriages[i].below()))
+		below := cast(p.api.Find(w.carriages()[i].below()))
 		switch {
 		case c == nil || c.Spec.Object.UID != obj.GetUID():
 			w.fail(Converges, "%s %s has no Copy for %s: %v", key, obj.GetUID(), name, c)
-		case c.Status.State == placementv1alpha1.CopyFailed && w.cannotBeCarried(p, carriages[i], below, obj.GetName()):
+		case c.Status.State == placementv1alpha1.CopyFailed && w.cannotBeCarried(p, w.carriages()[i], below, obj.GetName()):
 		case c.Status.State != placementv1alpha1.CopySynced || c.Status.AppliedGeneration != obj.GetGeneration():
 			w.fail(Converges, "the Copy of %s (generation %d) on %s is %s: %s %s, generation %d", key, obj.GetGeneration(), name, c.Status.State, c.Status.Reason, c.Status.Message, c.Status.AppliedGeneration)
 		case below == nil || below.GetLabels()["example.com/version"] != text(obj, "spec", "object", "metadata", "labels", "example.com/version"):
@@ -174,7 +174,7 @@ func (w *World) noneCarried(p *physical) {
 	if !w.manifests || p.rewound || w.ledger.turnedBack > 0 {
 		return
 	}
-	for _, c := range carriages {
+	for _, c := range w.carriages() {
 		obj := p.api.Find(c.below())
 		if obj == nil || !w.ledger.isCarried(obj) || w.orphan(p, obj.GetUID()) != nil {
 			continue

@@ -45,8 +45,13 @@ func (l *ledger) storage(p *physical, e kube.Event) {
 // claimed checks which volume a claim is bound to, and notes who deletes one.
 func (l *ledger) claimed(p *physical, e kube.Event) {
 	if e.Old != nil && e.Old.GetDeletionTimestamp() == nil && (e.New == nil || e.New.GetDeletionTimestamp() != nil) && !isSyncer(e.By) {
-		if s := l.world.stored[handleOf(p.volumeOf(e.Old))]; s != nil {
+		pv := p.volumeOf(e.Old)
+		if pv == nil { // it is not bound yet to what was made for it
+			pv = p.volumeWith("handle-" + string(e.Old.GetUID()))
+		}
+		if s := l.world.stored[handleOf(pv)]; s != nil {
 			s.meddled = true
+			l.meddled(pv, s)
 		}
 	}
 	if e.By != controllers || e.New == nil || text(e.New, "spec", "volumeName") == "" || e.Old != nil && text(e.Old, "spec", "volumeName") != "" {
@@ -108,7 +113,8 @@ func (l *ledger) dataGo(p *physical, pv kube.Object, s *stored) {
 			l.world.fail(DataStay, "the data of %s were removed by %s, and %s has the claim", handle, p.name, q.name)
 		}
 	}
-	if _, claim := l.world.api.ByUID(s.claim); claim != nil && claim.GetDeletionTimestamp() == nil && !s.meddled && l.turnedBack == 0 {
+	l.lastOne(p, handle, s)
+	if _, claim := l.world.api.ByUID(s.claim); claim != nil && !s.brought && claim.GetDeletionTimestamp() == nil && !s.meddled && l.turnedBack == 0 {
 		l.world.fail(DataStay, "the data of %s were removed by %s, and the claim %s exists: %s", handle, p.name, s.claim, targetsText(claim))
 	}
 }

@@ -32,6 +32,8 @@ var (
 	netPolicies = schema.GroupResource{Group: "networking.k8s.io", Resource: "networkpolicies"}
 	claims      = schema.GroupResource{Resource: "persistentvolumeclaims"}
 
+	statefulSets = schema.GroupResource{Group: "apps", Resource: "statefulsets"}
+
 	copies            = placementv1alpha1.Resource("copies")
 	placements        = placementv1alpha1.Resource("placements")
 	physicalClusters  = fleetv1alpha1.Resource("physicalclusters")
@@ -46,8 +48,8 @@ var (
 // copied are the resources that have copies, observed those that are mirrored; common is
 // the content that scripts mostly are about.
 var (
-	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims, manifests}
-	observed = []schema.GroupResource{replicaSets, jobs, pods}
+	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims, manifests, statefulSets}
+	observed = []schema.GroupResource{replicaSets, jobs, pods, claims}
 	content  = copied[1:]
 	common   = content[:6]
 )
@@ -126,6 +128,8 @@ func vary(gr schema.GroupResource, u *unstructured.Unstructured, n int) {
 		set(v.class, "spec", "storageClassName")
 		set([]any{v.mode}, "spec", "accessModes")
 		set("1Gi", "spec", "resources", "requests", "storage")
+	case statefulSets:
+		varySet(u, version, n)
 	case quotas:
 		set(strconv.Itoa(10+n%3), "spec", "hard", "pods")
 	case netPolicies:

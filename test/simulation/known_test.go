@@ -62,6 +62,9 @@ var known = []struct {
 		heldElsewhere},
 	{"25, provoked", "a physical cluster that had made the volume of a claim was emptied, and made another one, while others had the first: it is said, and none is made",
 		func(seed int) []Happening { return emptiedMaker(40 + 7*seed) }},
+	{"claims deleted in moves", "a claim that people of the physical cluster deleted while its volume was kept for a move came back with no other one, " +
+		"and the move, or what was to go on where it was, waited for ever: it comes back to the volume that is kept",
+		claimLostInMove},
 	{"12, provoked", "a namespace left a physical cluster on which a claim had a volume of its own for one on which it had another: what mounted the first was stopped, " +
 		"and the move never ended; it does not begin",
 		func(seed int) []Happening {

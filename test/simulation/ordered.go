@@ -112,7 +112,7 @@ func (r orderedResource) List(ctx context.Context, l metav1.ListOptions) (*metav
 var makers = func() map[schema.GroupVersionResource]bool {
 	out := map[schema.GroupVersionResource]bool{}
 	for _, kind := range kinds.Kinds() {
-		if len(kind.PodTemplate) > 0 && resources[kind.GroupVersionResource()].physical {
+		if len(kind.PodTemplate) > 0 && (resources[kind.GroupVersionResource()].physical || kind.GroupResource() == statefulSets) {
 			out[kind.GroupVersionResource()] = true
 		}
 	}

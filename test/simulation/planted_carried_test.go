@@ -13,6 +13,7 @@ var plantedCarried = []plant{
 	{"what is to be kept is deleted", Bugs{plan: keepsNothing}, CarriedStays, 50, []string{"carry", "uncarry"}},
 	{"a Manifest is acknowledged before what it carried is gone", Bugs{plan: acknowledgesCarried}, CarriedIsGone, 20, []string{"carry", "uncarry"}},
 	{"what others have is carried", Bugs{plan: adoptsAll}, OthersStay, 20, nil},
+	{"what is of a kind that is not served is taken for gone", Bugs{plan: trustsUnserved}, CarriedIsGone, 50, []string{"carry gadget", "uncarry gadget", "undefine"}},
 }
 
 // dropsCarried takes a Manifest that is not seen for one that went.
@@ -25,6 +26,14 @@ func dropsCarried(in syncer.Input) []syncer.Action {
 
 func keepsNothing(in syncer.Input) []syncer.Action {
 	return syncer.Plan(withSpec(in, string(fleetv1alpha1.RemovalDelete), "removal"))
+}
+
+// trustsUnserved takes a kind that is not served for one of which nothing is there.
+func trustsUnserved(in syncer.Input) []syncer.Action {
+	if in.Ref.Kind.Carries && in.Failure != nil && in.Physical == nil && syncer.Leaves(in) {
+		in.NothingCarried = true
+	}
+	return syncer.Plan(in)
 }
 
 func adoptsAll(in syncer.Input) []syncer.Action { return syncer.Plan(withSpec(in, true, "adopt")) }

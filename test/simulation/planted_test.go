@@ -34,6 +34,12 @@ var scripts = map[string]func(seed int) []Happening{
 	"a claim that is deleted goes first where its volume was made": claimedAndGivenUp,
 	"what was kept is removed by whatever class":                   claimedAndGivenUp,
 	"what was kept stays so":                                       claimedAndGivenUp,
+
+	"half of a copy is used":                                 movedWithData,
+	"a StatefulSet begins before its claims come":            movedWithData,
+	"what data are copied from goes before the copy is made": movedWithData,
+	"pods that brought data are forgotten":                   movedWithData,
+	"a claim that is deleted is not made again":              claimLostInMove,
 }
 
 // script is what happens in the world of a seed.
@@ -90,7 +96,9 @@ var planted = []plant{
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},
 }
 
-func allPlanted() []plant { return slices.Concat(planted, plantedVolumes, plantedCarried) }
+func allPlanted() []plant {
+	return slices.Concat(planted, plantedVolumes, plantedCarried, plantedData, plantedFronts)
+}
 
 func TestWorldsFindPlantedBugs(t *testing.T) {
 	for _, p := range allPlanted() {
@@ -118,6 +126,7 @@ func TestEveryInvariantHasABugThatBreaksIt(t *testing.T) {
 		DecisionsStand, Permitted, OneSyncer, RunningIsUp, ComesToRest, Converges, CoresArePure,
 		OnlyMeant, EmptiedWaits, OrphansWait, RulesFirst, SameRuntime, Paced, NoneMissing, SharesFit, TheirChoice,
 		DataStay, KeptWhileShared, OneVolume, OneMount, AsTheyWere, CarriedStays, CarriedIsGone, OthersStay,
+		DataFollow, OneWriter, LastOneStays, NothingBeside, ClaimComesBack, NeverEmpty, LeadsWhereItRuns,
 	} {
 		if !slices.ContainsFunc(allPlanted(), func(p plant) bool { return p.invariant == invariant }) {
 			t.Errorf("no planted bug breaks: %s", invariant)

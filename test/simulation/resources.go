@@ -64,6 +64,12 @@ func served() map[schema.GroupVersionResource]*resource {
 	other("storage.k8s.io", "v1", "storageclasses", "StorageClass", false, true)
 	other("", "v1", "persistentvolumes", "PersistentVolume", false, false)
 	other("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false, false)
+	other("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot", true, false)
+	other("snapshot.storage.k8s.io", "v1", "volumesnapshotcontents", "VolumeSnapshotContent", false, false)
+	other("snapshot.storage.k8s.io", "v1", "volumesnapshotclasses", "VolumeSnapshotClass", false, false)
+	other("example.com", "v1", "gadgets", "Gadget", false, false)
+	other("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false, false)
+	other("apiregistration.k8s.io", "v1", "apiservices", "APIService", false, false)
 	other("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false, true)
 	other("apps", "v1", "controllerrevisions", "ControllerRevision", true, false)
 	other("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", true, false)
@@ -86,9 +92,10 @@ func served() map[schema.GroupVersionResource]*resource {
 }
 
 // servedBelow says that physical clusters serve a resource. Where nobody imports Services they have
-// no EndpointSlices, where nobody claims volumes none of these: fewer requests make more worlds.
+// no EndpointSlices, where nobody claims volumes none of these, where no data move no StatefulSets: fewer requests make more worlds.
 func (w *World) servedBelow(r *resource) bool {
-	return r.physical || w.imports && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource())
+	return r.physical || (w.imports || w.fronts) && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource()) ||
+		w.data && slices.Contains(ofData, r.GroupResource()) || w.gadgets && slices.Contains(ofGadgets, r.GroupResource())
 }
 
 // listsClaims says that a request is for the claims of a namespace, of which any physical cluster says at least that there

@@ -127,6 +127,9 @@ func (f *front) execute(c *call) answer {
 	if f.physical != nil && !f.world.servedBelow(r.res) && !r.listsClaims() {
 		return failure(apierrors.NewNotFound(r.res.GroupResource(), r.name))
 	}
+	if a, ok := f.unserved(r); ok {
+		return a
+	}
 	switch {
 	case r.method == http.MethodGet && r.name != "":
 		return f.get(c)

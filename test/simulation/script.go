@@ -154,6 +154,24 @@ var latest = [][]verb{
 		{"squat carried", 2, false, (*World).squatCarried},
 		{"meddle with carried", 3, false, (*World).meddleCarried},
 	},
+	{ // and what has their data move with what runs
+		{"make set", 6, false, (*World).makeSet},
+		{"change set", 4, false, (*World).changeSet},
+		{"delete set", 2, false, (*World).deleteSet},
+		{"claim data", 4, false, (*World).claimData},
+		{"mount data", 4, false, (*World).mountData},
+		{"move data", 10, false, (*World).moveData},
+		{"meddle with data", 2, false, (*World).meddleWithData},
+	},
+	{ // and which kinds go
+		{"carry gadget", 6, false, (*World).carryGadget},
+		{"uncarry gadget", 4, false, (*World).uncarryGadget},
+		{"undefine", 4, false, (*World).undefine},
+	},
+	{ // and whom Services lead to
+		{"front", 8, false, (*World).front},
+		{"move front", 8, false, (*World).moveFront},
+	},
 }
 
 func allVerbs() []verb {

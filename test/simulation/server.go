@@ -257,7 +257,10 @@ func (w *World) discover(context.Context, logicalcluster.Name) ([]*metav1.APIRes
 }
 
 func (w *World) served() []*metav1.APIResourceList {
-	if w.volumes {
+	switch {
+	case w.data:
+		return contentWithSets
+	case w.volumes:
 		return contentWithClaims
 	}
 	return contentLists
@@ -272,7 +275,11 @@ func (w *World) copiesFor(i informers) *controller.Informer[*placementv1alpha1.C
 	return nil
 }
 
-var contentLists, contentWithClaims = contentOf(onPhysical), contentOf(append(slices.Clip(onPhysical), claims.Resource))
+var (
+	contentLists      = contentOf(onPhysical)
+	contentWithClaims = contentOf(append(slices.Clip(onPhysical), claims.Resource))
+	contentWithSets   = contentOf(append(slices.Clip(onPhysical), claims.Resource, statefulSets.Resource))
+)
 
 func contentOf(served []string) []*metav1.APIResourceList {
 	groups := map[schema.GroupVersion]*metav1.APIResourceList{}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -25,6 +26,11 @@ type stored struct {
 	meddled bool
 	// gone says that the data are removed.
 	gone bool
+	// of is whose data these are, and data what was written last of them; see data.go.
+	of   dataOf
+	data int
+	// keeps says that an admin keeps the volume after its data were brought elsewhere.
+	keeps, brought bool
 }
 
 // Finalizers of what is used, see kube.
@@ -138,6 +144,11 @@ func (p *physical) provision(key kube.Key, claim *unstructured.Unstructured) err
 	if m, ok := syncer.MarkOf(claims, claim); ok {
 		s.claim = m.UID
 	}
+	restored, ready := p.restoredFrom(claim)
+	if !ready {
+		return nil // its snapshot brings us back
+	}
+	s.of, s.data, s.brought, s.keeps = p.world.ledger.dataOf(key), restored, c.strategy != "", c.former == fleetv1alpha1.FormerVolumeRetain
 	p.world.stored[handle] = s
 	pv := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolume", "spec": map[string]any{
 		"capacity": map[string]any{"storage": "1Gi"}, "accessModes": part(claim, "spec")["accessModes"], "storageClassName": c.name,
@@ -232,7 +243,7 @@ const detachDelay = 2 * time.Second
 func (p *physical) detach(key kube.Key, attachment *unstructured.Unstructured) (time.Duration, error) {
 	name := text(attachment, "spec", "source", "persistentVolumeName")
 	if pv := p.api.Find(volumeKey(name)); pv != nil {
-		if ref := claimOf(pv); p.used(ref.Namespace, ref.Name) {
+		if ref := claimOf(pv); p.holder(pv) != nil && p.used(ref.Namespace, ref.Name) {
 			delete(p.unused, name)
 			return 0, nil
 		}

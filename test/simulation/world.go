@@ -77,8 +77,16 @@ type World struct {
 	// volumes says that users claim volumes, stored what their backend has by handle.
 	volumes bool
 	stored  map[string]*stored
+	// data says that data move: StatefulSets claim volumes, and classes have them copied or restored, from what snapshots
+	// has by handle.
+	data      bool
+	snapshots map[string]int
 	// manifests says that an admin makes Manifests.
 	manifests bool
+	// gadgets says that Manifests carry objects of a kind which physical clusters may stop to serve.
+	gadgets bool
+	// fronts says that Services lead to pods on several physical clusters.
+	fronts bool
 	// people is the line of users, movers that of what moves objects between targets.
 	people, movers *line
 
@@ -142,7 +150,11 @@ func run(o Options) Outcome {
 	w.withdraws = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "withdraw" })
 	w.flat = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "join" || h.Verb == "part" })
 	w.volumes = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "claim" })
-	w.manifests = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
+	w.data = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "make set" || h.Verb == "claim data" })
+	w.volumes = w.volumes || w.data
+	w.gadgets = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry gadget" })
+	w.fronts = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "front" })
+	w.manifests = w.gadgets || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
 	w.imports = w.flat || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "lead" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	w.ctx = ctx
@@ -162,7 +174,7 @@ func run(o Options) Outcome {
 func newWorld(o Options) *World {
 	w := &World{
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), bugs: o.Bugs, record: o.Record, troubled: true,
-		digest: 14695981039346656037, encodings: map[encoding][]byte{}, stored: map[string]*stored{},
+		digest: 14695981039346656037, encodings: map[encoding][]byte{}, stored: map[string]*stored{}, snapshots: map[string]int{},
 	}
 	w.net.wake = make(chan struct{}, 1)
 	if w.rng.IntN(2) == 0 {

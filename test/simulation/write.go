@@ -30,6 +30,9 @@ func (f *front) write(c *call) answer {
 			return failure(apierrors.NewBadRequest(err.Error()))
 		}
 		obj.SetNamespace(r.namespace)
+		if r.query.Get("dryRun") != "" {
+			return f.object(r, obj)
+		}
 		return f.result(r)(f.store.Create(by, r.res.GroupResource(), obj))
 	case http.MethodPatch:
 		return f.patch(c)
@@ -187,17 +190,17 @@ func (f *front) about(r *request) answer {
 		return f.world.discovery(r.path == "/api")
 	}
 	if f.physical != nil && f.world.manifests {
-		return f.world.servedOf(r)
+		return f.servedOf(r)
 	}
 	return failure(apierrors.NewNotFound(resources[namespacesGVR].GroupResource(), r.path))
 }
 
 // servedOf is what a physical cluster serves of one group and version.
-func (w *World) servedOf(r *request) answer {
+func (f *front) servedOf(r *request) answer {
 	gv, err := schema.ParseGroupVersion(strings.TrimPrefix(strings.TrimPrefix(r.path, "/apis/"), "/api/"))
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String()}
 	for gvr, res := range resources {
-		if gvr.GroupVersion() == gv && w.servedBelow(res) {
+		if gvr.GroupVersion() == gv && f.world.servedBelow(res) && !(f.physical.undefined && gvr.GroupResource() == gadgets) {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: gvr.Resource, Kind: res.kind, Namespaced: res.namespaced})
 		}
 	}

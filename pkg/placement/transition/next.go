@@ -384,7 +384,8 @@ func (s State) active(from []string) []string {
 //
 //	the object                                   is left
 //	has no copy there, or stays there            no
-//	is a claim, or the Namespace of some         only in the phase Clearing
+//	is a claim, or the Namespace of some, or     only in the phase Clearing
+//	nobody's in that, see goesAlong
 //	runs to its end, or a job of it does         yes, by name
 //	is the Namespace, which is Removing, and     no: nothing was in it, nothing comes into it, and its
 //	its Copy says Terminating                    entry and its Copy stay until it is known to be gone
@@ -402,7 +403,7 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 			switch {
 			case !ok || entry.NoCopy() || o.stays(name) || s.holds(o, name):
 			case o.terminates(name):
-			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || o.Kind.Role == workload.Container && s.claims(t.From)):
+			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || s.claims(t.From) && (o.Kind.Role == workload.Container || s.goesAlong(o, name))):
 			case o.jobRuns(name):
 				out = append(out, jobRuns(o, name))
 			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -93,6 +94,16 @@ func (s State) removed(t *placementv1alpha1.Transition) Step {
 
 func (s State) claims(from []string) bool {
 	return slices.ContainsFunc(s.Objects, func(o Object) bool { return len(o.Gives(from)) > 0 })
+}
+
+// goesAlong says that an object runs on a target for nobody of the logical cluster, as who deleted what controlled it left it
+// behind: nobody removes it there before the Namespace goes. A claim never does: it has data.
+func (s State) goesAlong(o Object, name string) bool {
+	if o.Kind.IsClaim() || o.targets()[name].State != placementv1alpha1.TargetObserved || o.Logical.GetDeletionTimestamp() != nil {
+		return false
+	}
+	ref := metav1.GetControllerOfNoCopy(o.Logical)
+	return ref == nil || slices.ContainsFunc(s.Objects, func(by Object) bool { return by.Logical.GetUID() == ref.UID && s.goesAlong(by, name) })
 }
 
 // HasItsOwn is why a claim is handed no volume on a physical cluster where it has one with other data.

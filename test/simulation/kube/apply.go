@@ -25,7 +25,11 @@ func (f fieldManagers) of(gvk schema.GroupVersionKind) (*managedfields.FieldMana
 	if m := f[gvk]; m != nil {
 		return m, nil
 	}
-	m, err := managedfields.NewDefaultFieldManager(typing(),
+	types := typing()
+	if !scheme.Scheme.Recognizes(gvk) { // a kind that is defined there
+		types = managedfields.NewDeducedTypeConverter()
+	}
+	m, err := managedfields.NewDefaultFieldManager(types,
 		oneVersion{}, noDefaults{}, unstructuredOnly{}, gvk, gvk.GroupVersion(), "", nil)
 	if err != nil {
 		return nil, fmt.Errorf("making a field manager: %w", err)

@@ -22,7 +22,7 @@ var countsGenerations = map[string]bool{
 }
 
 // hasStatus are the resources whose objects have a status from the beginning.
-var hasStatus = map[string]bool{"services": true, "deployments": true, "replicasets": true, "jobs": true, "pods": true}
+var hasStatus = map[string]bool{"services": true, "deployments": true, "replicasets": true, "jobs": true, "pods": true, "statefulsets": true}
 
 // protectedBy are the finalizers of what is kept as long as it is used.
 var protectedBy = map[string]string{"persistentvolumeclaims": "kubernetes.io/pvc-protection", "persistentvolumes": "kubernetes.io/pv-protection"}

@@ -1,0 +1,50 @@
+package syncer
+
+import corev1 "k8s.io/api/core/v1"
+
+// keptFor says that a volume was kept for a claim of the name, as its Copy says, and that another one gets it.
+func (p planner) keptFor(pv *corev1.PersistentVolume) bool {
+	recorded := p.recordedVolume()
+	return recorded != nil && recorded.Retained && pv != nil && pv.Name == recorded.Name && pv.DeletionTimestamp == nil && p.ofClaim(pv) &&
+		pv.Annotations[ReclaimPolicyAnnotation] != "" && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+}
+
+// keepDeleted keeps the volume of a claim that somebody deletes on the physical cluster while it is on its way, and that
+// is there for as long as pods use it.
+func (p planner) keepDeleted() []Action {
+	switch pv := p.Volume.Object; {
+	case !p.Ref.Kind.IsClaim() || p.physical != physicalOurs || !p.onItsWay() || text(field(p.Physical.Object, "spec"), "volumeName") == "":
+		return nil
+	case !p.Volume.Looked:
+		return []Action{{Verb: LookAtVolume, Why: "Deleted"}}
+	case pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != p.Physical.GetUID():
+		return nil
+	default:
+		return p.keepVolume(pv)
+	}
+}
+
+// keepVolume has the data of a volume stay when its claim goes, and notes what was before.
+func (p planner) keepVolume(pv *corev1.PersistentVolume) []Action {
+	if pv.Annotations[ReclaimPolicyAnnotation] != "" && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		return nil
+	}
+	was := pv.Annotations[ReclaimPolicyAnnotation]
+	if was == "" {
+		was = string(pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+	return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, string(corev1.PersistentVolumeReclaimRetain), &was), Why: "Kept"}}
+}
+
+// settleVolume gives a volume that was kept the reclaim policy that it had.
+func (p planner) settleVolume(pv *corev1.PersistentVolume) []Action {
+	policy := pv.Annotations[ReclaimPolicyAnnotation]
+	switch policy {
+	case "":
+		return nil
+	case string(corev1.PersistentVolumeReclaimDelete):
+	default:
+		policy = string(corev1.PersistentVolumeReclaimRetain)
+	}
+	return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, policy, nil), Why: "Settled"}}
+}
