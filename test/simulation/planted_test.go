@@ -90,7 +90,7 @@ var planted = []plant{
 	{"the server decides in the place of another scheduler", Bugs{decide: ignoresScheduler}, TheirChoice, 100, []string{"delegate", "bind", "create"}},
 	{"replicas are given up before others are available", Bugs{giveUp: releasesAtOnce}, NoneMissing, 100, []string{"divide", "scale", "create"}},
 	{"replicas are never given up", Bugs{giveUp: keepsAll}, SharesFit, 100, []string{"divide", "scale", "create"}},
-	{"what is refused is tried again at once", Bugs{plan: insists}, Paced, 100, []string{"create", "delete namespace below"}},
+	{"what is refused is tried again at once", Bugs{plan: insists}, Paced, 100, []string{"create", "delete namespace below", "short list", "break watch"}},
 	{"who is elsewhere is not written again", Bugs{answers: leavesAddresses}, Converges, 100, []string{"join", "part", "create"}},
 	{"endpoints that users write anew are not written again", Bugs{answers: leavesEndpoints}, Converges, 100, []string{"lead", "create"}},
 	{"the core changes its input", Bugs{plan: changesInput}, CoresArePure, 5, nil},

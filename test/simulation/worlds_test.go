@@ -174,7 +174,7 @@ func TestABrokenWorldIsShrunkToWhatItTakes(t *testing.T) {
 		// What others asked in the same step is answered after it.
 		step := strings.Fields(small.Transcript[len(small.Transcript)-1])[0]
 		last := slices.DeleteFunc(slices.Clone(small.Transcript), func(line string) bool { return !strings.HasPrefix(strings.TrimSpace(line), step+" ") })
-		if !strings.Contains(strings.Join(last, "\n"), "BROKEN: "+RemovedIsGone) {
+		if !strings.Contains(strings.Join(last, "\n"), "BROKEN: "+small.Broken.Invariant) {
 			t.Errorf("the transcript does not end with what is broken: %v", last)
 		}
 		return
