@@ -143,9 +143,7 @@ func (w *World) meddleCarried(h Happening) {
 		})
 	case h.N%2 == 0:
 		p.editAs(c.below(), obj, func(u *unstructured.Unstructured) {
-			labels := u.GetLabels()
-			labels["example.com/version"] = "theirs"
-			u.SetLabels(labels)
+			_ = unstructured.SetNestedField(u.Object, "theirs", "metadata", "labels", "example.com/version") // it may have none
 		})
 	default:
 		_ = p.api.Delete(people, c.below(), kube.DeleteOptions{}) // there or not

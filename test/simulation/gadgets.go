@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,15 +62,15 @@ func (w *World) uncarryGadget(Happening) { w.remove(gadgetManifest(), 3) }
 // define has a physical cluster serve the kind.
 func (p *physical) define() {
 	if p.undefined = false; p.api.Find(definitionKey) == nil {
-		for key, kind := range map[kube.Key]schema.GroupVersionKind{
-			definitionKey: {Group: definitions.Group, Version: "v1", Kind: "CustomResourceDefinition"},
-			apiServiceKey: {Group: apiServices.Group, Version: "v1", Kind: "APIService"},
-		} {
+		for _, served := range []struct {
+			kube.Key
+			kind string
+		}{{definitionKey, "CustomResourceDefinition"}, {apiServiceKey, "APIService"}} {
 			u := &unstructured.Unstructured{Object: map[string]any{}}
-			u.SetGroupVersionKind(kind)
-			u.SetName(key.Name)
+			u.SetGroupVersionKind(schema.GroupVersionKind{Group: served.Resource.Group, Version: "v1", Kind: served.kind})
+			u.SetName(served.Name)
 			u.SetLabels(map[string]string{"kube-aggregator.kubernetes.io/automanaged": "true"})
-			p.must(p.api.Create(people, key.Resource, u))
+			p.must(p.api.Create(people, served.Resource, u))
 		}
 	}
 }
@@ -88,7 +89,7 @@ func (w *World) undefine(h Happening) {
 			_ = p.api.Delete(people, key, kube.DeleteOptions{Propagation: metav1.DeletePropagationBackground}) // there or not
 		}
 	}
-	for _, t := range w.streams {
+	for _, t := range slices.Clone(w.streams) { // those that end are taken out
 		if t.front == p.front && t.res.GroupResource() == gadgets {
 			t.end(errUnreachable)
 			w.wait()

@@ -218,7 +218,7 @@ func (c *call) order() string {
 	if c.key == "" {
 		c.key = c.String()
 		if c.req != nil {
-			c.key += " " + string(c.req.body)
+			c.key += " " + c.req.agent + " " + string(c.req.body)
 		}
 	}
 	return c.key

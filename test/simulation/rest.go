@@ -30,6 +30,8 @@ type request struct {
 	content string
 	// metadata: the client wants metadata only.
 	metadata bool
+	// agent is what its client calls itself, see newClients.
+	agent string
 
 	res               *resource
 	namespace         string
@@ -70,7 +72,7 @@ func parse(h *http.Request, body []byte) (*request, error) {
 	}
 	r := &request{
 		method: h.Method, scope: s, path: rest, query: h.URL.Query(), body: body,
-		content: h.Header.Get("Content-Type"), metadata: strings.Contains(h.Header.Get("Accept"), "as=PartialObjectMetadata"),
+		content: h.Header.Get("Content-Type"), agent: h.Header.Get("User-Agent"), metadata: strings.Contains(h.Header.Get("Accept"), "as=PartialObjectMetadata"),
 	}
 	parts := strings.Split(strings.Trim(rest, "/"), "/")
 	var gv schema.GroupVersion

@@ -77,15 +77,17 @@ type clients struct {
 	metadata metadata.Interface
 }
 
-func config(l *line) *rest.Config {
+func config(l *line, agent string) *rest.Config {
 	return &rest.Config{
-		Host: "http://server", Transport: l, QPS: -1, WarningHandler: rest.NoWarnings{},
+		Host: "http://server", Transport: l, UserAgent: agent, QPS: -1, WarningHandler: rest.NoWarnings{},
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
 	}
 }
 
-func newClients(l *line) clients {
-	c := scope.ScopedConfig(config(l))
+// newClients are those of a part of a process: two that want the same at once differ by agent, so that
+// a world does not depend on which of them came first.
+func newClients(l *line, agent string) clients {
+	c := scope.ScopedConfig(config(l, agent))
 	objects, err := wire.NewDynamic(c)
 	if err != nil {
 		panic(err)
@@ -104,7 +106,7 @@ func (w *World) startServer(name string) {
 	s.front.server = s
 	s.line = newLine(w, name, system, func() *front { return s.front })
 	w.servers = append(w.servers, s)
-	s.compose(newClients(s.line))
+	s.compose(newClients(s.line, ""))
 }
 
 // stopServer kills a process of the control plane: between any two requests that it
@@ -159,6 +161,7 @@ func (s *server) compose(c clients) {
 				return
 			}
 		}
+		ends := newClients(s.line, "mirrors")
 		for _, r := range []runner{
 			namespacescontroller.New(namespacescontroller.Config{Kube: c.kube, Client: newOrdered(c.metadata, w.served()), Kinds: kinds, Metadata: all, Discover: w.discover,
 				Elsewhere: nowhere{}, Clusters: informers.logicalClusters}),
@@ -176,11 +179,12 @@ func (s *server) compose(c clients) {
 			status.New(status.Config{Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies, Metadata: all, PhysicalClusters: informers.physicalClusters, Summarize: w.bugs.Summarize()}),
 			copiescontroller.New(copiescontroller.Config{Client: c.atoll, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: kinds, Copies: informers.copies,
 				Metadata: all, PhysicalClusters: informers.physicalClusters, Decide: w.bugs.Release()}),
-			mirrors.New(mirrors.Config{Client: c.atoll, MetadataClient: c.metadata, Kinds: kinds, Metadata: all, PhysicalClusters: informers.physicalClusters}),
+			mirrors.New(mirrors.Config{Client: ends.atoll, MetadataClient: ends.metadata, Kinds: kinds, Metadata: all, PhysicalClusters: informers.physicalClusters}),
 		} {
 			s.run(r)
 		}
 		if w.imports {
+			c := newClients(s.line, "imports")
 			s.run(imports.New(imports.Config{Kube: c.kube, Client: c.atoll, Objects: all, Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters}))
 		}
 		w.say("%s: ready", s.name)

@@ -34,7 +34,7 @@ func (p *physical) startSyncer() {
 	s.down.syncer = s
 	s.up.cut, s.down.cut = p.upCut, p.downCut
 	a, err := agent.New(agent.Config{
-		PhysicalCluster: p.name, Upstream: config(s.up), Physical: config(s.down), Kinds: kinds,
+		PhysicalCluster: p.name, Upstream: config(s.up, ""), Physical: config(s.down, ""), Kinds: kinds,
 		Identify: func(string, string) (string, func()) { return s.name, func() {} },
 		Plan:     w.bugs.Plan(w), Place: w.bugs.place,
 	})

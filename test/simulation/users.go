@@ -46,7 +46,7 @@ const attempts = 6
 func (w *World) ask(do func(ctx context.Context, c dynamic.Interface) error) { w.askOn(w.people, do) }
 
 func (w *World) askOn(l *line, do func(ctx context.Context, c dynamic.Interface) error) {
-	c := newClients(l).dynamic
+	c := newClients(l, "").dynamic
 	go func() {
 		for try := range attempts {
 			err := do(w.ctx, c)
