@@ -5,7 +5,6 @@ package real
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,22 +23,15 @@ var externalSecrets = lab.Operator{Image: "external-secrets/external-secrets:v0.
 // namespace of the logical cluster, read as an account of the user, by a token that the operator asks for.
 func TestExternalSecretsRunsInPodsAndFetchesSecretsForPodsElsewhere(t *testing.T) {
 	areBuilt(t, externalSecrets)
-	helm := built(t, "helm")
 	deploy := filepath.Join(sources(t, "external-secrets", externalSecretsModule), "deploy")
-	var complaint strings.Builder
-	cmd := exec.CommandContext(t.Context(), helm, "template", "external-secrets", chartOf(t, filepath.Join(deploy, "charts", "external-secrets")),
+	chart := rendered(t, "external-secrets", chartOf(t, filepath.Join(deploy, "charts", "external-secrets")),
 		"--namespace=external-secrets", "--set=leaderElect=true,replicaCount=2,webhook.replicaCount=2,bitwarden-sdk-server.enabled=false")
-	cmd.Stderr = &complaint
-	chart, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("rendering the chart: %v: %s", err, &complaint)
-	}
-	loads(t, string(chart), externalSecrets)
+	loads(t, chart, externalSecrets)
 
 	n := newTenant(t, "fetched")
 	operator, user, vault := n.namespace(t, "external-secrets", "east"), n.namespace(t, "web", "west"), n.namespace(t, "vault", "east")
 	n.defines(t, filepath.Join(deploy, "crds", "bundle.yaml"))
-	must(t)(n.Apply(t.Context(), string(chart)))
+	must(t)(n.Apply(t.Context(), chart))
 	operator.running(t, "external-secrets", "external-secrets-webhook", "external-secrets-cert-controller")
 	refusesEmpty(t, user)
 

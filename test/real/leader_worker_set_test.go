@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,22 +23,15 @@ var leaderWorkerSets = lab.Operator{Image: "lws/lws:v0.7.0", Binary: "lws", Path
 // that the leader owns.
 func TestLeaderWorkerSetNumbersPodsThatAreMadeOnAPhysicalCluster(t *testing.T) {
 	areBuilt(t, leaderWorkerSets)
-	helm := built(t, "helm")
-	var complaint strings.Builder
-	cmd := exec.CommandContext(t.Context(), helm, "template", "lws", filepath.Join(sources(t, "lws", "sigs.k8s.io/lws"), "charts", "lws"), "--include-crds",
+	chart := rendered(t, "lws", filepath.Join(sources(t, "lws", "sigs.k8s.io/lws"), "charts", "lws"), "--include-crds",
 		"--namespace=lws-system", "--set=image.manager.tag=v0.7.0,image.manager.pullPolicy=IfNotPresent")
-	cmd.Stderr = &complaint
-	chart, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("rendering the chart: %v: %s", err, &complaint)
-	}
-	loads(t, string(chart), leaderWorkerSets)
+	loads(t, chart, leaderWorkerSets)
 	admitsPods(t, "west")
 	offerNames(t, "west")
 
 	n := newTenant(t, "led")
 	operator, user := n.namespace(t, "lws-system", "east"), n.namespace(t, "web", "west")
-	must(t)(n.Apply(t.Context(), string(chart), "--server-side"))
+	must(t)(n.Apply(t.Context(), chart, "--server-side"))
 	operator.running(t, "lws-controller-manager")
 	becomes(t, user, "true", "get", "namespace", "web", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/admits-pods}`)
 

@@ -40,6 +40,19 @@ func built(t *testing.T, program string) string {
 	return process.Binary(binary)
 }
 
+// rendered are the manifests of a release by a chart, as helm template makes them.
+func rendered(t *testing.T, release, chart string, args ...string) string {
+	t.Helper()
+	var complaint strings.Builder
+	cmd := exec.CommandContext(t.Context(), built(t, "helm"), append([]string{"template", release, chart}, args...)...)
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("rendering the chart: %v: %s", err, &complaint)
+	}
+	return string(out)
+}
+
 // sources is the directory of a module of test/e2e/operators/modules, or of a module of its
 // own in there.
 func sources(t *testing.T, dir, module string) string {

@@ -73,7 +73,7 @@ func movedWithData(seed int) []Happening {
 	script := []Happening{
 		on("move data", 10, "one", "web", Happening{N: 0}),
 		on("wait", 20, "one", "web", Happening{N: 30}),
-		on("make set", 30, "one", "web", Happening{Name: "a", N: []int{6, 1, 7, 14, 2}[seed%5]}), // of one to three pods, of classes in turn
+		on("make set", 30, "one", "web", Happening{Name: "a", N: []int{6, 1, 7, 14, 2}[seed%5]}), // of one to three pods, each of another class
 		on("claim data", 31, "one", "web", Happening{Name: "b", N: 3 * (seed % 2)}),
 		on("mount data", 32, "one", "web", Happening{Name: "b", N: seed}),
 	}
