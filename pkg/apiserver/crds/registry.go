@@ -125,13 +125,13 @@ func (p *publishing) wait(ctx context.Context, obj runtime.Object, f func(*Defin
 		return
 	}
 	defer fairness.Suspend(ctx)()
-	written := version(m.GetResourceVersion())
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	p.definitions.Wait(ctx, controller.Request{Cluster: c, Name: m.GetName()}, func(d *Definition) bool {
-		if d != nil && d.UID == m.GetUID() && version(d.ResourceVersion) < written {
-			return false
-		}
-		return f(d)
-	})
+	p.definitions.Wait(ctx, controller.Request{Cluster: c, Name: m.GetName()}, since(version(m.GetResourceVersion()), f))
+}
+
+// since holds where f does for what is not older than what was written: that may be the same
+// definition as it was, or one that had its name before.
+func since(written uint64, f func(*Definition) bool) func(*Definition) bool {
+	return func(d *Definition) bool { return (d == nil || version(d.ResourceVersion) >= written) && f(d) }
 }
