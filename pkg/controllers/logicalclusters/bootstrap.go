@@ -101,11 +101,13 @@ func (c Config) setFinalizers(ctx context.Context, lc *tenancyv1alpha1.LogicalCl
 	return lc, nil
 }
 
-// setStatus writes a status if it differs.
+// setStatus writes a status if it differs, but for the usage: who counts that writes it, and
+// the one that is known here may be older.
 func (c Config) setStatus(ctx context.Context, lc *tenancyv1alpha1.LogicalCluster, status tenancyv1alpha1.LogicalClusterStatus) error {
 	if apiequality.Semantic.DeepEqual(lc.Status, status) {
 		return nil
 	}
+	status.Usage = nil
 	_, err := c.patch(ctx, lc, map[string]any{"metadata": map[string]any{"uid": lc.UID}, "status": status}, "status")
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("setting the status of logical cluster %s: %w", lc.Name, err)

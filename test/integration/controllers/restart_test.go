@@ -2,15 +2,22 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	tenancy "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/apiserver/etcd"
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
@@ -18,51 +25,99 @@ import (
 // first one left complete: all that its controllers write is for what is new.
 func TestARestartWritesNothingNeedless(t *testing.T) {
 	const clusters = 5
-	dir := t.TempDir()
-	s := server.StartIn(t, dir)
+	s := server.StartIn(t, t.TempDir())
 	var last context.Context
 	for n := range clusters {
 		last = s.NewCluster(t, fmt.Sprint("restart-", n))
 		makeNamespace(t, s, last, "web")
 		server.Eventually(t, waitTimeout, "the namespace is filled", func() error { return filled(s, last, "web") })
 	}
-	before, usage := revisionAtRest(t, s), reported(t, s)
+	revisionAtRest(t, s)
 	s.Stop(t)
+	before, _ := writtenAfter(t, s, 0)
 
-	s = server.StartIn(t, dir)
+	s = server.StartIn(t, s.Dir)
 	makeNamespace(t, s, last, "new")
 	server.Eventually(t, waitTimeout, "a new namespace is filled", func() error { return filled(s, last, "new") })
 	settled(t, s, last)
 	server.Eventually(t, waitTimeout, "every logical cluster shows where it is served now", func() error { return moved(t, s) })
-	// The namespace, its account and root CA; an object that came and went; and
-	// the URL of each logical cluster and of root, as the port is another. What each uses is
-	// said at the start, once, if that was not said before.
-	wrote, said := revisionAtRest(t, s)-before, 0
-	for name, at := range reported(t, s) {
-		if !at.Equal(usage[name]) {
-			said++
+	revisionAtRest(t, s)
+	s.Stop(t)
+	_, events := writtenAfter(t, s, before)
+
+	// The namespace, its account and root CA; and an object that came and went.
+	want := map[string]int{"/namespaces/restart-4": 1, "/serviceaccounts/restart-4/new": 1, "/configmaps/restart-4/new": 1, "/configmaps/restart-4/default": 2}
+	addressed, said := 0, map[string]int{}
+	for _, w := range events {
+		parent := path.Dir(strings.TrimPrefix(string(w.Kv.Key), "/registry"))
+		if parent != "/logicalclusters/root" {
+			if want[parent]--; want[parent] < 0 {
+				t.Errorf("%s of %s is needless: %s, before %s", w.Type, w.Kv.Key, w.Kv.Value, w.PrevKv)
+			}
+			continue
+		}
+		var was, is tenancy.LogicalCluster
+		if err := errors.Join(json.Unmarshal(w.PrevKv.Value, &was), json.Unmarshal(w.Kv.Value, &is)); err != nil {
+			t.Fatalf("%s %s: %v", w.Type, w.Kv.Key, err)
+		}
+		// The URL of each logical cluster and of root, as the port is another. What each uses
+		// is said at the start, once, if that was not said before.
+		moved, uses := was.Status.URL != is.Status.URL, !equality.Semantic.DeepEqual(was.Status.Usage, is.Status.Usage)
+		if moved {
+			addressed++
+		}
+		if uses {
+			said[is.Name]++
+		}
+		if !moved && !uses || said[is.Name] > 1 {
+			t.Errorf("a write of logical cluster %s is needless: %s, before %s", is.Name, w.Kv.Value, w.PrevKv.Value)
 		}
 	}
-	if want := 3 + 2 + clusters + 1 + said; wrote != want {
-		t.Errorf("%d writes, want %d", wrote, want)
+	for key, left := range want {
+		if left > 0 {
+			t.Errorf("%d writes of %s are missing", left, key)
+		}
+	}
+	if addressed != clusters+1 {
+		t.Errorf("%d URLs were written, want one of each logical cluster", addressed)
 	}
 }
 
-// reported is when it was said what each logical cluster uses; nil if it was not.
-func reported(t *testing.T, s *server.Server) map[string]*metav1.Time {
+// writtenAfter opens the database of a server that has ended. It returns its revision, and
+// what was written after another one with what was there before.
+func writtenAfter(t *testing.T, s *server.Server, revision int64) (last int64, events []*clientv3.Event) {
 	t.Helper()
-	list, err := s.Atoll.TenancyV1alpha1().LogicalClusters().List(inRoot(t), metav1.ListOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	defer cancel()
+	member, err := etcd.Start(ctx, etcd.Config{Dir: filepath.Join(s.Dir, "etcd"), UnsafeNoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := map[string]*metav1.Time{}
-	for _, lc := range list.Items {
-		at[lc.Name] = nil
-		if lc.Status.Usage != nil {
-			at[lc.Name] = &lc.Status.Usage.ObservedTime
+	defer member.Stop()
+	db, err := clientv3.New(clientv3.Config{Endpoints: []string{member.Endpoint}, Context: ctx})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	now, err := db.Get(ctx, "", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last = now.Header.Revision
+	if revision == 0 {
+		return last, nil
+	}
+	for r := range db.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithRev(revision+1), clientv3.WithPrevKV()) {
+		if r.Err() != nil {
+			t.Fatal(r.Err())
+		}
+		events = append(events, r.Events...)
+		if n := len(events); n > 0 && events[n-1].Kv.ModRevision >= last {
+			return last, events
 		}
 	}
-	return at
+	t.Fatalf("what was written from revision %d to %d did not come within %s", revision, last, waitTimeout)
+	return 0, nil
 }
 
 func filled(s *server.Server, ctx context.Context, namespace string) error {
