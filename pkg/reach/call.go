@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -36,19 +37,24 @@ var Subresources = []string{"log", "exec", "attach", "portforward"}
 //
 //	PodMetrics   what the pods of a namespace use: Pod has neither name nor UID
 //	NodeMetrics  what the nodes use: Pod has no namespace either, nor a logical cluster
+//	Presence     whether the physical cluster is there: Pod as for NodeMetrics
 const (
 	PodMetrics  = "podmetrics"
 	NodeMetrics = "nodemetrics"
+	Presence    = "presence"
 )
 
 // metricsPath is where API servers serve what is used now, see k8s.io/metrics.
 const metricsPath = "/apis/metrics.k8s.io/v1beta1"
 
-// Call is a request about a pod, or about metrics.
+// systemPath is the Namespace that says which physical cluster it is.
+const systemPath = "/api/v1/namespaces/" + metav1.NamespaceSystem
+
+// Call is a request about a pod, about metrics, or about the physical cluster.
 type Call struct {
 	Pod Pod
-	// Subresource is one of Subresources, or PodMetrics or NodeMetrics; Method GET or POST,
-	// Query its options.
+	// Subresource is one of Subresources, or PodMetrics, NodeMetrics or Presence; Method GET or
+	// POST, Query its options.
 	Subresource, Method string
 	Query               url.Values
 	// Upgrade are the headers of the client that ask for another protocol; see
@@ -115,6 +121,8 @@ func (c Call) Path() string {
 		return metricsPath + "/nodes"
 	case PodMetrics:
 		return metricsPath + "/namespaces/" + c.Pod.Namespace + "/pods"
+	case Presence:
+		return systemPath
 	}
 	return "/api/v1/namespaces/" + c.Pod.Namespace + "/pods/" + c.Pod.Name + "/" + c.Subresource
 }
@@ -123,6 +131,8 @@ func (c Call) Path() string {
 func subresourceOf(path string) string {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	switch {
+	case path == systemPath:
+		return Presence
 	case !strings.HasPrefix(path, metricsPath):
 		return last
 	case last == "nodes":
@@ -132,7 +142,7 @@ func subresourceOf(path string) string {
 }
 
 // inNamespace and ofPod say what a call is about besides the physical cluster.
-func (c Call) inNamespace() bool { return c.Subresource != NodeMetrics }
+func (c Call) inNamespace() bool { return c.Subresource != NodeMetrics && c.Subresource != Presence }
 func (c Call) ofPod() bool       { return c.inNamespace() && c.Subresource != PodMetrics }
 
 // Validate says what is wrong with a call: names become parts of paths.
@@ -142,19 +152,20 @@ func (c Call) ofPod() bool       { return c.inNamespace() && c.Subresource != Po
 //	log           needed                      needed     GET              any
 //	PodMetrics    needed                      none       GET              none
 //	NodeMetrics   none                        none       GET              none
+//	Presence      none                        none       GET              none
 func (c Call) Validate() error {
 	p := c.Pod
-	metrics := !c.ofPod()
+	ofPod := c.ofPod()
 	switch {
-	case !metrics && !slices.Contains(Subresources, c.Subresource):
-		return fmt.Errorf("subresource %q is none of %v, %s and %s", c.Subresource, Subresources, PodMetrics, NodeMetrics)
-	case c.Method != http.MethodGet && (c.Method != http.MethodPost || c.Subresource == "log" || metrics):
+	case ofPod && !slices.Contains(Subresources, c.Subresource):
+		return fmt.Errorf("subresource %q is none of %v, %s, %s and %s", c.Subresource, Subresources, PodMetrics, NodeMetrics, Presence)
+	case c.Method != http.MethodGet && (c.Method != http.MethodPost || c.Subresource == "log" || !ofPod):
 		return fmt.Errorf("method %q is not for %s", c.Method, c.Subresource)
 	case p.PhysicalCluster == "" || p.ControlPlane == "",
-		(p.UID == "") == c.ofPod(), (p.Name == "") == c.ofPod(),
+		(p.UID == "") == ofPod, (p.Name == "") == ofPod,
 		(p.Namespace == "") == c.inNamespace(), (p.LogicalCluster == "") == c.inNamespace(), (p.LogicalNamespace == "") == c.inNamespace():
 		return fmt.Errorf("%s is not told apart by all that is needed, and nothing else", c.Subresource)
-	case metrics && (len(c.Query) > 0 || len(c.Upgrade) > 0):
+	case !ofPod && (len(c.Query) > 0 || len(c.Upgrade) > 0):
 		return fmt.Errorf("%s has no options", c.Subresource)
 	}
 	for _, name := range []string{p.Namespace, p.Name} {

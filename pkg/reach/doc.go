@@ -1,10 +1,11 @@
 // Package reach carries requests about pods (logs, exec, attach, port-forward, metrics) to
-// the physical cluster that runs them.
+// the physical cluster that runs them, and asks physical clusters whether they are there.
 //
 //	Call     what is asked, of which pod: pure
 //	Link     carries a Call. Direct: to the API server of the physical cluster, with a
 //	         credential for it. Remote: to a syncer, which uses Direct
 //	Serve    the other end of Remote
+//	Asker    what physical clusters answered to Presence within the last moment
 //	Failure  what a user may read of an error of the other side: pure
 //
 // Invariant: a Call is sent over a connection of its own, after whoever is at its end

@@ -24,9 +24,12 @@ func failure(code int32, reason metav1.StatusReason, message string) *apierrors.
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
+// unavailable is how errors of Unavailable begin.
+const unavailable = "the physical cluster of the pod cannot be reached: "
+
 // Unavailable says that the physical cluster of a pod cannot be asked.
 func Unavailable(why string) error {
-	return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the physical cluster of the pod cannot be reached: "+why)
+	return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, unavailable+why)
 }
 
 // Absent says that there is no such pod to be asked at the moment.
@@ -78,7 +81,7 @@ func (c Call) Failure(resp *http.Response) error {
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return notPermitted()
-	case !c.ofPod() && (code == http.StatusNotFound || code == http.StatusServiceUnavailable):
+	case !c.ofPod() && c.Subresource != Presence && (code == http.StatusNotFound || code == http.StatusServiceUnavailable):
 		return Unavailable("it serves no metrics at the moment (metrics.k8s.io): its administrator installs metrics-server there")
 	case code < 400:
 		return failure(http.StatusBadGateway, metav1.StatusReasonInternalError, fmt.Sprintf("the physical cluster of the pod answered %d where an error or a stream was expected", code))

@@ -21,7 +21,8 @@ func FuzzCall(f *testing.F) {
 	f.Add("POST", "/api/v1/namespaces/one-web-1/pods/a%2f..%2fb/exec", `{"name":"a/../b"}`)
 	f.Add("GET", "/apis/metrics.k8s.io/v1beta1/namespaces/one-web-1/pods", `{"physicalCluster":"east","controlPlane":"up","logicalCluster":"one","logicalNamespace":"web","namespace":"one-web-1"}`)
 	f.Add("GET", "/apis/metrics.k8s.io/v1beta1/nodes", `{"physicalCluster":"east","controlPlane":"up"}`)
-	slashes := map[string]int{PodMetrics: 6, NodeMetrics: 4}
+	f.Add("GET", "/api/v1/namespaces/kube-system", `{"physicalCluster":"east","controlPlane":"up"}`)
+	slashes := map[string]int{PodMetrics: 6, NodeMetrics: 4, Presence: 4}
 	for _, s := range Subresources {
 		slashes[s] = 7
 	}

@@ -21,6 +21,11 @@ func aboutNodes(c *Call) {
 	c.Pod.Namespace, c.Pod.LogicalCluster, c.Pod.LogicalNamespace = "", "", ""
 }
 
+func aboutPresence(c *Call) {
+	aboutNodes(c)
+	c.Subresource = Presence
+}
+
 func TestMetricsAreThoseOfAMarkedNamespaceOfTheRightPhysicalCluster(t *testing.T) {
 	t.Parallel()
 	const all, nodes = "/apis/metrics.k8s.io/v1beta1/namespaces/p-web/pods", "/apis/metrics.k8s.io/v1beta1/nodes"
@@ -43,6 +48,9 @@ func TestMetricsAreThoseOfAMarkedNamespaceOfTheRightPhysicalCluster(t *testing.T
 			"by a write":                     {aboutPods, func(c *Call) { c.Method = http.MethodPost }, "", apierrors.IsBadRequest},
 			"of nodes":                       {about: aboutNodes, asked: nodes},
 			"of nodes elsewhere":             {aboutNodes, func(c *Call) { c.Pod.PhysicalCluster = "other" }, "", apierrors.IsServiceUnavailable},
+			"of its presence":                {about: aboutPresence, asked: `{"metadata":{"uid":"system"}}`},
+			"of the presence of another":     {aboutPresence, func(c *Call) { c.Pod.PhysicalCluster = "other" }, "", apierrors.IsServiceUnavailable},
+			"of its presence, by a write":    {aboutPresence, func(c *Call) { c.Method = http.MethodPost }, "", apierrors.IsBadRequest},
 			"of nodes, in a namespace":       {aboutNodes, func(c *Call) { c.Pod.Namespace = "p-web" }, "", apierrors.IsBadRequest},
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {

@@ -30,7 +30,8 @@ const (
 var (
 	// ErrNone: no agent of the target has a tunnel here.
 	ErrNone = errors.New("there is no tunnel")
-	errFull = errors.New("the tunnel has no stream left")
+	// ErrFull: all streams of the tunnels of the target are open.
+	ErrFull = errors.New("the tunnel has no stream left")
 )
 
 // Pool has the tunnels of this server, by target.
@@ -38,10 +39,12 @@ type Pool struct {
 	mu      sync.Mutex
 	closed  bool
 	tunnels map[string][]*tunnel // the newest last
+	// ended is when the last tunnel of a target ended that has none now.
+	ended map[string]time.Time
 }
 
 // NewPool has none.
-func NewPool() *Pool { return &Pool{tunnels: map[string][]*tunnel{}} }
+func NewPool() *Pool { return &Pool{tunnels: map[string][]*tunnel{}, ended: map[string]time.Time{}} }
 
 // tunnel is one, as the server sees it.
 type tunnel struct {
@@ -133,6 +136,7 @@ func (p *Pool) add(ctx context.Context, target string, conn net.Conn, end time.T
 	ok := err == nil && !p.closed && len(p.tunnels[target]) < maxTunnels
 	if ok {
 		p.tunnels[target] = append(p.tunnels[target], t)
+		delete(p.ended, target)
 	}
 	p.mu.Unlock()
 	if !ok {
@@ -146,10 +150,22 @@ func (p *Pool) remove(target string, t *tunnel) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	had := len(p.tunnels[target])
 	p.tunnels[target] = slices.DeleteFunc(p.tunnels[target], func(o *tunnel) bool { return o == t })
 	if len(p.tunnels[target]) == 0 {
 		delete(p.tunnels, target)
+		if had > 0 {
+			p.ended[target] = time.Now()
+		}
 	}
+}
+
+// Ended is when the last tunnel of a target ended; zero if it has one, had none, or was
+// closed by CloseTo.
+func (p *Pool) Ended(target string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended[target]
 }
 
 // Dial opens a stream to the agent of target: by the newest tunnel that has one left.
@@ -172,7 +188,7 @@ func (t *tunnel) open(ctx context.Context) (net.Conn, error) {
 	select {
 	case t.free <- struct{}{}:
 	default:
-		return nil, errFull
+		return nil, ErrFull
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	cancel := sync.OnceFunc(func() { end(); <-t.free })
@@ -227,6 +243,9 @@ func (p *Pool) CloseTo(target string) {
 	for _, t := range tunnels {
 		_ = t.conn.Close()
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ended, target)
 }
 
 // Close ends all tunnels, and lets none begin.

@@ -128,7 +128,7 @@ func TestATunnelHasHundredsOfStreamsAtATime(t *testing.T) {
 	for range maxStreams {
 		conns = append(conns, w.dial(t))
 	}
-	if _, err := w.pool.Dial(t.Context(), "east"); !errors.Is(err, errFull) {
+	if _, err := w.pool.Dial(t.Context(), "east"); !errors.Is(err, ErrFull) {
 		t.Errorf("one stream more than a tunnel has: %v", err)
 	}
 	var all sync.WaitGroup
@@ -237,10 +237,21 @@ func TestATunnelThatIsCutIsMadeAgainAndLeavesNothing(t *testing.T) {
 		}
 		w.until(t, "there is another tunnel", func() bool { return w.pool.Tunnels("east") == 1 })
 	}
+	if ended := w.pool.Ended("east"); !ended.IsZero() {
+		t.Errorf("the last tunnel ended at %v, and there is one", ended)
+	}
+	stopped := time.Now()
 	stop()
 	w.until(t, "the tunnel is gone", func() bool { return w.pool.Tunnels("east") == 0 })
 	if _, err := w.pool.Dial(t.Context(), "east"); !errors.Is(err, ErrNone) {
 		t.Errorf("a stream without a tunnel: %v", err)
+	}
+	if ended := w.pool.Ended("east"); ended.Before(stopped) || w.pool.Ended("west") != (time.Time{}) {
+		t.Errorf("the last tunnel ended at %v, want after %v; of one that had none: %v", ended, stopped, w.pool.Ended("west"))
+	}
+	w.pool.CloseTo("east")
+	if ended := w.pool.Ended("east"); !ended.IsZero() {
+		t.Errorf("it is remembered when a tunnel of what is gone ended: %v", ended)
 	}
 	w.CloseClientConnections()
 	w.until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })

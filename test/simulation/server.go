@@ -169,7 +169,8 @@ func (s *server) compose(c clients) {
 				Mapper: func(context.Context, logicalcluster.Name) (meta.RESTMapper, error) { return mapper, nil }}),
 			placementcontroller.New(placementcontroller.Config{Kube: c.kube, Client: c.atoll, Metadata: c.metadata, Dynamic: c.dynamic, Kinds: kinds,
 				Namespaces: informers.namespaces, PhysicalClusters: informers.physicalClusters, Policies: informers.policies,
-				LogicalClusters: informers.logicalClusters, NamespacePolicies: informers.nsPolicies, Placements: informers.placements, Copies: informers.copies, Objects: all, Next: w.bugs.next, Release: w.bugs.giveUp}),
+				LogicalClusters: informers.logicalClusters, NamespacePolicies: informers.nsPolicies, Placements: informers.placements, Copies: informers.copies, Objects: all, Next: w.bugs.next, Release: w.bugs.giveUp,
+				Answer: w.answer}),
 			references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: kinds, Objects: all, ServiceAccounts: informers.serviceAccounts}),
 			physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.atoll, Kinds: kinds,
 				PhysicalClusters: informers.physicalClusters, Leases: informers.leases, Copies: informers.copies,
@@ -253,6 +254,15 @@ func newMapper() meta.RESTMapper {
 		m.AddSpecific(res.gvk(), gvr, gvr, s)
 	}
 	return m
+}
+
+// answer is what a physical cluster answers through the tunnel of its syncer that is asked whether it is there.
+func (w *World) answer(_ context.Context, name string) (known bool, err error) {
+	p := w.cluster(name)
+	if p == nil || p.dead || p.upCut || p.downCut || len(p.syncers) == 0 || p.behind != p.front {
+		return true, errUnreachable
+	}
+	return true, nil
 }
 
 // discover lists what logical clusters serve in namespaces.

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/controllers/volumecopies"
+	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/reach"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/tunnel"
@@ -43,6 +46,37 @@ func (c *composition) reachVolumes(ctx context.Context, name string) (volumecopi
 	return volumecopies.Target{Link: target.Link, UID: target.UID, ControlPlane: target.ControlPlane}, err
 }
 
+// present asks a physical cluster whether it is there; nil also if there is no way to ask it: a
+// network that lets no tunnel through, or one that is full, says nothing about it. That a tunnel
+// to this server ended does, until its syncer had the time to make another.
+func (c *composition) present(ctx context.Context, name string) error {
+	target, err := c.reach(ctx, name)
+	if err != nil {
+		return err
+	}
+	pc, ok := c.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
+	if !ok || pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush {
+		return reach.Present(ctx, target.Link, target.UID, target.ControlPlane)
+	}
+	var way error
+	link := reach.Remote{Dial: func(ctx context.Context) (conn net.Conn, err error) {
+		conn, way = c.stream(ctx, pc)
+		return conn, way
+	}}
+	err = reach.Present(ctx, link, target.UID, target.ControlPlane)
+	switch {
+	case errors.Is(way, tunnel.ErrFull):
+		return nil
+	case errors.Is(way, tunnel.ErrNone):
+		ended := c.tunnels.Ended(tunnelOf(pc.Name, pc.UID))
+		if ended.IsZero() || time.Since(ended) > placement.Silence {
+			return nil
+		}
+		return fmt.Errorf("the tunnel of its syncer ended %s ago, and there is no other one", time.Since(ended).Round(time.Second))
+	}
+	return err
+}
+
 func (c *composition) link(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (reach.Link, error) {
 	if pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush {
 		return c.links.To(ctx, pc)
@@ -50,12 +84,18 @@ func (c *composition) link(ctx context.Context, pc *fleetv1alpha1.PhysicalCluste
 	return reach.Remote{Dial: func(ctx context.Context) (net.Conn, error) { return c.dial(ctx, pc) }}, nil
 }
 
-// dial opens a stream to a syncer: through a tunnel to this server, or to another one.
-func (c *composition) dial(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (net.Conn, error) {
+// stream opens one to a syncer: through a tunnel to this server, or to another one.
+func (c *composition) stream(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (net.Conn, error) {
 	conn, err := c.tunnels.Dial(ctx, tunnelOf(pc.Name, pc.UID))
 	if errors.Is(err, tunnel.ErrNone) {
-		conn, err = c.peers().Dial(ctx, pc.Name, string(pc.UID))
+		return c.peers().Dial(ctx, pc.Name, string(pc.UID))
 	}
+	return conn, err
+}
+
+// dial is stream with an error that is fit for a user.
+func (c *composition) dial(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (net.Conn, error) {
+	conn, err := c.stream(ctx, pc)
 	if errors.Is(err, tunnel.ErrNone) {
 		return nil, reach.Unavailable("its syncer has no tunnel to this server, nor to another one of the control plane")
 	}

@@ -21,6 +21,8 @@ const (
 	// moveInterval is how soon a transition is looked at without an event, maxMoveInterval how
 	// late: what decides tells an event, see subscribe, and this is for what does not.
 	moveInterval, maxMoveInterval = time.Second, 15 * time.Second
+	// askAgain is when an answer is looked for that was not there at once.
+	askAgain = 300 * time.Millisecond
 	// cached reads from the watch cache, live from the database. reported is cached, but for the
 	// Copies, and known is live, but for kinds of which no object is known, and that bear no traffic.
 	cached, live    = "0", ""
@@ -30,8 +32,8 @@ const (
 )
 
 // advance brings a transition on. What the watch caches say is enough to wait; before a
-// phase ends, what decides is read from the database, see confirms: nothing is taken away upon
-// what was true before.
+// phase ends, what decides is read from the database, see confirms, and where the unit is to be
+// is asked whether it is there: nothing is taken away upon what was true before.
 func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, error) {
 	v := c.verify(u)
 	changes := !v.Satisfied
@@ -68,6 +70,13 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 				return controller.Result{}, err
 			}
 			step = c.Next(t, s)
+		}
+		if leaves(t, step) {
+			if waits := c.ask(ctx, s); len(waits) > 0 {
+				step = transition.Step{Phase: t.Phase, Waits: waits, Again: askAgain}
+			} else {
+				step = c.Next(t, s)
+			}
 		}
 	}
 	if step.Done || step.Phase != t.Phase {
@@ -115,6 +124,32 @@ func covers(read, needed string, s transition.State, t *placementv1alpha1.Transi
 		return !slices.ContainsFunc(t.From, func(name string) bool { return s.Unknown[name] })
 	}
 	return true
+}
+
+// leaves says that a step takes traffic, or what runs, from where it is.
+func leaves(t *placementv1alpha1.Transition, step transition.Step) bool {
+	return len(t.From) > 0 && !step.Done && step.Phase != t.Phase && step.Phase != placementv1alpha1.TransitionStarting && !stamp.PhaseRemoves(t.Phase)
+}
+
+// ask asks where the unit is to be whether it is there: reports are up to a minute old, and of one
+// that hangs, or has died a moment ago, all is well. Those that are not there are not ready: nothing
+// is withdrawn then, and traffic comes back. It returns whose answers are waited for.
+func (c *Controller) ask(ctx context.Context, s transition.State) (waits []string) {
+	if c.Answer == nil {
+		return nil
+	}
+	for _, name := range s.Decided {
+		if s.NotReady[name] != "" {
+			continue
+		}
+		switch known, err := c.Answer(ctx, name); {
+		case !known:
+			waits = append(waits, name+" is asked whether it is there")
+		case err != nil:
+			s.NotReady[name] = err.Error()
+		}
+	}
+	return waits
 }
 
 // opening says that data were copied for a unit, and that not all claims are stamped to say that

@@ -68,6 +68,10 @@ type Config struct {
 	// Objects has the metadata of all kinds.
 	Objects *controller.Metadata
 
+	// Answer is what a physical cluster answers now when it is asked whether it is there, see
+	// reach.Asker; nil: none is asked.
+	Answer func(ctx context.Context, name string) (known bool, err error)
+
 	// MaxMoves is how many units move at a time, over all logical clusters, for a drain and
 	// for all other causes each; default 20. MaxMovesEach is how many of them come to, or
 	// leave, one physical cluster; default 10.

@@ -1,0 +1,124 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWhetherAPhysicalClusterIsThere(t *testing.T) {
+	t.Parallel()
+	p := newPhysical(t, nil)
+	for how, link := range p.links(t) {
+		if err := Present(t.Context(), link, "system", "us"); err != nil {
+			t.Errorf("%s: %v", how, err)
+		}
+		if err := Present(t.Context(), link, "another", "us"); err == nil || !strings.Contains(err.Error(), "another cluster answers there") {
+			t.Errorf("%s: of another physical cluster: %v", how, err)
+		}
+	}
+	for code, there := range map[int]bool{
+		http.StatusOK: true, http.StatusBadRequest: true, // a syncer of before
+		http.StatusForbidden: false, http.StatusNotFound: false, http.StatusServiceUnavailable: false,
+	} {
+		err := Present(t.Context(), answering(code), "system", "us")
+		if (err == nil) != there {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+}
+
+// answering is a link to who answers with a code.
+type answering int
+
+func (a answering) Do(context.Context, Call) (*http.Response, error) {
+	return &http.Response{StatusCode: int(a), Body: io.NopCloser(strings.NewReader("{}"))}, nil
+}
+
+func TestOneQuestionIsForAllWhoAsk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked, takes, fails := map[string]int{}, time.Duration(0), error(nil)
+		a := &Asker{Ask: func(ctx context.Context, name string) error {
+			asked[name]++
+			err := fails
+			select {
+			case <-time.After(takes):
+				return err
+			case <-ctx.Done():
+				return fmt.Errorf("it does not answer: %w", ctx.Err())
+			}
+		}}
+		is := func(what, name string, times int, wantKnown, wantThere bool) {
+			t.Helper()
+			known, err := a.Answer(t.Context(), name)
+			if known != wantKnown || (err == nil) != (wantThere || !wantKnown) || asked[name] != times {
+				t.Errorf("%s: known %t, %v, asked %d times; want %t, there %t, %d times", what, known, err, asked[name], wantKnown, wantThere, times)
+			}
+		}
+		is("asked first", "east", 1, true, true)
+		is("asked again at once", "east", 1, true, true)
+		is("another one", "west", 1, true, true)
+		time.Sleep(answerAge)
+		is("a second later", "east", 2, true, true)
+
+		takes = 600 * time.Millisecond
+		time.Sleep(answerAge)
+		is("slow", "east", 3, false, false)
+		is("slow yet", "east", 3, false, false)
+		is("then it answers", "east", 3, true, true)
+		time.Sleep(answerAge - takes)
+		is("what was asked a second ago", "east", 4, false, false)
+		time.Sleep(takes)
+		is("and answers", "east", 4, true, true)
+
+		takes = time.Hour
+		time.Sleep(answerAge)
+		is("it hangs", "east", 5, false, false)
+		time.Sleep(askTimeout)
+		is("for too long", "east", 5, true, false)
+		time.Sleep(answerAge)
+		is("so it is asked again", "east", 6, false, false)
+		time.Sleep(askTimeout)
+
+		takes, fails = 0, errors.New("another cluster answers")
+		time.Sleep(answerAge)
+		is("it is refused", "east", 7, true, false)
+		fails = nil
+		is("that counts for a moment", "east", 7, true, false)
+		time.Sleep(answerAge)
+		is("and not for ever", "east", 8, true, true)
+		if len(a.questions) != 1 {
+			t.Errorf("%d questions are kept, want that to east alone", len(a.questions))
+		}
+	})
+}
+
+// Who does not wait any more takes the answer from nobody.
+func TestWhoEndsDoesNotEndTheQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &Asker{Ask: func(ctx context.Context, _ string) error {
+			select {
+			case <-time.After(100 * time.Millisecond):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if known, err := a.Answer(ended, "east"); known || err != nil {
+			t.Errorf("known %t, %v", known, err)
+		}
+		if known, err := a.Answer(t.Context(), "east"); !known || err != nil {
+			t.Errorf("known %t, %v; want the answer", known, err)
+		}
+	})
+}
