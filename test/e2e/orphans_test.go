@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -123,7 +124,7 @@ func startSecondServer(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	var err error
-	if l.listen, err = freeAddress(); err != nil {
+	if l.listen, err = ports.Address("127.0.0.1"); err != nil {
 		t.Fatal(err)
 	}
 	l.server, err = process.Start(ctx, process.Spec{
