@@ -25,6 +25,7 @@ hack/build.sh
 
 stopping() {
   trap '' INT TERM
+  [ -z "${watching:-}" ] || kill "$watching" 2>/dev/null || true
   say; say "Stopping (the state stays in .quickstart; make quickstart resumes, make quickstart-down removes)"
   lab_stop
   exit "$1"
@@ -72,16 +73,24 @@ Logs:                 .quickstart/run/*.log
 Ctrl-C stops everything and keeps the state; make quickstart-down removes it.
 END
 
-# Wait for Ctrl-C, for make quickstart-down, or for the end of one of the processes.
-while :; do
-  for name in atoll "${physical_clusters[@]}"; do
-    running "$name" && continue
-    if [ -e "$lab/run/removing" ] || [ ! -d "$lab/run" ]; then
-      say "Stopped by make quickstart-down."
-      exit 0
-    fi
-    tail -n 5 "$lab/run/$name.log" >&2
-    fail "$name ended; the whole log is $lab/run/$name.log"
+# watch waits for make quickstart-down, or for the end of one of the processes.
+watch() {
+  while kill -0 $$ 2>/dev/null; do
+    for name in atoll "${physical_clusters[@]}"; do
+      running "$name" && continue
+      if [ -e "$lab/run/removing" ] || [ ! -d "$lab/run" ]; then
+        say "Stopped by make quickstart-down."
+        exit 0
+      fi
+      tail -n 5 "$lab/run/$name.log" >&2
+      fail "$name ended; the whole log is $lab/run/$name.log"
+    done
+    sleep 1
   done
-  sleep 1
-done
+}
+
+# Beside this script, which only waits: bash loses a Ctrl-C that comes while it reads what a command
+# of $(...) prints, if that ends as if there was none.
+(trap '' INT; watch) &
+watching=$!
+wait "$watching"

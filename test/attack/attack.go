@@ -85,11 +85,16 @@ func Run(ctx context.Context, w *World, only *regexp.Regexp, out io.Writer) erro
 
 // eventually polls until check returns no error, or until ctx ends.
 func eventually(ctx context.Context, what string, check func() error) error {
+	var last error // of a check that had the time to end
 	for {
 		err := check()
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() != nil && last != nil {
+			return fmt.Errorf("%s: %w (%w)", what, last, err)
+		}
+		last = err
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", what, err)

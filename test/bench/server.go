@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -42,7 +42,7 @@ type lab struct {
 // startAtoll runs an Atoll server of its own data.
 func (l *lab) startAtoll(ctx context.Context, name string, flags ...string) (*server, error) {
 	dir := filepath.Join(l.dir, name)
-	address, err := freeAddress() // the same after a restart: statuses have the URL
+	address, err := ports.Address("127.0.0.1") // the same after a restart: statuses have the URL
 	if err != nil {
 		return nil, err
 	}
@@ -80,15 +80,6 @@ func (l *lab) start(ctx context.Context, name, dir string, spec process.Spec) (*
 	c.WarningHandler = rest.NoWarnings{}
 	s.config = c
 	return s, nil
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // stop ends all that was started, the last first.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -48,7 +49,7 @@ func startAlone(t *testing.T, dir string, through func(process.Spec) process.Spe
 	t.Helper()
 	d := &alone{dir: dir, log: theLab.path(filepath.Base(dir) + ".log"), acknowledged: map[string]string{}, unknown: map[string]bool{}}
 	var err error
-	if d.address, err = freeAddress(); err != nil {
+	if d.address, err = ports.Address("127.0.0.1"); err != nil {
 		t.Fatal(err)
 	}
 	spec := process.Spec{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/cli/edit"
 	"github.com/atoll-dev/atoll/pkg/workload"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -34,7 +35,7 @@ func newDesk(t *testing.T) *desk {
 		t.Skip(err)
 	}
 	d := &desk{t: t, dir: t.TempDir()}
-	listen, err := freeAddress()
+	listen, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -105,10 +106,10 @@ func newLab(t *testing.T, physical ...string) *lab {
 // start starts the server, and those of east and west that are named.
 func (l *lab) start(ctx context.Context, physical ...string) error {
 	var err error
-	if l.listen, err = freeAddress(); err != nil {
+	if l.listen, err = ports.Address("127.0.0.1"); err != nil {
 		return err
 	}
-	admission, err := freeAddress()
+	admission, err := ports.Address("127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -144,9 +145,17 @@ func (l *lab) start(ctx context.Context, physical ...string) error {
 }
 
 func (l *lab) startPhysical(ctx context.Context, name string) (*physicalCluster, error) {
+	address, err := ports.Address("127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
 	p, err := process.Start(ctx, process.Spec{
 		Path:  process.Binary("localcluster"),
-		Args:  []string{"up", "--name", name, "--data-dir", l.path(name), "--nodes", "5", "--pods", l.podsOf(name)}, // some applications want four
+		Args:  []string{"up", "--name", name, "--data-dir", l.path(name), "--port", port, "--nodes", "5", "--pods", l.podsOf(name)}, // some applications want four
 		Log:   l.path(name + ".log"),
 		Ready: " is ready ",
 	})
@@ -283,13 +292,4 @@ func (l *lab) kubeconfig(t *testing.T, args ...string) string {
 		t.Fatalf("atoll %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return path
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

@@ -17,6 +17,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -26,7 +27,7 @@ func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	l := newLab(t, "east")
-	address, err := freeAddress()
+	address, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestPodsThatControllersMakeAreAdmittedByTheirLogicalCluster(t *testing.T) {
 	}
 	admitting := func(whenUnavailable string) { t.Helper(); admittingAt(address, whenUnavailable) }
 	must(t)(l.root.Run(ctx, "wait", "--for=condition=PodsAdmitted=false", "physicalcluster/lagoon", "--timeout=3m"))
-	elsewhere, err := freeAddress() // the network of an API server leads to nobody
+	elsewhere, err := ports.Address("127.0.0.1") // the network of an API server leads to nobody
 	if err != nil {
 		t.Fatal(err)
 	}

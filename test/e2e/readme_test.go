@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -106,7 +107,13 @@ func startQuickstart(t *testing.T, command string) *quickstart {
 	q := &quickstart{cmd: shell(context.Background(), command), output: &syncBuffer{}, ended: make(chan error, 1)}
 	q.cmd.Stdout, q.cmd.Stderr = q.output, q.output
 	q.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := q.cmd.Start(); err != nil {
+	// Where the tests run in the background SIGINT is ignored, and a shell that begins with that cannot
+	// notice one. What is noticed here is not ignored by what is started.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, syscall.SIGINT)
+	err := q.cmd.Start()
+	signal.Stop(interrupts)
+	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { q.ended <- q.cmd.Wait() }()

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -63,7 +64,7 @@ func TestAServerRestoredFromABackupIsHeardByItsSyncer(t *testing.T) {
 	}
 	physical := l.addPhysical(t, "below")
 	l.east, l.west = physical, physical
-	listen, err := freeAddress()
+	listen, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

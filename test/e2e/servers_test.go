@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/atoll-dev/atoll/test/framework/etcd"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -41,7 +42,7 @@ func startServerPair(t *testing.T) *serverPair {
 	addresses := make([]string, 3)
 	for i := range addresses {
 		var err error
-		if addresses[i], err = freeAddress(); err != nil {
+		if addresses[i], err = ports.Address("127.0.0.1"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,7 +237,7 @@ func TestAServerWithKeysOfItsOwnDoesNotStandBesideOthers(t *testing.T) {
 	t.Parallel()
 	p := startServerPair(t)
 	own := filepath.Join(p.dir, "other")
-	address, err := freeAddress()
+	address, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/skew"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -39,7 +40,7 @@ func TestASyncerThatIsTooOldChangesNothingUntilItIsUpgraded(t *testing.T) {
 		t.Error(err)
 	}
 
-	health, err := freeAddress()
+	health, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

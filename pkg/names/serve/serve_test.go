@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/atoll-dev/atoll/pkg/names"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 )
 
 var (
@@ -43,12 +45,11 @@ func resolverThat(t *testing.T, answer func(dns.ResponseWriter, *dns.Msg)) strin
 // freePort is one that nobody listens at on loopback.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return int(netip.MustParseAddrPort(address).Port())
 }
 
 func zonesOf(tenants ...names.Tenant) *zones {

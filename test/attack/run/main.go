@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/test/attack"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -92,14 +92,14 @@ type lab struct {
 func (l *lab) path(elem ...string) string { return filepath.Join(append([]string{l.dir}, elem...)...) }
 
 func (l *lab) start(ctx context.Context) error {
-	address, err := freeAddress("127.0.0.1:0")
+	address, err := ports.Address("127.0.0.1")
 	if err != nil {
 		return err
 	}
-	if l.admission, err = freeAddress("127.0.0.1:0"); err != nil {
+	if l.admission, err = ports.Address("127.0.0.1"); err != nil {
 		return err
 	}
-	if l.advertised, err = freeAddress("127.0.0.9:0"); err != nil {
+	if l.advertised, err = ports.Address("127.0.0.9"); err != nil {
 		return err
 	}
 	if l.server, err = process.Start(ctx, process.Spec{
@@ -129,16 +129,6 @@ func (l *lab) start(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// freeAddress is one at which nobody listens.
-func freeAddress(like string) (string, error) {
-	listener, err := net.Listen("tcp", like)
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }
 
 // register has the server connect to a physical cluster.

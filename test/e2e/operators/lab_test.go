@@ -2,9 +2,7 @@ package operators
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -57,7 +56,7 @@ func (l *lab) path(elem ...string) string { return filepath.Join(append([]string
 
 func (l *lab) start(ctx context.Context) error {
 	var err error
-	if l.listen, err = freeAddress(); err != nil {
+	if l.listen, err = ports.Address("127.0.0.1"); err != nil {
 		return err
 	}
 	if err := l.run(ctx, "atoll", " serves at ", "start", "--data-dir", l.path("atoll"), "--listen", l.listen,
@@ -208,12 +207,4 @@ func jsonpath(object, path string) []string {
 func vanishes(t *testing.T, k process.Kubectl, args ...string) {
 	t.Helper()
 	becomes(t, k, "", append([]string{"get", "--ignore-not-found", "-o", "name"}, args...)...)
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	return l.Addr().String(), errors.Join(l.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -34,7 +35,7 @@ func TestPrometheusOperatorRunsAPrometheus(t *testing.T) {
 	built(t, "prometheus-operator")
 	k := theLab.newCluster(t, "prometheus-operator")
 	define(t, k, filepath.Join(sources(t, "modules", "github.com/prometheus-operator/prometheus-operator"), "example", "prometheus-operator-crd"))
-	address, err := freeAddress()
+	address, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

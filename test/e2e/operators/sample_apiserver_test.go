@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
 
@@ -58,7 +59,7 @@ func TestSampleAPIServerServesFlundersToOneLogicalCluster(t *testing.T) {
 	for _, file := range []string{"ns", "sa", "auth-delegator", "rbac", "rbac-bind", "auth-reader"} {
 		do(t)(k.Run(t.Context(), "apply", "-f", filepath.Join(example, file+".yaml")))
 	}
-	address, err := freeAddress()
+	address, err := ports.Address("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,23 +2,21 @@
 package attack
 
 import (
-	"net"
 	"testing"
 
 	"github.com/atoll-dev/atoll/cmd/atoll/app"
 	"github.com/atoll-dev/atoll/test/attack"
+	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/server"
 )
 
 func TestAttacksHold(t *testing.T) {
 	w := &attack.World{}
-	for address, like := range map[*string]string{&w.Admission: "127.0.0.1:0", &w.Advertised: "127.0.0.9:0"} {
-		free, err := net.Listen("tcp", like)
-		if err != nil {
+	for address, host := range map[*string]string{&w.Admission: "127.0.0.1", &w.Advertised: "127.0.0.9"} {
+		var err error
+		if *address, err = ports.Address(host); err != nil {
 			t.Fatal(err)
 		}
-		*address = free.Addr().String()
-		_ = free.Close()
 	}
 	s := server.StartWith(t, func(o *app.Options) {
 		o.Egress.Deny, o.AdmissionAddress, o.AdvertiseAddress = []string{attack.DeniedNetwork}, w.Admission, w.Advertised

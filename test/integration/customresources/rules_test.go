@@ -62,5 +62,7 @@ func TestTheDefaultsOfADefinitionAreValidatedWithinOneBudget(t *testing.T) {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "evaluate expressions for longer than the 2s") {
 		t.Errorf("defaults of 21 versions: %v", err)
 	}
-	define(ctx, t, s, definition(ruled(1, "costly")))
+	// The control has the same rules. How long a costly one takes depends on what else the machine
+	// does, and the budget is of time.
+	define(ctx, t, s, definition(ruled(9, "cheap")))
 }
