@@ -25,19 +25,28 @@ import (
 
 // reach finds the way into the pods of a physical cluster.
 func (c *composition) reach(ctx context.Context, name string) (pods.Target, error) {
+	pc, uid, err := c.settled(name)
+	if err != nil {
+		return pods.Target{}, err
+	}
+	link, err := c.link(ctx, pc)
+	return pods.Target{Link: link, UID: uid, ControlPlane: pc.Status.ControlPlane}, err
+}
+
+// settled is a physical cluster of which it is known which one it is to be, and that it is that.
+func (c *composition) settled(name string) (pc *fleetv1alpha1.PhysicalCluster, uid types.UID, err error) {
 	pc, ok := c.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
 	if !ok || pc.Spec.Forget {
-		return pods.Target{}, reach.Unavailable("it is not registered any more")
+		return nil, "", reach.Unavailable("it is not registered any more")
 	}
 	meant := pc.Spec.Identity
 	if meant == "" {
 		meant = pc.Status.Identity.UID
 	}
 	if meant == "" || pc.Status.Identity.Accepted != meant || pc.Status.ControlPlane == "" {
-		return pods.Target{}, reach.Unavailable("which cluster it is has not been settled yet")
+		return nil, "", reach.Unavailable("which cluster it is has not been settled yet")
 	}
-	link, err := c.link(ctx, pc)
-	return pods.Target{Link: link, UID: meant, ControlPlane: pc.Status.ControlPlane}, err
+	return pc, meant, nil
 }
 
 // reachVolumes finds the way to what copies volumes.
@@ -46,24 +55,28 @@ func (c *composition) reachVolumes(ctx context.Context, name string) (volumecopi
 	return volumecopies.Target{Link: target.Link, UID: target.UID, ControlPlane: target.ControlPlane}, err
 }
 
-// present asks a physical cluster whether it is there; nil also if there is no way to ask it: a
-// network that lets no tunnel through, or one that is full, says nothing about it. That a tunnel
-// to this server ended does, until its syncer had the time to make another.
+// present asks a physical cluster whether it is there; nil also if there is no way to ask it: which
+// cluster it is has not been settled, no tunnel was ever there, as where a network lets none through,
+// or it is full. That says nothing about it. That a tunnel to this server ended does, until its
+// syncer had the time to make another.
 func (c *composition) present(ctx context.Context, name string) error {
-	target, err := c.reach(ctx, name)
+	pc, uid, err := c.settled(name)
 	if err != nil {
-		return err
+		return nil
 	}
-	pc, ok := c.physicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
-	if !ok || pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush {
-		return reach.Present(ctx, target.Link, target.UID, target.ControlPlane)
+	if pc.Spec.Connection.Type == fleetv1alpha1.ConnectionPush {
+		link, err := c.links.To(ctx, pc)
+		if err != nil {
+			return err
+		}
+		return reach.Present(ctx, link, uid, pc.Status.ControlPlane)
 	}
 	var way error
 	link := reach.Remote{Dial: func(ctx context.Context) (conn net.Conn, err error) {
 		conn, way = c.stream(ctx, pc)
 		return conn, way
 	}}
-	err = reach.Present(ctx, link, target.UID, target.ControlPlane)
+	err = reach.Present(ctx, link, uid, pc.Status.ControlPlane)
 	switch {
 	case errors.Is(way, tunnel.ErrFull):
 		return nil
