@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,12 +45,20 @@ func (a answering) Do(context.Context, Call) (*http.Response, error) {
 func TestOneQuestionIsForAllWhoAsk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		asked, takes, fails := map[string]int{}, time.Duration(0), error(nil)
+		answers := func(now time.Duration, why error) {
+			mu.Lock()
+			defer mu.Unlock()
+			takes, fails = now, why
+		}
 		a := &Asker{Ask: func(ctx context.Context, name string) error {
+			mu.Lock()
 			asked[name]++
-			err := fails
+			took, err := takes, fails
+			mu.Unlock()
 			select {
-			case <-time.After(takes):
+			case <-time.After(took):
 				return err
 			case <-ctx.Done():
 				return fmt.Errorf("it does not answer: %w", ctx.Err())
@@ -58,6 +67,8 @@ func TestOneQuestionIsForAllWhoAsk(t *testing.T) {
 		is := func(what, name string, times int, wantKnown, wantThere bool) {
 			t.Helper()
 			known, err := a.Answer(t.Context(), name)
+			mu.Lock()
+			defer mu.Unlock()
 			if known != wantKnown || (err == nil) != (wantThere || !wantKnown) || asked[name] != times {
 				t.Errorf("%s: known %t, %v, asked %d times; want %t, there %t, %d times", what, known, err, asked[name], wantKnown, wantThere, times)
 			}
@@ -68,17 +79,18 @@ func TestOneQuestionIsForAllWhoAsk(t *testing.T) {
 		time.Sleep(answerAge)
 		is("a second later", "east", 2, true, true)
 
-		takes = 600 * time.Millisecond
+		const slow = 600 * time.Millisecond
+		answers(slow, nil)
 		time.Sleep(answerAge)
 		is("slow", "east", 3, false, false)
 		is("slow yet", "east", 3, false, false)
 		is("then it answers", "east", 3, true, true)
-		time.Sleep(answerAge - takes)
+		time.Sleep(answerAge - slow)
 		is("what was asked a second ago", "east", 4, false, false)
-		time.Sleep(takes)
+		time.Sleep(slow)
 		is("and answers", "east", 4, true, true)
 
-		takes = time.Hour
+		answers(time.Hour, nil)
 		time.Sleep(answerAge)
 		is("it hangs", "east", 5, false, false)
 		time.Sleep(askTimeout)
@@ -87,10 +99,10 @@ func TestOneQuestionIsForAllWhoAsk(t *testing.T) {
 		is("so it is asked again", "east", 6, false, false)
 		time.Sleep(askTimeout)
 
-		takes, fails = 0, errors.New("another cluster answers")
+		answers(0, errors.New("another cluster answers"))
 		time.Sleep(answerAge)
 		is("it is refused", "east", 7, true, false)
-		fails = nil
+		answers(0, nil)
 		is("that counts for a moment", "east", 7, true, false)
 		time.Sleep(answerAge)
 		is("and not for ever", "east", 8, true, true)
