@@ -38,14 +38,14 @@ func TestNothingIsRemovedWhileThePlaceMovedToHangs(t *testing.T) {
 			}
 			k := theLab.newCluster(t)
 			must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {placement.atoll.dev/cluster: east}}}"))
-			must(t)(k.In("shop").Apply(ctx, strings.Replace(shop, "drainSeconds: 2", "drainSeconds: 8", 1)))
+			must(t)(k.In("shop").Apply(ctx, strings.Replace(shop, "drainSeconds: 2", "drainSeconds: 12", 1)))
 			must(t)(k.In("shop").Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
 			must(t)(k.In("shop").Run(ctx, "rollout", "status", "statefulset/one", "--timeout=3m"))
 			h := theLab.homeOf(t, k, "shop", theLab.east)
 
 			pin(t, k, "shop", name)
 			reaches(t, k, placementv1alpha1.TransitionDraining)
-			time.Sleep(5 * time.Second)
+			time.Sleep(8 * time.Second) // a busy machine still has four until the drain time ends
 			frozen(t, below)
 			since := time.Now()
 			eventuallyBrief(t, func() error {

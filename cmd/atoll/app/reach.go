@@ -77,17 +77,28 @@ func (c *composition) present(ctx context.Context, name string) error {
 		return conn, way
 	}}
 	err = reach.Present(ctx, link, uid, pc.Status.ControlPlane)
+	return throughTunnel(err, way, c.tunnels.Ended(tunnelOf(pc.Name, pc.UID)), time.Now())
+}
+
+// throughTunnel is what it means that a physical cluster was asked through a tunnel: way is the error
+// of the tunnels, ended when the last one to this server ended.
+//
+//	way       the last tunnel ended     then
+//	ErrFull   any                       nil: nobody could ask
+//	ErrNone   never, or long ago        nil: nobody could ask
+//	ErrNone   within placement.Silence  why it is not there
+//	any else  any                       as answered
+func throughTunnel(answered, way error, ended, now time.Time) error {
 	switch {
 	case errors.Is(way, tunnel.ErrFull):
 		return nil
 	case errors.Is(way, tunnel.ErrNone):
-		ended := c.tunnels.Ended(tunnelOf(pc.Name, pc.UID))
-		if ended.IsZero() || time.Since(ended) > placement.Silence {
+		if ended.IsZero() || now.Sub(ended) > placement.Silence {
 			return nil
 		}
-		return fmt.Errorf("the tunnel of its syncer ended %s ago, and there is no other one", time.Since(ended).Round(time.Second))
+		return fmt.Errorf("the tunnel of its syncer ended %s ago, and there is no other one", now.Sub(ended).Round(time.Second))
 	}
-	return err
+	return answered
 }
 
 func (c *composition) link(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (reach.Link, error) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Who makes a definition anew, when the one of that name has just gone, must not be told that it is
+// Who makes a definition anew, when the one of that name has just gone, is not answered as if it were
 // served because the informer has the former one yet.
 func TestAWriteOfADefinitionWaitsForWhatWasWritten(t *testing.T) {
 	t.Parallel()
