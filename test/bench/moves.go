@@ -25,8 +25,9 @@ import (
 const (
 	// podsOnANode is what a simulated node takes.
 	podsOnANode = 100
-	// drainTimeout ends a drain that does not.
-	drainTimeout = 30 * time.Minute
+	// drainTimeout and, for each unit, drainTimeoutEach end a drain that does not.
+	drainTimeout     = 10 * time.Minute
+	drainTimeoutEach = 2 * time.Second
 )
 
 // mover has the clients of a server with two physical clusters between which units move.
@@ -239,7 +240,7 @@ func (m *mover) drain(ctx context.Context, name string, size int) (d drained, er
 	if err := m.edit(ctx, name, func(s *fleetv1alpha1.PhysicalClusterSpec) { s.Drain.Requested = true }); err != nil {
 		return d, err
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, drainTimeout, errors.New("the drain did not end in time"))
+	ctx, stop := context.WithTimeoutCause(ctx, drainTimeout+time.Duration(size)*drainTimeoutEach, errors.New("the drain did not end in time"))
 	defer stop()
 	for {
 		pc, err := m.own.FleetV1alpha1().PhysicalClusters().Get(inCluster(ctx, scope.Root), name, metav1.GetOptions{})
@@ -323,7 +324,7 @@ func (m *mover) addUnit(ctx context.Context, name string, replicas int32) error 
 // awaitAvailable waits until n Deployments are as available as they want, and their
 // Services lead to them.
 func (m *mover) awaitAvailable(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, errors.New("not in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout+time.Duration(n)*drainTimeoutEach, errors.New("not in time"))
 	defer cancel()
 	for {
 		list, err := m.kube.AppsV1().Deployments("").List(ctx, metav1.ListOptions{ResourceVersion: "0", LabelSelector: "app=unit"})
