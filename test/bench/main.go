@@ -18,6 +18,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -236,6 +237,19 @@ func (s *server) makeLogicalCluster(ctx context.Context, name string) error {
 	cluster := &tenancyv1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := own.TenancyV1alpha1().LogicalClusters().Create(inCluster(ctx, scope.Root), cluster, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating logical cluster %s: %w", name, err)
+	}
+	return nil
+}
+
+// permitRecords lets a logical cluster have any number of objects, and of records of them.
+func (s *server) permitRecords(ctx context.Context, name string) error {
+	_, own, err := s.scoped()
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"limits":{"objects":%d}}}`, tenancyv1alpha1.Unlimited)
+	if _, err := own.TenancyV1alpha1().LogicalClusters().Patch(inCluster(ctx, scope.Root), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("lifting the limit of logical cluster %s: %w", name, err)
 	}
 	return nil
 }

@@ -67,6 +67,9 @@ func movesPart(ctx context.Context, l *lab, o options) error {
 	if err := ours.makeLogicalCluster(ctx, benchCluster.String()); err != nil {
 		return err
 	}
+	if err := ours.permitRecords(ctx, benchCluster.String()); err != nil {
+		return err
+	}
 	if m.kube, err = ours.in(benchCluster); err != nil {
 		return err
 	}
