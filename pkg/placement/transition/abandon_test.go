@@ -58,7 +58,7 @@ func TestAUnitGoesBackAsIfItHadBeenPinned(t *testing.T) {
 }
 
 func TestAMoveThatWaitsForAJobLacksNothing(t *testing.T) {
-	way := &placementv1alpha1.Transition{Phase: starting, To: []string{"west"}, From: []string{"east"}}
+	way := &placementv1alpha1.Transition{Phase: draining, To: []string{"west"}, From: []string{"east"}}
 	job := object(cronJobs, "nightly", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"active":[{"name":"j"}]}`)
 	for name, c := range map[string]struct {
 		object  Object

@@ -134,9 +134,11 @@ type Step struct {
 //	phase     the replacement            else                            then
 //	Starting  is not there               any                             Starting
 //	Starting  is there                   nothing is left                 done
-//	Starting  is there                   something has addresses         Draining
-//	Starting  is there                   nothing has                     Removing, see below
+//	Starting  is there                   something is                    Draining
 //	Draining  is not there any more      any                             Starting: traffic comes back
+//	Draining  is there, and behind what  any                             Draining
+//	          was written meanwhile
+//	Draining  is there                   nothing has addresses           Removing, see below
 //	Draining  is there                   something leads there still,    Draining
 //	                                     see Published
 //	Draining  is there                   the time has not passed, since  Draining
@@ -144,20 +146,29 @@ type Step struct {
 //	Draining  is there                   the time has passed             Removing, see below
 //	Removing and what follows it: see removed
 //
+// Draining comes also where nothing has addresses: what is made while the replacement is
+// looked at is stamped to be on what is left, and may have some. Once the phase is Draining nothing comes
+// there any more, so that all that does is known before a removal begins.
+//
 // A CronJob is not removed while a job of it runs: the phase before lasts until then. Its syncer
 // lets one that is begun in that very moment run to its end, too.
 func Next(t *placementv1alpha1.Transition, s State) Step {
 	if stamp.PhaseRemoves(t.Phase) {
 		return s.removed(t)
 	}
-	if waits := s.missing(t); len(waits) > 0 {
+	if waits, late := s.missing(t); len(waits) > 0 {
+		if late && t.Phase == placementv1alpha1.TransitionDraining {
+			return Step{Phase: t.Phase, Waits: waits}
+		}
 		return Step{Phase: placementv1alpha1.TransitionStarting, Waits: waits, Missing: true}
 	}
 	if len(t.From) == 0 {
 		return Step{Phase: t.Phase, Done: true}
 	}
-	drained := !s.addressed(t.From)
-	if t.Phase == placementv1alpha1.TransitionDraining {
+	if t.Phase != placementv1alpha1.TransitionDraining {
+		return Step{Phase: placementv1alpha1.TransitionDraining}
+	}
+	if s.addressed(t.From) {
 		if leads := s.Published(t); len(leads) > 0 {
 			return Step{Phase: t.Phase, Waits: leads}
 		}
@@ -169,10 +180,6 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 		if left > 0 {
 			return Step{Phase: t.Phase, Again: left, Waits: []string{fmt.Sprintf("traffic was withdrawn from %s, which has %d s to end", strings.Join(t.From, ", "), t.DrainSeconds)}}
 		}
-		drained = true
-	}
-	if !drained {
-		return Step{Phase: placementv1alpha1.TransitionDraining, Again: time.Duration(t.DrainSeconds) * time.Second}
 	}
 	if runs := s.active(t.From); len(runs) > 0 {
 		return Step{Phase: t.Phase, Waits: runs}
@@ -181,19 +188,24 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 }
 
 // missing is what the replacement of what receives traffic where the unit leaves lacks.
-// Nothing has to be better than it is there, see leaves.
-func (s State) missing(t *placementv1alpha1.Transition) []string {
-	var waits []string
+// Nothing has to be better than it is there, see leaves. late says that all of it comes by itself, and
+// that traffic is none the worse until it does.
+func (s State) missing(t *placementv1alpha1.Transition) (waits []string, late bool) {
+	var behind []string
 	if s.Stale > 0 {
-		waits = append(waits, unstamped(s.Stale))
+		behind = append(behind, unstamped(s.Stale))
 	}
 	for _, name := range s.Decided {
 		if why := s.NotReady[name]; why != "" && len(t.From) > 0 {
 			waits = append(waits, fmt.Sprintf("%s: %s", name, why))
 		}
 		for _, o := range s.Objects {
-			if why := s.lacks(o, name, o.leaves(t, name)); why != "" {
-				waits = append(waits, fmt.Sprintf("%s on %s: %s", o, name, why))
+			switch what, comes := s.lacks(o, name, o.leaves(t, name)); {
+			case what == "":
+			case comes:
+				behind = append(behind, fmt.Sprintf("%s on %s: %s", o, name, what))
+			default:
+				waits = append(waits, fmt.Sprintf("%s on %s: %s", o, name, what))
 			}
 		}
 	}
@@ -204,8 +216,10 @@ func (s State) missing(t *placementv1alpha1.Transition) []string {
 			waits = append(waits, fmt.Sprintf("%s: %s", o, why))
 		}
 	}
+	late = len(waits) == 0
+	waits = append(waits, behind...)
 	slices.Sort(waits)
-	return waits
+	return waits, late
 }
 
 // leaves are the physical clusters with which the copy of an object on a target is compared:
@@ -222,7 +236,7 @@ func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
 	from := slices.DeleteFunc(slices.Clone(t.From), func(name string) bool { return slices.Contains(t.Withdrawn, name) })
 	serves := slices.ContainsFunc(o.on(append(slices.Clone(from), stays)), func(c *placementv1alpha1.Copy) bool {
 		want, counts := wanted(o, c)
-		return c.Status.State == placementv1alpha1.CopySynced && (!counts || want == 0 || availableIn(c) > 0)
+		return applied(c) && (!counts || want == 0 || availableIn(c) > 0)
 	})
 	if serves {
 		return from
@@ -232,47 +246,63 @@ func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
 
 // lacks says what the copy of an object on a target lacks; empty: nothing.
 //
-//	the object                               lacks
+//	the object                               lacks                                      late
 //	is going, mirrored, or has no copy there nothing: it waits, ended, or runs elsewhere
-//	is being removed there                   the end of that
-//	was in place nowhere, and its syncer     nothing
-//	there has said why it is not there either
-//	is not synced there                      the reason on the Copy
-//	has fewer pods available than wanted,    pods; nothing if they mount a claim that comes there
-//	and than before                          only once its volume is given up, see awaitsClaims
-//	is a Service that had more ready         endpoints
+//	is being removed there                   the end of that                            no
+//	was in place nowhere, or is not where    nothing
+//	the unit leaves, and its syncer there
+//	has said why it is not there either
+//	is not in place there, and its syncer    that                                       yes
+//	has not said why
+//	is an autoscaler that is not in place    the reason on the Copy                     yes: it waited for
+//	                                                                                    the traffic, see stamp
+//	any other is not in place there          the reason on the Copy                     no
+//	has fewer pods available than wanted,    pods; nothing if they mount a claim that   no
+//	and than before                          comes there only once its volume is given
+//	                                         up, see awaitsClaims
+//	is a Service that had more ready         endpoints                                  no
 //	endpoints, and has the pods for them
-//	is an Ingress or a Service of the type   an address
+//	is an Ingress or a Service of the type   an address                                 no
 //	LoadBalancer that had an address
+//	none of these, and was written since     that it is as written                      yes
+//	it was in place there
 //
 // How many are wanted of what an autoscaler scales: see scaledTo.
-func (s State) lacks(o Object, name string, from []string) string {
+func (s State) lacks(o Object, name string, from []string) (what string, late bool) {
 	entry, ok := o.targets()[name]
 	switch {
 	case !ok || o.Logical.GetDeletionTimestamp() != nil:
-		return ""
+		return "", false
 	case entry.State == placementv1alpha1.TargetStateRemoving:
-		return "an earlier removal has to end first"
+		return "an earlier removal has to end first", false
 	case !entry.Keeps():
-		return ""
+		return "", false
 	}
 	c, before := o.Copies[name], o.on(from)
+	behind := ""
 	if !synced(c, o.Logical.GetGeneration()) {
-		if tried(c) && len(before) > 0 && !slices.ContainsFunc(before, func(c *placementv1alpha1.Copy) bool { return c.Status.State == placementv1alpha1.CopySynced }) {
-			return "" // it was not in place before either
+		reason := why(c)
+		switch {
+		case tried(c) && (len(before) > 0 || o.onNone(from)) && !slices.ContainsFunc(before, applied):
+			return "", false // it was not in place before either
+		case !tried(c), stamp.IsAutoscaler(o.Kind):
+			return reason, true
+		case !applied(c):
+			return reason, false
 		}
-		return why(c)
+		behind = reason
 	}
 	had := int64(0)
 	for _, b := range before {
 		had = max(had, availableIn(b))
 	}
 	if want, counts := wanted(o, c); counts {
-		if want = min(o.scaledTo(c, want), had); c.Status.ObservedGeneration < o.Logical.GetGeneration() && had > 0 {
-			return "its controller has not looked at it yet"
+		want = min(o.scaledTo(c, want), had)
+		if c.Status.ObservedGeneration < o.Logical.GetGeneration() && had > 0 && behind == "" {
+			behind = "its controller has not looked at it yet"
 		}
 		if have := availableIn(c); have < want && entry.Replicas == nil && !s.awaitsClaims(o, name) { // see short
-			return fmt.Sprintf("%d of %d pods are available%s", have, want, refused(c))
+			return fmt.Sprintf("%d of %d pods are available%s", have, want, refused(c)), false
 		}
 	}
 	if o.Kind.Semantics == workload.ServiceSemantics {
@@ -282,13 +312,20 @@ func (s State) lacks(o Object, name string, from []string) string {
 			want = max(want, s.available(o, name))
 		}
 		if have < want && !s.podsCome(o, name) {
-			return fmt.Sprintf("%d of %d endpoints are ready", have, want)
+			return fmt.Sprintf("%d of %d endpoints are ready", have, want), false
 		}
 	}
 	if o.getsAddress() && slices.ContainsFunc(before, hasAddress) && !hasAddress(c) {
-		return "it has no address"
+		return "it has no address", false
 	}
-	return ""
+	return behind, behind != ""
+}
+
+// onNone says that an object is to be on none of the physical clusters that its unit leaves: it was
+// made when these received nothing new any more. There are none: it says nothing.
+func (o Object) onNone(from []string) bool {
+	targets := o.targets()
+	return len(from) > 0 && !slices.ContainsFunc(from, func(name string) bool { entry, ok := targets[name]; return ok && entry.Keeps() })
 }
 
 // podsCome says that a Service has no pods on a target before others are stopped: of what

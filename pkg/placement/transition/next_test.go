@@ -1,6 +1,7 @@
 package transition
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,29 @@ func web(targets string, copies ...string) Object {
 	return object(deployments, "web", targets, map[string]any{"replicas": int64(3)}, copies...)
 }
 
+// going is an object that its user deletes.
+func going(o Object) Object {
+	o.Logical = o.Logical.DeepCopy()
+	o.Logical.SetDeletionTimestamp(&metav1.Time{Time: noon})
+	return o
+}
+
+// written is an object that was changed since its copies were looked at, and applies that they have that.
+func written(o Object) Object {
+	o.Logical = o.Logical.DeepCopy()
+	o.Logical.SetGeneration(2)
+	return o
+}
+
+func applies(o Object) Object {
+	o.Copies = maps.Clone(o.Copies)
+	for name, c := range o.Copies {
+		o.Copies[name] = c.DeepCopy()
+		o.Copies[name].Status.AppliedGeneration = o.Logical.GetGeneration()
+	}
+	return o
+}
+
 func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 	const both = `{"east":{},"west":{}}`
 	ready := web(both, `east: Synced {"availableReplicas":3}`, `west: Synced {"availableReplicas":3}`)
@@ -104,17 +128,17 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		done    bool
 		waits   string
 	}{
-		{"all is there", starting, []Object{ready}, nil, removing, false, ""},
+		{"all is there", starting, []Object{ready}, nil, draining, false, ""},
 		{"all is there, and has addresses", starting, []Object{ready, front}, nil, draining, false, ""},
 		{"too few pods are available", starting, []Object{half}, nil, starting, false, "Deployment web on west: 2 of 3 pods are available"},
 		{"no copy yet", starting, []Object{web(both, `east: Synced {"availableReplicas":3}`)}, nil, starting, false, "Deployment web on west: there is no copy yet"},
 		{"not stamped yet", starting, []Object{ready}, func(s *State) { s.Stale = 2 }, starting, false, "2 objects have not got their targets"},
 		{"a silent physical cluster is no replacement", starting, []Object{ready}, func(s *State) { s.NotReady = map[string]string{"west": "silent"} }, starting, false, "west: silent"},
 		{"refused there", starting, []Object{web(both, `east: Synced {"availableReplicas":3}`, `west: Failed`)}, nil, starting, false, "Deployment web on west: it is not in place yet"},
-		{"as broken as it was", starting, []Object{web(both, `east: Failed`, `west: Failed`)}, nil, removing, false, ""},
+		{"as broken as it was", starting, []Object{web(both, `east: Failed`, `west: Failed`)}, nil, draining, false, ""},
 		{"in place nowhere yet, and nobody has tried", starting, []Object{web(both, `east: Pending`)}, nil, starting, false, "Deployment web on west: there is no copy yet"},
 		{"in place nowhere yet, and it comes", starting, []Object{web(both, `east: Failed`, `west: Pending`)}, nil, starting, false, "Deployment web on west: it is not in place yet"},
-		{"as unavailable as it was", starting, []Object{web(both, `east: Synced {"availableReplicas":1}`, `west: Synced {"availableReplicas":1}`)}, nil, removing, false, ""},
+		{"as unavailable as it was", starting, []Object{web(both, `east: Synced {"availableReplicas":1}`, `west: Synced {"availableReplicas":1}`)}, nil, draining, false, ""},
 		{"a daemon waits for its nodes", starting, []Object{object(daemons, "d", both, nil, `east: Synced {"numberAvailable":2,"desiredNumberScheduled":2}`, `west: Synced {"numberAvailable":0,"desiredNumberScheduled":3}`)}, nil, starting, false, "DaemonSet d on west: 0 of 2 pods are available"},
 		{"a service without endpoints", starting, []Object{front}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
 		{"a service whose slices are behind its pods", starting, []Object{
@@ -138,10 +162,23 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"a load balancer that had none either", starting, []Object{ready, object(services, "front", both, map[string]any{"type": "LoadBalancer"}, "east: Synced {}", "west: Synced {}")}, nil, draining, false, ""},
 		{"an ingress without an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced")}, nil, starting, false, "Ingress front on west: it has no address"},
 		{"an ingress with an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced "+address)}, nil, draining, false, ""},
-		{"what runs once has no copy to wait for", starting, []Object{object(sets, "db", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"availableReplicas":1}`)}, nil, removing, false, ""},
+		{"what runs once has no copy to wait for", starting, []Object{object(sets, "db", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"availableReplicas":1}`)}, nil, draining, false, ""},
 		{"an earlier removal there", starting, []Object{web(`{"east":{},"west":{"state":"Removing"}}`, `east: Synced {"availableReplicas":3}`)}, nil, starting, false, "Deployment web on west: an earlier removal has to end first"},
-		{"a job of a CronJob runs", starting, []Object{object(cronJobs, "c", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"active":[{"name":"j"}]}`)}, nil, starting, false, "CronJob c on east: a job of it runs to its end"},
+		{"a job of a CronJob runs", draining, []Object{object(cronJobs, "c", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"active":[{"name":"j"}]}`)}, nil, draining, false, "CronJob c on east: a job of it runs to its end"},
 
+		{"nothing has addresses", draining, []Object{ready}, nil, removing, false, ""},
+		{"what has some is being deleted", draining, []Object{ready, going(front)}, nil, removing, false, ""},
+		{"something was made meanwhile that has addresses", draining, []Object{ready, front}, nil, draining, false, "traffic was withdrawn from east, which has 10 s to end"},
+		{"something was made meanwhile that is not there", draining, []Object{half}, nil, starting, false, "Deployment web on west: 2 of 3 pods are available"},
+		{"something was written meanwhile", draining, []Object{written(ready), front}, nil, draining, false, "Deployment web on west: it is not in place yet"},
+		{"something was written meanwhile, and its pods are gone", draining, []Object{written(half), front}, nil, starting, false, "Deployment web on west: 2 of 3 pods are available"},
+		{"something was written, and only applied", draining, []Object{applies(written(ready)), front}, nil, draining, false, "Deployment web on west: its controller has not looked at it yet"},
+		{"something is not stamped yet", draining, []Object{ready, front}, func(s *State) { s.Stale = 1 }, draining, false, "1 object has not got its targets"},
+		{"something is refused there now", draining, []Object{object(ingresses, "i", both, nil, "east: Synced", "west: Failed"), front}, nil, starting, false, "Ingress i on west: it is not in place yet"},
+		{"something new comes", draining, []Object{ready, front, object(ingresses, "i", `{"west":{}}`, nil)}, nil, draining, false, "Ingress i on west: there is no copy yet"},
+		{"something new is refused there", draining, []Object{ready, object(ingresses, "i", `{"west":{}}`, nil, "west: Failed")}, nil, removing, false, ""},
+		{"an autoscaler comes with the traffic", draining, []Object{ready, front, object(autoscalers, "a", both, nil, "east: Synced")}, nil, draining, false, "HorizontalPodAutoscaler a on west: there is no copy yet"},
+		{"an autoscaler is refused there", draining, []Object{ready, front, object(autoscalers, "a", both, nil, "east: Synced", "west: Failed")}, nil, draining, false, "HorizontalPodAutoscaler a on west: it is not in place yet"},
 		{"the time has not passed", draining, []Object{ready, front}, func(s *State) { s.Now = noon.Add(9 * time.Second) }, draining, false, "traffic was withdrawn from east, which has 10 s to end"},
 		{"the time has passed, not since this server knows", draining, []Object{ready, front}, func(s *State) { s.Now, s.DrainsSince = noon.Add(13*time.Second), noon.Add(4*time.Second) }, draining, false, "traffic was withdrawn from east, which has 10 s to end"},
 		{"the time has passed since this server knows", draining, []Object{ready, front}, func(s *State) { s.Now, s.DrainsSince = noon.Add(14*time.Second), noon.Add(4*time.Second) }, removing, false, ""},

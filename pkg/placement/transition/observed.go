@@ -56,8 +56,11 @@ func (o Object) on(targets []string) []*placementv1alpha1.Copy {
 }
 
 func synced(c *placementv1alpha1.Copy, generation int64) bool {
-	return c != nil && c.Status.State == placementv1alpha1.CopySynced && c.Status.AppliedGeneration >= generation
+	return c != nil && applied(c) && c.Status.AppliedGeneration >= generation
 }
+
+// applied says that a copy is in place, of whatever generation.
+func applied(c *placementv1alpha1.Copy) bool { return c.Status.State == placementv1alpha1.CopySynced }
 
 // tried says that a syncer has found out that an object cannot be in place now. What nobody
 // has tried yet may be there in a moment, as it may be where it was.

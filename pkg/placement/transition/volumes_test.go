@@ -62,7 +62,7 @@ func TestAVolumeIsHandedOverWhenNothingUsesItAndClearedWhenItIsThere(t *testing.
 	}{
 		{"nothing is stopped before the volume is known", starting, []Object{unknown}, starting, false, "PersistentVolumeClaim data on east: its volume is not known yet"},
 		{"what an earlier move said is no answer", starting, []Object{stale}, starting, false, "PersistentVolumeClaim data on east: what was said of its volume in an earlier move has to be taken back first"},
-		{"then it is", starting, []Object{known}, removing, false, ""},
+		{"then it is", starting, []Object{known}, draining, false, ""},
 		{"what mounts it is there", removing, []Object{free, db(on("Removing", "Waiting"))}, removing, false, "1 object is not gone from east"},
 		{"it is used", removing, []Object{held, db(`{"west":{"state":"Waiting"}}`)}, removing, false, "PersistentVolumeClaim data on east: its volume is not released yet: it is used by pod db-0"},
 		{"nothing uses it, and the namespace holds it", removing, []Object{free, db(`{"west":{"state":"Waiting"}}`),

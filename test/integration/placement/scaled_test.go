@@ -31,11 +31,12 @@ func testScaled(t *testing.T) {
 	d := deployment("a")
 	d.Spec.Replicas = ptr.To[int32](3)
 	d = create(t, ctx, "web", d)
-	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "load"}}
 	scaler.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "a"}
 	scaler.Spec.MinReplicas, scaler.Spec.MaxReplicas = ptr.To[int32](2), 24
 	scalers := shared.Kube.AutoscalingV2().HorizontalPodAutoscalers("web")
-	if _, err := scalers.Create(ctx, scaler, metav1.CreateOptions{}); err != nil {
+	scaler, err := scalers.Create(ctx, scaler, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 
@@ -54,7 +55,7 @@ func testScaled(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			s, err := scalers.Get(ctx, "a", metav1.GetOptions{})
+			s, err := scalers.Get(ctx, "load", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -102,6 +103,13 @@ func testScaled(t *testing.T) {
 	for _, target := range []string{"east", "west"} {
 		says(target, placementv1alpha1.ObjectReference{Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: "web", UID: ns.UID}, `{}`)
 	}
+	// The autoscaler comes with the traffic: it is waited for, and sends no traffic back.
+	are(`{"east":{},"west":{"start":{"replicas":24,"wish":5}}}`, `{"east":{},"west":{}}`)
+	waits("HorizontalPodAutoscaler load on west: there is no copy yet")
+	if p := placementOf(t, ctx, "web"); p.Spec.Transition == nil || p.Spec.Transition.Phase != placementv1alpha1.TransitionDraining {
+		t.Errorf("the transition is %+v", p.Spec.Transition)
+	}
+	says("west", placementv1alpha1.ObjectReference{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Name: "load", UID: scaler.UID}, `{}`)
 	are(`{"east":{"state":"Removing"},"west":{"start":{"replicas":24,"wish":5}}}`, `{"east":{"state":"Removing"},"west":{}}`)
 }
 
