@@ -189,7 +189,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return clusters.find(ctx, name, func(*tenancy.LogicalCluster) bool { return true })
 	}, Bounds: func(ctx context.Context, name string) corev1.ResourceList { return clusters.bounds(ctx, name) }})
 	etcd.Guard(counter)
-	g.AdmissionControl = counter.DryRuns(g.AdmissionControl)
+	g.AdmissionControl = counter.Creates(g.AdmissionControl)
 
 	if g.RESTOptionsGetter, err = withDefaults(g.RESTOptionsGetter, defaults, func(ctx context.Context, name logicalcluster.Name) metav1.Time {
 		return clusters.born(ctx, name)

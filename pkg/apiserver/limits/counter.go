@@ -135,47 +135,56 @@ func endsSomething(ctx context.Context) bool {
 	return ok && (info.Verb == "delete" || info.Verb == "deletecollection" || info.Subresource == "eviction")
 }
 
-// DryRuns has a dry run refused, behind next, that could not store one object more: what is
-// not stored does not come to Admit.
-func (c *Counter) DryRuns(next admission.Interface) admission.Interface {
-	return dryRuns{Interface: next, counter: c}
+// Creates looks at creates behind next. A dry run that could not store one object more is refused:
+// what is not stored does not come to Admit. Who makes an object of which nothing can be recorded is warned.
+func (c *Counter) Creates(next admission.Interface) admission.Interface {
+	return creates{Interface: next, counter: c}
 }
 
-type dryRuns struct {
+type creates struct {
 	admission.Interface
 	counter *Counter
 }
 
 var (
-	_ admission.MutationInterface   = dryRuns{}
-	_ admission.ValidationInterface = dryRuns{}
+	_ admission.MutationInterface   = creates{}
+	_ admission.ValidationInterface = creates{}
 )
 
 // Admit implements admission.MutationInterface.
-func (d dryRuns) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if m, ok := d.Interface.(admission.MutationInterface); ok && m.Handles(a.GetOperation()) {
+func (c creates) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if m, ok := c.Interface.(admission.MutationInterface); ok && m.Handles(a.GetOperation()) {
 		return m.Admit(ctx, a, o)
 	}
 	return nil
 }
 
 // Validate implements admission.ValidationInterface.
-func (d dryRuns) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if v, ok := d.Interface.(admission.ValidationInterface); ok && v.Handles(a.GetOperation()) {
+func (c creates) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if v, ok := c.Interface.(admission.ValidationInterface); ok && v.Handles(a.GetOperation()) {
 		if err := v.Validate(ctx, a, o); err != nil {
 			return err
 		}
 	}
 	cluster, ok := scope.ClusterFrom(ctx)
-	if !ok || !a.IsDryRun() || a.GetOperation() != admission.Create || a.GetSubresource() != "" {
+	if !ok || a.GetOperation() != admission.Create || a.GetSubresource() != "" {
 		return nil
 	}
-	return d.counter.decide(ctx, cluster.String(), write{by: authorOf(ctx), class: classOf(inEtcd(a)), after: 1})
+	w := write{by: authorOf(ctx), class: classOf(inEtcd(a)), after: 1}
+	if a.IsDryRun() {
+		if err := c.counter.decide(ctx, cluster.String(), w); err != nil {
+			return err
+		}
+	}
+	if w.by == byUser && w.class == objects {
+		c.counter.warn(ctx, cluster)
+	}
+	return nil
 }
 
-// Handles implements admission.Interface: dry runs of everything.
-func (d dryRuns) Handles(o admission.Operation) bool {
-	return o == admission.Create || d.Interface.Handles(o)
+// Handles implements admission.Interface: creates of everything.
+func (c creates) Handles(o admission.Operation) bool {
+	return o == admission.Create || c.Interface.Handles(o)
 }
 
 // inEtcd is what the resource of a request is called in etcd.

@@ -49,19 +49,25 @@ func (c *Counter) Report(ctx context.Context, status Status) {
 	}, reportInterval, 0.5, true)
 }
 
-func (c *Counter) report(ctx context.Context, status Status, lc *tenancy.LogicalCluster) error {
+func (c *Counter) report(ctx context.Context, to Status, lc *tenancy.LogicalCluster) error {
 	now := c.Clock.Now()
 	c.mu.Lock()
 	use := c.tally.use(lc.Name)
 	c.mu.Unlock()
-	if !worthReporting(lc.Status.Usage, use, of(lc.Spec.Limits), now) {
+	l := of(lc.Spec.Limits)
+	conditions, changed := withReached(lc, use, l, now)
+	if !changed && !worthReporting(lc.Status.Usage, use, l, now) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": lc.UID}, "status": map[string]any{"usage": usage(use, now)}})
+	metadata, status := map[string]any{"uid": lc.UID}, map[string]any{"usage": usage(use, now)}
+	if changed { // a list that others write, too
+		metadata["resourceVersion"], status["conditions"] = lc.ResourceVersion, conditions
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata, "status": status})
 	if err != nil {
 		return fmt.Errorf("encoding the usage: %w", err)
 	}
-	if err := status.Patch(ctx, lc.Name, types.MergePatchType, patch); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := to.Patch(ctx, lc.Name, types.MergePatchType, patch); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("writing the usage: %w", err)
 	}
 	return nil

@@ -8379,7 +8379,7 @@ func schema_pkg_apis_tenancy_v1alpha1_LogicalClusterStatus(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready, and while deleting ContentRemoved with what is left.",
+							Description: "conditions: Ready, while deleting ContentRemoved with what is left, and LimitsReached once there was as much of something as spec.limits permits.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -7,12 +7,14 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/apiserver/limits"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/test/framework/etcd"
@@ -195,7 +198,23 @@ func TestWhatALogicalClusterKeepsIsLimitedWhicheverServerIsAsked(t *testing.T) {
 			t.Errorf("%s after a deletion: %v", name, err)
 		}
 	}
+	limitIs := func(want string) {
+		t.Helper()
+		eventually(t, "the condition is "+want, func() error {
+			lc, err := west.Atoll.TenancyV1alpha1().LogicalClusters().Get(server.InRoot(t), "shop", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			c := meta.FindStatusCondition(lc.Status.Conditions, limits.ConditionLimitsReached)
+			if c == nil || string(c.Status)+" "+c.Reason != want || !meta.IsStatusConditionTrue(lc.Status.Conditions, "Ready") {
+				return fmt.Errorf("%+v", lc.Status.Conditions)
+			}
+			return nil
+		})
+	}
+	limitIs("True Objects")
 	limit(t, west, "shop", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Objects = tenancyv1alpha1.Unlimited })
+	limitIs("False WithinLimits")
 	for i := range 2 * more {
 		eventually(t, "without the limit", func() error {
 			_, err := configs.Create(ctx, config(fmt.Sprint("d", i), 10), metav1.CreateOptions{})
@@ -271,6 +290,57 @@ func TestBytesAreLimitedForWhatGrowsAndNothingElse(t *testing.T) {
 	if err := configs.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Errorf("a deletion after much was written: %v", err)
 	}
+}
+
+// said collects warnings.
+type said struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (s *said) HandleWarningHeader(_ int, _, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts = append(s.texts, text)
+}
+
+func TestWhoMakesObjectsIsToldThatNothingOfThemCanBeRecorded(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	ctx := owned(t, s, "recorded")
+	ownerIsKnown(t, ctx, s)
+	limit(t, s, "recorded", func(l *tenancyv1alpha1.LogicalClusterLimits) { l.Objects = 60 })
+	for i := 0; ; i++ { // the system's own, which has a reserve
+		_, err := s.Kube.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i)},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}},
+		}, metav1.CreateOptions{})
+		if _, _, refused := refusedBy(err, "spec.limits.objects"); refused == nil {
+			break
+		}
+		if err != nil || i > 90 {
+			t.Fatalf("record %d: %v", i, err)
+		}
+	}
+	heard := &said{}
+	c := rest.CopyConfig(s.Config)
+	c.Impersonate, c.QPS, c.WarningHandler = rest.ImpersonationConfig{UserName: "ann"}, -1, heard
+	if _, err := kubernetes.NewForConfigOrDie(scope.ScopedConfig(c)).CoreV1().ConfigMaps("default").Create(ctx, config("a", 0), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(heard.texts) != 1 || !strings.Contains(heard.texts[0], "spec.limits.objects of its LogicalCluster permits (60): nothing new is carried to physical clusters") {
+		t.Errorf("warnings: %q", heard.texts)
+	}
+	eventually(t, "the condition says it", func() error {
+		lc, err := s.Atoll.TenancyV1alpha1().LogicalClusters().Get(server.InRoot(t), "recorded", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(lc.Status.Conditions, limits.ConditionLimitsReached); c == nil || c.Status != metav1.ConditionTrue || c.Reason != limits.ReasonNoMoreRecords {
+			return fmt.Errorf("%+v", lc.Status.Conditions)
+		}
+		return nil
+	})
 }
 
 func TestWatchesOfALogicalClusterAreLimited(t *testing.T) {

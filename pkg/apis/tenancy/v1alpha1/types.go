@@ -97,7 +97,8 @@ type LogicalClusterStatus struct {
 	// url is where the API of this logical cluster is served.
 	// +optional
 	URL string `json:"url,omitempty"`
-	// conditions: Ready, and while deleting ContentRemoved with what is left.
+	// conditions: Ready, while deleting ContentRemoved with what is left, and LimitsReached once there
+	// was as much of something as spec.limits permits.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -16,7 +16,8 @@ type LogicalClusterStatusApplyConfiguration struct {
 	Phase *tenancyv1alpha1.LogicalClusterPhase `json:"phase,omitempty"`
 	// url is where the API of this logical cluster is served.
 	URL *string `json:"url,omitempty"`
-	// conditions: Ready, and while deleting ContentRemoved with what is left.
+	// conditions: Ready, while deleting ContentRemoved with what is left, and LimitsReached once there
+	// was as much of something as spec.limits permits.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// usage is what the logical cluster kept a while ago, of what spec.limits limits.
 	Usage *LogicalClusterUsageApplyConfiguration `json:"usage,omitempty"`
