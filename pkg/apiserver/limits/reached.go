@@ -92,7 +92,7 @@ func withReached(lc *tenancy.LogicalCluster, use [classes]amount, l limits, now 
 	return conditions, changed
 }
 
-// warn tells who makes an object that nobody could record what comes of it.
+// warn warns who makes an object that nobody could record what comes of it.
 func (c *Counter) warn(ctx context.Context, cluster logicalcluster.Name) {
 	c.mu.Lock()
 	var use [classes]amount
