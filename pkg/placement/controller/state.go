@@ -59,7 +59,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 		stale = append(stale, one)
 	}
 	s.Stale = len(stale)
-	names, t := s.Decided, u.placement.Spec.Transition
+	names, t := s.Decided, c.transitionOf(u)
 	if t != nil {
 		names = slices.Concat(names, t.From)
 	}

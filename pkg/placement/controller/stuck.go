@@ -31,7 +31,7 @@ import (
 //	goes back now        no                  yes             a decision for where it was, a transition
 //	                                                         to there, and what was tried, in one write
 func (c *Controller) abandon(ctx context.Context, u *unit, v verdict, step transition.Step) (kept string, _ controller.Result, _ error) {
-	t, origin, now := u.placement.Spec.Transition, transition.Origin(u.placement.Spec), c.Clock.Now()
+	t, origin, now := c.transitionOf(u), transition.Origin(u.placement.Spec), c.Clock.Now()
 	s := c.stuck(u, v)
 	at, ok := s.GoesBackAt(t)
 	switch {
@@ -71,7 +71,7 @@ func beganThere(transition.Object, string) string { return "it began there" }
 
 // beginToGoBack writes the decision for where a unit was, as a change of mind.
 func (c *Controller) beginToGoBack(ctx context.Context, u *unit, next *placementv1alpha1.Transition, there placement.Verdict) error {
-	t, origin := u.placement.Spec.Transition, transition.Origin(u.placement.Spec)
+	t, origin := c.transitionOf(u), transition.Origin(u.placement.Spec)
 	c.take(u.key, next) // it moves already: there is room
 	err := c.begin(ctx, u, placementv1alpha1.PlacementReviewStatus{
 		PhysicalClusters: origin, Policies: there.Policies, SchedulerName: there.Scheduler, Division: there.Division, Overrides: there.Overrides, Rollout: there.Rollout,

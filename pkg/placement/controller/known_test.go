@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement"
+	"github.com/atoll-dev/atoll/pkg/placement/pace"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
+)
+
+// movesSince is a placement whose transition another server wrote, by a clock that differs from that of this one.
+func movesSince(phase placementv1alpha1.TransitionPhase, written time.Time) *placementv1alpha1.Placement {
+	p := placementOf("west")
+	p.Spec.Transition = &placementv1alpha1.Transition{
+		Cause: placementv1alpha1.CausePolicy, Phase: phase, Started: metav1.NewTime(written), Since: metav1.NewTime(written),
+		From: []string{"east"}, To: []string{"west"}, DrainSeconds: 10,
+	}
+	return p
+}
+
+const skew = 5 * time.Minute
+
+// What another server began has lasted since this one knows of it, whatever the clock of the other one says.
+func TestPhasesLastByTheClockOfTheServerThatDecides(t *testing.T) {
+	for name, c := range map[string]struct {
+		written time.Time
+		live    bool
+		// counts is since when it has lasted, a second after this server saw it.
+		counts time.Time
+	}{
+		"written by the same clock":                          {start, true, start},
+		"the other clock is behind":                          {start.Add(-skew), true, start},
+		"the other clock is ahead":                           {start.Add(skew), true, start},
+		"found at the start":                                 {start.Add(-skew), false, start.Add(-skew)},
+		"found at the start, the other clock is ahead of it": {start.Add(skew), false, start},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			p := movesSince(placementv1alpha1.TransitionDraining, c.written)
+			key := controller.RequestFor(p)
+			f.moves.observe(nil, p, start, c.live)
+			f.clock.SetTime(start.Add(time.Second))
+			u := &unit{key: key, placement: p}
+			got := f.transitionOf(u)
+			if !got.Since.Time.Equal(c.counts) || !got.Started.Time.Equal(c.counts) {
+				t.Errorf("it lasts since %s, began %s; want %s", got.Since, got.Started, c.counts)
+			}
+			if !p.Spec.Transition.Since.Time.Equal(c.written) {
+				t.Error("what is stored was changed")
+			}
+			f.moves.observe(p, p, start.Add(2*time.Second), true) // something else of it changes
+			if again := f.transitionOf(u); !again.Since.Equal(&got.Since) {
+				t.Errorf("it lasts since %s, and then since %s", got.Since, again.Since)
+			}
+			next := movesSince(placementv1alpha1.TransitionRemoving, c.written.Add(time.Minute))
+			next.Spec.Transition.Started = p.Spec.Transition.Started
+			f.moves.observe(p, next, start.Add(time.Minute), true)
+			u.placement = next
+			if again := f.transitionOf(u); !again.Since.Time.Equal(start.Add(time.Minute)) || !again.Started.Equal(&got.Started) {
+				t.Errorf("the next phase lasts since %s, the move began %s", again.Since, again.Started)
+			}
+			f.moves.observe(next, nil, start, true)
+			if len(f.moves.known) > 0 {
+				t.Errorf("it remembers %v", f.moves.known)
+			}
+		})
+	}
+}
+
+// The promises that such a time is for.
+func TestNoPromiseIsBrokenByTheClockOfAnotherServer(t *testing.T) {
+	seen := func(phase placementv1alpha1.TransitionPhase, ahead, later time.Duration) (*fixture, *placementv1alpha1.Transition) {
+		f := newFixture(t)
+		p := movesSince(phase, start.Add(ahead))
+		f.moves.observe(nil, p, start, true)
+		f.clock.SetTime(start.Add(later))
+		return f, f.transitionOf(&unit{key: controller.RequestFor(p), placement: p})
+	}
+	state := func(f *fixture) transition.State {
+		return transition.State{Decided: []string{"west"}, Now: f.clock.Now(), DrainsSince: start}
+	}
+	for _, ahead := range []time.Duration{-skew, 0, skew} {
+		f, draining := seen(placementv1alpha1.TransitionDraining, ahead, 9*time.Second)
+		if step := transition.Next(draining, state(f)); step.Phase != placementv1alpha1.TransitionDraining {
+			t.Errorf("a clock %s ahead: %s before the drain time has passed", ahead, step.Phase)
+		}
+		f, draining = seen(placementv1alpha1.TransitionDraining, ahead, 10*time.Second)
+		if step := transition.Next(draining, state(f)); step.Phase != placementv1alpha1.TransitionRemoving {
+			t.Errorf("a clock %s ahead: %s, again in %s, when the drain time has passed", ahead, step.Phase, step.Again)
+		}
+
+		seconds := int32(60)
+		stuck := placement.Stuck{Move: placementv1alpha1.MoveRules{IfStuck: placementv1alpha1.IfStuckGoBack, StuckAfterSeconds: &seconds}}
+		_, starting := seen(placementv1alpha1.TransitionStarting, ahead, time.Second)
+		if at, ok := stuck.GoesBackAt(starting); !ok || !at.Equal(start.Add(time.Minute)) {
+			t.Errorf("a clock %s ahead: it goes back at %s, %v", ahead, at, ok)
+		}
+		if f, starting = seen(placementv1alpha1.TransitionStarting, ahead, time.Second); pace.NotArrived(starting, f.clock.Now()) {
+			t.Errorf("a clock %s ahead: what began a second ago counts as what does not arrive", ahead)
+		}
+		if f, starting = seen(placementv1alpha1.TransitionStarting, ahead, pace.SlotTime+time.Second); !pace.NotArrived(starting, f.clock.Now()) {
+			t.Errorf("a clock %s ahead: it never counts as what does not arrive", ahead)
+		}
+	}
+}
+
+// A wave that is healthy soaks by the clock of the server that opens the next one.
+func TestAWaveSoaksByTheClockOfTheServerThatOpensTheNextOne(t *testing.T) {
+	for _, ahead := range []time.Duration{-skew, 0, skew} {
+		f := newFixture(t)
+		p := placementOf("east", "west")
+		written := metav1.NewTime(start.Add(ahead))
+		p.Status.Rollout = &placementv1alpha1.RolloutStatus{Revision: "r", Wave: 1, HealthySince: &written}
+		f.moves.observe(nil, p, start, true)
+		f.clock.SetTime(start.Add(time.Second))
+		if got := f.healthySince(p); !got.Equal(start) {
+			t.Errorf("a clock %s ahead: healthy since %s", ahead, got)
+		}
+		p.Status.Rollout.HealthySince = nil
+		if got := f.healthySince(p); !got.IsZero() || len(f.moves.healthy) > 0 {
+			t.Errorf("a clock %s ahead: healthy since %s, although it is not", ahead, got)
+		}
+	}
+}
