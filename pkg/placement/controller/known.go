@@ -7,6 +7,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement"
 )
 
 // times are since when this server has known of a time that is stored. Another server may have written it, whose clock
@@ -45,11 +46,43 @@ func (m *moves) byOwnClock(key controller.Request, t *placementv1alpha1.Transiti
 	return t
 }
 
+// goOn takes a standstill out of all times, before anything is compared with them: a drain time that passed while
+// nobody could be told where traffic goes has not passed, nor has the time in which a new place could have become
+// available. The lock is held.
+func (m *moves) goOn() {
+	if m.standstill == nil {
+		return
+	}
+	stood, _ := m.standstill.Stood()
+	by := stood - m.stood
+	if m.stood = stood; by == 0 {
+		return
+	}
+	for key, k := range m.known {
+		m.known[key] = times{k.started.later(by), k.since.later(by)}
+	}
+	for key, h := range m.healthy {
+		m.healthy[key] = h.later(by)
+	}
+	for key, d := range m.draining {
+		m.draining[key] = draining{d.phase.Add(by), d.known.Add(by)}
+	}
+}
+
+func (m moment) later(by time.Duration) moment { return moment{m.stored, m.counts.Add(by)} }
+
+// watchedSince is since when silence counts: from a while after the start, and after a standstill, as nobody was heard
+// before.
+func (c *Controller) watchedSince() time.Time {
+	return c.Standstill.Since(c.watched, placement.Silence)
+}
+
 // transitionOf is the transition of a unit with the times that count, for decisions; what is written goes by what is
 // stored.
 func (c *Controller) transitionOf(u *unit) *placementv1alpha1.Transition {
 	c.moves.mu.Lock()
 	defer c.moves.mu.Unlock()
+	c.moves.goOn()
 	return c.moves.byOwnClock(u.key, u.placement.Spec.Transition, c.Clock.Now(), true)
 }
 
@@ -67,5 +100,6 @@ func (m *moves) soaks(key controller.Request, p *placementv1alpha1.Placement, no
 func (c *Controller) healthySince(p *placementv1alpha1.Placement) time.Time {
 	c.moves.mu.Lock()
 	defer c.moves.mu.Unlock()
+	c.moves.goOn()
 	return c.moves.soaks(controller.RequestFor(p), p, c.Clock.Now(), true)
 }

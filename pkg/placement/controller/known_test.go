@@ -1,16 +1,22 @@
 package controller
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/placement/pace"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // movesSince is a placement whose transition another server wrote, by a clock that differs from that of this one.
@@ -81,8 +87,12 @@ func TestNoPromiseIsBrokenByTheClockOfAnotherServer(t *testing.T) {
 		f.clock.SetTime(start.Add(later))
 		return f, f.transitionOf(&unit{key: controller.RequestFor(p), placement: p})
 	}
+	front := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"selector": map[string]any{"app": "web"}}}}
+	front.SetName("front")
+	front.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{"state":"Draining"},"west":{"state":"Waiting"}}`})
+	kind, _ := workload.Builtin().ByResource(schema.GroupResource{Resource: "services"})
 	state := func(f *fixture) transition.State {
-		return transition.State{Decided: []string{"west"}, Now: f.clock.Now(), DrainsSince: start}
+		return transition.State{Decided: []string{"west"}, Objects: []transition.Object{{Kind: kind, Logical: front}}, Now: f.clock.Now(), DrainsSince: start}
 	}
 	for _, ahead := range []time.Duration{-skew, 0, skew} {
 		f, draining := seen(placementv1alpha1.TransitionDraining, ahead, 9*time.Second)
@@ -126,4 +136,51 @@ func TestAWaveSoaksByTheClockOfTheServerThatOpensTheNextOne(t *testing.T) {
 			t.Errorf("a clock %s ahead: healthy since %s, although it is not", ahead, got)
 		}
 	}
+}
+
+// What nobody could see has not lasted: a drain time that passed while the server stood still begins where it was.
+func TestNoTimePassesWhileTheServerStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := clocktesting.NewFakePassiveClock(start)
+		c := &Controller{Config: Config{Clock: clock, Standstill: controller.NewStandstill(clock)}, moves: newMoves(), watched: start}
+		c.moves.standstill = c.Standstill
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); c.Standstill.Run(ctx) }()
+		synctest.Wait()
+
+		p := movesSince(placementv1alpha1.TransitionDraining, start)
+		p.Status.Rollout = &placementv1alpha1.RolloutStatus{HealthySince: &metav1.Time{Time: start}}
+		key := controller.RequestFor(p)
+		c.moves.observe(nil, p, start, true)
+		u := &unit{key: key, placement: p}
+		withdrawn := func() time.Time { return c.moves.drainsSince(key, c.transitionOf(u), true, clock.Now()) }
+		clock.SetTime(start.Add(2 * time.Second))
+		if got := withdrawn(); !got.Equal(start.Add(2 * time.Second)) {
+			t.Errorf("traffic is withdrawn since %s", got)
+		}
+		if got := c.watchedSince(); !got.Equal(start) {
+			t.Errorf("silence counts since %s", got)
+		}
+		const stood = time.Minute
+		clock.SetTime(start.Add(2*time.Second + stood))
+		if got := withdrawn(); !got.Equal(start.Add(2*time.Second + stood)) {
+			t.Errorf("after a minute in which nothing ran traffic is withdrawn since %s", got)
+		}
+		if got := c.transitionOf(u); !got.Since.Time.Equal(start.Add(stood)) || !got.Started.Time.Equal(start.Add(stood)) {
+			t.Errorf("the phase lasts since %s, the move since %s", got.Since, got.Started)
+		}
+		if got := c.healthySince(p); !got.Equal(start.Add(stood)) {
+			t.Errorf("a wave is healthy since %s", got)
+		}
+		if got, want := c.watchedSince(), clock.Now().Add(placement.Silence); !got.Equal(want) {
+			t.Errorf("silence counts since %s, want %s", got, want)
+		}
+		clock.SetTime(clock.Now().Add(time.Second))
+		if got := withdrawn(); !got.Equal(start.Add(2*time.Second + stood)) {
+			t.Errorf("a second later traffic is withdrawn since %s", got)
+		}
+		stop()
+		<-done
+	})
 }

@@ -44,6 +44,9 @@ type moves struct {
 	sorted []pace.Waiting
 	// draining is since when this server has known of units that their traffic is withdrawn.
 	draining map[controller.Request]draining
+	// standstill has for how long this process stood still; stood is what of that is in the times above.
+	standstill *controller.Standstill
+	stood      time.Duration
 }
 
 // draining is a phase that began at a time, and has been known since another one.
@@ -59,6 +62,7 @@ func newMoves() *moves {
 func (m *moves) drainsSince(key controller.Request, t *placementv1alpha1.Transition, isWithdrawn bool, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.goOn()
 	if t == nil || t.Phase != placementv1alpha1.TransitionDraining || !isWithdrawn {
 		delete(m.draining, key)
 		return now
@@ -81,6 +85,7 @@ func (m *moves) observe(old, new *placementv1alpha1.Placement, now time.Time, li
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.goOn()
 	if new == nil {
 		m.leaveQueue(key)
 	}

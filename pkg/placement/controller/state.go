@@ -250,8 +250,11 @@ func (c *Controller) notReady(name string) string {
 	if pc.Spec.Forget {
 		return "the physical cluster was given up"
 	}
-	if ready := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
+	switch ready := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady); {
+	case ready == nil:
 		return "the physical cluster is not known to be ready"
+	case ready.Status != metav1.ConditionTrue:
+		return fmt.Sprintf("the physical cluster is not known to be ready (%s)", ready.Reason)
 	}
 	return ""
 }

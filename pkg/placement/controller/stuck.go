@@ -111,7 +111,7 @@ func (c *Controller) mayGoBack(u *unit, origin []string) (there placement.Verdic
 
 // stuck is what is known of a unit's moves, without the digest of its pod templates.
 func (c *Controller) stuck(u *unit, v verdict) placement.Stuck {
-	return placement.Stuck{Move: v.Move, WentBack: u.placement.Spec.WentBack, Policies: v.Policies, Watched: c.watched, Now: c.Clock.Now()}
+	return placement.Stuck{Move: v.Move, WentBack: u.placement.Spec.WentBack, Policies: v.Policies, Watched: c.watchedSince(), Now: c.Clock.Now()}
 }
 
 // tried is what is known of what a unit went back from, also of its pod templates. These are read
