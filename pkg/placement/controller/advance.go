@@ -143,6 +143,8 @@ func (c *Controller) ask(ctx context.Context, s transition.State) (waits []strin
 			continue
 		}
 		switch known, err := c.Answer(ctx, name); {
+		case !known && err != nil:
+			waits = append(waits, fmt.Sprintf("%s: %s", name, err))
 		case !known:
 			waits = append(waits, name+" is asked whether it is there")
 		case err != nil:

@@ -69,7 +69,7 @@ type Config struct {
 	Objects *controller.Metadata
 
 	// Answer is what a physical cluster answers now when it is asked whether it is there, see
-	// reach.Asker; nil: none is asked.
+	// reach.Asker: as long as it is not known, the error is what was answered before. nil: none is asked.
 	Answer func(ctx context.Context, name string) (known bool, err error)
 
 	// MaxMoves is how many units move at a time, over all logical clusters, for a drain and
