@@ -104,6 +104,16 @@ func TestNoPromiseIsBrokenByTheClockOfAnotherServer(t *testing.T) {
 			t.Errorf("a clock %s ahead: %s, again in %s, when the drain time has passed", ahead, step.Phase, step.Again)
 		}
 
+		// Endpoints that are published there yet are waited for for a minute.
+		for later, waits := range map[time.Duration]bool{time.Second: true, 59 * time.Second: true, time.Minute: false} {
+			f, draining = seen(placementv1alpha1.TransitionDraining, ahead, later)
+			published := state(f)
+			published.Endpoints = map[string]map[string]int{"front": {"east": 3, "west": 3}}
+			if leads := published.Published(draining); (len(leads) > 0) != waits {
+				t.Errorf("a clock %s ahead: after %s it waits for %q", ahead, later, leads)
+			}
+		}
+
 		seconds := int32(60)
 		stuck := placement.Stuck{Move: placementv1alpha1.MoveRules{IfStuck: placementv1alpha1.IfStuckGoBack, StuckAfterSeconds: &seconds}}
 		_, starting := seen(placementv1alpha1.TransitionStarting, ahead, time.Second)
