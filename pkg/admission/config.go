@@ -53,6 +53,8 @@ type Config struct {
 	ControlPlane func(context.Context) (string, error)
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
+	// Standstill has for how long the process stood still; default: it never does.
+	Standstill *controller.Standstill
 	// Decide decides where a unit goes; default: that of pkg/placement. The
 	// simulation plants mistakes here.
 	Decide func(placement.Snapshot, placement.Unit) placement.Decision
@@ -74,6 +76,9 @@ func (c *Config) complete() error {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	if c.Standstill == nil {
+		c.Standstill = controller.NewStandstill(c.Clock)
 	}
 	if c.Decide == nil {
 		c.Decide = placement.Decide

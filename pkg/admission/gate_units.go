@@ -47,7 +47,7 @@ func (g *gate) count(ctx context.Context, r *request, edit placement.Edit) (*imp
 	all := g.lookup.physicalClusters.List()
 	c := &counting{
 		gate: g, request: r, edit: edit, global: global, physicalClusters: make(map[string]*fleetv1alpha1.PhysicalCluster, len(all)),
-		snapshot: placement.Snapshot{Now: g.lookup.clock.Now(), Watched: g.lookup.watched, CutOff: placement.CutOff(all)},
+		snapshot: placement.Snapshot{Now: g.lookup.clock.Now(), Watched: g.lookup.watchedSince(), CutOff: placement.CutOff(all)},
 		local:    func(logicalcluster.Name) []*placementv1alpha1.ClusterPlacementPolicy { return local },
 		impact:   &impact{radius: placement.NewRadius(edit, placement.Policies(global, local, nil))},
 	}

@@ -23,6 +23,7 @@ import (
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/generated/clientset/versioned"
+	"github.com/atoll-dev/atoll/pkg/placement"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -43,8 +44,23 @@ type lookup struct {
 	// objects may be nil, or return nil: see Config.
 	objects func() *controller.Metadata
 	clock   clock.PassiveClock
-	// watched is since when silence counts, see placement.Snapshot.
+	// standstill has for how long the process stood still.
+	standstill *controller.Standstill
+	// watched is since when silence counts, see placement.Snapshot, and watchedSince.
 	watched time.Time
+}
+
+// watchedSince is since when silence counts: from a while after the start, and after a standstill, as nobody was heard
+// before.
+func (l *lookup) watchedSince() time.Time { return l.standstill.Since(l.watched, placement.Silence) }
+
+// behindTimeout is for how long after a standstill informers may be behind what other servers wrote meanwhile.
+const behindTimeout = time.Minute
+
+// behind says that this process stood still a moment ago.
+func (l *lookup) behind() bool {
+	_, ended := l.standstill.Stood()
+	return !ended.IsZero() && l.clock.Now().Sub(ended) < behindTimeout
 }
 
 // at is a context for own requests about a logical cluster: it keeps the

@@ -293,7 +293,9 @@ func (d decisions) overrides(namespace types.UID) []placementv1alpha1.DecidedOve
 
 // decided are the decisions for the units of an object. That of a unit on its way is read
 // from the server for whatever users write: its phases follow each other within seconds,
-// and what is stamped by one that is over would be made where everything is removed.
+// and what is stamped by one that is over would be made where everything is removed. After a
+// standstill all are: this server does not know what others decided meanwhile, and what it stamps
+// by a phase of before could have removed what they brought back.
 func (p *placing) decided(ctx context.Context, r *request, of *belonging) (decisions, error) {
 	var all []*placementv1alpha1.Placement
 	if of.units == nil {
@@ -305,8 +307,9 @@ func (p *placing) decided(ctx context.Context, r *request, of *belonging) (decis
 		}
 	}
 	var out decisions
+	behind := p.decider.lookup.behind()
 	for _, one := range all {
-		if one.Spec.Transition != nil && r.user() {
+		if one.Spec.Transition != nil && r.user() || behind {
 			live, err := p.decider.client.PlacementV1alpha1().Placements(one.Namespace).Get(at(ctx, r.cluster), one.Name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				continue

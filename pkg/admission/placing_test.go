@@ -272,3 +272,50 @@ func TestWhatIsWrittenWhileItsUnitMovesFollowsThePhaseOfTheDatabase(t *testing.T
 		}
 	}
 }
+
+// A server that stood still has informers of before: what it stamped by a phase that another server has left, while it
+// goes on with what it was at, would have removed what the other one brought back.
+func TestAfterAStandstillEverythingIsStampedByWhatTheDatabaseHas(t *testing.T) {
+	w := placedWorld()
+	live := w.placements[0].DeepCopy() // it came back
+	w.placements[0].Spec.Transition = &placementv1alpha1.Transition{Cause: placementv1alpha1.CausePolicy, Phase: placementv1alpha1.TransitionRemoving, From: []string{"east"}, To: []string{"west"}}
+	live.Spec.Decision.PhysicalClusters = []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}}
+	w.placements[0].Spec.Decision.PhysicalClusters = []placementv1alpha1.DecidedPhysicalCluster{{Name: "west"}}
+	f := w.start(t)
+	if err := f.atoll.Tracker().Add(live); err != nil {
+		t.Fatal(err)
+	}
+	targets := func() placementv1alpha1.Targets {
+		t.Helper()
+		old := &apps.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "web", UID: "d-1", Annotations: map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`}}}
+		d := old.DeepCopy()
+		if err := f.write(shop(), attributes(admission.Update, "deployments.apps", "Deployment", d, old, "", loopback)); err != nil {
+			t.Fatal(err)
+		}
+		return stamp.TargetsOf(d.Annotations)
+	}
+	if got := targets()["east"]; got.State != placementv1alpha1.TargetStateRemoving {
+		t.Errorf("by the informer it is %q on east: the test proves nothing", got.State)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); f.standstill.Run(ctx) }()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		f.clock.SetTime(f.clock.Now().Add(20 * time.Second))
+		if stood, _ := f.standstill.Stood(); stood > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it measures nothing")
+		}
+	}
+	if got, ok := targets()["east"]; !ok || got.State != "" {
+		t.Errorf("it is %q on east, to which it came back", got.State)
+	}
+	stop()
+	<-done
+	f.clock.SetTime(f.clock.Now().Add(5 * time.Second))
+	if got := targets()["east"]; got.State != "" {
+		t.Errorf("5 s later it is %q on east", got.State)
+	}
+}

@@ -17,7 +17,7 @@ func newPlugin(config Config) (*plugin, error) {
 	lookup := &lookup{
 		kube: config.Kube, client: config.Client, metadata: config.Metadata, dynamic: config.Dynamic, namespaces: config.Namespaces,
 		logicalClusters: config.LogicalClusters, physicalClusters: config.PhysicalClusters, fromStorage: config.Stored, placements: config.Placements, kinds: config.Kinds, objects: config.Objects,
-		clock: config.Clock, watched: config.Clock.Now().Add(placement.Silence),
+		clock: config.Clock, standstill: config.Standstill, watched: config.Clock.Now().Add(placement.Silence),
 	}
 	placing := newPlacing(config, lookup)
 	return &plugin{

@@ -78,6 +78,8 @@ type fixture struct {
 	// metadata has the objects.
 	metadata *metadatafake.FakeMetadataClient
 	clock    *clocktesting.FakePassiveClock
+	// standstill measures once it runs.
+	standstill *controller.Standstill
 }
 
 func (w world) start(t testing.TB) *fixture {
@@ -87,6 +89,7 @@ func (w world) start(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{metadata: metadatafake.NewSimpleMetadataClient(scheme, w.objects...), kube: kubefake.NewClientset(), atoll: atollfake.NewSimpleClientset(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	f.standstill = controller.NewStandstill(f.clock)
 	c, err := New(Config{
 		Kinds: workload.Builtin(),
 		Kube:  f.kube, Client: f.atoll, Metadata: f.metadata, Dynamic: w.dynamic,
@@ -97,7 +100,7 @@ func (w world) start(t testing.TB) *fixture {
 		NamespacePolicies: fixed(t, &placementv1alpha1.PlacementPolicyList{Items: w.policies}, &placementv1alpha1.PlacementPolicy{}),
 		LogicalClusters:   fixed(t, &tenancyv1alpha1.LogicalClusterList{}, &tenancyv1alpha1.LogicalCluster{}),
 		ControlPlane:      func(context.Context) (string, error) { return "cp", nil },
-		Clock:             f.clock,
+		Clock:             f.clock, Standstill: f.standstill,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ type snapshot struct {
 // whichever server, counts.
 func (l *lookup) snapshot(ctx context.Context, q question) (snapshot, error) {
 	cluster, namespace := q.cluster, q.namespace
-	s := snapshot{Snapshot: placement.Snapshot{Now: l.clock.Now(), Watched: l.watched}}
+	s := snapshot{Snapshot: placement.Snapshot{Now: l.clock.Now(), Watched: l.watchedSince()}}
 	s.unit = placement.Unit{Name: q.unit, LogicalCluster: cluster, Namespace: namespace.Name, NamespaceLabels: namespace.Labels}
 	all, err := l.stored().PhysicalClusters(ctx)
 	if err != nil {

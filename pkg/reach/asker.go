@@ -20,6 +20,8 @@ const (
 	// answerAge is for how long an answer counts, mostAnswers of how many physical clusters one is kept.
 	answerAge   = time.Second
 	mostAnswers = 4096
+	// failureAge is for how long the last failure is said of one that does not answer again.
+	failureAge = 10 * time.Second
 )
 
 // Present asks a physical cluster of a UID (of the namespace kube-system there) whether it is
@@ -50,6 +52,8 @@ type Asker struct {
 	ask     func(ctx context.Context, name string) error
 	flights singleflight.Group
 	answers *cache.LRUExpireCache
+	// failures are the last answers that were one.
+	failures *cache.LRUExpireCache
 }
 
 // answer is nil, or why a physical cluster is not there.
@@ -57,11 +61,13 @@ type answer struct{ error }
 
 // NewAsker asks the physical cluster of a name by ask, whose error says why it is not there.
 func NewAsker(ask func(ctx context.Context, name string) error) *Asker {
-	return &Asker{ask: ask, answers: cache.NewLRUExpireCache(mostAnswers)}
+	return &Asker{ask: ask, answers: cache.NewLRUExpireCache(mostAnswers), failures: cache.NewLRUExpireCache(mostAnswers)}
 }
 
 // Answer is what a physical cluster answers now: nil, or why it does not. It may be up to
-// a second old. It is not known if the answer takes its time: whoever asks again gets it.
+// a second old. It is not known if the answer takes its time: whoever asks again gets it. The error is that of
+// the last answer then, if there was one: of one that hangs the same is said all the time, and not now that it
+// is asked and now that it did not answer.
 func (a *Asker) Answer(ctx context.Context, name string) (known bool, err error) {
 	if last, ok := a.answers.Get(name); ok {
 		return true, last.(answer).error
@@ -71,6 +77,11 @@ func (a *Asker) Answer(ctx context.Context, name string) (known bool, err error)
 		defer cancel()
 		err := a.ask(ctx, name)
 		a.answers.Add(name, answer{err}, answerAge)
+		if err != nil {
+			a.failures.Add(name, answer{err}, failureAge)
+		} else {
+			a.failures.Remove(name)
+		}
 		return nil, err
 	})
 	late := time.NewTimer(answerDelay)
@@ -80,6 +91,9 @@ func (a *Asker) Answer(ctx context.Context, name string) (known bool, err error)
 		return true, result.Err
 	case <-late.C:
 	case <-ctx.Done():
+	}
+	if last, ok := a.failures.Get(name); ok {
+		return false, last.(answer).error
 	}
 	return false, nil
 }

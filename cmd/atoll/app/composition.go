@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	k8smetadata "k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/atoll-dev/atoll/pkg/admission"
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -109,6 +110,8 @@ type composition struct {
 	presence  *presence.Controller
 	// admits is where physical clusters of links ask about pods; nil if they do not.
 	admits *podwebhook.Server
+	// standstill has for how long this process stood still.
+	standstill *controller.Standstill
 	// refusals are the syncers that this server does not work with.
 	refusals *physicalclusters.Refusals
 
@@ -156,11 +159,12 @@ func (c *composition) admission(config *restclient.Config) (_ k8sadmission.Inter
 		c.presence = presence.New(presence.Config{Kube: c.kube, Address: c.advertise, Leases: c.leases.List})
 	}
 	c.controlPlane.client = c.client
+	c.standstill = controller.NewStandstill(clock.RealClock{})
 	c.links = push.NewLinks(c.kube)
 	if c.chain, err = c.newChain(config, admission.Config{
 		Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic,
 		Namespaces: c.namespaces, PhysicalClusters: c.physicalClusters, Placements: c.placements, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies,
-		ControlPlane: c.controlPlane.id, Kinds: c.kinds, Objects: c.objects.Load, Copies: c.copies, Stored: c.late.reader,
+		ControlPlane: c.controlPlane.id, Kinds: c.kinds, Objects: c.objects.Load, Copies: c.copies, Stored: c.late.reader, Standstill: c.standstill,
 	}); err != nil {
 		return nil, err
 	}
@@ -280,7 +284,7 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		Kinds: c.placedKinds, PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Placements: c.placements, Copies: c.copies, Objects: all})
 	server.Custom.Definitions.Handle(definitionChanged(declared.Defined))
 	for _, r := range []runner{
-		declared,
+		c.standstill, declared,
 		namespaces.New(namespaces.Config{Kube: c.kube, Client: c.metadata, Kinds: c.kinds, Metadata: all, Discover: s.resources,
 			Elsewhere: server.Aggregation, Clusters: c.logicalClusters}),
 		clusterroles.New(clusterroles.Config{Kube: c.kube, Roles: server.RBAC.ClusterRoles(), Defaults: server.RBAC.Defaults().ClusterRoles}),
@@ -300,10 +304,10 @@ func (c *composition) start(ctx context.Context, server *apiserver.Server, names
 		logicalclusters.New(clusters),
 		placement.New(placement.Config{Kube: c.kube, Client: c.client, Metadata: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Namespaces: c.namespaces,
 			PhysicalClusters: c.physicalClusters, LogicalClusters: c.logicalClusters, Policies: c.policies, NamespacePolicies: c.nsPolicies, Placements: c.placements, Copies: c.copies, Objects: all,
-			Answer: reach.NewAsker(c.present).Answer}),
+			Answer: reach.NewAsker(c.present).Answer, Standstill: c.standstill}),
 		references.New(references.Config{Dynamic: c.dynamic, Metadata: c.metadata, Kinds: c.kinds, Objects: all, ServiceAccounts: c.serviceAccounts}),
 		physicalclusters.New(physicalclusters.Config{Kube: c.kube, Client: c.client, PhysicalClusters: c.physicalClusters, Leases: c.leases,
-			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id, PodsServer: c.podsServer, CA: c.keys.CAPEM, Refusals: c.refusals}),
+			Copies: c.copies, Placements: c.placements, Kinds: c.kinds, Objects: all, ControlPlane: c.controlPlane.id, PodsServer: c.podsServer, CA: c.keys.CAPEM, Refusals: c.refusals, Standstill: c.standstill}),
 		orphans.New(orphans.Config{Client: c.client, Metadata: c.metadata, Kinds: c.kinds, Orphans: c.orphans, PhysicalClusters: c.physicalClusters}),
 		status.New(status.Config{Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),
 		copies.New(copies.Config{Client: c.client, MetadataClient: c.metadata, Dynamic: c.dynamic, Kinds: c.kinds, Copies: c.copies, Metadata: all, PhysicalClusters: c.physicalClusters}),

@@ -63,6 +63,8 @@ type Config struct {
 	ControlPlane func(context.Context) (string, error)
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
+	// Standstill has for how long the process stood still; nil: it never does.
+	Standstill *controller.Standstill
 }
 
 // Controller cares for PhysicalClusters.
@@ -83,7 +85,7 @@ func New(config Config) *Controller {
 	if config.Refusals == nil {
 		config.Refusals = NewRefusals(config.Clock)
 	}
-	c := &Controller{Config: config, heartbeats: newHeartbeats()}
+	c := &Controller{Config: config, heartbeats: newHeartbeats(config.Standstill)}
 	c.queue = controller.New(name, workers, c.reconcile)
 	c.queue.Enqueue(leaseNamespace)
 	c.Refusals.follow(func(target string) { c.queue.Enqueue(keyOf(target)) })

@@ -1,8 +1,10 @@
 package physicalclusters
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement"
 )
 
@@ -77,7 +80,7 @@ func TestHeartbeatsCountFromWhenTheyWereSeen(t *testing.T) {
 		renewed := metav1.NewMicroTime(at)
 		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
 	}
-	h := newHeartbeats()
+	h := newHeartbeats(nil)
 	if got := h.of("east", nil, noon); got.ever {
 		t.Errorf("a heartbeat without a Lease: %+v", got)
 	}
@@ -92,6 +95,51 @@ func TestHeartbeatsCountFromWhenTheyWereSeen(t *testing.T) {
 	if renewed := h.of("east", lease(noon.Add(-time.Minute)), noon.Add(time.Minute)); !renewed.seen.Equal(noon.Add(time.Minute)) {
 		t.Errorf("a renewal is not new: %+v", renewed)
 	}
+}
+
+// A syncer could neither be heard by a server that stood still, nor renew its Lease at the only one.
+func TestNoSyncerIsSilentBecauseTheServerStoodStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		renewed := metav1.NewMicroTime(noon)
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.LeaseNamespace, Name: "east"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+		clock := clocktesting.NewFakePassiveClock(noon)
+		standstill := controller.NewStandstill(clock)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); standstill.Run(ctx) }()
+		synctest.Wait()
+		c := &Controller{Config: Config{Clock: clock, Refusals: NewRefusals(clock), Kube: kubefake.NewClientset(lease)}, heartbeats: newHeartbeats(standstill)}
+		says := func() string {
+			pc := works()
+			known, err := c.confirmSilence(t.Context(), pc, lease, clock.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.concludeHealth(pc, known, clock.Now())
+			return conditions(pc)["Ready"]
+		}
+		want := func(what, want string) {
+			t.Helper()
+			if got := says(); got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		}
+		want("it renewed its Lease just now", "True Well")
+		clock.SetTime(noon.Add(time.Hour))
+		want("nothing ran for an hour", "True Well")
+		at := noon.Add(time.Hour)
+		for range int(placement.Silence/time.Second) - 1 {
+			at = at.Add(time.Second)
+			clock.SetTime(at)
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		want("the server runs again, and the syncer says nothing", "True Well")
+		clock.SetTime(at.Add(time.Second))
+		want("for as long as any other", "Unknown HeartbeatLost")
+		stop()
+		<-done
+	})
 }
 
 // A server that stood still beside others has not heard of the renewals that there were.
@@ -117,7 +165,7 @@ func TestThatASyncerIsSilentIsConfirmedByTheServer(t *testing.T) {
 				asked++
 				return c.fail != nil, nil, c.fail
 			})
-			control := &Controller{Config: Config{Clock: clock, Refusals: NewRefusals(clock), Kube: kube}, heartbeats: newHeartbeats()}
+			control := &Controller{Config: Config{Clock: clock, Refusals: NewRefusals(clock), Kube: kube}, heartbeats: newHeartbeats(nil)}
 			pc := works()
 			for range 3 { // at noon, and twice after it stood still
 				known, err := control.confirmSilence(t.Context(), pc, lease(noon), clock.Now())

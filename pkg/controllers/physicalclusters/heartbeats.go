@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
 )
 
 // heartbeats remembers when this process saw which renewal of each Lease, and which refusal of
@@ -14,6 +15,9 @@ import (
 type heartbeats struct {
 	mu             sync.Mutex
 	last, refusals map[string]renewal
+	// standstill has for how long this process stood still, if that is measured; stood is what of that is in the times above.
+	standstill *controller.Standstill
+	stood      time.Duration
 }
 
 type renewal struct {
@@ -21,8 +25,26 @@ type renewal struct {
 	seen time.Time
 }
 
-func newHeartbeats() *heartbeats {
-	return &heartbeats{last: map[string]renewal{}, refusals: map[string]renewal{}}
+func newHeartbeats(s *controller.Standstill) *heartbeats {
+	return &heartbeats{last: map[string]renewal{}, refusals: map[string]renewal{}, standstill: s}
+}
+
+// goOn takes a standstill out of all times: no syncer could be heard in it, nor say anything to the only server. The
+// lock is held.
+func (h *heartbeats) goOn() {
+	if h.standstill == nil {
+		return
+	}
+	stood, _ := h.standstill.Stood()
+	by := stood - h.stood
+	if h.stood = stood; by == 0 {
+		return
+	}
+	for _, all := range []map[string]renewal{h.last, h.refusals} {
+		for name, r := range all {
+			all[name] = renewal{r.time, r.seen.Add(by)}
+		}
+	}
 }
 
 // of takes note of a Lease, nil if there is none, and returns the last sign of
@@ -30,6 +52,7 @@ func newHeartbeats() *heartbeats {
 func (h *heartbeats) of(name string, lease *coordinationv1.Lease, now time.Time) heartbeat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.goOn()
 	if lease == nil || lease.Spec.RenewTime == nil {
 		delete(h.last, name)
 		return heartbeat{}
@@ -41,6 +64,7 @@ func (h *heartbeats) of(name string, lease *coordinationv1.Lease, now time.Time)
 func (h *heartbeats) ofRefusals(pc *fleetv1alpha1.PhysicalCluster, now time.Time) heartbeat {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.goOn()
 	if pc.Status.Syncer == nil || pc.Status.Syncer.RefusedAt == nil {
 		delete(h.refusals, pc.Name)
 		return heartbeat{}

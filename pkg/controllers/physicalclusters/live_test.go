@@ -44,7 +44,7 @@ func TestAHeartbeatGoesOnlyWhenTheServerSaysThatItsPhysicalClusterIsGone(t *test
 				t.Fatal(err)
 			}
 			none := controller.NewInformer("none", &fleetv1alpha1.PhysicalCluster{}, controller.ListWatch{}, controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{})
-			c := &Controller{Config: Config{Refusals: NewRefusals(clock.RealClock{}), Kinds: workload.Builtin(), Kube: kube, Client: fake.NewSimpleClientset(live...), Leases: leases, PhysicalClusters: none}, heartbeats: newHeartbeats()}
+			c := &Controller{Config: Config{Refusals: NewRefusals(clock.RealClock{}), Kinds: workload.Builtin(), Kube: kube, Client: fake.NewSimpleClientset(live...), Leases: leases, PhysicalClusters: none}, heartbeats: newHeartbeats(nil)}
 			c.heartbeats.last["east"] = renewal{}
 			if _, err := c.reconcile(t.Context(), keyOf("east")); err != nil {
 				t.Fatal(err)

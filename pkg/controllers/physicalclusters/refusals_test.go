@@ -77,8 +77,8 @@ func TestARefusalIsWrittenWhenNoOtherSyncerWorks(t *testing.T) {
 // as it asks, and soon afterwards that it is silent.
 func TestARefusedSyncerIsNotSilentForAnyServerUntilItEnds(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(noon)
-	refusing := &Controller{Config: Config{Clock: clock, Refusals: NewRefusals(clock)}, heartbeats: newHeartbeats()}
-	other := &Controller{Config: Config{Clock: clock, Refusals: NewRefusals(clock)}, heartbeats: newHeartbeats()}
+	refusing := &Controller{Config: Config{Clock: clock, Refusals: NewRefusals(clock)}, heartbeats: newHeartbeats(nil)}
+	other := &Controller{Config: Config{Clock: clock, Refusals: NewRefusals(clock)}, heartbeats: newHeartbeats(nil)}
 	pc, writes := works(), 0
 	// look has each server look twice, as after its own write, and counts what is written.
 	look := func() {

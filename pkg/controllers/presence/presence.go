@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -45,14 +46,23 @@ type Config struct {
 }
 
 // Controller holds the Lease of this server, and knows those of the others.
-type Controller struct{ Config }
+type Controller struct {
+	Config
+	mu sync.Mutex
+	// heard are the renewals of each Lease that this server knows, by name.
+	heard map[string]heard
+}
+
+// heard is a renewal, by the clock of who renewed, and when it was heard of, by that of this server: they may differ by
+// more than a server is believed.
+type heard struct{ renewed, at time.Time }
 
 // New returns a controller that does nothing before Run.
 func New(c Config) *Controller {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	return &Controller{c}
+	return &Controller{Config: c, heard: map[string]heard{}}
 }
 
 // Run holds the Lease until ctx ends, and deletes it then.
@@ -60,6 +70,7 @@ func (c *Controller) Run(ctx context.Context) {
 	ctx = scope.With(ctx, scope.Scope{Cluster: scope.Root})
 	name := nameOf(c.Address)
 	go wait.UntilWithContext(ctx, c.collect, retention/4)
+	go wait.UntilWithContext(ctx, func(context.Context) { c.hear() }, renewInterval)
 	lease.NewController(c.Clock, c.Kube, c.Address, int32(lifetime/time.Second), nil, renewInterval, name, metav1.NamespaceSystem,
 		func(l *coordinationv1.Lease) error {
 			l.Labels = map[string]string{Label: "true"}
@@ -79,9 +90,36 @@ func nameOf(address string) string {
 }
 
 // Others are the addresses of the servers that are there beside this one, sorted.
-func (c *Controller) Others() []string { return others(c.Leases(), c.Address, c.Clock.Now()) }
+func (c *Controller) Others() []string { return others(c.hear(), c.Address, c.Clock.Now()) }
 
-// others reads them from Leases:
+// hear takes note of renewals, and returns the Leases with when this server heard of them: of one that it finds at the
+// start that is what the Lease says, and no later than now.
+func (c *Controller) hear() []*coordinationv1.Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, known := c.Clock.Now(), map[string]heard{}
+	var leases []*coordinationv1.Lease
+	for _, l := range c.Leases() {
+		if !ofServer(l) {
+			continue
+		}
+		h, ok := c.heard[l.Name]
+		switch {
+		case !ok && renewed(l).Before(now):
+			h = heard{renewed(l), renewed(l)}
+		case !ok, !h.renewed.Equal(renewed(l)):
+			h = heard{renewed(l), now}
+		}
+		known[l.Name] = h
+		l = l.DeepCopy()
+		l.Spec.RenewTime = &metav1.MicroTime{Time: h.at}
+		leases = append(leases, l)
+	}
+	c.heard = known
+	return leases
+}
+
+// others reads them from Leases, with the times of hear:
 //
 //	the Lease                                   is another server
 //	is not in kube-system of root, or has no   no: anybody may write it
@@ -112,8 +150,8 @@ func renewed(l *coordinationv1.Lease) time.Time {
 
 // collect deletes the Leases of servers that never came back.
 func (c *Controller) collect(ctx context.Context) {
-	for _, l := range c.Leases() {
-		if !ofServer(l) || c.Clock.Now().Sub(renewed(l)) < retention {
+	for _, l := range c.hear() {
+		if c.Clock.Now().Sub(renewed(l)) < retention {
 			continue
 		}
 		options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &l.UID, ResourceVersion: &l.ResourceVersion}}

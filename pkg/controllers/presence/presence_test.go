@@ -47,6 +47,35 @@ func TestOthersAreServersThatAreThere(t *testing.T) {
 	}
 }
 
+// A server whose clock is minutes behind or ahead is there as long as it renews its Lease, and no longer.
+func TestAServerIsThereWhateverItsClockSays(t *testing.T) {
+	for _, ago := range []time.Duration{10 * time.Minute, 0, -10 * time.Minute} {
+		lease := leaseOf(scope.Root, metav1.NamespaceSystem, "b:6443", ago, map[string]string{Label: "true"})
+		clock := clocktesting.NewFakeClock(now)
+		c := New(Config{Address: "own:6443", Leases: func() []*coordinationv1.Lease { return []*coordinationv1.Lease{lease} }, Clock: clock})
+		there := func() bool { return len(c.Others()) > 0 }
+		if there() != (ago <= 0) { // found at the start
+			t.Errorf("renewed %s ago when this server starts: it is there: %v", ago, there())
+		}
+		for range 3 {
+			clock.Step(renewInterval)
+			lease = lease.DeepCopy()
+			lease.Spec.RenewTime = &metav1.MicroTime{Time: lease.Spec.RenewTime.Add(renewInterval)}
+			if !there() {
+				t.Errorf("it is %s behind, has just renewed its Lease, and is not there", ago)
+			}
+		}
+		clock.Step(lifetime - time.Second)
+		if !there() {
+			t.Errorf("it is %s behind, and is not believed for as long as others", ago)
+		}
+		clock.Step(time.Second)
+		if there() {
+			t.Errorf("it is %s behind, and is there although it renews nothing", ago)
+		}
+	}
+}
+
 func TestAServerHoldsItsLeaseUntilItLeaves(t *testing.T) {
 	kube := fake.NewClientset()
 	ctx, cancel := context.WithCancel(t.Context())

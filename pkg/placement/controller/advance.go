@@ -51,7 +51,7 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 			return controller.Result{}, err
 		}
 	}
-	t := u.placement.Spec.Transition
+	t := c.transitionOf(u)
 	s, stale, err := c.state(ctx, u, cached)
 	if err != nil {
 		return controller.Result{}, err
@@ -143,6 +143,8 @@ func (c *Controller) ask(ctx context.Context, s transition.State) (waits []strin
 			continue
 		}
 		switch known, err := c.Answer(ctx, name); {
+		case !known && err != nil:
+			waits = append(waits, fmt.Sprintf("%s: %s", name, err))
 		case !known:
 			waits = append(waits, name+" is asked whether it is there")
 		case err != nil:
@@ -165,11 +167,11 @@ func (c *Controller) opening(ctx context.Context, u *unit) (bool, error) {
 
 // enter writes the next phase, or that the transition is over.
 func (c *Controller) enter(ctx context.Context, u *unit, step transition.Step) error {
-	p := u.placement.DeepCopy()
+	p, t := u.placement.DeepCopy(), c.transitionOf(u)
 	now := c.Clock.Now()
 	if step.Done {
 		p.Spec.Transition = nil
-		p.Spec.WentBack = placement.Arrived(p.Spec.WentBack, u.placement.Spec.Transition.To)
+		p.Spec.WentBack = placement.Arrived(p.Spec.WentBack, t.To)
 	} else {
 		p.Spec.Transition.Phase, p.Spec.Transition.Since = step.Phase, metav1.NewTime(now)
 	}
@@ -179,7 +181,6 @@ func (c *Controller) enter(ctx context.Context, u *unit, step transition.Step) e
 	if !step.Done {
 		return nil
 	}
-	t := u.placement.Spec.Transition
 	return c.record(ctx, normal(p, "Moved", fmt.Sprintf("is on %s now, %s after it began", strings.Join(stamp.Decided(p).Names(), ", "),
 		now.Sub(t.Started.Time).Round(time.Second)), now))
 }

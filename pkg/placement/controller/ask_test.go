@@ -31,6 +31,7 @@ func TestNothingLeavesBeforeThePlaceMovedToAnswers(t *testing.T) {
 		"it answers, after traffic":          {phase: draining, next: removing, known: true, want: removing, asked: []string{"west"}},
 		"it is asked yet":                    {phase: starting, want: starting, says: "True Starting: from east to west; waits: west is asked whether it is there", asked: []string{"west"}},
 		"it is asked yet, after traffic":     {phase: draining, next: removing, want: draining, says: "True Draining: from east to west; waits: west is asked whether it is there", asked: []string{"west"}},
+		"it is asked again, and hung before": {phase: starting, err: hangs, want: starting, says: "True Starting: from east to west; waits: west: it does not answer in time", asked: []string{"west"}},
 		"it hangs":                           {phase: starting, known: true, err: hangs, want: starting, says: "True Starting: from east to west; waits: west: it does not answer in time", asked: []string{"west"}},
 		"it hangs, so that traffic is back":  {phase: draining, next: removing, known: true, err: hangs, want: starting, asked: []string{"west"}},
 		"what is being removed asks nothing": {phase: removing, known: true, err: hangs, want: removing, says: "True Removing: from east to west; waits: 2 objects are not gone from east; 2 objects have not got their targets"},

@@ -268,7 +268,7 @@ func (c *Controller) begin(ctx context.Context, u *unit, review placementv1alpha
 	}
 	p.Spec.Transition = t
 	if _, err := c.Client.PlacementV1alpha1().Placements(p.Namespace).Update(ctx, p, metav1.UpdateOptions{}); err != nil {
-		c.moves.set(u.key, u.placement.Spec.Transition)
+		c.moves.set(u.key, c.transitionOf(u))
 		return fmt.Errorf("beginning to move: %w", err)
 	}
 	return c.record(ctx, normal(p, "Moving", fmt.Sprintf("moves from %s to %s (%s)",

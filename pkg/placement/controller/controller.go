@@ -69,7 +69,7 @@ type Config struct {
 	Objects *controller.Metadata
 
 	// Answer is what a physical cluster answers now when it is asked whether it is there, see
-	// reach.Asker; nil: none is asked.
+	// reach.Asker: as long as it is not known, the error is what was answered before. nil: none is asked.
 	Answer func(ctx context.Context, name string) (known bool, err error)
 
 	// MaxMoves is how many units move at a time, over all logical clusters, for a drain and
@@ -84,6 +84,8 @@ type Config struct {
 	Release func(current placementv1alpha1.Targets, wish int32, available, reached map[string]int32) placementv1alpha1.Targets
 	// Clock is the real one by default.
 	Clock clock.PassiveClock
+	// Standstill has for how long the process stood still; default: it never does.
+	Standstill *controller.Standstill
 }
 
 // Controller brings placements on.
@@ -110,7 +112,7 @@ type Controller struct {
 	weighed *utilcache.LRUExpireCache
 	// later follows the kinds that come.
 	later func(context.Context)
-	// watched is since when silence counts, see placement.Snapshot.
+	// watched is since when silence counts, see placement.Snapshot, and watchedSince.
 	watched time.Time
 }
 
@@ -118,6 +120,9 @@ type Controller struct {
 func New(config Config) *Controller {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
+	}
+	if config.Standstill == nil {
+		config.Standstill = controller.NewStandstill(config.Clock)
 	}
 	if config.Next == nil {
 		config.Next = transition.Next
@@ -142,6 +147,7 @@ func New(config Config) *Controller {
 		looked:      utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = controller.New(name, workers, c.reconcile)
+	c.moves.standstill = config.Standstill
 	c.subscribe()
 	return c
 }

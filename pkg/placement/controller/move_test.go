@@ -177,11 +177,11 @@ func TestAPlacementThatIsGoneNeitherMovesNorWaits(t *testing.T) {
 	key := controller.RequestFor(p)
 	m := newMoves()
 	m.set(key, &placementv1alpha1.Transition{})
-	if !m.observe(p, nil) || m.in(key) {
+	if !m.observe(p, nil, start, true) || m.in(key) {
 		t.Error("a placement that is gone moves, or made no room")
 	}
 	m.wait(key, pace.Move{}, start)
-	if m.observe(p, nil) || len(m.queue()) > 0 {
+	if m.observe(p, nil, start, true) || len(m.queue()) > 0 {
 		t.Error("a placement that is gone waits")
 	}
 }

@@ -30,8 +30,12 @@ const (
 // moves counts the transitions that the informer knows: what is in etcd, a little later.
 // Servers that begin some at the same moment may be over the bounds by as many.
 type moves struct {
-	mu    sync.Mutex
+	mu sync.Mutex
+	// units have their transitions with the times of this server, see times.
 	units map[controller.Request]*placementv1alpha1.Transition
+	known map[controller.Request]times
+	// healthy are the times from which on rollouts soak, likewise.
+	healthy map[controller.Request]moment
 	// namespaces counts them, without a name.
 	namespaces map[controller.Request]int
 	// waiting are the units that said that they wait for room when they were looked at last.
@@ -40,13 +44,16 @@ type moves struct {
 	sorted []pace.Waiting
 	// draining is since when this server has known of units that their traffic is withdrawn.
 	draining map[controller.Request]draining
+	// standstill has for how long this process stood still; stood is what of that is in the times above.
+	standstill *controller.Standstill
+	stood      time.Duration
 }
 
 // draining is a phase that began at a time, and has been known since another one.
 type draining struct{ phase, known time.Time }
 
 func newMoves() *moves {
-	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, namespaces: map[controller.Request]int{}, waiting: map[controller.Request]pace.Waiting{}, draining: map[controller.Request]draining{}}
+	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, known: map[controller.Request]times{}, healthy: map[controller.Request]moment{}, namespaces: map[controller.Request]int{}, waiting: map[controller.Request]pace.Waiting{}, draining: map[controller.Request]draining{}}
 }
 
 // drainsSince is since when this server has known that the traffic of a unit is withdrawn: that its transition
@@ -55,6 +62,7 @@ func newMoves() *moves {
 func (m *moves) drainsSince(key controller.Request, t *placementv1alpha1.Transition, isWithdrawn bool, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.goOn()
 	if t == nil || t.Phase != placementv1alpha1.TransitionDraining || !isWithdrawn {
 		delete(m.draining, key)
 		return now
@@ -67,8 +75,9 @@ func (m *moves) drainsSince(key controller.Request, t *placementv1alpha1.Transit
 	return w.known
 }
 
-// observe takes note of a Placement, and reports whether that made room for others.
-func (m *moves) observe(old, new *placementv1alpha1.Placement) (room bool) {
+// observe takes note of a Placement, and reports whether that made room for others. live says that a watch
+// showed it, see times.
+func (m *moves) observe(old, new *placementv1alpha1.Placement, now time.Time, live bool) (room bool) {
 	key := controller.RequestFor(cmp.Or(new, old))
 	var t *placementv1alpha1.Transition
 	if new != nil {
@@ -76,11 +85,13 @@ func (m *moves) observe(old, new *placementv1alpha1.Placement) (room bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.goOn()
 	if new == nil {
 		m.leaveQueue(key)
 	}
 	_, moved := m.units[key]
-	m.put(key, t)
+	m.put(key, m.byOwnClock(key, t, now, live))
+	m.soaks(key, new, now, live)
 	return moved && t == nil
 }
 
@@ -95,6 +106,7 @@ func (m *moves) set(key controller.Request, t *placementv1alpha1.Transition) {
 func (m *moves) put(key controller.Request, t *placementv1alpha1.Transition) {
 	if t == nil {
 		delete(m.draining, key)
+		delete(m.known, key)
 	}
 	_, moved := m.units[key]
 	namespace := controller.Request{Cluster: key.Cluster, Namespace: key.Namespace}

@@ -96,7 +96,7 @@ func (c *Controller) snapshotAt(u *unit, decided []string) (placement.Snapshot, 
 	if lc, ok := c.LogicalClusters.Get(controller.Request{Cluster: scope.Root, Name: u.key.Cluster.String()}); ok {
 		asked.LogicalClusterLabels = lc.Labels
 	}
-	s := placement.Snapshot{Policies: c.policiesOf(u.key), Now: c.Clock.Now(), Watched: c.watched}
+	s := placement.Snapshot{Policies: c.policiesOf(u.key), Now: c.Clock.Now(), Watched: c.watchedSince()}
 	if u.key.Cluster != scope.Root && !placement.NeedsOthers(s.Policies, asked) {
 		for _, name := range asked.Decided {
 			if pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name}); ok {

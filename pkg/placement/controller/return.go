@@ -45,7 +45,7 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 		return nil, controller.Result{}, nil
 	}
 	now, stored := c.Clock.Now(), u.placement.Status.Awaited
-	w := placement.Waiting{Awaited: stored, Returned: u.placement.Spec.Returned, Move: v.Move, Watched: c.watched, Now: now}
+	w := placement.Waiting{Awaited: stored, Returned: u.placement.Spec.Returned, Move: v.Move, Watched: c.watchedSince(), Now: now}
 	s, asked := c.everywhere(u)
 	if stored != nil {
 		asked.Awaited, w.Preferred = stored.PhysicalClusters, stored.PhysicalClusters

@@ -104,7 +104,7 @@ func (c *Controller) nextWave(ctx context.Context, u *unit, from string) (rollou
 	}
 	s := rollout.State{
 		Rollout: stamp.RolloutOf(placement), Decided: stamp.Decided(placement).Names(), NotReady: map[string]string{},
-		Status: placement.Status.Rollout, Approved: c.approvedOf(u), Now: c.Clock.Now(),
+		Status: placement.Status.Rollout, Healthy: c.healthySince(placement), Approved: c.approvedOf(u), Now: c.Clock.Now(),
 	}
 	for _, o := range members {
 		if !o.Kind.Staged || !stamp.HasTargets(o.Logical) || stamp.Mirrored(o.Logical) || o.Kind.Role == workload.Referenced && !u.leads() {

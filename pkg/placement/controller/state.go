@@ -59,7 +59,7 @@ func (c *Controller) state(ctx context.Context, u *unit, from string) (transitio
 		stale = append(stale, one)
 	}
 	s.Stale = len(stale)
-	names, t := s.Decided, u.placement.Spec.Transition
+	names, t := s.Decided, c.transitionOf(u)
 	if t != nil {
 		names = slices.Concat(names, t.From)
 	}
@@ -250,8 +250,11 @@ func (c *Controller) notReady(name string) string {
 	if pc.Spec.Forget {
 		return "the physical cluster was given up"
 	}
-	if ready := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
+	switch ready := meta.FindStatusCondition(pc.Status.Conditions, fleetv1alpha1.ConditionReady); {
+	case ready == nil:
 		return "the physical cluster is not known to be ready"
+	case ready.Status != metav1.ConditionTrue:
+		return fmt.Sprintf("the physical cluster is not known to be ready (%s)", ready.Reason)
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ import (
 //	goes back now        no                  yes             a decision for where it was, a transition
 //	                                                         to there, and what was tried, in one write
 func (c *Controller) abandon(ctx context.Context, u *unit, v verdict, step transition.Step) (kept string, _ controller.Result, _ error) {
-	t, origin, now := u.placement.Spec.Transition, transition.Origin(u.placement.Spec), c.Clock.Now()
+	t, origin, now := c.transitionOf(u), transition.Origin(u.placement.Spec), c.Clock.Now()
 	s := c.stuck(u, v)
 	at, ok := s.GoesBackAt(t)
 	switch {
@@ -71,7 +71,7 @@ func beganThere(transition.Object, string) string { return "it began there" }
 
 // beginToGoBack writes the decision for where a unit was, as a change of mind.
 func (c *Controller) beginToGoBack(ctx context.Context, u *unit, next *placementv1alpha1.Transition, there placement.Verdict) error {
-	t, origin := u.placement.Spec.Transition, transition.Origin(u.placement.Spec)
+	t, origin := c.transitionOf(u), transition.Origin(u.placement.Spec)
 	c.take(u.key, next) // it moves already: there is room
 	err := c.begin(ctx, u, placementv1alpha1.PlacementReviewStatus{
 		PhysicalClusters: origin, Policies: there.Policies, SchedulerName: there.Scheduler, Division: there.Division, Overrides: there.Overrides, Rollout: there.Rollout,
@@ -111,7 +111,7 @@ func (c *Controller) mayGoBack(u *unit, origin []string) (there placement.Verdic
 
 // stuck is what is known of a unit's moves, without the digest of its pod templates.
 func (c *Controller) stuck(u *unit, v verdict) placement.Stuck {
-	return placement.Stuck{Move: v.Move, WentBack: u.placement.Spec.WentBack, Policies: v.Policies, Watched: c.watched, Now: c.Clock.Now()}
+	return placement.Stuck{Move: v.Move, WentBack: u.placement.Spec.WentBack, Policies: v.Policies, Watched: c.watchedSince(), Now: c.Clock.Now()}
 }
 
 // tried is what is known of what a unit went back from, also of its pod templates. These are read

@@ -137,7 +137,7 @@ func TestAMoveThatIsStuckGoesBack(t *testing.T) {
 		"not to what is tainted": {east: east(func(pc *fleetv1alpha1.PhysicalCluster) {
 			pc.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}}
 		}), cause: placementv1alpha1.CausePolicy, want: kept("east: no policy tolerates its taint a:NoExecute")},
-		"not to what does not answer": {east: silent("east"), want: kept("east: the physical cluster is not known to be ready")},
+		"not to what does not answer": {east: silent("east"), want: kept("east: the physical cluster is not known to be ready (HeartbeatLost)")},
 		"not to what is being removed": {east: east(func(pc *fleetv1alpha1.PhysicalCluster) {
 			pc.DeletionTimestamp = &metav1.Time{Time: start}
 			pc.Finalizers = []string{"a"}

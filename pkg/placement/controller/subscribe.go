@@ -24,7 +24,7 @@ import (
 // subscribe turns events into namespaces to look at.
 func (c *Controller) subscribe() {
 	c.Placements.Handle(func(old, new *placementv1alpha1.Placement) {
-		if c.moves.observe(old, new) {
+		if c.moves.observe(old, new, c.Clock.Now(), c.Placements.Watches()) {
 			c.wake()
 		}
 	})

@@ -28,6 +28,9 @@ type State struct {
 	NotReady map[string]string
 	// Status is what was known before; nil: nothing.
 	Status *placementv1alpha1.RolloutStatus
+	// Healthy is since when this server has known of the time in Status; zero: that itself counts. Another
+	// server may have written it, with another clock.
+	Healthy time.Time
 	// Approved is what a person has approved, REVISION/WAVE.
 	Approved string
 	Now      time.Time
@@ -83,11 +86,12 @@ func Next(s State) Step {
 		open, soak = append(open, w.PhysicalClusters...), w.SoakSeconds // that of the last
 	}
 	reason, lacks := s.lacks(staged, open)
+	since := time.Time{}
 	if reason == "" {
 		now := metav1.NewTime(s.Now)
-		status.HealthySince = &now
-		if was := s.Status; was != nil && was.HealthySince != nil && was.Revision == status.Revision && was.Wave == status.Wave && !was.HealthySince.After(s.Now) {
-			status.HealthySince = was.HealthySince
+		status.HealthySince, since = &now, s.Now
+		if was := s.Status; was != nil && was.HealthySince != nil && was.Revision == status.Revision && was.Wave == status.Wave && !s.known().After(s.Now) {
+			status.HealthySince, since = was.HealthySince, s.known()
 		}
 	}
 	if next == len(waves) {
@@ -99,7 +103,7 @@ func Next(s State) Step {
 	about := fmt.Sprintf("wave %d of %d (%s)", next+1, len(waves), strings.Join(waves[next].PhysicalClusters, ", "))
 	left := time.Duration(0)
 	if status.HealthySince != nil {
-		left = status.HealthySince.Add(time.Duration(soak) * time.Second).Sub(s.Now)
+		left = since.Add(time.Duration(soak) * time.Second).Sub(s.Now)
 	}
 	switch {
 	case s.approved(status.Revision, next+1):
@@ -108,7 +112,7 @@ func Next(s State) Step {
 		step.Reason, step.Message = reason, about+" waits: "+lacks
 	case left > 0 && next > 0:
 		step.Reason, step.Again = placementv1alpha1.ReasonSoaking, left
-		step.Message = fmt.Sprintf("%s waits until %s: what has it is to be healthy for %d s before", about, status.HealthySince.Add(time.Duration(soak)*time.Second).UTC().Format(time.RFC3339), soak)
+		step.Message = fmt.Sprintf("%s waits until %s: what has it is to be healthy for %d s before", about, since.Add(time.Duration(soak)*time.Second).UTC().Format(time.RFC3339), soak)
 	case waves[next].Approval == placementv1alpha1.ApprovalManual:
 		step.Reason = placementv1alpha1.ReasonNeedsApproval
 		step.Message = fmt.Sprintf("%s waits for a person to approve %s/%d", about, status.Revision, next+1)
@@ -250,3 +254,11 @@ func few(list []string) string {
 }
 
 func toInt32(n int) int32 { return int32(min(n, 1<<20)) } //nolint:gosec // bounded
+
+// known is since when all is healthy, by the clock of this server as far as it knows.
+func (s State) known() time.Time {
+	if s.Healthy.IsZero() {
+		return s.Status.HealthySince.Time
+	}
+	return s.Healthy
+}

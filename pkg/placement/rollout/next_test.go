@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,6 +33,7 @@ type world struct {
 	status  *placementv1alpha1.RolloutStatus
 	approve string
 	now     time.Time
+	healthy time.Time
 }
 
 func kindOf(name string) workload.Kind {
@@ -103,7 +105,7 @@ func (w *world) sync(kind, name string, healthy bool) {
 }
 
 func (w *world) next() Step {
-	s := State{Rollout: w.waves, Decided: []string{"a", "b", "c", "d"}, NotReady: w.silent, Status: w.status, Approved: w.approve, Now: w.now}
+	s := State{Rollout: w.waves, Decided: []string{"a", "b", "c", "d"}, NotReady: w.silent, Status: w.status, Healthy: w.healthy, Approved: w.approve, Now: w.now}
 	for _, kind := range []string{"ConfigMap", "Deployment"} {
 		s.Objects = append(s.Objects, transition.Object{Kind: kindOf(kind), Logical: w.objects[kind], Copies: w.copies[kind]})
 	}
@@ -196,6 +198,33 @@ func TestAChangeGoesFromWaveToWave(t *testing.T) {
 	w.sync("Deployment", "d", true)
 	check("complete", "RolledOut", "2222")
 	check("nothing is under way any more", "", "2222")
+}
+
+// Another server, whose clock is minutes behind or ahead, may have noted since when all is healthy.
+func TestAWaveSoaksByTheClockOfWhoDecides(t *testing.T) {
+	for _, ahead := range []time.Duration{-5 * time.Minute, 0, 5 * time.Minute} {
+		w := newWorld(wave(60, "", "a"), wave(0, "", "b"))
+		w.write(t, "Deployment", "2")
+		w.step()
+		w.sync("Deployment", "a", true)
+		w.step()
+		written := metav1.NewTime(w.now.Add(ahead))
+		w.status.HealthySince, w.healthy = &written, w.now
+		began := w.now
+		for _, c := range []struct {
+			after time.Duration
+			want  string
+		}{{time.Second, placementv1alpha1.ReasonSoaking}, {59 * time.Second, placementv1alpha1.ReasonSoaking}, {time.Minute, ""}} {
+			w.now = began.Add(c.after)
+			step := w.next()
+			if step.Reason != c.want || (len(step.Open) > 0) != (c.want == "") {
+				t.Errorf("a clock %s ahead, after %s: %q, opens %v: %s", ahead, c.after, step.Reason, step.Open, step.Message)
+			}
+			if !step.Status.HealthySince.Equal(&written) {
+				t.Errorf("a clock %s ahead: it writes %s", ahead, step.Status.HealthySince)
+			}
+		}
+	}
 }
 
 func TestAnUnhealthyChangeStopsAndIsTakenBack(t *testing.T) {

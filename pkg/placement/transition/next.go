@@ -121,7 +121,7 @@ type Step struct {
 	Phase placementv1alpha1.TransitionPhase
 	// Done: the transition is over.
 	Done bool
-	// Waits are what it waits for, as sentences, sorted.
+	// Waits are what it waits for, as sentences, sorted; what keeps all of a physical cluster is first.
 	Waits []string
 	// Missing says that these are what the replacement lacks: it is not available.
 	Missing bool
@@ -191,13 +191,13 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 // Nothing has to be better than it is there, see leaves. late says that all of it comes by itself, and
 // that traffic is none the worse until it does.
 func (s State) missing(t *placementv1alpha1.Transition) (waits []string, late bool) {
-	var behind []string
+	var places, behind []string
 	if s.Stale > 0 {
 		behind = append(behind, unstamped(s.Stale))
 	}
 	for _, name := range s.Decided {
 		if why := s.NotReady[name]; why != "" && len(t.From) > 0 {
-			waits = append(waits, fmt.Sprintf("%s: %s", name, why))
+			places = append(places, fmt.Sprintf("%s: %s", name, why))
 		}
 		for _, o := range s.Objects {
 			switch what, comes := s.lacks(o, name, o.leaves(t, name)); {
@@ -216,10 +216,11 @@ func (s State) missing(t *placementv1alpha1.Transition) (waits []string, late bo
 			waits = append(waits, fmt.Sprintf("%s: %s", o, why))
 		}
 	}
-	late = len(waits) == 0
+	late = len(places)+len(waits) == 0
 	waits = append(waits, behind...)
+	slices.Sort(places)
 	slices.Sort(waits)
-	return waits, late
+	return append(places, waits...), late // a few are named: first why all the others may wait
 }
 
 // leaves are the physical clusters with which the copy of an object on a target is compared:

@@ -163,6 +163,7 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"an ingress without an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced")}, nil, starting, false, "Ingress front on west: it has no address"},
 		{"an ingress with an address", starting, []Object{ready, object(ingresses, "front", both, nil, "east: Synced "+address, "west: Synced "+address)}, nil, draining, false, ""},
 		{"what runs once has no copy to wait for", starting, []Object{object(sets, "db", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"availableReplicas":1}`)}, nil, draining, false, ""},
+		{"the place does not answer: that is said before what lacks there", starting, []Object{web(both, `east: Synced {"availableReplicas":3}`), object(services, "a", both, nil, "east: Synced")}, func(s *State) { s.NotReady = map[string]string{"west": "silent"} }, starting, false, "west: silent; Deployment web on west: there is no copy yet; Service a on west: there is no copy yet"},
 		{"an earlier removal there", starting, []Object{web(`{"east":{},"west":{"state":"Removing"}}`, `east: Synced {"availableReplicas":3}`)}, nil, starting, false, "Deployment web on west: an earlier removal has to end first"},
 		{"a job of a CronJob runs", draining, []Object{object(cronJobs, "c", `{"east":{},"west":{"state":"Waiting"}}`, nil, `east: Synced {"active":[{"name":"j"}]}`)}, nil, draining, false, "CronJob c on east: a job of it runs to its end"},
 

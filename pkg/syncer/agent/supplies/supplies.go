@@ -156,7 +156,16 @@ func (k *Keeper) request(ctx context.Context, in syncer.Space, t syncer.Token) (
 	if err != nil {
 		return nil, fmt.Errorf("asking for a token of service account %s: %w", t.Account, err)
 	}
-	return syncer.TokenSecret(k.View.ControlPlane, in, t, answer.Status.Token, issued, answer.Status.ExpirationTimestamp.Time), nil
+	return syncer.TokenSecret(k.View.ControlPlane, in, t, answer.Status.Token, issued, expires(answer, issued)), nil
+}
+
+// expires is when a token ends by the clock of this syncer, which is what it is held against. That of the server may
+// differ: by the time in its answer a token of minutes had ended when it came, or was renewed after its end.
+func expires(answer *authenticationv1.TokenRequest, issued time.Time) time.Time {
+	if granted := answer.Spec.ExpirationSeconds; granted != nil && *granted > 0 {
+		return issued.Add(time.Duration(*granted) * time.Second)
+	}
+	return answer.Status.ExpirationTimestamp.Time
 }
 
 // put writes a supply over the one that is there, but over nothing else.

@@ -31,6 +31,8 @@ type fixture struct {
 	*Keeper
 	asked   []*authenticationv1.TokenRequest
 	refused error
+	// ahead is by how much the clock of the server is.
+	ahead time.Duration
 }
 
 func newFixture(t *testing.T, above, below []runtime.Object) *fixture {
@@ -48,7 +50,7 @@ func newFixture(t *testing.T, above, below []runtime.Object) *fixture {
 		}
 		request := create.GetObject().(*authenticationv1.TokenRequest).DeepCopy()
 		f.asked = append(f.asked, request)
-		request.Status = authenticationv1.TokenRequestStatus{Token: "new", ExpirationTimestamp: metav1.NewTime(time.Now().Add(24 * time.Hour))}
+		request.Status = authenticationv1.TokenRequestStatus{Token: "new", ExpirationTimestamp: metav1.NewTime(time.Now().Add(f.ahead + 24*time.Hour))}
 		return true, request, nil
 	})
 	f.Keeper = New(Config{View: f.World.View, Up: f.World.Up(), Down: f.World.Down(), Server: func() syncer.Server { return server }})
@@ -120,6 +122,24 @@ func TestSuppliesAreMadeOnceAndAreMissingUntilThen(t *testing.T) {
 	}
 	if len(f.asked) != 1 || f.asked[0].UID != "a1" || len(f.asked[0].Spec.Audiences) != 0 || *f.asked[0].Spec.ExpirationSeconds != 24*3600 {
 		t.Errorf("asked for: %+v", f.asked)
+	}
+}
+
+// The server says when a token ends by its own clock, which may be far from that of the syncer.
+func TestATokenLastsByTheClockOfTheSyncer(t *testing.T) {
+	for _, ahead := range []time.Duration{-25 * time.Hour, 0, 25 * time.Hour} {
+		f := newFixture(t, nil, nil)
+		f.ahead = ahead
+		f.Watch(t)
+		if err := f.Write(f.Ctx, space, syncer.Supplies{Tokens: []syncer.Token{token}}); err != nil {
+			t.Fatal(err)
+		}
+		secret, now := f.held(t, secrets, token.Secret()), time.Now()
+		for after, want := range map[time.Duration]syncer.SupplyStanding{0: syncer.SupplyGood, 13 * time.Hour: syncer.SupplyDue, 25 * time.Hour: syncer.SupplyExpired} {
+			if got := syncer.StandingOf(secret, now.Add(after)); got != want {
+				t.Errorf("a server whose clock is %s ahead: after %s its token is %s, want %s", ahead, after, got, want)
+			}
+		}
 	}
 }
 

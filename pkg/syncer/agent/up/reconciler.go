@@ -2,8 +2,11 @@ package up
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/boundary"
@@ -17,7 +20,7 @@ import (
 const (
 	// shortDelay is when something is looked at again that no event announces.
 	shortDelay = 100 * time.Millisecond
-	// silenceDelay is when a server is asked again that did not answer, and how often what
+	// silenceDelay is when a server is asked again at the latest that did not answer, and how often what
 	// is below is looked at that the watch lacks.
 	silenceDelay = 5 * time.Second
 )
@@ -44,6 +47,9 @@ type Config struct {
 type Reconciler struct {
 	Config
 	started time.Time
+	// unsent is when what was not sent is tried again: soon at first. A syncer that stood still has no Lease for a
+	// moment, and mirrors of what has ended meanwhile are to go with the rest.
+	unsent workqueue.TypedRateLimiter[view.MirrorKey]
 }
 
 // New makes a Reconciler.
@@ -54,7 +60,7 @@ func New(c Config) *Reconciler {
 	if c.Permits == nil {
 		c.Permits = func() boundary.Permits { return boundary.Permits{} }
 	}
-	return &Reconciler{Config: c, started: time.Now()}
+	return &Reconciler{Config: c, started: time.Now(), unsent: workqueue.NewTypedItemExponentialFailureRateLimiter[view.MirrorKey](shortDelay, silenceDelay)}
 }
 
 // Reconcile brings one object that controllers below made up to date in its
@@ -72,10 +78,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, key view.MirrorKey) (control
 	switch {
 	case syncer.IsSilence(err):
 		klog.FromContext(ctx).V(2).Info("No answer, will try again", "err", err)
-		return controller.Result{RequeueAfter: silenceDelay}, nil
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+			return controller.Result{RequeueAfter: silenceDelay}, nil // it has too much to do, or is not up
+		}
+		return controller.Result{RequeueAfter: r.unsent.When(key)}, nil
 	case err != nil:
 		return controller.Result{}, err
 	}
+	r.unsent.Forget(key)
 	if after == 0 {
 		after = r.View.WrittenMirrors.Outstanding(key)
 	}

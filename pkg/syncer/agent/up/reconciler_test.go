@@ -191,6 +191,7 @@ func TestAMirrorThatTheControlPlaneRefusesIsTriedAgainAtLeisure(t *testing.T) {
 	}{
 		"refused":           {apierrors.NewForbidden(pods.GroupResource(), "app-1", errors.New("quota")), 30 * time.Second, time.Hour},
 		"silence":           {apierrors.NewServiceUnavailable("not now"), time.Second, 10 * time.Second},
+		"no Lease":          {errors.New("the Lease of the physical cluster is not held"), time.Millisecond, 200 * time.Millisecond},
 		"no such namespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "web"), time.Millisecond, 10 * time.Second},
 		"mirrored already":  {apierrors.NewConflict(pods.GroupResource(), "app-1", errors.New("app-1.east mirrors it")), time.Millisecond, 10 * time.Second},
 	} {
