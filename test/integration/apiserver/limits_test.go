@@ -304,7 +304,7 @@ func (s *said) HandleWarningHeader(_ int, _, text string) {
 	s.texts = append(s.texts, text)
 }
 
-func TestWhoMakesObjectsIsToldThatNothingOfThemCanBeRecorded(t *testing.T) {
+func TestWhoMakesObjectsIsWarnedThatNothingOfThemCanBeRecorded(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	ctx := owned(t, s, "recorded")
