@@ -253,8 +253,8 @@ func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
 //	was in place nowhere, or is not where    nothing
 //	the unit leaves, and its syncer there
 //	has said why it is not there either
-//	is not in place there, and its syncer    that                                       yes
-//	has not said why
+//	is not in place there, and its syncer    that                                       if it is not in place where
+//	has not said why                                                                    the unit leaves either
 //	is an autoscaler that is not in place    the reason on the Copy                     yes: it waited for
 //	                                                                                    the traffic, see stamp
 //	any other is not in place there          the reason on the Copy                     no
@@ -282,13 +282,13 @@ func (s State) lacks(o Object, name string, from []string) (what string, late bo
 	c, before := o.Copies[name], o.on(from)
 	behind := ""
 	if !synced(c, o.Logical.GetGeneration()) {
-		reason := why(c)
+		reason, was := why(c), slices.ContainsFunc(before, applied)
 		switch {
-		case tried(c) && (len(before) > 0 || o.onNone(from)) && !slices.ContainsFunc(before, applied):
+		case tried(c) && !was && (len(before) > 0 || o.onNone(from)):
 			return "", false // it was not in place before either
-		case !tried(c), stamp.IsAutoscaler(o.Kind):
+		case !tried(c) && !was, stamp.IsAutoscaler(o.Kind):
 			return reason, true
-		case !applied(c):
+		case c == nil, !applied(c):
 			return reason, false
 		}
 		behind = reason

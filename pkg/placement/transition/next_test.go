@@ -174,6 +174,8 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"something was written meanwhile", draining, []Object{written(ready), front}, nil, draining, false, "Deployment web on west: it is not in place yet"},
 		{"something was written meanwhile, and its pods are gone", draining, []Object{written(half), front}, nil, starting, false, "Deployment web on west: 2 of 3 pods are available"},
 		{"something was written, and only applied", draining, []Object{applies(written(ready)), front}, nil, draining, false, "Deployment web on west: its controller has not looked at it yet"},
+		{"something is lost there", draining, []Object{web(both, `east: Synced {"availableReplicas":3}`, `west: Pending`), front}, nil, starting, false, "Deployment web on west: it is not in place yet"},
+		{"something was made just before, and is nowhere yet", draining, []Object{web(both, `east: Pending`), front}, nil, draining, false, "Deployment web on west: there is no copy yet"},
 		{"something is not stamped yet", draining, []Object{ready, front}, func(s *State) { s.Stale = 1 }, draining, false, "1 object has not got its targets"},
 		{"something is refused there now", draining, []Object{object(ingresses, "i", both, nil, "east: Synced", "west: Failed"), front}, nil, starting, false, "Ingress i on west: it is not in place yet"},
 		{"something new comes", draining, []Object{ready, front, object(ingresses, "i", `{"west":{}}`, nil)}, nil, draining, false, "Ingress i on west: there is no copy yet"},
