@@ -32,7 +32,7 @@ const (
 // notCarried is what follows if syncers can record nothing new.
 const notCarried = "nothing new is carried to physical clusters, nor up from them"
 
-// reached says what there is as much of as there may be; no reason: nothing.
+// reached says what there is as much of as there may be, of bytes but for a hundredth; no reason: nothing.
 //
 //	of a class there is             reason          then
 //	less than L                     none
@@ -58,7 +58,7 @@ func reached(use [classes]amount, l limits) (reason, message string) {
 		if most := l.kept[c].count; use[c].count >= most {
 			note(why, fmt.Sprintf("it has as many %s as spec.limits.%s permits (%d)", counts[c].what, counts[c].field, most))
 		}
-		if most := l.kept[c].bytes; use[c].bytes >= most {
+		if most := l.kept[c].bytes; full(use[c].bytes, most) {
 			note(why, fmt.Sprintf("it has as many %s as spec.limits.%s permits (%d)", sizes[c].what, sizes[c].field, most))
 		}
 	}
@@ -71,11 +71,15 @@ func exhausted(use [classes]amount, l limits) (of name, limit int64, ok bool) {
 	switch {
 	case is.count >= most.count+most.count/systemReserve:
 		return counts[records], most.count, true
-	case is.bytes >= most.bytes+most.bytes/systemReserve:
+	case full(is.bytes, most.bytes+most.bytes/systemReserve):
 		return sizes[records], most.bytes, true
 	}
 	return name{}, 0, false
 }
+
+// full says that there is no room for bytes to speak of: what is refused is larger than what is left, which is
+// never nothing.
+func full(bytes, most int64) bool { return bytes >= most-most/100 }
 
 // withReached are the conditions of a logical cluster with what is reached; changed is false if they
 // say that already.

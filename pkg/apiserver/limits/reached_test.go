@@ -21,13 +21,13 @@ func TestWhatIsReachedIsSaid(t *testing.T) {
 		use          [classes]amount
 		reason, says string
 	}{
-		"nothing":             {[classes]amount{objects: {99, 999}, records: {99, 999}, definitions: {9, 499}}, "", ""},
+		"nothing":             {[classes]amount{objects: {99, 989}, records: {99, 989}, definitions: {9, 494}}, "", ""},
 		"objects":             {[classes]amount{objects: {100, 10}}, ReasonObjects, "it has as many objects as spec.limits.objects permits (100)"},
-		"bytes of objects":    {[classes]amount{objects: {1, 1001}}, ReasonObjects, "it has as many bytes of objects as spec.limits.bytes permits (1000)"},
+		"bytes of objects":    {[classes]amount{objects: {1, 990}}, ReasonObjects, "it has as many bytes of objects as spec.limits.bytes permits (1000)"},
 		"definitions":         {[classes]amount{definitions: {10, 1}}, ReasonDefinitions, "it has as many CustomResourceDefinitions as spec.limits.definitions permits (10)"},
 		"records":             {[classes]amount{records: {149, 1}}, ReasonRecords, "it has as many " + recordsAre + " as spec.limits.objects permits (100)"},
 		"no more records":     {[classes]amount{records: {150, 1}}, ReasonNoMoreRecords, "it has half as many " + recordsAre + " again as spec.limits.objects permits (100): " + notCarried},
-		"no room for records": {[classes]amount{records: {1, 1500}}, ReasonNoMoreRecords, "it has half as many bytes of " + recordsAre + " again as spec.limits.bytes permits (1000): " + notCarried},
+		"no room for records": {[classes]amount{records: {1, 1490}}, ReasonNoMoreRecords, "it has half as many bytes of " + recordsAre + " again as spec.limits.bytes permits (1000): " + notCarried},
 		"several": {
 			[classes]amount{objects: {100, 10}, records: {100, 10}}, ReasonObjects,
 			"it has as many objects as spec.limits.objects permits (100); it has as many " + recordsAre + " as spec.limits.objects permits (100)",
