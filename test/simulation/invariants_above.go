@@ -396,6 +396,9 @@ func (l *ledger) asksControlPlane(c *call) {
 	if w.Old != nil && w.Object != nil && stamp.WasMirrored(w.Old) && w.Object.GetResourceVersion() != w.Old.GetResourceVersion() {
 		return // it was a mirror when it was read, and will be refused
 	}
+	if w.Verb == syncerguard.Delete && w.Old != nil && stamp.WasMirrored(w.Old) {
+		return // it was a mirror as far as the syncer knows, of what is gone below, and will be refused
+	}
 	if err := syncerguard.Check(w); err != nil && l.turnedBack == 0 { // it may not know yet that a backup was restored
 		l.world.fail(Permitted, "%s %s %s/%s: %v", w.Verb, w.Resource, w.Namespace, w.Name, err)
 	}
