@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +25,16 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-const workers = 4
+const (
+	workers = 4
+	// podsDelay is when an object is looked at again whose Pods end before it does.
+	podsDelay = 100 * time.Millisecond
+)
 
-var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+var (
+	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+	pods       = corev1.SchemeGroupVersion.WithResource("pods")
+)
 
 // Config is what a Controller needs.
 type Config struct {
@@ -153,6 +162,12 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if err != nil || !ends {
 		return controller.Result{}, err
 	}
+	if first, err := s.podsOf(ctx, kind, target, obj); err != nil || len(first) > 0 {
+		for _, name := range first {
+			s.queue.Enqueue(key{Resource: pods, Object: controller.Request{Cluster: k.Object.Cluster, Namespace: k.Object.Namespace, Name: name}})
+		}
+		return controller.Result{RequeueAfter: podsDelay}, err
+	}
 	if patch := stamp.Restamp(obj, stamp.Release); patch != nil {
 		if obj, err = client.Patch(ctx, k.Object.Name, types.MergePatchType, patch, metav1.PatchOptions{}); apierrors.IsNotFound(err) {
 			return controller.Result{}, nil
@@ -169,6 +184,27 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 		return controller.Result{}, fmt.Errorf("deleting what was mirrored: %w", err)
 	}
 	return controller.Result{}, nil
+}
+
+// podsOf are the Pods mirrored from the same target that an object owns: they end before it does. Those whose
+// owner is gone the garbage collector deletes, with their grace, and a syncer that does not know yet that its physical
+// cluster is given up carries that down, as it does what a user deletes: what was to stay as it is would be restarted.
+func (s *Controller) podsOf(ctx context.Context, kind workload.Kind, target string, owner metav1.Object) (names []string, _ error) {
+	if kind.PodTemplate == nil || kind.IsPod() {
+		return nil, nil
+	}
+	list, err := s.MetadataClient.Resource(pods).Namespace(owner.GetNamespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		from, mirrored := source(pod)
+		if mirrored && from == target && slices.ContainsFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
+			names = append(names, pod.Name)
+		}
+	}
+	return names, nil
 }
 
 // ends reads what the decision is about, after the object: what is mirrored later, because the physical cluster got

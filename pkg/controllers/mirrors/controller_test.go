@@ -89,6 +89,43 @@ func TestWhatIsMirroredEndsByWhatTheServerHas(t *testing.T) {
 	}
 }
 
+// The garbage collector would delete them with their grace, and a syncer would carry that down.
+func TestPodsThatAreMirroredEndBeforeWhatOwnsThem(t *testing.T) {
+	t.Parallel()
+	const mirror = `{"east":{"state":"Observed","uid":"p"}}`
+	owner := object("apps/v1", "ReplicaSet", "web", "front", mirror)
+	pod, another := object("v1", "Pod", "web", "front-0", mirror), object("v1", "Pod", "web", "other-0", `{"west":{"state":"Observed","uid":"q"}}`)
+	for _, p := range []*metav1.PartialObjectMetadata{pod, another} {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner.Name, UID: owner.UID}}
+	}
+	m := newMetadata(t, owner, pod, another, object("v1", "Namespace", "", "web", `{"west":{}}`))
+	client := fake.NewSimpleClientset(&fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}})
+	s := New(Config{Client: client, MetadataClient: m, Kinds: workload.Builtin()})
+	reconcile := func(gvr schema.GroupVersionResource, name string) controller.Result {
+		t.Helper()
+		result, err := s.reconcile(t.Context(), key{Resource: gvr, Object: controller.Request{Cluster: "shop", Namespace: "web", Name: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	left := func(gvr schema.GroupVersionResource) int {
+		t.Helper()
+		list, err := m.Resource(gvr).Namespace("web").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items)
+	}
+	if result := reconcile(replicaSets, owner.Name); result.RequeueAfter == 0 || left(replicaSets) != 1 || s.queue.Len() != 1 {
+		t.Errorf("with its pod there: %+v, %d are left, %d wait", result, left(replicaSets), s.queue.Len())
+	}
+	reconcile(pods, pod.Name)
+	if reconcile(replicaSets, owner.Name); left(replicaSets) != 0 || left(pods) != 1 {
+		t.Errorf("%d owners and %d pods are left", left(replicaSets), left(pods))
+	}
+}
+
 // The informers know of the mirror first, or of the Namespace.
 func TestWhatIsMirroredIsFoundWhicheverIsSeenFirst(t *testing.T) {
 	t.Parallel()
