@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 )
@@ -102,8 +103,25 @@ func (r *Reconciler) patchStatusBelow(ctx context.Context, v *viewed, patch *uns
 	return r.act(ctx, v, syncer.Decline(v.Observation))
 }
 
+// givenUp says that an admin has given the physical cluster up. The server ends what is mirrored from it then, and what
+// that mirrors stays as it is; to the watch it looks as if users deleted their pods, and what is known of the
+// physical cluster may be from before.
+func (r *Reconciler) givenUp(ctx context.Context) (bool, error) {
+	pc, err := r.Up.Atoll.FleetV1alpha1().PhysicalClusters().Get(scope.WithCluster(ctx, scope.Root), r.View.Target, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the PhysicalCluster: %w", err)
+	}
+	return pc.Spec.Forget, nil
+}
+
 // deleteBelow carries out what somebody did in the logical cluster.
 func (r *Reconciler) deleteBelow(ctx context.Context, v *viewed, a syncer.Action) (time.Duration, error) {
+	if given, err := r.givenUp(ctx); err != nil || given {
+		return silenceDelay, err
+	}
 	o := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(a.UID)), GracePeriodSeconds: a.Grace}
 	if a.Propagation != "" {
 		o.PropagationPolicy = &a.Propagation

@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
@@ -281,6 +282,42 @@ func TestTheDeletionOfAClaimIsCarriedOutBelowAndThenLetGo(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"example.com/mine"}, left.GetFinalizers()); diff != "" {
 		t.Errorf("finalizers (-want +got)\n%s", diff)
+	}
+}
+
+// The server ends what is mirrored from a physical cluster that was given up, or that is registered no more. To a syncer
+// that has not heard of that yet it looks like what users delete.
+func TestNothingIsDeletedBelowOnceThePhysicalClusterIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*fixture) error
+		want   int
+	}{
+		"registered": {func(*fixture) error { return nil }, 1},
+		"given up": {func(f *fixture) error {
+			pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: viewtest.Target}, Spec: fleetv1alpha1.PhysicalClusterSpec{Forget: true}}
+			return f.Records.Tracker().Update(fleetv1alpha1.SchemeGroupVersion.WithResource("physicalclusters"), pc, "")
+		}, 0},
+		"registered no more": {func(f *fixture) error {
+			return f.Records.Tracker().Delete(fleetv1alpha1.SchemeGroupVersion.WithResource("physicalclusters"), "", viewtest.Target)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mirror, physical := viewtest.Mirror("app-1", "p", "below-p"), viewtest.Object("Pod", viewtest.PhysicalSpace, "app-1", "below-p")
+			now := metav1.Unix(1, 0)
+			mirror.SetDeletionTimestamp(&now)
+			mirror.SetFinalizers([]string{"example.com/mine"})
+			f := newFixture(t, []runtime.Object{viewtest.Namespace(), mirror}, []runtime.Object{physical})
+			if err := c.change(f); err != nil {
+				t.Fatal(err)
+			}
+			f.Watch(t)
+			if _, err := f.Reconcile(f.Ctx, view.MirrorKey{Resource: viewtest.Kind("Pod").GroupVersionResource(), UID: "below-p"}); err != nil {
+				t.Fatal(err)
+			}
+			if n := viewtest.Count(f.Below, "delete"); n != c.want {
+				t.Errorf("%d deletions below, want %d", n, c.want)
+			}
+		})
 	}
 }
 

@@ -89,7 +89,7 @@ func servers(t *testing.T, of logicalcluster.Name, above, below []runtime.Object
 	w := &World{
 		Above:   dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, above...),
 		Below:   dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, below...),
-		Records: atollfake.NewSimpleClientset(records...),
+		Records: atollfake.NewSimpleClientset(append(records, &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: Target}})...),
 		Kube:    kubefake.NewClientset(),
 		Ctx:     scope.With(t.Context(), scope.Scope{Target: Target, Cluster: of}),
 	}
