@@ -47,7 +47,7 @@ func (m *moves) byOwnClock(key controller.Request, t *placementv1alpha1.Transiti
 }
 
 // goOn takes a standstill out of all times, before anything is compared with them: a drain time that passed while
-// nobody could be told where traffic goes has not passed, nor has the time in which a new place could have become
+// nobody could learn where traffic goes has not passed, nor has the time in which a new place could have become
 // available. The lock is held.
 func (m *moves) goOn() {
 	if m.standstill == nil {
