@@ -188,7 +188,8 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 
 // podsOf are the Pods mirrored from the same target that an object owns: they end before it does. Those whose
 // owner is gone the garbage collector deletes, with their grace, and a syncer that does not know yet that its physical
-// cluster is given up carries that down, as it does what a user deletes: what was to stay as it is would be restarted.
+// cluster is given up carries that down, as it does what a user deletes: what was to stay as it is would be restarted. Those that are being
+// deleted already are held by somebody's finalizer, and hold nothing.
 func (s *Controller) podsOf(ctx context.Context, kind workload.Kind, target string, owner metav1.Object) (names []string, _ error) {
 	if kind.PodTemplate == nil || kind.IsPod() {
 		return nil, nil
@@ -200,7 +201,7 @@ func (s *Controller) podsOf(ctx context.Context, kind workload.Kind, target stri
 	for i := range list.Items {
 		pod := &list.Items[i]
 		from, mirrored := source(pod)
-		if mirrored && from == target && slices.ContainsFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
+		if mirrored && from == target && pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
 			names = append(names, pod.Name)
 		}
 	}

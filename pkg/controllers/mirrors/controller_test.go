@@ -95,10 +95,12 @@ func TestPodsThatAreMirroredEndBeforeWhatOwnsThem(t *testing.T) {
 	const mirror = `{"east":{"state":"Observed","uid":"p"}}`
 	owner := object("apps/v1", "ReplicaSet", "web", "front", mirror)
 	pod, another := object("v1", "Pod", "web", "front-0", mirror), object("v1", "Pod", "web", "other-0", `{"west":{"state":"Observed","uid":"q"}}`)
-	for _, p := range []*metav1.PartialObjectMetadata{pod, another} {
+	held := object("v1", "Pod", "web", "held-0", mirror)
+	held.DeletionTimestamp, held.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/held"}
+	for _, p := range []*metav1.PartialObjectMetadata{pod, another, held} {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner.Name, UID: owner.UID}}
 	}
-	m := newMetadata(t, owner, pod, another, object("v1", "Namespace", "", "web", `{"west":{}}`))
+	m := newMetadata(t, owner, pod, another, held, object("v1", "Namespace", "", "web", `{"west":{}}`))
 	client := fake.NewSimpleClientset(&fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}})
 	s := New(Config{Client: client, MetadataClient: m, Kinds: workload.Builtin()})
 	reconcile := func(gvr schema.GroupVersionResource, name string) controller.Result {
@@ -121,7 +123,7 @@ func TestPodsThatAreMirroredEndBeforeWhatOwnsThem(t *testing.T) {
 		t.Errorf("with its pod there: %+v, %d are left, %d wait", result, left(replicaSets), s.queue.Len())
 	}
 	reconcile(pods, pod.Name)
-	if reconcile(replicaSets, owner.Name); left(replicaSets) != 0 || left(pods) != 1 {
+	if reconcile(replicaSets, owner.Name); left(replicaSets) != 0 || left(pods) != 2 {
 		t.Errorf("%d owners and %d pods are left", left(replicaSets), left(pods))
 	}
 }
