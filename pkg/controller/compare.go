@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -30,11 +29,11 @@ const (
 // differences are by the key of an object.
 type differences map[string]held
 
-// held is what an informer has in the place of an object that is different.
+// held is what an informer has in the place of an object that is different: the zero identity
+// for nothing.
 type held struct {
-	kind    difference
-	uid     types.UID
-	version string
+	kind difference
+	identity
 }
 
 func (d differences) count() map[difference]int {
@@ -57,7 +56,7 @@ func (d differences) example() string {
 func (d differences) lost(again differences) differences {
 	both := differences{}
 	for key, h := range d {
-		if later, ok := again[key]; ok && later.uid == h.uid && later.version == h.version {
+		if later, ok := again[key]; ok && later.identity == h.identity {
 			both[key] = later
 		}
 	}
@@ -69,7 +68,7 @@ func (d differences) lost(again differences) differences {
 type comparison[T Object] struct {
 	*Informer[T]
 	// unlisted are the objects of the informer that no page has had.
-	unlisted map[string]T
+	unlisted map[string]identity
 	// list is the version of the list, began what had been seen before it.
 	list  string
 	began mark
@@ -85,7 +84,7 @@ func (i *Informer[T]) differences(ctx context.Context, only differences) (differ
 	if i.position.Load() == nil {
 		return nil, nil, nil // what it has is of before the server went back
 	}
-	c := comparison[T]{Informer: i, began: before, unlisted: i.byKey(), found: differences{}}
+	c := comparison[T]{Informer: i, began: before, unlisted: i.store.identities(), found: differences{}}
 	o := metav1.ListOptions{Limit: comparePage}
 	for page := 0; ; page++ {
 		if page == maxPages {
@@ -112,10 +111,10 @@ func (i *Informer[T]) differences(ctx context.Context, only differences) (differ
 			break
 		}
 	}
-	for key, obj := range c.unlisted {
+	for key, has := range c.unlisted {
 		// What is newer than the list came after it.
-		if !older(c.list, obj.GetResourceVersion()) {
-			c.note(key, extra, obj, only)
+		if !older(c.list, has.version) {
+			c.note(key, extra, has, only)
 		}
 	}
 	if i.seen.mark().past != before.past {
@@ -127,40 +126,27 @@ func (i *Informer[T]) differences(ctx context.Context, only differences) (differ
 	return c.found, nil, nil
 }
 
-func (i *Informer[T]) byKey() map[string]T {
-	all := i.store.all()
-	out := make(map[string]T, len(all))
-	for _, obj := range all {
-		out[RequestFor(obj).String()] = obj
-	}
-	return out
-}
-
 // item compares one object. In a list that is as new as what the informer holds,
 // an older version of the same object says that the server went back.
 func (c *comparison[T]) item(listed *metav1.PartialObjectMetadata, only differences) *regress {
 	key := RequestFor(listed).String()
 	delete(c.unlisted, key)
-	obj, ok := c.store.get(key)
+	has, ok := c.store.identity(key)
 	switch {
 	case !ok:
-		c.note(key, missing, *new(T), only)
-	case obj.GetUID() == listed.UID && obj.GetResourceVersion() == listed.ResourceVersion, older(c.list, obj.GetResourceVersion()):
-	case obj.GetUID() == listed.UID && older(listed.ResourceVersion, obj.GetResourceVersion()):
-		return &regress{had: obj.GetResourceVersion(), has: listed.ResourceVersion, past: c.began.past}
+		c.note(key, missing, has, only)
+	case has == identityOf(listed), older(c.list, has.version):
+	case has.uid == listed.UID && older(listed.ResourceVersion, has.version):
+		return &regress{had: has.version, has: listed.ResourceVersion, past: c.began.past}
 	default:
-		c.note(key, different, obj, only)
+		c.note(key, different, has, only)
 	}
 	return nil
 }
 
-func (c *comparison[T]) note(key string, kind difference, obj T, only differences) {
+func (c *comparison[T]) note(key string, kind difference, has identity, only differences) {
 	if _, of := only[key]; only != nil && !of || len(c.found) >= maxDifferences {
 		return
 	}
-	h := held{kind: kind}
-	if !isZero(obj) {
-		h.uid, h.version = obj.GetUID(), obj.GetResourceVersion()
-	}
-	c.found[key] = h
+	c.found[key] = held{kind, has}
 }

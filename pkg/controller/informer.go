@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +63,8 @@ type InformerOptions[T Object] struct {
 	Thin func(metav1.ObjectMeta) T
 	Meta func(T) *metav1.ObjectMeta
 
-	// newStore makes the store. Default: newStore.
+	// newStore makes the store. Default: newEncodedStore of unstructured objects, newStore of
+	// others.
 	newStore func(map[string]func(T) []string) store[T]
 }
 
@@ -113,9 +116,13 @@ func NewInformer[T Object](name string, example runtime.Object, lw ListWatch, o 
 		i.transform = i.slim
 	}
 	if o.newStore == nil {
-		o.newStore = newStore[T]
-		if o.Thin != nil {
+		switch encoded, ok := any(newEncodedStore).(func(map[string]func(T) []string) store[T]); {
+		case ok:
+			o.newStore = encoded
+		case o.Thin != nil:
 			o.newStore = newThinStore(o.Meta, o.Thin)
+		default:
+			o.newStore = newStore[T]
 		}
 	}
 	i.store = o.newStore(o.Indexers)
@@ -223,17 +230,24 @@ func (i *Informer[T]) Watches() bool { return i.HasSynced() && !i.lists.Load() }
 // Get finds one object.
 func (i *Informer[T]) Get(r Request) (T, bool) { return i.store.get(r.String()) }
 
+// All are all objects as they are when the walk begins, in the order of their keys: each is
+// made when it is reached, so that a walk does not take the memory of all.
+func (i *Informer[T]) All() iter.Seq[T] { return i.store.below("") }
+
 // List returns all objects, in the order of their keys.
-func (i *Informer[T]) List() []T { return i.store.all() }
+func (i *Informer[T]) List() []T { return slices.AppendSeq(make([]T, 0, i.Len()), i.All()) }
+
+// Len is the number of objects.
+func (i *Informer[T]) Len() int { return i.store.count("", math.MaxInt) }
 
 // ListCluster returns the objects of a logical cluster, in the order of their keys.
 func (i *Informer[T]) ListCluster(c logicalcluster.Name) []T {
-	return i.store.below(clusterPrefix(c))
+	return slices.Collect(i.store.below(clusterPrefix(c)))
 }
 
 // ListNamespace returns the objects of a namespace, in the order of their keys.
 func (i *Informer[T]) ListNamespace(c logicalcluster.Name, namespace string) []T {
-	return i.store.below(namespacePrefix(c, namespace))
+	return slices.Collect(i.store.below(namespacePrefix(c, namespace)))
 }
 
 // CountCluster is the number of objects in a logical cluster. It walks them: see

@@ -29,7 +29,14 @@ type packed struct {
 const never = math.MinInt64
 
 func newPackedStore(indexers map[string]func(*metav1.PartialObjectMetadata) []string) store[*metav1.PartialObjectMetadata] {
-	return newTree(indexers, pack, unpack)
+	return newTree(indexers, form[*metav1.PartialObjectMetadata, packed]{pack: pack, unpack: unpack, identify: packed.identity})
+}
+
+func (p packed) identity() identity {
+	if p.whole != nil {
+		return identityOf(p.whole)
+	}
+	return identity{unpackUID(p.uid), strconv.FormatUint(p.version, 10)}
 }
 
 // pack keeps o, which must not be changed any more.
@@ -120,17 +127,26 @@ type thin[T Object] struct {
 // but that. What it returns is made for the call.
 func newThinStore[T Object](meta func(T) *metav1.ObjectMeta, make func(metav1.ObjectMeta) T) func(map[string]func(T) []string) store[T] {
 	return func(indexers map[string]func(T) []string) store[T] {
-		return newTree(indexers, func(obj T) thin[T] {
-			p := pack(&metav1.PartialObjectMetadata{ObjectMeta: *meta(obj)})
-			if p.whole != nil || !equality.Semantic.DeepEqual(make(*meta(obj)), obj) {
-				return thin[T]{whole: obj}
-			}
-			return thin[T]{packed: p}
-		}, func(key string, t thin[T]) T {
-			if !isZero(t.whole) {
-				return t.whole
-			}
-			return make(unpack(key, t.packed).ObjectMeta)
+		return newTree(indexers, form[T, thin[T]]{
+			pack: func(obj T) thin[T] {
+				p := pack(&metav1.PartialObjectMetadata{ObjectMeta: *meta(obj)})
+				if p.whole != nil || !equality.Semantic.DeepEqual(make(*meta(obj)), obj) {
+					return thin[T]{whole: obj}
+				}
+				return thin[T]{packed: p}
+			},
+			unpack: func(key string, t thin[T]) T {
+				if !isZero(t.whole) {
+					return t.whole
+				}
+				return make(unpack(key, t.packed).ObjectMeta)
+			},
+			identify: func(t thin[T]) identity {
+				if !isZero(t.whole) {
+					return identityOf(t.whole)
+				}
+				return t.packed.identity()
+			},
 		})
 	}
 }

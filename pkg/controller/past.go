@@ -28,7 +28,7 @@ func (i *Informer[T]) Wrote(version string) { i.seen.raise(version) }
 func (i *Informer[T]) Gone(r Request, uid types.UID) {
 	key := r.String()
 	i.mu.Lock()
-	if obj, ok := i.store.get(key); ok && obj.GetUID() == uid {
+	if has, ok := i.store.identity(key); ok && has.uid == uid {
 		sink[T]{i}.remove(key)
 	}
 	i.mu.Unlock()

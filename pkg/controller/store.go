@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -15,11 +16,13 @@ type store[T Object] interface {
 	put(key string, obj T)
 	remove(key string)
 	get(key string) (T, bool)
-	// all and keys are in the order of the keys.
-	all() []T
+	// identity says what get would return.
+	identity(key string) (identity, bool)
+	// identities are by key; keys are in their order.
+	identities() map[string]identity
 	keys() []string
-	// below are the objects whose keys begin with prefix, in their order.
-	below(prefix string) []T
+	// below are the objects whose keys begin with prefix, as they are now, in the order of the keys.
+	below(prefix string) iter.Seq[T]
 	// count is the number of those objects, or most, if there are more.
 	count(prefix string, most int) int
 	// byIndex panics for an index that does not exist.
@@ -34,12 +37,18 @@ const degree = 16
 // of keys for each value of an index: with many logical clusters that weighs more
 // than the objects. What is kept of an object is a K, which knows nothing of its key.
 type tree[T Object, K any] struct {
-	pack   func(T) K
-	unpack func(key string, kept K) T
+	form[T, K]
 
 	mu      sync.RWMutex
 	objects *btree.BTree[*element[K]]
 	indexes map[string]*index[T]
+}
+
+// form is how objects are kept.
+type form[T Object, K any] struct {
+	pack     func(T) K
+	unpack   func(key string, kept K) T
+	identify func(K) identity
 }
 
 type element[K any] struct {
@@ -49,12 +58,16 @@ type element[K any] struct {
 
 // newStore keeps objects as they are.
 func newStore[T Object](indexers map[string]func(T) []string) store[T] {
-	return newTree(indexers, func(obj T) T { return obj }, func(_ string, obj T) T { return obj })
+	return newTree(indexers, form[T, T]{
+		pack:     func(obj T) T { return obj },
+		unpack:   func(_ string, obj T) T { return obj },
+		identify: func(obj T) identity { return identityOf(obj) },
+	})
 }
 
-func newTree[T Object, K any](indexers map[string]func(T) []string, pack func(T) K, unpack func(string, K) T) *tree[T, K] {
+func newTree[T Object, K any](indexers map[string]func(T) []string, f form[T, K]) *tree[T, K] {
 	t := &tree[T, K]{
-		pack: pack, unpack: unpack, indexes: make(map[string]*index[T], len(indexers)),
+		form: f, indexes: make(map[string]*index[T], len(indexers)),
 		objects: btree.New(degree, func(a, b *element[K]) bool { return a.key < b.key }),
 	}
 	for name, values := range indexers {
@@ -69,11 +82,10 @@ func (t *tree[T, K]) put(key string, obj T) {
 	e := &element[K]{key: key, kept: t.pack(obj)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old, found := t.objects.ReplaceOrInsert(e)
+	if old, found := t.objects.ReplaceOrInsert(e); found {
+		t.unindex(old)
+	}
 	for _, i := range t.indexes {
-		if found {
-			i.remove(key, t.object(old))
-		}
 		i.add(key, obj)
 	}
 }
@@ -81,26 +93,54 @@ func (t *tree[T, K]) put(key string, obj T) {
 func (t *tree[T, K]) remove(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old, found := t.objects.Delete(&element[K]{key: key})
-	if !found {
+	if old, found := t.objects.Delete(&element[K]{key: key}); found {
+		t.unindex(old)
+	}
+}
+
+// unindex forgets the values of an element; the lock is held.
+func (t *tree[T, K]) unindex(e *element[K]) {
+	if len(t.indexes) == 0 {
 		return
 	}
+	obj := t.object(e)
 	for _, i := range t.indexes {
-		i.remove(key, t.object(old))
+		i.remove(e.key, obj)
 	}
 }
 
 func (t *tree[T, K]) get(key string) (obj T, found bool) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	e, found := t.objects.Get(&element[K]{key: key})
+	e, found := t.element(key)
 	if !found {
 		return obj, false
 	}
 	return t.object(e), true
 }
 
-func (t *tree[T, K]) all() []T { return t.below("") }
+func (t *tree[T, K]) identity(key string) (identity, bool) {
+	e, found := t.element(key)
+	if !found {
+		return identity{}, false
+	}
+	return t.identify(e.kept), true
+}
+
+func (t *tree[T, K]) element(key string) (*element[K], bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.objects.Get(&element[K]{key: key})
+}
+
+func (t *tree[T, K]) identities() map[string]identity {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make(map[string]identity, t.objects.Len())
+	t.objects.Ascend(func(e *element[K]) bool {
+		out[e.key] = t.identify(e.kept)
+		return true
+	})
+	return out
+}
 
 func (t *tree[T, K]) keys() []string {
 	t.mu.RLock()
@@ -113,14 +153,24 @@ func (t *tree[T, K]) keys() []string {
 	return keys
 }
 
-func (t *tree[T, K]) below(prefix string) (out []T) {
+func (t *tree[T, K]) below(prefix string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, e := range t.elements(prefix) {
+			if !yield(t.object(e)) {
+				return
+			}
+		}
+	}
+}
+
+func (t *tree[T, K]) elements(prefix string) (out []*element[K]) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if prefix == "" {
-		out = make([]T, 0, t.objects.Len())
+		out = make([]*element[K], 0, t.objects.Len())
 	}
 	t.walk(prefix, func(e *element[K]) bool {
-		out = append(out, t.object(e))
+		out = append(out, e)
 		return true
 	})
 	return out

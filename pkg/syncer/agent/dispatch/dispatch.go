@@ -61,7 +61,7 @@ func (d *Dispatcher) account(account controller.Request) {
 // All enqueues every object that has a copy: something changed that all rest on.
 func (d *Dispatcher) All() {
 	for _, kind := range d.view.Kinds().Kinds() {
-		for _, obj := range d.view.Objects(kind.GroupVersionResource()) {
+		for obj := range d.view.Objects(kind.GroupVersionResource()) {
 			d.queues.Objects(view.KeyOf(kind, obj))
 		}
 	}

@@ -94,7 +94,7 @@ func (k *Keeper) wanted() (wanted map[place]bool, lost map[syncer.Space][]syncer
 		if kind.PodTemplate == nil {
 			continue
 		}
-		for _, obj := range k.View.Objects(kind.GroupVersionResource()) {
+		for obj := range k.View.Objects(kind.GroupVersionResource()) {
 			if !syncer.Keeps(k.View.Target, obj) {
 				continue
 			}

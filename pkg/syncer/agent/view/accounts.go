@@ -10,6 +10,12 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 )
 
+// Resources of what is made for pods.
+var (
+	secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
+	configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
+)
+
 // informerOfAccounts watches the service accounts that something placed here uses. They
 // have no copies.
 func (v *View) informerOfAccounts() *objects {
@@ -48,17 +54,20 @@ func (v *View) UsersOf(account controller.Request) []ObjectKey {
 	return keys
 }
 
+// supplied is the value of bySupply that all supplies have.
+const supplied = "yes"
+
+func (v *View) supply(obj *unstructured.Unstructured) []string {
+	if syncer.IsSupply(v.ControlPlane, obj) {
+		return []string{supplied}
+	}
+	return nil
+}
+
 // Supplies are the objects of a resource below that were made for the pods there.
 func (v *View) Supplies(gvr schema.GroupVersionResource) []*unstructured.Unstructured {
-	i := v.now.Load().below(gvr)
-	if i == nil {
-		return nil
+	if i := v.now.Load().below(gvr); i != nil {
+		return i.ByIndex(bySupply, supplied)
 	}
-	var supplies []*unstructured.Unstructured
-	for _, obj := range i.List() {
-		if syncer.IsSupply(v.ControlPlane, obj) {
-			supplies = append(supplies, obj)
-		}
-	}
-	return supplies
+	return nil
 }

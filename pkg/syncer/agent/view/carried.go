@@ -113,7 +113,7 @@ func (v *View) watchCarried(gvk schema.GroupVersionKind, kind CarriedKind) (*wat
 		return w, nil
 	}
 	if len(c.watches) >= fleetv1alpha1.MaxManifestKinds {
-		for _, unused := range syncer.NotCarried(slices.Collect(maps.Keys(c.kinds)), v.Objects(manifests.GroupVersionResource()), v.copies.List()) {
+		for _, unused := range syncer.NotCarried(slices.Collect(maps.Keys(c.kinds)), slices.Collect(v.Objects(manifests.GroupVersionResource())), v.copies.List()) {
 			c.drop(unused)
 		}
 	}
@@ -152,7 +152,7 @@ func (v *View) refusedCarried(gvk schema.GroupVersionKind, manifests workload.Ki
 	if !current {
 		return
 	}
-	for _, obj := range w.List() {
+	for obj := range w.All() {
 		v.changedCarried(manifests, obj, nil)
 	}
 }
@@ -239,7 +239,7 @@ func (v *View) CarriedGone(gvr schema.GroupVersionResource, r controller.Request
 // Unapplied are the Manifests of which the Copy does not say that they are in place.
 func (v *View) Unapplied(manifests workload.Kind) []ObjectKey {
 	var out []ObjectKey
-	for _, obj := range v.Objects(manifests.GroupVersionResource()) {
+	for obj := range v.Objects(manifests.GroupVersionResource()) {
 		key := KeyOf(manifests, obj)
 		if c, ok := v.Copy(key); !ok || c.Status.State != placementv1alpha1.CopySynced {
 			out = append(out, key)

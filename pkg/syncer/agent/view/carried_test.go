@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -123,7 +124,7 @@ func TestNoMoreKindsAreWatchedThanMayBeAndRoomIsMadeOfThoseThatNothingCarries(t 
 	w := viewtest.NewOver(t, p, above)
 	w.Watch(t)
 	manifests := viewtest.Kind("Manifest").GroupVersionResource()
-	viewtest.Eventually(t, "the Manifests are seen", func() bool { return len(w.Objects(manifests)) == len(above) })
+	viewtest.Eventually(t, "the Manifests are seen", func() bool { return len(slices.Collect(w.Objects(manifests))) == len(above) })
 	for n := range fleetv1alpha1.MaxManifestKinds {
 		gvk, _ := kindOf(n)
 		if _, err := w.Carry(w.Ctx, gvk); err != nil {

@@ -125,7 +125,7 @@ func (v *View) repeat(e *entry) {
 	if v.handlers == nil {
 		return
 	}
-	for _, obj := range e.above.List() {
+	for obj := range e.above.All() {
 		v.handlers.Above(v.change(e.kind, nil, obj, false))
 	}
 }
@@ -135,7 +135,7 @@ func (v *View) repeatCopies(gvr schema.GroupVersionResource) {
 	if v.handlers == nil {
 		return
 	}
-	for _, c := range v.copies.List() {
+	for c := range v.copies.All() {
 		if key, ok := v.KeyOfCopy(c); ok && key.Resource == gvr {
 			v.handlers.Copy(key, syncer.CopyChange{New: c})
 		}

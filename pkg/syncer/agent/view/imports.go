@@ -75,11 +75,11 @@ func (v *View) Import(r controller.Request) (*placementv1alpha1.ServiceImport, b
 // Imports names all of them, and those of which something is below still, in an order.
 func (v *View) Imports() []controller.Request {
 	all := map[controller.Request]bool{}
-	for _, imp := range v.imports.List() {
+	for imp := range v.imports.All() {
 		all[controller.RequestFor(imp)] = true
 	}
 	for _, i := range v.importedBelow() {
-		for _, obj := range i.List() {
+		for obj := range i.All() {
 			if r, ok := v.importOf(obj); ok {
 				all[r] = true
 			}

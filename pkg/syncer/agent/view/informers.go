@@ -34,6 +34,8 @@ const (
 	byPhysicalName = "physical-name"
 	// byScaled finds an autoscaler by what it scales.
 	byScaled = "scaled"
+	// bySupply finds what was made for pods.
+	bySupply = "supply"
 	// byClaim finds Orphans by the logical object that they claim.
 	byClaim = "claim"
 )
@@ -76,6 +78,9 @@ func (v *View) informerBelow(kind workload.Kind) *objects {
 	}
 	if gvr == Services || gvr == EndpointSlices {
 		indexes[byImport] = v.imported
+	}
+	if gvr == secrets || gvr == configMaps {
+		indexes[bySupply] = v.supply
 	}
 	return controller.NewInformer(kind.Resource+" on "+v.Target, example(kind.GroupVersionKind),
 		controller.Lists(v.Down.Dynamic.Resource(gvr)),

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -76,12 +77,12 @@ func (v *View) Object(key ObjectKey) (*unstructured.Unstructured, bool) {
 	return nil, false
 }
 
-// Objects are all of a resource.
-func (v *View) Objects(gvr schema.GroupVersionResource) []*unstructured.Unstructured {
+// Objects are all of a resource; each is in memory while the walk is at it.
+func (v *View) Objects(gvr schema.GroupVersionResource) iter.Seq[*unstructured.Unstructured] {
 	if i := v.now.Load().above(gvr); i != nil {
-		return i.List()
+		return i.All()
 	}
-	return nil
+	return func(func(*unstructured.Unstructured) bool) {}
 }
 
 // ObjectsIn are those of a namespace.
@@ -111,7 +112,7 @@ func (v *View) ClustersBelow() (clusters map[logicalcluster.Name]bool, ok bool) 
 		return nil, false
 	}
 	clusters = map[logicalcluster.Name]bool{}
-	for _, obj := range i.List() {
+	for obj := range i.All() {
 		clusters[logicalcluster.Name(obj.GetAnnotations()[placementv1alpha1.LogicalClusterAnnotation])] = true
 	}
 	return clusters, true
@@ -134,7 +135,7 @@ func (v *View) NamespacesBelow() []string {
 		return nil
 	}
 	var names []string
-	for _, obj := range i.List() {
+	for obj := range i.All() {
 		names = append(names, obj.GetName())
 	}
 	return names
@@ -167,7 +168,7 @@ func (v *View) CopiesIn(c logicalcluster.Name, namespace string) map[ObjectKey]*
 // CountNamespaces counts those that should be on the physical cluster, by their Copies.
 func (v *View) CountNamespaces() int {
 	n := 0
-	for _, c := range v.copies.List() {
+	for c := range v.copies.All() {
 		if syncer.HasNamespace(c) {
 			n++
 		}

@@ -150,7 +150,7 @@ func (v *View) allowed(ctx context.Context) controller.Held {
 	limited, cancel := context.WithTimeout(ctx, importsDelay)
 	defer cancel()
 	_ = errors.Join(v.imports.WaitForSync(limited), v.pods.WaitForSync(limited)) // then there are none
-	return v.More(len(v.copies.List()) + len(v.imports.List()) + len(v.pods.List()))
+	return v.More(v.copies.Len() + v.imports.Len() + v.pods.Len())
 }
 
 // Exceeded is closed when the physical cluster shows more than may be held, of which nothing
