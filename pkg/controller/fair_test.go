@@ -74,3 +74,21 @@ func TestNobodyIsPassedOver(t *testing.T) {
 		}
 	})
 }
+
+// Keys with priority do not wait behind thousands of others, nor the other way round, and none of it concerns
+// other logical clusters.
+func TestKeysWithPriorityAndOthersTakeTurns(t *testing.T) {
+	t.Parallel()
+	q := newFair[Request]()
+	WithPriority(func(r Request) bool { return r.Name[0] == 'm' })(q)
+	for _, key := range []Request{{"big", "", "1"}, {"big", "", "2"}, {"big", "", "3"}, {"big", "", "m1"}, {"small", "", "1"}, {"big", "", "m2"}, {"big", "", "m3"}, {"big", "", "m4"}, {"small", "", "2"}} {
+		q.Push(key)
+	}
+	want := []Request{{"big", "", "m1"}, {"small", "", "1"}, {"big", "", "1"}, {"small", "", "2"}, {"big", "", "m2"}, {"big", "", "2"}, {"big", "", "m3"}, {"big", "", "3"}, {"big", "", "m4"}}
+	if diff := cmp.Diff(want, drain(q)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if len(q.waiting) != 0 || len(q.ring) != 0 {
+		t.Errorf("left: %v %v", q.waiting, q.ring)
+	}
+}

@@ -38,6 +38,15 @@ type Controller[K comparable] struct {
 	queue     workqueue.TypedRateLimitingInterface[K]
 }
 
+// Option is a choice that New offers.
+type Option[K comparable] func(*fair[K])
+
+// WithPriority has every second call within a logical cluster be with a key for which first returned true when
+// it was enqueued, if there is one. It must not enqueue anything.
+func WithPriority[K comparable](first func(K) bool) Option[K] {
+	return func(q *fair[K]) { q.priority = first }
+}
+
 // scoped is a key that names a logical cluster.
 type scoped interface {
 	LogicalCluster() logicalcluster.Name
@@ -47,13 +56,17 @@ type scoped interface {
 // has, is reconciled with a context in the scope of that logical cluster. An
 // error is logged once and the key retried with growing delays; a conflict is
 // retried quietly; a TerminalError is not retried.
-func New[K comparable](name string, workers int, reconcile func(context.Context, K) (Result, error)) *Controller[K] {
+func New[K comparable](name string, workers int, reconcile func(context.Context, K) (Result, error), options ...Option[K]) *Controller[K] {
+	order := newFair[K]()
+	for _, o := range options {
+		o(order)
+	}
 	return &Controller[K]{
 		name: name, workers: workers, reconcile: reconcile,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetry, maxRetry),
 			workqueue.TypedRateLimitingQueueConfig[K]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
-				Name: name, Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: name, Queue: newFair[K]()}),
+				Name: name, Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: name, Queue: order}),
 			})}),
 	}
 }

@@ -30,6 +30,12 @@ const (
 	drainTimeoutEach = 2 * time.Second
 )
 
+// lookInterval is how often it is asked how far many units are, which takes time of the servers that are
+// measured: all of them are listed.
+func lookInterval(units int) time.Duration {
+	return max(500*time.Millisecond, time.Duration(units)*time.Millisecond)
+}
+
 // mover has the clients of a server with two physical clusters between which units move.
 type mover struct {
 	*server
@@ -261,7 +267,7 @@ func (m *mover) drain(ctx context.Context, name string, size int) (d drained, er
 		if meta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionDrained) {
 			break
 		}
-		if err := pause(ctx, 500*time.Millisecond); err != nil {
+		if err := pause(ctx, lookInterval(size)); err != nil {
 			return d, fmt.Errorf("%w: %+v", err, pc.Status.Drain)
 		}
 	}
@@ -353,7 +359,7 @@ func (m *mover) awaitAvailable(ctx context.Context, n int) error {
 		if available == n && reached >= n {
 			return nil
 		}
-		if err := pause(ctx, 500*time.Millisecond); err != nil {
+		if err := pause(ctx, lookInterval(n)); err != nil {
 			return fmt.Errorf("%d of %d units are available, %d are reached: %w", available, n, reached, err)
 		}
 	}

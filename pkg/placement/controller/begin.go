@@ -21,11 +21,17 @@ import (
 )
 
 const (
-	// blockedInterval is how often it is tried again to move what something keeps.
+	// blockedInterval is how often it is tried again to move what something keeps, if that are few units;
+	// each try costs some thirty requests, and of thousands that have nowhere to go one has its turn in
+	// each blockedEach.
 	blockedInterval = 15 * time.Second
+	blockedEach     = 100 * time.Millisecond
 	// queuedInterval is how often it is asked whether there is room to move. Who is next is
 	// woken; this is for when a move does not come on any more, which is no event.
 	queuedInterval = 30 * time.Second
+	// queuedEach is of how many that wait longer each has the interval of one more: of thousands, some ten
+	// a second are looked at.
+	queuedEach = 100
 	// maxAsked is how often a unit asks at once where it goes while others begin to go there, and
 	// againInterval when it asks again.
 	maxAsked      = 3
@@ -54,8 +60,13 @@ var begun = controller.Result{RequeueAfter: -1}
 //	is not, and too many move to there        later, Moving=False
 //	is not                                    the new decision and the transition, in one write
 func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav1.Condition, controller.Result, error) {
+	c.moves.release(u.key)
 	if c.moves.stopWaiting(u.key) {
-		defer c.wake() // if it is not in the queue again, another one may have its turn
+		defer func() {
+			if !c.moves.waits(u.key) { // else nobody else has its turn
+				c.wake()
+			}
+		}()
 	}
 	cause := c.cause(u, v)
 	byPolicies := asPoliciesSay(cause) && !c.givenUp(u)
@@ -102,17 +113,17 @@ func (c *Controller) tryToBegin(ctx context.Context, u *unit, v verdict, cause p
 	}
 	switch {
 	case len(status.PhysicalClusters) == 0 && status.SchedulerName != "":
-		return stays(placementv1alpha1.ReasonWaitsForScheduler, status.Message, blockedInterval)
+		return stays(placementv1alpha1.ReasonWaitsForScheduler, status.Message, c.moves.keep(u.key))
 	case len(status.PhysicalClusters) == 0 && len(held) > 0:
-		return c.heldBack(u, held, until, status.Message, blockedInterval)
+		return c.heldBack(u, held, until, status.Message, c.moves.keep(u.key))
 	case len(status.PhysicalClusters) == 0:
-		return stays("NowhereToGo", status.Message, blockedInterval)
+		return stays("NowhereToGo", status.Message, c.moves.keep(u.key))
 	case slices.Equal(status.Decided, status.PhysicalClusters):
 		return nil, controller.Result{}, nil // the informers were behind
 	case status.Move == placementv1alpha1.MoveNever && (byPolicies || cause == placementv1alpha1.CauseBound):
 		return stays("MoveNever", fmt.Sprintf("it would move to %s, but the policies say that it is never moved", strings.Join(status.PhysicalClusters, ", ")), 0)
 	case len(status.Obstacles) > 0:
-		return stays("Blocked", strings.Join(status.Obstacles, "; "), blockedInterval)
+		return stays("Blocked", strings.Join(status.Obstacles, "; "), c.moves.keep(u.key))
 	}
 	t := transition.Begin(u.placement.Spec, status.PhysicalClusters, cause, status.DrainSeconds, c.Clock.Now())
 	if t == nil {
@@ -142,7 +153,7 @@ func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause, b
 		return true, nil, controller.Result{}, nil
 	}
 	if said := c.saidKept(u, cause, byPolicies); said != nil {
-		moving, result, err := stays(said.Reason, said.Message, blockedInterval)
+		moving, result, err := stays(said.Reason, said.Message, c.moves.keep(u.key))
 		return false, moving, result, err
 	}
 	moving, result, err := c.queued(u, t, full)
@@ -231,7 +242,7 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	slices.Sort(left)
 	left = slices.Compact(left)
 	if obstacles := transition.Obstacles(objects, left, keepsVolume, c.forgotten); len(obstacles) > 0 {
-		return stays("Blocked", strings.Join(obstacles, "; "), blockedInterval)
+		return stays("Blocked", strings.Join(obstacles, "; "), c.moves.keep(u.key))
 	}
 	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/placement/pace"
 )
 
 // Whoever begins after another one takes the room that is left, also if both have asked at the
@@ -60,8 +61,8 @@ func TestAUnitDoesNotAskForEver(t *testing.T) {
 		f.moves.set(controller.Request{Cluster: "bank", Namespace: fmt.Sprint(asked)}, &placementv1alpha1.Transition{To: []string{"west"}})
 		return false, nil, nil
 	})
-	if result := f.look(); asked != maxAsked || result.RequeueAfter > againInterval || len(f.moves.queue()) != 1 {
-		t.Errorf("asked %d times, again after %s, waiting %d", asked, result.RequeueAfter, len(f.moves.queue()))
+	if result := f.look(); asked != maxAsked || result.RequeueAfter > againInterval || !f.moves.waits(web) {
+		t.Errorf("asked %d times, again after %s, waiting %v", asked, result.RequeueAfter, f.moves.waits(web))
 	}
 }
 
@@ -111,8 +112,8 @@ func TestOneUnitIsReviewedAtATime(t *testing.T) {
 			if asked != c.asked {
 				t.Errorf("it was reviewed %d times, want %d", asked, c.asked)
 			}
-			if queued := len(f.moves.queue()); c.waits && queued != 1 {
-				t.Errorf("%d wait for room, want it", queued)
+			if c.waits && !f.moves.waits(web) {
+				t.Error("it does not wait for room")
 			}
 		})
 	}
@@ -141,11 +142,45 @@ func TestWhoWaitsForRoomAsksForNoReview(t *testing.T) {
 	if want := "as many units move as may move at a time; at most 1 of the logical cluster wait for longer"; said == nil || said.Message != want {
 		t.Errorf("%+v, want %q", said, want)
 	}
-	names := []string{}
-	for _, w := range f.moves.queue() {
+	var names []string
+	for _, w := range pace.NewLoad(pace.Bounds{Most: 9, Each: 9, Tenant: 9}).Next(&f.moves.queue) {
 		names = append(names, w.Namespace)
 	}
 	if diff := cmp.Diff([]string{"first", "web", "later"}, names); diff != "" {
 		t.Errorf("the queue (-want +got):\n%s", diff)
+	}
+}
+
+// settled is what a look asks for when what it finds is not new.
+func settled(f *fixture) (result controller.Result) {
+	for range 3 {
+		result = f.look()
+		f.clock.SetTime(f.clock.Now().Add(settleDelay + writeInterval))
+	}
+	return result
+}
+
+// Of thousands that wait, or have nowhere to go, few are looked at a second: those that move are to come on.
+func TestTheMoreWaitTheLaterEachIsLookedAtAgain(t *testing.T) {
+	for ahead, want := range map[int]time.Duration{0: queuedInterval, 5: queuedInterval, 250: 4 * queuedInterval, 2500: 31 * queuedInterval} {
+		f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+		f.MaxMoves = 1
+		f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{From: []string{"north"}})
+		for i := range ahead {
+			inLine(f, fmt.Sprint("before-", i), start.Add(-time.Minute))
+		}
+		if result := settled(f); result.RequeueAfter != want {
+			t.Errorf("behind %d it is looked at after %s, want %s", ahead, result.RequeueAfter, want)
+		}
+	}
+	for others, want := range map[int]time.Duration{0: blockedInterval, 99: blockedInterval, 4999: 500 * time.Second} {
+		f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+		f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"a claim"}}
+		for i := range others {
+			f.moves.keep(controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)})
+		}
+		if result := settled(f); result.RequeueAfter != want {
+			t.Errorf("beside %d that are kept it is looked at after %s, want %s", others, result.RequeueAfter, want)
+		}
 	}
 }

@@ -146,7 +146,7 @@ func New(config Config) *Controller {
 		followed:    utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		looked:      utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
-	c.queue = controller.New(name, workers, c.reconcile)
+	c.queue = controller.New(name, workers, c.reconcile, controller.WithPriority(c.moves.moving))
 	c.moves.standstill = config.Standstill
 	c.subscribe()
 	return c

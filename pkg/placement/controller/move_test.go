@@ -181,7 +181,7 @@ func TestAPlacementThatIsGoneNeitherMovesNorWaits(t *testing.T) {
 		t.Error("a placement that is gone moves, or made no room")
 	}
 	m.wait(key, pace.Move{}, start)
-	if m.observe(p, nil, start, true) || len(m.queue()) > 0 {
+	if m.observe(p, nil, start, true) || m.waits(key) {
 		t.Error("a placement that is gone waits")
 	}
 }
@@ -266,8 +266,8 @@ func TestWhatIsBlockedStaysSoWhileThereIsNoRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said := meta.FindStatusCondition(got.Status.Conditions, placementv1alpha1.ConditionMoving); said == nil || said.Reason != "Blocked" || len(f.moves.queue()) > 0 {
-		t.Errorf("%+v, %d wait", said, len(f.moves.queue()))
+	if said := meta.FindStatusCondition(got.Status.Conditions, placementv1alpha1.ConditionMoving); said == nil || said.Reason != "Blocked" || f.moves.waits(web) {
+		t.Errorf("%+v, it waits: %v", said, f.moves.waits(web))
 	}
 }
 

@@ -38,10 +38,11 @@ type moves struct {
 	healthy map[controller.Request]moment
 	// namespaces counts them, without a name.
 	namespaces map[controller.Request]int
-	// waiting are the units that said that they wait for room when they were looked at last.
-	waiting map[controller.Request]pace.Waiting
-	// sorted are these in order; nil if that is not known.
-	sorted []pace.Waiting
+	// queue has the units that said that they wait for room when they were looked at last.
+	queue pace.Queue
+	// kept are the units that were found to be kept from moving when they were looked at last, not by others
+	// that move.
+	kept map[controller.Request]bool
 	// draining is since when this server has known of units that their traffic is withdrawn.
 	draining map[controller.Request]draining
 	// standstill has for how long this process stood still; stood is what of that is in the times above.
@@ -53,7 +54,7 @@ type moves struct {
 type draining struct{ phase, known time.Time }
 
 func newMoves() *moves {
-	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, known: map[controller.Request]times{}, healthy: map[controller.Request]moment{}, namespaces: map[controller.Request]int{}, waiting: map[controller.Request]pace.Waiting{}, draining: map[controller.Request]draining{}}
+	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, known: map[controller.Request]times{}, healthy: map[controller.Request]moment{}, namespaces: map[controller.Request]int{}, draining: map[controller.Request]draining{}, kept: map[controller.Request]bool{}}
 }
 
 // drainsSince is since when this server has known that the traffic of a unit is withdrawn: that its transition
@@ -87,7 +88,8 @@ func (m *moves) observe(old, new *placementv1alpha1.Placement, now time.Time, li
 	defer m.mu.Unlock()
 	m.goOn()
 	if new == nil {
-		m.leaveQueue(key)
+		m.queue.Remove(pace.Unit(key))
+		delete(m.kept, key)
 	}
 	_, moved := m.units[key]
 	m.put(key, m.byOwnClock(key, t, now, live))
@@ -117,11 +119,33 @@ func (m *moves) put(key controller.Request, t *placementv1alpha1.Transition) {
 			delete(m.namespaces, namespace)
 		}
 	case t != nil:
-		m.leaveQueue(key)
+		m.queue.Remove(pace.Unit(key))
 		if m.units[key] = t; !moved {
 			m.namespaces[namespace]++
 		}
 	}
+}
+
+// keep notes that a unit is kept from moving, and says when to try again.
+func (m *moves) keep(key controller.Request) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept[key] = true
+	return max(blockedInterval, time.Duration(len(m.kept))*blockedEach)
+}
+
+// release takes that back.
+func (m *moves) release(key controller.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.kept, key)
+}
+
+// moving says that a unit moves.
+func (m *moves) moving(key controller.Request) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.units[key] != nil
 }
 
 // in says that a unit of the namespace of an object moves.
@@ -135,39 +159,22 @@ func (m *moves) in(object controller.Request) bool {
 func (m *moves) wait(key controller.Request, move pace.Move, since time.Time) (ahead int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w := pace.Waiting{Unit: pace.Unit(key), Move: move, Since: since}
-	if was, ok := m.waiting[key]; !ok || !was.Since.Equal(since) {
-		m.sorted = nil
-	} else if i := slices.IndexFunc(m.sorted, func(w pace.Waiting) bool { return w.Unit == pace.Unit(key) }); i >= 0 {
-		m.sorted[i] = w
-	}
-	m.waiting[key] = w
-	return pace.Ahead(m.queue(), w)
+	m.queue.Put(pace.Waiting{Unit: pace.Unit(key), Move: move, Since: since})
+	return m.queue.Ahead(pace.Unit(key))
+}
+
+// waits says that a unit is in the queue.
+func (m *moves) waits(key controller.Request) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.queue.Has(pace.Unit(key))
 }
 
 // stopWaiting takes a unit out of the queue, and reports whether it was in it.
 func (m *moves) stopWaiting(key controller.Request) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.leaveQueue(key)
-}
-
-func (m *moves) leaveQueue(key controller.Request) bool {
-	if _, ok := m.waiting[key]; !ok {
-		return false
-	}
-	delete(m.waiting, key)
-	m.sorted = slices.DeleteFunc(m.sorted, func(w pace.Waiting) bool { return w.Unit == pace.Unit(key) })
-	return true
-}
-
-// queue has those that wait in order; the lock is held.
-func (m *moves) queue() []pace.Waiting {
-	if len(m.sorted) != len(m.waiting) {
-		m.sorted = slices.Collect(maps.Values(m.waiting))
-		pace.Sort(m.sorted)
-	}
-	return m.sorted
+	return m.queue.Remove(pace.Unit(key))
 }
 
 // take counts a transition that is about to begin, ahead of the informer, unless there is no
@@ -276,10 +283,7 @@ func (c *Controller) budgets(key controller.Request) []pace.Budget {
 // wake looks at those of the queue for which there is room now.
 func (c *Controller) wake() {
 	c.moves.mu.Lock()
-	var next []pace.Unit
-	if len(c.moves.waiting) > 0 {
-		next = c.load().Next(c.moves.queue())
-	}
+	next := c.load().Next(&c.moves.queue)
 	c.moves.mu.Unlock()
 	for _, unit := range next {
 		c.queue.Enqueue(controller.Request(unit))
@@ -293,8 +297,9 @@ func (c *Controller) queued(u *unit, t *placementv1alpha1.Transition, full strin
 	if said := meta.FindStatusCondition(u.placement.Status.Conditions, placementv1alpha1.ConditionMoving); said != nil && said.Status == metav1.ConditionFalse {
 		since = said.LastTransitionTime.Time
 	}
-	if ahead := c.moves.wait(u.key, c.moveOf(u.key, t), since); ahead > 0 {
+	ahead := c.moves.wait(u.key, c.moveOf(u.key, t), since)
+	if ahead > 0 {
 		full += fmt.Sprintf("; at most %d of the logical cluster wait for longer", ahead)
 	}
-	return stays(placementv1alpha1.ReasonQueued, full, queuedInterval)
+	return stays(placementv1alpha1.ReasonQueued, full, queuedInterval*time.Duration(1+ahead/queuedEach))
 }

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -123,6 +124,14 @@ func waiting(names ...string) []Waiting {
 	return out
 }
 
+func queueOf(waiting []Waiting) *Queue {
+	q := &Queue{}
+	for _, w := range waiting {
+		q.Put(w)
+	}
+	return q
+}
+
 func namespaces(list []Unit) (out []string) {
 	for _, u := range list {
 		out = append(out, u.Namespace)
@@ -134,9 +143,8 @@ func TestWhoWaitsForLongestIsNext(t *testing.T) {
 	queue := waiting("c", "a", "d", "b")
 	queue[3].Since = queue[2].Since // then by name
 	slices.Reverse(queue)
-	Sort(queue)
 	l := NewLoad(Bounds{Most: 9, Each: 3, Tenant: 1})
-	if diff := cmp.Diff([]string{"c", "a", "b"}, namespaces(l.Next(queue))); diff != "" {
+	if diff := cmp.Diff([]string{"c", "a", "b"}, namespaces(l.Next(queueOf(queue)))); diff != "" {
 		t.Errorf("next (-want +got):\n%s", diff)
 	}
 }
@@ -146,16 +154,20 @@ func TestWhoIsKeptLetsOthersPass(t *testing.T) {
 	queue[2].Move = move("shop", drain, "north", "south")
 	l := NewLoad(Bounds{Most: 9, Each: 1, Tenant: 1})
 	l.Add(move("bank", drain, "east", "west"))
-	if diff := cmp.Diff([]string{"c"}, namespaces(l.Next(queue))); diff != "" {
+	if diff := cmp.Diff([]string{"c"}, namespaces(l.Next(queueOf(queue)))); diff != "" {
 		t.Errorf("next (-want +got):\n%s", diff)
 	}
 }
 
 func TestHowManyAreAheadIsSaidInSteps(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 2: 3, 3: 3, 4: 10, 10: 10, 11: 30, 31: 100, 301: 1000} {
-		queue := waiting(slices.Repeat([]string{"n"}, n+1)...)
+		var names []string
+		for i := range n + 1 {
+			names = append(names, fmt.Sprint(i))
+		}
+		queue := waiting(names...)
 		queue = append(queue, Waiting{Unit: Unit{Cluster: "bank"}}) // of whom nobody else hears
-		if got := Ahead(queue, queue[n]); got != want {
+		if got := queueOf(queue).Ahead(queue[n].Unit); got != want {
 			t.Errorf("behind %d: %d, want %d", n, got, want)
 		}
 	}
@@ -191,7 +203,7 @@ func TestNoBoundIsExceededAndTheFirstBegins(t *testing.T) {
 			queue = append(queue, Waiting{Unit: Unit{Cluster: m.Cluster, Namespace: fmt.Sprint(i)}, Move: m, Since: time.Unix(int64(i), 0)})
 		}
 		first := l.Full(queue[0].Move) == ""
-		next := l.Next(queue)
+		next := l.Next(queueOf(queue))
 		if first != slices.Contains(next, queue[0].Unit) {
 			t.Fatalf("the first has room: %v; next are %v", first, next)
 		}
@@ -273,6 +285,50 @@ func TestWhatDoesNotArriveKeepsNobodyElseFromMoving(t *testing.T) {
 		for _, cause := range []placementv1alpha1.TransitionCause{pin, policy, back, lost} {
 			if why := l.Full(move("shop", cause, "east", "west")); why != "" {
 				t.Fatalf("%s waits: %s", cause, why)
+			}
+		}
+	})
+}
+
+// Whatever is put in and taken out, a queue is in order, and says how many are ahead as one does that counts them.
+func TestAQueueIsInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q, naive := &Queue{}, map[Unit]Waiting{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			w := Waiting{
+				Unit:  Unit{Cluster: logicalcluster.Name(rapid.SampledFrom([]string{"shop", "bank"}).Draw(t, "cluster")), Namespace: fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "unit"))},
+				Since: time.Unix(int64(rapid.IntRange(0, 5).Draw(t, "since")), 0),
+			}
+			if rapid.IntRange(0, 2).Draw(t, "leaves") == 0 {
+				_, in := naive[w.Unit]
+				if q.Remove(w.Unit) != in {
+					t.Fatalf("%v was in the queue: %v", w.Unit, in)
+				}
+				delete(naive, w.Unit)
+			} else {
+				q.Put(w)
+				naive[w.Unit] = w
+			}
+			want := slices.SortedFunc(maps.Values(naive), func(a, b Waiting) int { return before(&a, &b) })
+			var got []Waiting
+			for _, w := range q.order {
+				got = append(got, *w)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("(-want +got):\n%s", diff)
+			}
+			ahead := map[logicalcluster.Name]int{}
+			for _, w := range want {
+				n := ahead[w.Unit.Cluster]
+				if got := q.Ahead(w.Unit); !q.Has(w.Unit) || (got == 0) != (n == 0) || got < n || n > 1 && got >= 4*n {
+					t.Fatalf("behind %d: %d", n, got)
+				}
+				ahead[w.Unit.Cluster]++
+			}
+			for cluster := range q.tenants {
+				if ahead[cluster] == 0 {
+					t.Fatalf("%s has nobody in the queue, and a line", cluster)
+				}
 			}
 		}
 	})
