@@ -5,7 +5,7 @@ import "github.com/kcp-dev/logicalcluster/v3"
 // fair is the order of a queue: round robin over logical clusters, and within each the
 // first key comes first. So the keys that one logical cluster has waiting delay
 // another by one key for each worker, however many they are. Keys that name no
-// logical cluster share one place. Within a logical cluster, keys with priority and others take turns.
+// logical cluster share one place. Within a logical cluster, keys with priority and others alternate.
 type fair[K comparable] struct {
 	// ring are the logical clusters that have keys waiting, the next one first.
 	ring    []logicalcluster.Name
@@ -18,16 +18,16 @@ type fair[K comparable] struct {
 // lines are the keys of a logical cluster.
 type lines[K comparable] struct {
 	first, others []K
-	// turn says that the next is one of the others.
-	turn bool
+	// yields says that the next is one of the others.
+	yields bool
 }
 
 func (l *lines[K]) pop() K {
 	from := &l.others
-	if len(l.first) > 0 && (!l.turn || len(l.others) == 0) {
+	if len(l.first) > 0 && (!l.yields || len(l.others) == 0) {
 		from = &l.first
 	}
-	l.turn = from == &l.first
+	l.yields = from == &l.first
 	key := (*from)[0]
 	var zero K
 	(*from)[0] = zero // the array behind the slice lives on

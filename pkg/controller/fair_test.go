@@ -77,7 +77,7 @@ func TestNobodyIsPassedOver(t *testing.T) {
 
 // Keys with priority do not wait behind thousands of others, nor the other way round, and none of it concerns
 // other logical clusters.
-func TestKeysWithPriorityAndOthersTakeTurns(t *testing.T) {
+func TestKeysWithPriorityAndOthersAlternate(t *testing.T) {
 	t.Parallel()
 	q := newFair[Request]()
 	WithPriority(func(r Request) bool { return r.Name[0] == 'm' })(q)

@@ -22,7 +22,7 @@ import (
 
 const (
 	// blockedInterval is how often it is tried again to move what something keeps, if that are few units;
-	// each try costs some thirty requests, and of thousands that have nowhere to go one has its turn in
+	// each try costs some thirty requests, and of thousands that have nowhere to go one is tried in
 	// each blockedEach.
 	blockedInterval = 15 * time.Second
 	blockedEach     = 100 * time.Millisecond
@@ -63,7 +63,7 @@ func (c *Controller) reconsider(ctx context.Context, u *unit, v verdict) (*metav
 	c.moves.release(u.key)
 	if c.moves.stopWaiting(u.key) {
 		defer func() {
-			if !c.moves.waits(u.key) { // else nobody else has its turn
+			if !c.moves.waits(u.key) { // else nobody else comes next
 				c.wake()
 			}
 		}()
@@ -200,6 +200,18 @@ func (c *Controller) expected(u *unit, cause placementv1alpha1.TransitionCause) 
 		t.To = []string{pin}
 	}
 	return t
+}
+
+// untilDeadline asks for a look when the time is over that a drain has for a unit: it stays from then on.
+func (c *Controller) untilDeadline(u *unit) (result controller.Result) {
+	now := c.Clock.Now()
+	for _, name := range stamp.Decided(u.placement).Names() {
+		pc, ok := c.PhysicalClusters.Get(controller.Request{Cluster: scope.Root, Name: name})
+		if ok && placement.Drains(pc, now) && pc.Spec.Drain.Deadline != nil {
+			result = sooner(result, controller.Result{RequeueAfter: pc.Spec.Drain.Deadline.Sub(now)})
+		}
+	}
+	return result
 }
 
 // stays is that a unit does not move as it should, and when to try again.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement/pace"
@@ -182,5 +184,21 @@ func TestTheMoreWaitTheLaterEachIsLookedAtAgain(t *testing.T) {
 		if result := settled(f); result.RequeueAfter != want {
 			t.Errorf("beside %d that are kept it is looked at after %s, want %s", others, result.RequeueAfter, want)
 		}
+	}
+}
+
+// What a drain has no time left for is looked at then, however many wait: it says that it stays.
+func TestWhoWaitsIsLookedAtAtTheDeadline(t *testing.T) {
+	east := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Annotations: map[string]string{logicalcluster.AnnotationKey: "root"}}}
+	east.Spec.Drain = fleetv1alpha1.Drain{Requested: true, Deadline: &metav1.Time{Time: start.Add(time.Minute)}}
+	f := newFixture(t, pinnedNamespace("east"), placementOf("east"), east)
+	f.MaxMoves = 1
+	f.moves.set(controller.Request{Cluster: "shop", Namespace: "another"}, &placementv1alpha1.Transition{Cause: placementv1alpha1.CauseDrain, From: []string{"north"}})
+	for i := range 500 {
+		inLine(f, fmt.Sprint("before-", i), start.Add(-time.Minute))
+	}
+	result := settled(f)
+	if left := east.Spec.Drain.Deadline.Sub(f.clock.Now().Add(-settleDelay - writeInterval)); f.moving() == "" || result.RequeueAfter != left {
+		t.Errorf("it says %q and is looked at after %s, want %s", f.moving(), result.RequeueAfter, left)
 	}
 }

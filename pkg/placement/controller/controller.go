@@ -219,6 +219,9 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		}
 		result = sooner(result, back)
 	}
+	if moving != nil {
+		result = sooner(result, c.untilDeadline(u))
+	}
 	divided, err := c.share(ctx, u, v)
 	if err != nil || divided.RequeueAfter < 0 {
 		return controller.Result{}, err
