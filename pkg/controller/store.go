@@ -197,20 +197,28 @@ func (t *tree[T, K]) walk(prefix string, f func(*element[K]) bool) {
 }
 
 func (t *tree[T, K]) byIndex(name, value string) []T {
+	found := t.indexed(name, value)
+	if len(found) == 0 {
+		return nil
+	}
+	out := make([]T, 0, len(found))
+	for _, e := range found {
+		out = append(out, t.object(e))
+	}
+	return out
+}
+
+func (t *tree[T, K]) indexed(name, value string) []*element[K] {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := t.indexes[name]
 	if i == nil {
 		panic(fmt.Sprintf("there is no index %q", name))
 	}
-	keys := i.keys(value)
-	if len(keys) == 0 {
-		return nil
-	}
-	out := make([]T, 0, len(keys))
-	for _, key := range keys {
+	var out []*element[K]
+	for _, key := range i.keys(value) {
 		if e, found := t.objects.Get(&element[K]{key: key}); found {
-			out = append(out, t.object(e))
+			out = append(out, e)
 		}
 	}
 	return out
