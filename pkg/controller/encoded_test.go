@@ -197,7 +197,7 @@ func TestTheEncodedStoreIndexesAsItDid(t *testing.T) {
 		}
 		for _, v := range []string{"0", "1", "2"} {
 			found := map[string]string{}
-			for _, o := range s.byIndex("a", v) {
+			for o := range s.byIndex("a", v) {
 				found[RequestFor(o).String()] = v
 			}
 			want := map[string]string{}

@@ -230,8 +230,8 @@ func (i *Informer[T]) Watches() bool { return i.HasSynced() && !i.lists.Load() }
 // Get finds one object.
 func (i *Informer[T]) Get(r Request) (T, bool) { return i.store.get(r.String()) }
 
-// All are all objects as they are when the walk begins, in the order of their keys: each is
-// made when it is reached, so that a walk does not take the memory of all.
+// All are all objects as they are now, in the order of their keys: each is made when the walk
+// reaches it, which so does not take the memory of all.
 func (i *Informer[T]) All() iter.Seq[T] { return i.store.below("") }
 
 // List returns all objects, in the order of their keys.
@@ -274,7 +274,17 @@ func (i *Informer[T]) HasNamespace(c logicalcluster.Name, namespace string) bool
 
 // ByIndex returns the objects for which the indexer of that name gave value, in
 // the order of their keys. It panics for an index that the informer was not made with.
-func (i *Informer[T]) ByIndex(index, value string) []T { return i.store.byIndex(index, value) }
+func (i *Informer[T]) ByIndex(index, value string) []T {
+	return slices.Collect(i.store.byIndex(index, value))
+}
+
+// AllByIndex is ByIndex for many: each object is made when the walk reaches it, as by All.
+func (i *Informer[T]) AllByIndex(index, value string) iter.Seq[T] {
+	return i.store.byIndex(index, value)
+}
+
+// CountByIndex is the number of objects that ByIndex finds.
+func (i *Informer[T]) CountByIndex(index, value string) int { return i.store.countIndex(index, value) }
 
 // clusterPrefix is what the keys of the objects of a logical cluster begin with, and
 // namespacePrefix that of a namespace: see Request.String.

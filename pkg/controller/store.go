@@ -25,8 +25,10 @@ type store[T Object] interface {
 	below(prefix string) iter.Seq[T]
 	// count is the number of those objects, or most, if there are more.
 	count(prefix string, most int) int
-	// byIndex panics for an index that does not exist.
-	byIndex(name, value string) []T
+	// byIndex are the objects with a value of an index, as they are now, and countIndex is their number; both
+	// panic for an index that does not exist.
+	byIndex(name, value string) iter.Seq[T]
+	countIndex(name, value string) int
 }
 
 // degree of the trees: that of upstream's watch cache.
@@ -154,8 +156,13 @@ func (t *tree[T, K]) keys() []string {
 }
 
 func (t *tree[T, K]) below(prefix string) iter.Seq[T] {
+	return t.objectsOf(t.elements(prefix))
+}
+
+// objectsOf makes each object when it is reached.
+func (t *tree[T, K]) objectsOf(elements []*element[K]) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		for _, e := range t.elements(prefix) {
+		for _, e := range elements {
 			if !yield(t.object(e)) {
 				return
 			}
@@ -196,27 +203,29 @@ func (t *tree[T, K]) walk(prefix string, f func(*element[K]) bool) {
 	})
 }
 
-func (t *tree[T, K]) byIndex(name, value string) []T {
-	found := t.indexed(name, value)
-	if len(found) == 0 {
-		return nil
-	}
-	out := make([]T, 0, len(found))
-	for _, e := range found {
-		out = append(out, t.object(e))
-	}
-	return out
+func (t *tree[T, K]) byIndex(name, value string) iter.Seq[T] {
+	return t.objectsOf(t.indexed(name, value))
 }
 
-func (t *tree[T, K]) indexed(name, value string) []*element[K] {
+func (t *tree[T, K]) countIndex(name, value string) int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	return t.index(name).count(value)
+}
+
+// index is one of the indexes; the lock is held.
+func (t *tree[T, K]) index(name string) *index[T] {
 	i := t.indexes[name]
 	if i == nil {
 		panic(fmt.Sprintf("there is no index %q", name))
 	}
-	var out []*element[K]
-	for _, key := range i.keys(value) {
+	return i
+}
+
+func (t *tree[T, K]) indexed(name, value string) (out []*element[K]) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, key := range t.index(name).keys(value) {
 		if e, found := t.objects.Get(&element[K]{key: key}); found {
 			out = append(out, e)
 		}
@@ -248,6 +257,18 @@ func (i *index[T]) keys(value string) []string {
 		return []string{b.one}
 	default:
 		return slices.Sorted(maps.Keys(b.several))
+	}
+}
+
+func (i *index[T]) count(value string) int {
+	b, found := i.buckets[value]
+	switch {
+	case !found:
+		return 0
+	case b.several == nil:
+		return 1
+	default:
+		return len(b.several)
 	}
 }
 

@@ -60,8 +60,11 @@ func TestTheStoreAgreesWithASearch(t *testing.T) {
 				want = append(want, key)
 			}
 		}
-		for _, o := range s.byIndex("labels", value) {
+		for o := range s.byIndex("labels", value) {
 			got = append(got, keyOf(o))
+		}
+		if n := s.countIndex("labels", value); n != len(got) {
+			t.Fatalf("seed %d: value %s: %d are counted, %d found", seed, value, n, len(got))
 		}
 		slices.Sort(want)
 		if diff := cmp.Diff(want, got); diff != "" {

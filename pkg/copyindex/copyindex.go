@@ -80,6 +80,9 @@ func On(copies *Informer, target string) []*placementv1alpha1.Copy {
 	return copies.ByIndex(byTarget, target)
 }
 
+// CountOn is the number of the Copies on a target.
+func CountOn(copies *Informer, target string) int { return copies.CountByIndex(byTarget, target) }
+
 func volumeKey(is placementv1alpha1.VolumeHandle) string { return is.Driver + " " + is.Handle }
 
 // Holding returns the Copies that record a volume or a snapshot: its driver and handle, in no order.

@@ -33,7 +33,7 @@ func (c *Controller) drain(ctx context.Context, pc *fleetv1alpha1.PhysicalCluste
 	}
 	now := c.Clock.Now()
 	status := drainOf(pc.Name, c.Placements.List(), now)
-	status.Copies = int32(len(copyindex.On(c.Copies, pc.Name)))
+	status.Copies = int32(copyindex.CountOn(c.Copies, pc.Name))
 	if pc.Status.Drain != nil {
 		status.Seen = pc.Status.Drain.Seen
 	}

@@ -202,3 +202,24 @@ func TestWhoWaitsIsLookedAtAtTheDeadline(t *testing.T) {
 		t.Errorf("it says %q and is looked at after %s, want %s", f.moving(), result.RequeueAfter, left)
 	}
 }
+
+// Since when a unit is not where it should be is stored: of thousands not all are remembered, and none is taken
+// for news again and again.
+func TestWhatIsStoredCountsForWhoIsNotRemembered(t *testing.T) {
+	for name, c := range map[string]struct {
+		since time.Time
+		want  time.Duration
+	}{
+		"long ago":            {start.Add(-time.Hour), blockedInterval},
+		"a moment ago":        {start.Add(-settleDelay / 2), settleDelay / 2},
+		"by a clock in front": {start.Add(time.Hour), settleDelay},
+	} {
+		p := placementOf("east")
+		p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionPolicySatisfied, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(c.since)}}
+		f := newFixture(t, pinnedNamespace("west"), p)
+		f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"a claim"}}
+		if result := f.look(); result.RequeueAfter != c.want {
+			t.Errorf("%s: it is looked at after %s, want %s", name, result.RequeueAfter, c.want)
+		}
+	}
+}

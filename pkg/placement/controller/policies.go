@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,8 +70,12 @@ func (c *Controller) verify(u *unit) verdict {
 	}
 	since, ok := c.unsatisfied.Get(u.key)
 	if !ok {
+		// What is stored is for those of thousands that are not remembered.
 		since = now
-		c.unsatisfied.Add(u.key, now, time.Hour)
+		if said := meta.FindStatusCondition(u.placement.Status.Conditions, condition.Type); said != nil && said.Status == metav1.ConditionFalse && said.LastTransitionTime.Time.Before(now) {
+			since = said.LastTransitionTime.Time
+		}
+		c.unsatisfied.Add(u.key, since, time.Hour)
 	}
 	if v.again = since.(time.Time).Add(settleDelay).Sub(now); v.again > 0 {
 		return v

@@ -53,24 +53,22 @@ func (k *Keeper) ShutDown() {}
 //	lost            by a copy that is there         written anew: its next pods do not start else
 func (k *Keeper) Sweep(ctx context.Context, now time.Time) {
 	wanted, lost := k.wanted()
-	for _, obj := range append(k.View.Supplies(secrets), k.View.Supplies(configMaps)...) {
-		if ctx.Err() != nil {
-			return
-		}
-		gvr := configMaps
-		if syncer.HoldsToken(obj) {
-			gvr = secrets
-		}
-		p := place{gvr, obj.GetNamespace(), obj.GetName()}
-		var err error
-		switch {
-		case !wanted[p] && !k.mounted(p):
-			err = k.remove(ctx, gvr, obj, now)
-		default:
-			err = k.renew(ctx, obj, now)
-		}
-		if err != nil {
-			klog.FromContext(ctx).Error(err, "Keeping what pods mount failed, will try again", "namespace", obj.GetNamespace(), "name", obj.GetName())
+	for _, gvr := range []schema.GroupVersionResource{secrets, configMaps} {
+		for obj := range k.View.Supplies(gvr) {
+			if ctx.Err() != nil {
+				return
+			}
+			p := place{gvr, obj.GetNamespace(), obj.GetName()}
+			var err error
+			switch {
+			case !wanted[p] && !k.mounted(p):
+				err = k.remove(ctx, gvr, obj, now)
+			default:
+				err = k.renew(ctx, obj, now)
+			}
+			if err != nil {
+				klog.FromContext(ctx).Error(err, "Keeping what pods mount failed, will try again", "namespace", obj.GetNamespace(), "name", obj.GetName())
+			}
 		}
 	}
 	for in, supplies := range lost {

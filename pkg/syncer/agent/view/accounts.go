@@ -1,6 +1,8 @@
 package view
 
 import (
+	"iter"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,10 +66,11 @@ func (v *View) supply(obj *unstructured.Unstructured) []string {
 	return nil
 }
 
-// Supplies are the objects of a resource below that were made for the pods there.
-func (v *View) Supplies(gvr schema.GroupVersionResource) []*unstructured.Unstructured {
+// Supplies are the objects of a resource below that were made for the pods there; each is in memory while
+// the walk is at it.
+func (v *View) Supplies(gvr schema.GroupVersionResource) iter.Seq[*unstructured.Unstructured] {
 	if i := v.now.Load().below(gvr); i != nil {
-		return i.ByIndex(bySupply, supplied)
+		return i.AllByIndex(bySupply, supplied)
 	}
-	return nil
+	return none
 }

@@ -82,8 +82,11 @@ func (v *View) Objects(gvr schema.GroupVersionResource) iter.Seq[*unstructured.U
 	if i := v.now.Load().above(gvr); i != nil {
 		return i.All()
 	}
-	return func(func(*unstructured.Unstructured) bool) {}
+	return none
 }
+
+// none is a walk over nothing.
+func none(func(*unstructured.Unstructured) bool) {}
 
 // ObjectsIn are those of a namespace.
 func (v *View) ObjectsIn(gvr schema.GroupVersionResource, c logicalcluster.Name, namespace string) []*unstructured.Unstructured {
