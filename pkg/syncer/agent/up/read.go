@@ -2,15 +2,19 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
@@ -91,7 +95,12 @@ func (r *Reconciler) findBelow(ctx context.Context, v *viewed) (*unstructured.Un
 	if place == "" {
 		return r.findEverywhere(ctx, v, names)
 	}
-	client := r.Down.Dynamic.Resource(v.key.Resource).Namespace(place)
+	return r.findIn(ctx, v, place, names)
+}
+
+// findIn asks for the names in a physical namespace.
+func (r *Reconciler) findIn(ctx context.Context, v *viewed, namespace string, names []string) (*unstructured.Unstructured, error) {
+	client := r.Down.Dynamic.Resource(v.key.Resource).Namespace(namespace)
 	for _, name := range names {
 		obj, err := client.Get(ctx, name, metav1.GetOptions{})
 		switch {
@@ -106,19 +115,28 @@ func (r *Reconciler) findBelow(ctx context.Context, v *viewed) (*unstructured.Un
 }
 
 // findEverywhere asks for the names in all namespaces of the physical cluster:
-// nothing that we see says in which one the object was.
+// nothing that we see says in which one the object was. It asks for metadata, page by page: the ReplicaSets of
+// one chart, say, have one name in thousands of namespaces.
 func (r *Reconciler) findEverywhere(ctx context.Context, v *viewed, names []string) (*unstructured.Unstructured, error) {
+	client := r.Down.Metadata.Resource(v.key.Resource)
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
 	for _, name := range names {
-		list, err := r.Down.Dynamic.Resource(v.key.Resource).List(ctx, metav1.ListOptions{
+		var in string
+		found := errors.New("found")
+		err := pages.EachListItem(ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
-		})
-		if err != nil {
-			return nil, fmt.Errorf("looking everywhere for %s: %w", name, err)
-		}
-		for i := range list.Items {
-			if list.Items[i].GetUID() == v.key.UID {
-				return &list.Items[i], nil
+		}, func(o runtime.Object) error {
+			item, err := meta.Accessor(o)
+			if err == nil && item.GetUID() == v.key.UID {
+				in, err = item.GetNamespace(), found
 			}
+			return err //nolint:wrapcheck // below
+		})
+		switch {
+		case errors.Is(err, found):
+			return r.findIn(ctx, v, in, []string{name})
+		case err != nil:
+			return nil, fmt.Errorf("looking everywhere for %s: %w", name, err)
 		}
 	}
 	return nil, nil

@@ -36,8 +36,10 @@ type fixture struct {
 func newFixture(t *testing.T, above, below []runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{World: viewtest.New(t, above, below)}
+	down := f.World.Down()
+	down.Metadata = viewtest.MetadataOf(f.World.Below)
 	f.Reconciler = New(Config{
-		View: f.World.View, Up: f.World.Up(), Down: f.World.Down(),
+		View: f.World.View, Up: f.World.Up(), Down: down,
 		Confirm:  func(context.Context) error { return f.confirmed },
 		Mirrored: func(key view.MirrorKey) { f.mirrored = append(f.mirrored, key) },
 	})
@@ -181,6 +183,35 @@ func TestNothingIsTakenToBeGoneOnTheWordOfAnotherCluster(t *testing.T) {
 	}
 	if n := viewtest.Count(f.Above, "delete"); n != 1 {
 		t.Errorf("%d deletions in the control plane once it is confirmed", n)
+	}
+}
+
+// What a watch lacks is looked for in all physical namespaces, where nothing says in which it was: an object of the
+// same name is not it.
+func TestWhatIsUnwatchedIsFoundByItsUIDWhereverItIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid     types.UID
+		deleted int
+	}{"it": {"below-p", 0}, "its namesake": {"below-q", 1}} {
+		t.Run(name, func(t *testing.T) {
+			unlabelled := viewtest.Made("Pod", "app-1", c.uid, "below-r")
+			unlabelled.SetLabels(nil)
+			unlabelled.SetNamespace("shop-web-before")
+			f := newFixture(t, []runtime.Object{viewtest.Namespace(), viewtest.Mirror("app-1", "p", "below-p")}, []runtime.Object{unlabelled})
+			f.Below.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				if a.(clienttesting.ListAction).GetListRestrictions().Labels.Empty() {
+					return false, nil, nil
+				}
+				return true, &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "PodList"}}, nil // as a server selects
+			})
+			f.Watch(t)
+			if _, err := f.Reconcile(f.Ctx, podKey("below-p")); err != nil {
+				t.Fatal(err)
+			}
+			if n := viewtest.Count(f.Above, "delete"); n != c.deleted {
+				t.Errorf("%d deletions in the control plane, want %d", n, c.deleted)
+			}
+		})
 	}
 }
 
