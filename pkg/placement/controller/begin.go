@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// blockedInterval is how often it is tried again to move what something keeps, if that are few units;
-	// each try costs some thirty requests, and of thousands that have nowhere to go one is tried in
-	// each blockedEach.
+	// blockedInterval is how often it is tried again to move what something keeps, if that are few units.
+	// Each try is a review of some thirty requests: of thousands that have nowhere to go, or would return to
+	// where no room is, one is tried in each blockedEach.
 	blockedInterval = 15 * time.Second
 	blockedEach     = 100 * time.Millisecond
 	// queuedInterval is how often it is asked whether there is room to move. Who is next is
@@ -113,17 +113,17 @@ func (c *Controller) tryToBegin(ctx context.Context, u *unit, v verdict, cause p
 	}
 	switch {
 	case len(status.PhysicalClusters) == 0 && status.SchedulerName != "":
-		return stays(placementv1alpha1.ReasonWaitsForScheduler, status.Message, c.moves.keep(u.key))
+		return stays(placementv1alpha1.ReasonWaitsForScheduler, status.Message, c.tryAgain(u, blockedInterval))
 	case len(status.PhysicalClusters) == 0 && len(held) > 0:
-		return c.heldBack(u, held, until, status.Message, c.moves.keep(u.key))
+		return c.heldBack(u, held, until, status.Message, c.tryAgain(u, blockedInterval))
 	case len(status.PhysicalClusters) == 0:
-		return stays("NowhereToGo", status.Message, c.moves.keep(u.key))
+		return stays("NowhereToGo", status.Message, c.tryAgain(u, blockedInterval))
 	case slices.Equal(status.Decided, status.PhysicalClusters):
 		return nil, controller.Result{}, nil // the informers were behind
 	case status.Move == placementv1alpha1.MoveNever && (byPolicies || cause == placementv1alpha1.CauseBound):
 		return stays("MoveNever", fmt.Sprintf("it would move to %s, but the policies say that it is never moved", strings.Join(status.PhysicalClusters, ", ")), 0)
 	case len(status.Obstacles) > 0:
-		return stays("Blocked", strings.Join(status.Obstacles, "; "), c.moves.keep(u.key))
+		return stays("Blocked", strings.Join(status.Obstacles, "; "), c.tryAgain(u, blockedInterval))
 	}
 	t := transition.Begin(u.placement.Spec, status.PhysicalClusters, cause, status.DrainSeconds, c.Clock.Now())
 	if t == nil {
@@ -153,7 +153,7 @@ func (c *Controller) hasRoom(u *unit, cause placementv1alpha1.TransitionCause, b
 		return true, nil, controller.Result{}, nil
 	}
 	if said := c.saidKept(u, cause, byPolicies); said != nil {
-		moving, result, err := stays(said.Reason, said.Message, c.moves.keep(u.key))
+		moving, result, err := stays(said.Reason, said.Message, c.tryAgain(u, blockedInterval))
 		return false, moving, result, err
 	}
 	moving, result, err := c.queued(u, t, full)
@@ -200,6 +200,11 @@ func (c *Controller) expected(u *unit, cause placementv1alpha1.TransitionCause) 
 		t.To = []string{pin}
 	}
 	return t
+}
+
+// tryAgain is when a unit is tried again that something keeps, after an interval at least.
+func (c *Controller) tryAgain(u *unit, interval time.Duration) time.Duration {
+	return max(interval, time.Duration(c.moves.keep(u.key))*blockedEach)
 }
 
 // untilDeadline asks for a look when the time is over that a drain has for a unit: it stays from then on.
@@ -254,7 +259,7 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	slices.Sort(left)
 	left = slices.Compact(left)
 	if obstacles := transition.Obstacles(objects, left, keepsVolume, c.forgotten); len(obstacles) > 0 {
-		return stays("Blocked", strings.Join(obstacles, "; "), c.moves.keep(u.key))
+		return stays("Blocked", strings.Join(obstacles, "; "), c.tryAgain(u, blockedInterval))
 	}
 	status, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
 	if err != nil {

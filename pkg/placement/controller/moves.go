@@ -40,8 +40,8 @@ type moves struct {
 	namespaces map[controller.Request]int
 	// queue has the units that said that they wait for room when they were looked at last.
 	queue pace.Queue
-	// kept are the units that were found to be kept from moving when they were looked at last, not by others
-	// that move.
+	// kept are the units that were found to be kept from moving, or returning, when they were looked at last, and
+	// are tried again by and by, see tryAgain.
 	kept map[controller.Request]bool
 	// draining is since when this server has known of units that their traffic is withdrawn.
 	draining map[controller.Request]draining
@@ -126,12 +126,12 @@ func (m *moves) put(key controller.Request, t *placementv1alpha1.Transition) {
 	}
 }
 
-// keep notes that a unit is kept from moving, and says when to try again.
-func (m *moves) keep(key controller.Request) time.Duration {
+// keep notes that a unit is kept from moving, and says how many are.
+func (m *moves) keep(key controller.Request) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.kept[key] = true
-	return max(blockedInterval, time.Duration(len(m.kept))*blockedEach)
+	return len(m.kept)
 }
 
 // release takes that back.

@@ -59,6 +59,7 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 	if last, ok := c.lookedAt(u.key); ok && last.awaited == (stored != nil) && now.Before(last.until) {
 		w.Ready = c.readySince(w.Preferred, asked.Decided)
 		u.awaited = w.When().Awaited
+		c.moves.keep(u.key)
 		return last.said, controller.Result{RequeueAfter: last.until.Sub(now)}, nil
 	}
 	tried, err := c.tried(ctx, u, v)
@@ -96,6 +97,9 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 			return nil, begun, c.begin(ctx, u, status, t)
 		}
 		moving, result, _ = stays(placementv1alpha1.ReasonQueued, full, blockedInterval)
+	}
+	if r.Awaited == nil || r.Now { // else it has a time
+		result.RequeueAfter = c.tryAgain(u, result.RequeueAfter)
 	}
 	if placement.SameAwaited(stored, r.Awaited) { // else it is written, which brings us back
 		c.looked.Add(u.key, look{now.Add(result.RequeueAfter), moving, stored != nil}, result.RequeueAfter)
