@@ -16,7 +16,7 @@ import (
 type encoded struct {
 	identity
 	bytes []byte
-	// whole is the object, if it cannot be encoded.
+	// whole is the object, if it cannot be encoded, or would not come back.
 	whole *unstructured.Unstructured
 
 	mu      sync.Mutex
@@ -43,13 +43,21 @@ func newEncodedStore(indexers map[string]func(*unstructured.Unstructured) []stri
 func encode(obj *unstructured.Unstructured) *encoded {
 	e := &encoded{identity: identityOf(obj)}
 	var err error
-	if e.bytes, err = direct.Marshal(obj.Object); err != nil {
-		e.whole = obj
+	if e.bytes, err = direct.Marshal(obj.Object); err == nil && len(e.bytes) > alwaysDecoded {
+		err = direct.Unmarshal(e.bytes, &map[string]any{})
+	}
+	if err != nil {
+		e.bytes, e.whole = nil, obj
 		return e
 	}
 	e.decoded = weak.Make(obj)
 	return e
 }
+
+// alwaysDecoded is up to how many bytes an object can be decoded whatever it is: each level of depth takes a byte, and
+// the decoder takes 10,000 of them. Longer ones may be deeper, or have more fields than it takes: a physical cluster
+// may show such a thing to end who holds it.
+const alwaysDecoded = 8 << 10
 
 // object returns what was kept.
 func (e *encoded) object() *unstructured.Unstructured {

@@ -61,8 +61,8 @@ func TestObjectsComeBackAsTheyWereEncoded(t *testing.T) {
 func TestWhateverIsReadComesBack(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"as deep as JSON may be": `{"a":` + strings.Repeat("[", 9998) + strings.Repeat("]", 9998) + `}`,
-		"deep maps":              strings.Repeat(`{"a":`, 9999) + "1" + strings.Repeat("}", 9999),
+		"as deep as JSON may be": `{"a":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + `}`,
+		"deep maps":              strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000),
 		"a long list":            `{"a":[` + strings.Repeat("1,", 300_000) + `1]}`,
 		"large numbers":          `{"a":[18446744073709551615,9223372036854775808,-9223372036854775809,1e308,0.1,-0,-0.0,1E+2]}`,
 		"names":                  `{"":1,"\u0000":2,"\ud800":3,"é":4}`,
@@ -78,12 +78,32 @@ func TestWhateverIsReadComesBack(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeEncodedIsKept(t *testing.T) {
+func TestWhatWouldNotComeBackIsKept(t *testing.T) {
 	t.Parallel()
-	obj := &unstructured.Unstructured{Object: map[string]any{"a": make(chan int)}}
-	if e := encode(obj); e.object() != obj {
-		t.Error("it is another one")
+	var maps, lists any
+	for range 10_001 {
+		maps, lists = map[string]any{"": maps}, []any{lists}
 	}
+	for name, object := range map[string]map[string]any{"no JSON": {"a": make(chan int)}, "maps, too deep": {"": maps}, "lists, too deep": {"": lists}} {
+		obj := &unstructured.Unstructured{Object: object}
+		if forgotten(encode(obj)).object() != obj {
+			t.Errorf("%s: it is another one", name)
+		}
+	}
+}
+
+// What is too deep is longer than what is not tried: lists are the shortest levels.
+func TestWhatIsNotTriedIsNeverTooDeep(t *testing.T) {
+	t.Parallel()
+	var v any
+	for range alwaysDecoded - 8 {
+		v = []any{v}
+	}
+	e := encode(&unstructured.Unstructured{Object: map[string]any{"": v}})
+	if e.whole != nil || len(e.bytes) > alwaysDecoded {
+		t.Fatalf("%d bytes", len(e.bytes))
+	}
+	forgotten(e).object() // does not panic
 }
 
 // Readers share one object while any of them has it.

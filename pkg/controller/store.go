@@ -189,6 +189,9 @@ func (t *tree[T, K]) count(prefix string, most int) (n int) {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	if prefix == "" {
+		return min(t.objects.Len(), most)
+	}
 	t.walk(prefix, func(*element[K]) bool {
 		n++
 		return n < most

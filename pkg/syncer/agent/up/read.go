@@ -20,6 +20,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
 )
 
+// mostPages bounds what a physical cluster can have us read for one object: a million of its names.
+const mostPages = 2000
+
 // viewed is an observed object and where it belongs.
 type viewed struct {
 	syncer.Observation
@@ -118,8 +121,13 @@ func (r *Reconciler) findIn(ctx context.Context, v *viewed, namespace string, na
 // nothing that we see says in which one the object was. It asks for metadata, page by page: the ReplicaSets of
 // one chart, say, have one name in thousands of namespaces.
 func (r *Reconciler) findEverywhere(ctx context.Context, v *viewed, names []string) (*unstructured.Unstructured, error) {
-	client := r.Down.Metadata.Resource(v.key.Resource)
-	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) })
+	client, left := r.Down.Metadata.Resource(v.key.Resource), mostPages
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		if left--; left < 0 {
+			return nil, errors.New("the list has no end")
+		}
+		return client.List(ctx, o)
+	})
 	for _, name := range names {
 		var in string
 		found := errors.New("found")

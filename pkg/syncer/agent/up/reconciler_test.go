@@ -215,6 +215,21 @@ func TestWhatIsUnwatchedIsFoundByItsUIDWhereverItIs(t *testing.T) {
 	}
 }
 
+// A list that goes on for ever is no answer: nothing is gone for it, and nothing stands still.
+func TestAListWithoutAnEndIsNoAnswer(t *testing.T) {
+	f := newFixture(t, []runtime.Object{viewtest.Namespace(), viewtest.Mirror("app-1", "p", "below-p")}, nil)
+	f.Watch(t)
+	f.Below.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"continue": "more"}}}, nil
+	})
+	if result, err := f.Reconcile(f.Ctx, podKey("below-p")); err != nil || result.RequeueAfter == 0 {
+		t.Errorf("looked at again after %s, %v", result.RequeueAfter, err)
+	}
+	if n := viewtest.Count(f.Above, "delete"); n != 0 {
+		t.Errorf("%d deletions in the control plane", n)
+	}
+}
+
 func TestAMirrorThatTheControlPlaneRefusesIsTriedAgainAtLeisure(t *testing.T) {
 	above, below, _ := runningPod()
 	for name, c := range map[string]struct {
