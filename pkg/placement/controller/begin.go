@@ -29,7 +29,7 @@ const (
 	// queuedInterval is how often it is asked whether there is room to move. Who is next is
 	// woken; this is for when a move does not come on any more, which is no event.
 	queuedInterval = 30 * time.Second
-	// queuedEach is of how many that wait longer each has the interval of one more: of thousands, some ten
+	// queuedEach is for how many units that wait longer the interval is as long again: of thousands, some ten
 	// a second are looked at.
 	queuedEach = 100
 	// maxAsked is how often a unit asks at once where it goes while others begin to go there, and

@@ -203,23 +203,34 @@ func TestWhoWaitsIsLookedAtAtTheDeadline(t *testing.T) {
 	}
 }
 
-// Since when a unit is not where it should be is stored: of thousands not all are remembered, and none is taken
-// for news again and again.
-func TestWhatIsStoredCountsForWhoIsNotRemembered(t *testing.T) {
-	for name, c := range map[string]struct {
-		since time.Time
-		want  time.Duration
-	}{
-		"long ago":            {start.Add(-time.Hour), blockedInterval},
-		"a moment ago":        {start.Add(-settleDelay / 2), settleDelay / 2},
-		"by a clock in front": {start.Add(time.Hour), settleDelay},
-	} {
-		p := placementOf("east")
-		p.Status.Conditions = []metav1.Condition{{Type: placementv1alpha1.ConditionPolicySatisfied, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(c.since)}}
-		f := newFixture(t, pinnedNamespace("west"), p)
-		f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"a claim"}}
-		if result := f.look(); result.RequeueAfter != c.want {
-			t.Errorf("%s: it is looked at after %s, want %s", name, result.RequeueAfter, c.want)
-		}
+// Since when a unit is not where it should be is known of as many as there are: of an edit that moves thousands, each would be
+// new at each look, and none would ever move.
+func TestNoUnitIsNewForEver(t *testing.T) {
+	f := newFixture(t, pinnedNamespace("west"), placementOf("east"))
+	f.review = placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Obstacles: []string{"a claim"}}
+	if result := f.look(); result.RequeueAfter != settleDelay {
+		t.Fatalf("at first it is looked at after %s, want %s", result.RequeueAfter, settleDelay)
+	}
+	for i := range 10_000 {
+		key := controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)}
+		f.unsatisfied.since(key, f.clock.Now())
+		f.undivided.since(key, f.clock.Now())
+	}
+	f.clock.SetTime(f.clock.Now().Add(settleDelay))
+	f.look()
+	if p := f.placement(); !meta.IsStatusConditionFalse(p.Status.Conditions, placementv1alpha1.ConditionPolicySatisfied) {
+		t.Errorf("it is new still: %+v", p.Status.Conditions)
+	}
+}
+
+func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
+	f := newFixture(t)
+	f.unsatisfied.since(web, start)
+	f.undivided.since(web, start)
+	if _, err := f.reconcile(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.unsatisfied.times)+len(f.undivided.times) != 0 {
+		t.Errorf("%v %v", f.unsatisfied.times, f.undivided.times)
 	}
 }

@@ -96,9 +96,9 @@ type Controller struct {
 	// written holds when the status of a unit was written last.
 	written *utilcache.LRUExpireCache
 	// unsatisfied holds since when the policies want something else than the decision.
-	unsatisfied *utilcache.LRUExpireCache
+	unsatisfied onset
 	// undivided holds since when the policies divide replicas otherwise than the decision.
-	undivided *utilcache.LRUExpireCache
+	undivided onset
 	// followed holds since when what only follows others awaits pods, by UID.
 	followed *utilcache.LRUExpireCache
 	// looked holds what was said of units that may return.
@@ -138,13 +138,11 @@ func New(config Config) *Controller {
 	}
 	c := &Controller{
 		Config: config, moves: newMoves(), reviews: semaphore.NewWeighted(1), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
-		watched:     config.Clock.Now().Add(placement.Silence),
-		unsatisfied: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
-		undivided:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
-		contents:    utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
-		weighed:     utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
-		followed:    utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
-		looked:      utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		watched:  config.Clock.Now().Add(placement.Silence),
+		contents: utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
+		weighed:  utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
+		followed: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		looked:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = controller.New(name, workers, c.reconcile, controller.WithPriority(c.moves.moving))
 	c.moves.standstill = config.Standstill
@@ -177,8 +175,13 @@ func (c *Controller) Run(ctx context.Context) {
 //	                      next phase, status
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
 	u, ok, err := c.read(ctx, key)
-	if err != nil || !ok {
+	switch {
+	case err != nil:
 		return controller.Result{}, err
+	case !ok:
+		c.unsatisfied.end(key)
+		c.undivided.end(key)
+		return controller.Result{}, nil
 	}
 	if u.namespace.DeletionTimestamp == nil {
 		if u.needless() {

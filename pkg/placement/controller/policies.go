@@ -8,7 +8,6 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +57,7 @@ func (c *Controller) verify(u *unit) verdict {
 		ObservedGeneration: u.placement.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
 	if v.Satisfied {
-		c.unsatisfied.Remove(u.key)
+		c.unsatisfied.end(u.key)
 		v.condition = condition
 		if u.key.Cluster == scope.Root { // also for what comes to be with others, see leaveLast
 			v.again = rootInterval
@@ -68,16 +67,7 @@ func (c *Controller) verify(u *unit) verdict {
 		}
 		return v
 	}
-	since, ok := c.unsatisfied.Get(u.key)
-	if !ok {
-		// What is stored is for those of thousands that are not remembered.
-		since = now
-		if said := meta.FindStatusCondition(u.placement.Status.Conditions, condition.Type); said != nil && said.Status == metav1.ConditionFalse && said.LastTransitionTime.Time.Before(now) {
-			since = said.LastTransitionTime.Time
-		}
-		c.unsatisfied.Add(u.key, since, time.Hour)
-	}
-	if v.again = since.(time.Time).Add(settleDelay).Sub(now); v.again > 0 {
+	if v.again = c.unsatisfied.since(u.key, now).Add(settleDelay).Sub(now); v.again > 0 {
 		return v
 	}
 	v.again, condition.Status = 0, metav1.ConditionFalse

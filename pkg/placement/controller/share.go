@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,7 +38,7 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 		placement.SameRollout(v.Rollout, stamp.RolloutOf(u.placement))) {
 		return c.redivide(ctx, u)
 	}
-	c.undivided.Remove(u.key)
+	c.undivided.end(u.key)
 	if stamp.DivisionOf(u.placement) == nil && !c.anyRanged(u) {
 		return controller.Result{}, nil
 	}
@@ -70,15 +69,10 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 // database.
 func (c *Controller) redivide(ctx context.Context, u *unit) (controller.Result, error) {
 	now := c.Clock.Now()
-	since, ok := c.undivided.Get(u.key)
-	if !ok {
-		since = now
-		c.undivided.Add(u.key, now, time.Hour)
-	}
-	if left := settleDelay - now.Sub(since.(time.Time)); left > 0 {
+	if left := settleDelay - now.Sub(c.undivided.since(u.key, now)); left > 0 {
 		return controller.Result{RequeueAfter: left}, nil
 	}
-	c.undivided.Remove(u.key)
+	c.undivided.end(u.key)
 	review, err := c.review(ctx, u, placementv1alpha1.PlacementReviewSpec{})
 	if err != nil {
 		return controller.Result{}, err

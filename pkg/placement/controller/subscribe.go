@@ -28,9 +28,10 @@ func (c *Controller) subscribe() {
 			c.wake()
 		}
 	})
-	c.Placements.Handle(func(_, new *placementv1alpha1.Placement) {
+	c.Placements.Handle(func(old, new *placementv1alpha1.Placement) {
 		switch {
 		case new == nil:
+			c.queue.Enqueue(controller.RequestFor(old)) // what is remembered of it goes
 		case new.Spec.Decision == nil:
 			c.queue.Enqueue(controller.RequestFor(new))
 		default: // admission, which has just decided, is still writing
