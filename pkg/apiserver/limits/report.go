@@ -21,6 +21,8 @@ const (
 	reportInterval = 15 * time.Second
 	// detailInterval is how old a status is at least that is written for a small change.
 	detailInterval = 5 * time.Minute
+	// reportTimeout bounds each request of a report: one that hangs is not to be the last.
+	reportTimeout = 10 * time.Second
 )
 
 // Status reads and writes LogicalClusters in root.
@@ -37,9 +39,12 @@ func (c *Counter) Report(ctx context.Context, status Status) {
 	case <-ctx.Done():
 	}
 	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
-		all, err := status.List(ctx)
+		all, err := list(ctx, status)
 		if err != nil {
-			return // the next time
+			if ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "Reporting what logical clusters keep failed, will try again")
+			}
+			return
 		}
 		for i := range all {
 			if err := c.report(ctx, status, &all[i]); err != nil && ctx.Err() == nil {
@@ -47,6 +52,12 @@ func (c *Counter) Report(ctx context.Context, status Status) {
 			}
 		}
 	}, reportInterval, 0.5, true)
+}
+
+func list(ctx context.Context, from Status) ([]tenancy.LogicalCluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	return from.List(ctx) //nolint:wrapcheck // it says what it lists
 }
 
 func (c *Counter) report(ctx context.Context, to Status, lc *tenancy.LogicalCluster) error {
@@ -67,6 +78,8 @@ func (c *Counter) report(ctx context.Context, to Status, lc *tenancy.LogicalClus
 	if err != nil {
 		return fmt.Errorf("encoding the usage: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
 	if err := to.Patch(ctx, lc.Name, types.MergePatchType, patch); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("writing the usage: %w", err)
 	}
