@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -200,7 +201,8 @@ func TestWhatALogicalClusterKeepsIsLimitedWhicheverServerIsAsked(t *testing.T) {
 	}
 	limitIs := func(want string) {
 		t.Helper()
-		eventually(t, "the condition is "+want, func() error {
+		// A report comes 15 to 23 s after the one before, may meet a conflict, and ends after ten seconds if it hangs.
+		server.Eventually(t, 3*time.Minute, "the condition is "+want, func() error {
 			lc, err := west.Atoll.TenancyV1alpha1().LogicalClusters().Get(server.InRoot(t), "shop", metav1.GetOptions{})
 			if err != nil {
 				return err
