@@ -144,10 +144,15 @@ func New(config Config) *Controller {
 		followed: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		looked:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
-	c.queue = controller.New(name, workers, c.reconcile, controller.WithPriority(c.moves.moving))
+	c.queue = newQueue(c.moves, workers, c.reconcile)
 	c.moves.standstill = config.Standstill
 	c.subscribe()
 	return c
+}
+
+// newQueue makes the queue of units, in which those that move do not wait behind all that do not.
+func newQueue(m *moves, workers int, reconcile func(context.Context, controller.Request) (controller.Result, error)) *controller.Controller[controller.Request] {
+	return controller.New(name, workers, reconcile, controller.WithPriority(m.moving))
 }
 
 // Run works until ctx is done.
