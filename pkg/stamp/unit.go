@@ -77,7 +77,10 @@ func UnitOf(p *placementv1alpha1.Placement) Unit {
 	if p.Spec.Decision == nil {
 		return nil
 	}
-	unit := UnitOn(Decided(p).Names())
+	unit := make(Unit, len(p.Spec.Decision.PhysicalClusters))
+	for i := range p.Spec.Decision.PhysicalClusters {
+		unit[p.Spec.Decision.PhysicalClusters[i].Name] = PartStays
+	}
 	t := p.Spec.Transition
 	if t == nil {
 		return unit
@@ -112,6 +115,21 @@ func UnitOf(p *placementv1alpha1.Placement) Unit {
 		}
 	}
 	return unit
+}
+
+// PartOn is what a physical cluster is to the unit of a placement, as UnitOf has it: for who looks at the placements of
+// a whole fleet.
+func PartOn(p *placementv1alpha1.Placement, physicalCluster string) (part Part, ok bool) {
+	if p.Spec.Decision == nil || p.Spec.Transition != nil {
+		part, ok = UnitOf(p)[physicalCluster]
+		return part, ok
+	}
+	for i := range p.Spec.Decision.PhysicalClusters {
+		if p.Spec.Decision.PhysicalClusters[i].Name == physicalCluster {
+			return PartStays, true
+		}
+	}
+	return "", false
 }
 
 // UnitOn is a unit that stays on physical clusters.

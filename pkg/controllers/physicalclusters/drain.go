@@ -74,7 +74,7 @@ func verifies(reason string) bool {
 func drainOf(name string, placements []*placementv1alpha1.Placement, now time.Time) *fleetv1alpha1.DrainStatus {
 	status, last := &fleetv1alpha1.DrainStatus{}, []fleetv1alpha1.DrainBlocker(nil)
 	for _, p := range placements {
-		part, ok := stamp.UnitOf(p)[name]
+		part, ok := stamp.PartOn(p, name)
 		if !ok {
 			continue
 		}

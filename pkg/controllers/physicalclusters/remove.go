@@ -122,7 +122,7 @@ func use(name string, copies []placementv1alpha1.Copy, placements []placementv1a
 	}
 	for i := range placements {
 		p := &placements[i]
-		_, ok := stamp.UnitOf(p)[name]
+		_, ok := stamp.PartOn(p, name)
 		if ok && (logicalcluster.From(p) != scope.Root || carried[p.Namespace]) {
 			u.placements++
 		}

@@ -120,7 +120,7 @@ func (c *Controller) leaveLast(s *placement.Snapshot, decided []string) (last []
 	for i, pc := range s.PhysicalClusters {
 		leaves := placement.Drains(pc.PhysicalCluster, c.Clock.Now()) || pc.DeletionTimestamp != nil
 		if !leaves || !slices.ContainsFunc(c.Placements.List(), func(p *placementv1alpha1.Placement) bool {
-			_, on := stamp.UnitOf(p)[pc.Name]
+			_, on := stamp.PartOn(p, pc.Name)
 			return on && logicalcluster.From(p) != scope.Root
 		}) {
 			continue
