@@ -229,6 +229,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		Authenticator: g.Authentication.Authenticator, Audiences: g.Authentication.APIAudiences,
 		Authorizer: requests, Reviewer: reviews, RuleResolver: roles, Tokens: tokens, Kube: client, Dynamic: objects, Kinds: c.Kinds,
 		Reach: c.Reach, Streams: c.Streams, DialPods: c.Egress.DialPods,
+		Claims: storage.NewClaims(etcd.Client().Client, etcdPrefix+"/claims/"),
 	}, tokens)
 	if err != nil {
 		return nil, err

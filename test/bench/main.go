@@ -44,6 +44,7 @@ type options struct {
 	moves          int
 	drained        []int
 	fleets         []int
+	services       []int
 	placed         int
 }
 
@@ -76,10 +77,11 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.burst, "burst", 1000, "objects that go at once in the part journeys")
 	fs.DurationVar(&o.idleFor, "idle", 10*time.Second, "how long to watch an idle server for the CPU that it takes by itself")
 	fs.StringVar(&o.profiles, "profiles", "", "directory for pprof profiles of the Atoll server; profiling costs some of what is measured")
-	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the parts footprint, builds, documents and decisions")
+	fs.StringVar(&o.previous, "previous", "", "directory of the binaries of a previous build, for the parts footprint, builds, documents, decisions and services")
 	fs.IntVar(&o.moves, "moves", 20, "moves of one unit in the part moves")
 	drained := fs.String("drained", "100,1000", "numbers of units that are drained in the part moves, rising")
 	fleets := fs.String("fleets", "10,100,1000", "numbers of physical clusters of the parts placing and decisions, rising")
+	services := fs.String("services", "1000,10000", "numbers of Services of a logical cluster of the part services, rising")
 	fs.IntVar(&o.placed, "placed", 100, "objects of each kind that are placed in the part placing, and decisions of a block in the part decisions")
 	fs.IntVar(&o.tenants, "tenants", 800, "logical clusters of the part footprint, made twice")
 	fs.StringVar(&o.noise, "noise", "", "file that says which noise to make; the part neighbour starts itself so")
@@ -98,6 +100,9 @@ func parse(args []string) (o options, err error) {
 		return o, err
 	}
 	if o.drained, err = rising("-drained", *drained); err != nil {
+		return o, err
+	}
+	if o.services, err = rising("-services", *services); err != nil {
 		return o, err
 	}
 	o.fleets, err = rising("-fleets", *fleets)
@@ -136,6 +141,7 @@ var parts = map[string]func(context.Context, *lab, options) error{
 	"neighbour":   neighbourPart,
 	"placing":     placingPart,
 	"decisions":   decisionsPart,
+	"services":    servicesPart,
 }
 
 func run(ctx context.Context, o options) error {

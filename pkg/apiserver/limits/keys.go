@@ -22,13 +22,16 @@ func classOf(resource string) class {
 //	/registry/<group with a dot>/<resource>/<logical cluster>/...
 //	/registry/services/{specs,endpoints}/<logical cluster>/...
 //
-// A key of anything else is of nobody.
+// A key of anything else is of nobody, and so are claims (storage.Claims): they come and go within a request.
 func parse(key string) (cluster string, c class, ok bool) {
 	rest, ok := strings.CutPrefix(key, Prefix)
 	if !ok {
 		return "", 0, false
 	}
 	resource, below, ok := strings.Cut(rest, "/")
+	if resource == "claims" {
+		return "", 0, false
+	}
 	if ok && (resource == "services" || strings.Contains(resource, ".")) {
 		var second string
 		second, below, ok = strings.Cut(below, "/")

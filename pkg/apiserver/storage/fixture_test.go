@@ -56,6 +56,7 @@ type setup struct {
 	// registry is what keys in etcd begin with.
 	registry string
 	attrs    upstream.AttrFunc
+	indexes  map[string]func(runtime.Object) []string
 	options  storage.Options
 }
 
@@ -73,6 +74,9 @@ func newStore(t testing.TB, change func(*setup)) *fixture {
 	config.Transport.ServerList = []string{s.endpoint}
 	config.CompactionInterval = 0
 	getter := storage.NewRESTOptionsGetter(generic.RESTOptions{StorageConfig: config.ForResource(s.resource)}, s.options)
+	if s.indexes != nil {
+		getter = storage.WithIndexes(getter, s.indexes)
+	}
 	o, err := getter.GetRESTOptions(s.resource, &example.Pod{})
 	if err != nil {
 		t.Fatal(err)

@@ -7,10 +7,10 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"sync"
+	"slices"
 	"sync/atomic"
-	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,10 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/util/dryrun"
 	api "k8s.io/kubernetes/pkg/apis/core"
+	servicestrategy "k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
+	netutils "k8s.io/utils/net"
 
+	atollstorage "github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -34,26 +38,73 @@ var serviceRange = netip.MustParsePrefix("10.96.0.0/12")
 const (
 	firstNodePort = 30000
 	nodePorts     = 2768
-	// reservation covers the time until the watch cache shows a new Service.
-	reservation = 30 * time.Second
+	// serverService is the Service of the API server in each logical cluster, in the namespace default.
+	serverService = "kubernetes"
+	// serverValue is what its address is claimed as.
+	serverValue = "ip/10.96.0.1"
 )
 
-// addresses gives Services their cluster IPs and node ports. What is in use is
-// read from the Services of the logical cluster in the watch cache; what was
-// given a moment ago is remembered here.
+// addresses gives Services their cluster IPs and node ports. What is in use the Services of the logical cluster say, by an
+// index of the watch cache; requests that choose at the same time, at whichever server, are kept apart by claims.
+//
+//	the value is in use, as the watch cache knows    another one
+//	another request has a claim to it                another one
+//	it is in use, as etcd knows, once it is claimed  another one
+//	else                                             it is given, and claimed until the request has ended
+//
+// Where the user chose the value there is no other: it is refused if it is in use, and to be tried again if it is claimed.
 type addresses struct {
 	services lister
-
-	mu    sync.Mutex
-	given map[string]time.Time // <cluster>|<ip or port>, until when
+	claims   Claims
 }
 
 type lister interface {
-	List(context.Context, *metainternalversion.ListOptions) (runtime.Object, error)
+	ListPredicate(context.Context, storage.SelectionPredicate, *metainternalversion.ListOptions) (runtime.Object, error)
 }
 
-func newAddresses(services lister) *addresses {
-	return &addresses{services: services, given: map[string]time.Time{}}
+// Claims keep a value to one request of all servers, see storage.Claims.
+type Claims interface {
+	Take(ctx context.Context, cluster logicalcluster.Name, value string) (claim *atollstorage.Claim, ok bool, err error)
+	Release(ctx context.Context, claims ...*atollstorage.Claim)
+}
+
+// addressIndex finds Services by what their logical cluster has once.
+const addressIndex = "atoll.dev/address"
+
+// inUse are the addresses that a Service has, as they are claimed: all but the one that the Service of the API server
+// has in each logical cluster, which no other may have.
+func inUse(s *api.Service) []string {
+	var all []string
+	for _, ip := range s.Spec.ClusterIPs {
+		if value, ok := ipValue(ip); ok && value != serverValue {
+			all = append(all, value)
+		}
+	}
+	for p := range ports(s) {
+		all = append(all, portValue(p))
+	}
+	return all
+}
+
+// ipValue is how an IP is claimed, if it is one: a user may write it in several ways.
+func ipValue(ip string) (string, bool) {
+	parsed := netutils.ParseIPSloppy(ip)
+	return "ip/" + parsed.String(), parsed != nil
+}
+
+func portValue(p int32) string { return fmt.Sprintf("port/%d", p) }
+
+// indexed are the values under which the index has a Service.
+func indexed(obj runtime.Object) []string {
+	s, ok := obj.(*api.Service)
+	if !ok {
+		return nil
+	}
+	all := inUse(s)
+	for i := range all {
+		all[i] = logicalcluster.From(s).String() + "|" + all[i]
+	}
+	return all
 }
 
 // hook puts the allocation behind what upstream does when a Service is created
@@ -78,12 +129,6 @@ func (a *addresses) hook(store *genericregistry.Store) {
 	}
 }
 
-// use is what is taken in one logical cluster.
-type use struct {
-	ips   map[string]bool
-	ports map[int32]bool
-}
-
 // allocate replaces the marks in s, and refuses addresses that the user chose
 // (old does not have them) and another Service has.
 func (a *addresses) allocate(ctx context.Context, s, old *api.Service, dryRun bool) error {
@@ -99,69 +144,133 @@ func (a *addresses) allocate(ctx context.Context, s, old *api.Service, dryRun bo
 	if !ok {
 		return apierrors.NewInternalError(scope.ErrNoCluster)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	u, err := a.inUse(ctx, s)
-	if err != nil {
+	c := choice{addresses: a, cluster: cluster, service: s, dryRun: dryRun, held: heldFrom(ctx)}
+	if err := c.ip(ctx, old); err != nil {
 		return err
 	}
-	a.expire()
-	taken := func(what string) bool { _, ok := a.given[cluster.String()+"|"+what]; return ok }
-	give := func(what string) {
-		if !dryRun {
-			a.given[cluster.String()+"|"+what] = time.Now().Add(reservation)
-		}
-	}
-	if err := chooseIP(s, old, u, taken, give); err != nil {
-		return err
-	}
-	return choosePorts(s, had, u, taken, give)
+	return c.ports(ctx, had)
 }
 
-func chooseIP(s, old *api.Service, u use, taken func(string) bool, give func(string)) error {
-	switch ip := s.Spec.ClusterIP; {
-	case ip == markedIP:
-		ip, err := freeIP(s, func(ip string) bool { return u.ips[ip] || taken(ip) })
+// choice is that of the addresses of a Service.
+type choice struct {
+	*addresses
+	cluster logicalcluster.Name
+	service *api.Service
+	dryRun  bool
+	held    held
+}
+
+func (c *choice) ip(ctx context.Context, old *api.Service) error {
+	switch s := c.service; {
+	case s.Spec.ClusterIP == markedIP:
+		ip, err := c.freeIP(ctx)
 		if err != nil {
 			return err
 		}
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = ip, []string{ip}
-		give(ip)
-	case ip != old.Spec.ClusterIP && u.ips[ip]:
-		return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), s.Spec.ClusterIPs, "failed to allocate IP "+ip+": provided IP is already allocated"))
+	case s.Spec.ClusterIP != old.Spec.ClusterIP && s.Spec.ClusterIP != "" && s.Spec.ClusterIP != api.ClusterIPNone:
+		value, ok := ipValue(s.Spec.ClusterIP)
+		if !ok { // the validation says so
+			return nil
+		}
+		return c.chosen(ctx, value, field.Invalid(field.NewPath("spec", "clusterIPs"), s.Spec.ClusterIPs, "failed to allocate IP "+s.Spec.ClusterIP+": provided IP is already allocated"))
 	}
 	return nil
 }
 
-func choosePorts(s *api.Service, had map[int32]bool, u use, taken func(string) bool, give func(string)) error {
-	chosen := map[int32]int32{} // by mark: equal marks are one port
-	asked := ports(s)           // the ports that the user named are not free either
+func (c *choice) ports(ctx context.Context, had map[int32]bool) error {
+	byMark := map[int32]int32{} // equal marks are one port
+	named := ports(c.service)   // the ports that the user named are not free either
 	choose := func(p int32, path *field.Path) (int32, error) {
 		switch {
-		case p > 0 && !had[p] && u.ports[p]:
-			return 0, invalid(s, field.Invalid(path, p, "provided port is already allocated"))
+		case p > 0 && !had[p]:
+			return p, c.chosen(ctx, portValue(p), field.Invalid(path, p, "provided port is already allocated"))
 		case p >= 0:
 			return p, nil
-		case chosen[p] != 0:
-			return chosen[p], nil
+		case byMark[p] != 0:
+			return byMark[p], nil
 		}
-		port, err := freePort(s, func(p int32) bool { return u.ports[p] || asked[p] || taken(fmt.Sprint(p)) })
+		port, err := c.freePort(ctx, named)
 		if err != nil {
 			return 0, err
 		}
-		u.ports[port], chosen[p] = true, port
-		give(fmt.Sprint(port))
+		named[port], byMark[p] = true, port
 		return port, nil
 	}
 	var err error
-	for i := range s.Spec.Ports {
-		p := &s.Spec.Ports[i]
+	for i := range c.service.Spec.Ports {
+		p := &c.service.Spec.Ports[i]
 		if p.NodePort, err = choose(p.NodePort, field.NewPath("spec", "ports").Index(i).Child("nodePort")); err != nil {
 			return err
 		}
 	}
-	s.Spec.HealthCheckNodePort, err = choose(s.Spec.HealthCheckNodePort, field.NewPath("spec", "healthCheckNodePort"))
+	c.service.Spec.HealthCheckNodePort, err = choose(c.service.Spec.HealthCheckNodePort, field.NewPath("spec", "healthCheckNodePort"))
 	return err
+}
+
+// chosen takes what the user chose, or says why not.
+func (c *choice) chosen(ctx context.Context, value string, used *field.Error) error {
+	switch got, err := c.take(ctx, value); {
+	case err != nil:
+		return err
+	case got == taken:
+		return invalid(c.service, used)
+	case got == claimed:
+		return apierrors.NewServerTimeout(api.Resource("services"), "allocate "+value, 1)
+	}
+	return nil
+}
+
+// outcome is that of taking a value.
+type outcome int
+
+const (
+	given outcome = iota
+	// taken: another Service has it.
+	taken
+	// claimed: another request may be about to store a Service that has it.
+	claimed
+)
+
+// take has a value given to the Service. What is read last is not older than the claim, so that who had the claim before
+// has either stored what it was for, or will not.
+func (c *choice) take(ctx context.Context, value string) (outcome, error) {
+	if got, err := c.used(ctx, value, "0"); got == taken || err != nil || c.dryRun {
+		return got, err
+	}
+	if c.held[value] == nil {
+		claim, ok, err := c.claims.Take(ctx, c.cluster, value)
+		switch {
+		case err != nil:
+			return 0, apierrors.NewInternalError(err)
+		case !ok:
+			return claimed, nil
+		}
+		c.held[value] = claim
+	}
+	return c.used(ctx, value, "")
+}
+
+// used says whether a value is taken by another Service of the logical cluster, as of a resource version.
+func (c *choice) used(ctx context.Context, value, version string) (outcome, error) {
+	if value == serverValue {
+		if c.service.Namespace != metav1.NamespaceDefault || c.service.Name != serverService {
+			return taken, nil
+		}
+		return given, nil
+	}
+	ctx = genericapirequest.WithNamespace(scope.With(ctx, scope.Scope{Cluster: c.cluster}), metav1.NamespaceAll)
+	list, err := c.services.ListPredicate(ctx, atollstorage.Indexed(addressIndex, c.cluster.String()+"|"+value, servicestrategy.GetAttrs), &metainternalversion.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return 0, fmt.Errorf("listing services: %w", err)
+	}
+	for i := range list.(*api.ServiceList).Items {
+		s := &list.(*api.ServiceList).Items[i]
+		if (s.Namespace != c.service.Namespace || s.Name != c.service.Name) && slices.Contains(inUse(s), value) {
+			return taken, nil
+		}
+	}
+	return given, nil
 }
 
 // ports are the node ports of a Service.
@@ -175,59 +284,33 @@ func ports(s *api.Service) map[int32]bool {
 	return out
 }
 
-// inUse reads the other Services of the logical cluster from the watch cache.
-func (a *addresses) inUse(ctx context.Context, self *api.Service) (use, error) {
-	u := use{ips: map[string]bool{}, ports: map[int32]bool{}}
-	list, err := a.services.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), &metainternalversion.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return u, fmt.Errorf("listing services: %w", err)
-	}
-	for i := range list.(*api.ServiceList).Items {
-		s := &list.(*api.ServiceList).Items[i]
-		if s.Namespace == self.Namespace && s.Name == self.Name {
-			continue
-		}
-		for _, ip := range s.Spec.ClusterIPs {
-			u.ips[ip] = true
-		}
-		for p := range ports(s) {
-			u.ports[p] = true
-		}
-	}
-	delete(u.ips, api.ClusterIPNone)
-	return u, nil
-}
-
-func (a *addresses) expire() {
-	now := time.Now()
-	for k, until := range a.given {
-		if now.After(until) {
-			delete(a.given, k)
-		}
-	}
-}
-
 // freeIP probes from a place that depends on the name: a Service that is made
 // again tends to get the same address.
-func freeIP(s *api.Service, taken func(string) bool) (string, error) {
+func (c *choice) freeIP(ctx context.Context) (string, error) {
 	size := uint32(1) << (32 - serviceRange.Bits())
 	base := be32(serviceRange.Addr().As4())
-	for i, start := uint32(0), hash(s); i < size; i++ {
+	for i, start := uint32(0), hash(c.service); i < size; i++ {
 		offset := (start + i) % size
 		if offset == 0 || offset == size-1 {
 			continue
 		}
-		if ip := netip.AddrFrom4(bytes4(base + offset)).String(); !taken(ip) {
-			return ip, nil
+		ip := netip.AddrFrom4(bytes4(base + offset)).String()
+		if got, err := c.take(ctx, "ip/"+ip); err != nil || got == given {
+			return ip, err
 		}
 	}
 	return "", apierrors.NewInternalError(fmt.Errorf("no cluster IP is free in %s", serviceRange))
 }
 
-func freePort(s *api.Service, taken func(int32) bool) (int32, error) {
-	for i, start := uint32(0), hash(s); i < nodePorts; i++ {
-		if port := int32(firstNodePort + (start+i)%nodePorts); !taken(port) {
-			return port, nil
+// freePort does so with the ports that are not named.
+func (c *choice) freePort(ctx context.Context, named map[int32]bool) (int32, error) {
+	for i, start := uint32(0), hash(c.service); i < nodePorts; i++ {
+		port := int32(firstNodePort + (start+i)%nodePorts)
+		if named[port] {
+			continue
+		}
+		if got, err := c.take(ctx, portValue(port)); err != nil || got == given {
+			return port, err
 		}
 	}
 	return 0, apierrors.NewInternalError(fmt.Errorf("no node port is free"))

@@ -2,30 +2,84 @@ package builtin
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
 	api "k8s.io/kubernetes/pkg/apis/core"
 
+	atollstorage "github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
-// shown is what the watch cache shows of the Services, by logical cluster.
+// shown is what the Services of logical clusters are.
 type shown map[logicalcluster.Name][]api.Service
 
-func (s shown) List(ctx context.Context, o *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s shown) ListPredicate(ctx context.Context, p storage.SelectionPredicate, o *metainternalversion.ListOptions) (runtime.Object, error) {
 	c, ok := scope.ClusterFrom(ctx)
 	if !ok {
 		return nil, scope.ErrNoCluster
 	}
-	return &api.ServiceList{Items: s[c]}, nil
+	value, ok := p.Field.RequiresExactMatch(addressIndex)
+	if !ok || !slices.Equal(p.IndexFields, []string{addressIndex}) || genericapirequest.NamespaceValue(ctx) != "" {
+		return nil, errors.New("it is not read by the index")
+	}
+	list := &api.ServiceList{}
+	for name, services := range s {
+		for _, service := range services {
+			service.Annotations = map[string]string{logicalcluster.AnnotationKey: name.String()}
+			if slices.Contains(indexed(&service), value) {
+				if name != c {
+					return nil, fmt.Errorf("in %s it sees %s", c, name)
+				}
+				list.Items = append(list.Items, service)
+			}
+		}
+	}
+	return list, nil
+}
+
+// later shows what the watch cache does not have yet.
+type later struct{ shown }
+
+func (l later) ListPredicate(ctx context.Context, p storage.SelectionPredicate, o *metainternalversion.ListOptions) (runtime.Object, error) {
+	if o.ResourceVersion == "0" {
+		return &api.ServiceList{}, nil
+	}
+	return l.shown.ListPredicate(ctx, p, o)
+}
+
+// claimedBy are the claims of a server, by logical cluster and value.
+type claimedBy map[string]*atollstorage.Claim
+
+func (c claimedBy) Take(_ context.Context, cluster logicalcluster.Name, value string) (*atollstorage.Claim, bool, error) {
+	key := cluster.String() + "|" + value
+	if c[key] != nil {
+		return nil, false, nil
+	}
+	c[key] = &atollstorage.Claim{}
+	return c[key], true, nil
+}
+
+func (c claimedBy) Release(_ context.Context, claims ...*atollstorage.Claim) {
+	maps.DeleteFunc(c, func(_ string, claim *atollstorage.Claim) bool { return slices.Contains(claims, claim) })
+}
+
+func newAddresses(services lister) *addresses {
+	return &addresses{services: services, claims: claimedBy{}}
 }
 
 func service(name, ip string, nodePorts ...int32) *api.Service {
@@ -72,7 +126,7 @@ func TestAServiceGetsAFreeAddressOfTheRangeAndTheSameOneAgain(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatTheCacheDoesNotShowYetIsNotGivenTwice(t *testing.T) {
+func TestAnAddressThatAnotherRequestIsAboutToStoreIsNotGiven(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(shown{})
 	first := allocate(t, a, "a", service("front", markedIP, mark(1)))
@@ -84,22 +138,75 @@ func TestAnAddressThatTheCacheDoesNotShowYetIsNotGivenTwice(t *testing.T) {
 	if elsewhere.Spec.ClusterIP != first.Spec.ClusterIP || elsewhere.Spec.Ports[0] != first.Spec.Ports[0] {
 		t.Errorf("another logical cluster feels it: %s, port %d", elsewhere.Spec.ClusterIP, elsewhere.Spec.Ports[0].NodePort)
 	}
-	for what := range a.given {
-		a.given[what] = time.Now().Add(-time.Second)
-	}
-	if later := allocate(t, a, "a", service("front", markedIP)); later.Spec.ClusterIP != first.Spec.ClusterIP {
-		t.Errorf("a reservation that has expired still holds: %s", later.Spec.ClusterIP)
+	for _, chosen := range []*api.Service{service("chosen", first.Spec.ClusterIP), service("chosen", "10.96.0.9", first.Spec.Ports[0].NodePort)} {
+		if err := a.allocate(inCluster(t, "a"), chosen, &api.Service{}, false); !apierrors.IsServerTimeout(err) {
+			t.Errorf("who chose it hears %v, want to be told to try again", err)
+		}
 	}
 }
 
-func TestADryRunReservesNothing(t *testing.T) {
+func TestWhatWasStoredBeforeTheClaimIsFound(t *testing.T) {
+	t.Parallel()
+	first := allocate(t, newAddresses(shown{}), "a", service("front", markedIP, mark(1)))
+	stored := later{shown{"a": {*service("other", first.Spec.ClusterIP, first.Spec.Ports[0].NodePort)}}}
+	if second := allocate(t, newAddresses(stored), "a", service("front", markedIP, mark(1))); second.Spec.ClusterIP == first.Spec.ClusterIP || second.Spec.Ports[0] == first.Spec.Ports[0] {
+		t.Errorf("it gets %s and port %d, which another Service has", second.Spec.ClusterIP, second.Spec.Ports[0].NodePort)
+	}
+	if err := newAddresses(stored).allocate(inCluster(t, "a"), service("chosen", first.Spec.ClusterIP), &api.Service{}, false); !apierrors.IsInvalid(err) {
+		t.Errorf("who chose it hears %v, want Invalid", err)
+	}
+}
+
+// A store begins an update anew after a conflict: what the request has claimed is its own.
+func TestARequestThatTriesAgainGetsTheSame(t *testing.T) {
+	t.Parallel()
+	claims := claimedBy{}
+	ctx, release := services{claims: claims}.hold(inCluster(t, "a"))
+	a := &addresses{services: shown{}, claims: claims}
+	var got [2]*api.Service
+	for i := range got {
+		got[i] = service("front", markedIP, mark(1), mark(2), 30009)
+		if err := a.allocate(ctx, got[i], &api.Service{}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(got[0].Spec, got[1].Spec); diff != "" {
+		t.Errorf("the second try (-first +second):\n%s", diff)
+	}
+	if len(claims) != 4 {
+		t.Errorf("%d claims, want one for each of 4 addresses", len(claims))
+	}
+	if release(); len(claims) != 0 {
+		t.Errorf("after the request %v are claimed", claims)
+	}
+}
+
+func TestADryRunClaimsNothing(t *testing.T) {
 	t.Parallel()
 	a := newAddresses(shown{})
 	if err := a.allocate(inCluster(t, "a"), service("front", markedIP, mark(1)), &api.Service{}, true); err != nil {
 		t.Fatal(err)
 	}
-	if len(a.given) != 0 {
-		t.Errorf("reserved: %v", a.given)
+	if len(a.claims.(claimedBy)) != 0 {
+		t.Errorf("claimed: %v", a.claims)
+	}
+}
+
+// The index costs memory for each Service that has a value, and every logical cluster has this one.
+func TestTheServiceOfTheAPIServerHasItsAddressForItself(t *testing.T) {
+	t.Parallel()
+	own := service(serverService, "10.96.0.1")
+	own.Namespace = metav1.NamespaceDefault
+	if values := inUse(own); len(values) != 0 {
+		t.Errorf("the index has %v", values)
+	}
+	if err := newAddresses(shown{}).allocate(inCluster(t, "a"), own, &api.Service{}, false); err != nil {
+		t.Errorf("it is refused its address: %v", err)
+	}
+	for _, ip := range []string{"10.96.0.1", "10.096.00.01"} {
+		if err := newAddresses(shown{}).allocate(inCluster(t, "a"), service("front", ip), &api.Service{}, false); !apierrors.IsInvalid(err) {
+			t.Errorf("another Service with %s: %v, want Invalid", ip, err)
+		}
 	}
 }
 
@@ -114,6 +221,8 @@ func TestWhatAUserChoseIsGivenUnlessAnotherServiceHasIt(t *testing.T) {
 	}{
 		{"free", "a", service("front", "10.96.0.8", 30008), nil, ""},
 		{"the address is taken", "a", service("front", "10.96.0.9"), nil, "spec.clusterIPs: Invalid value"},
+		{"the address is taken, however it is written", "a", service("front", "10.096.0.09"), nil, "spec.clusterIPs: Invalid value"},
+		{"no address at all, which the validation refuses", "a", service("front", "nowhere"), nil, ""},
 		{"the port is taken", "a", service("front", "10.96.0.8", 30008, 30009), nil, "spec.ports[1].nodePort: Invalid value: 30009"},
 		{"taken in another logical cluster", "b", service("front", "10.96.0.9", 30009), nil, ""},
 		{"no address", "a", service("front", api.ClusterIPNone), nil, ""},

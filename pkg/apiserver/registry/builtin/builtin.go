@@ -124,6 +124,8 @@ type Config struct {
 	Dynamic dynamic.Interface
 	// Kinds are those that have copies.
 	Kinds workload.Source
+	// Claims keep addresses of Services to one request.
+	Claims Claims
 }
 
 type provider interface {

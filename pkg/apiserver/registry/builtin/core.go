@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -39,6 +40,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/metrics"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/nodes"
 	"github.com/atoll-dev/atoll/pkg/apiserver/registry/pods"
+	"github.com/atoll-dev/atoll/pkg/apiserver/storage"
 	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
@@ -153,13 +155,14 @@ func (c core) services(getter generic.RESTOptionsGetter, m map[string]rest.Stora
 	if !ok {
 		return fmt.Errorf("pods: %T is no getter", m["pods"])
 	}
-	services, status, _, err := servicestore.NewREST(getter, api.IPv4Protocol,
+	getter = storage.WithIndexes(getter, map[string]func(runtime.Object) []string{addressIndex: indexed})
+	stored, status, _, err := servicestore.NewREST(getter, api.IPv4Protocol,
 		map[api.IPFamily]ipallocator.Interface{api.IPv4Protocol: acceptIPs{}}, acceptPorts{mark: &atomic.Int32{}}, nil, pods, http.DefaultTransport)
 	if err != nil {
 		return fmt.Errorf("services: %w", err)
 	}
-	newAddresses(services.Store).hook(services.Store)
-	m["services"], m["services/status"] = services, status
+	(&addresses{services: stored.Store, claims: c.config.Claims}).hook(stored.Store)
+	m["services"], m["services/status"] = services{stored, c.config.Claims}, status
 	return nil
 }
 
