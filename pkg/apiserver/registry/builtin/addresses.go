@@ -262,7 +262,7 @@ func (c *choice) used(ctx context.Context, value, version string) (outcome, erro
 	ctx = genericapirequest.WithNamespace(scope.With(ctx, scope.Scope{Cluster: c.cluster}), metav1.NamespaceAll)
 	list, err := c.services.ListPredicate(ctx, atollstorage.Indexed(addressIndex, c.cluster.String()+"|"+value, servicestrategy.GetAttrs), &metainternalversion.ListOptions{ResourceVersion: version})
 	if err != nil {
-		return 0, fmt.Errorf("listing services: %w", err)
+		return 0, err //nolint:wrapcheck // a client hears when to try again
 	}
 	for i := range list.(*api.ServiceList).Items {
 		s := &list.(*api.ServiceList).Items[i]

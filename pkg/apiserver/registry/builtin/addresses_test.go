@@ -176,8 +176,46 @@ func TestARequestThatTriesAgainGetsTheSame(t *testing.T) {
 	if len(claims) != 4 {
 		t.Errorf("%d claims, want one for each of 4 addresses", len(claims))
 	}
-	if release(); len(claims) != 0 {
+	if release(nil); len(claims) != 0 {
 		t.Errorf("after the request %v are claimed", claims)
+	}
+}
+
+func TestClaimsOutliveARequestOfWhichNobodyKnowsWhatItStored(t *testing.T) {
+	t.Parallel()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want bool
+	}{
+		{"it is stored", t.Context(), nil, true},
+		{"it is refused", t.Context(), apierrors.NewConflict(api.Resource("services"), "front", errors.New("it changed")), true},
+		{"it is to be tried again", t.Context(), apierrors.NewServerTimeout(api.Resource("services"), "allocate", 1), true},
+		{"etcd does not answer in time", t.Context(), apierrors.NewTimeoutError("etcd", 1), false},
+		{"etcd breaks off", t.Context(), errors.New("etcdserver: request timed out"), false},
+		{"the client has gone", gone, nil, false},
+	} {
+		if got := settled(c.ctx, c.err); got != c.want {
+			t.Errorf("%s: released %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// unready is a watch cache that begins.
+type unready struct{}
+
+func (unready) ListPredicate(context.Context, storage.SelectionPredicate, *metainternalversion.ListOptions) (runtime.Object, error) {
+	return nil, apierrors.NewTooManyRequests("storage is (re)initializing", 1)
+}
+
+func TestWhoAsksAServerThatBeginsTriesAgain(t *testing.T) {
+	t.Parallel()
+	err := newAddresses(unready{}).allocate(inCluster(t, "a"), service("front", markedIP), &api.Service{}, false)
+	if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Details.RetryAfterSeconds != 1 { //nolint:errorlint // as the API server looks at it
+		t.Errorf("error %v, want one that says when to try again", err)
 	}
 }
 
