@@ -56,7 +56,8 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 	if err != nil {
 		return controller.Result{}, err
 	}
-	if err := errors.Join(c.restampAll(ctx, stale), c.withdraw(ctx, u, t)); err != nil {
+	more, err := c.restampSome(ctx, round{u.key, "moving"}, stale)
+	if err = errors.Join(err, c.withdraw(ctx, u, t)); err != nil {
 		return controller.Result{}, err
 	}
 	step := c.Next(t, s)
@@ -87,7 +88,10 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 		return controller.Result{}, err
 	}
 	result, err := c.writeStatus(ctx, u, v, moving(u.placement.Spec, step, kept))
-	return sooner(sooner(sooner(result, goesBack), controller.Result{RequeueAfter: step.Again}), controller.Result{RequeueAfter: lookAgain(c.Clock.Now().Sub(t.Since.Time))}), err
+	for _, next := range []controller.Result{goesBack, more, {RequeueAfter: step.Again}, {RequeueAfter: lookAgain(c.Clock.Now().Sub(t.Since.Time))}} {
+		result = sooner(result, next)
+	}
+	return result, err
 }
 
 // lookAgain is when to look at a transition again without an event, the later the longer its

@@ -43,6 +43,8 @@ const (
 	writeInterval = time.Second
 	// maxWritten bounds what is remembered of writes.
 	maxWritten = 4096
+	// maxStamped is how many objects of a unit one look has stamped, which takes a second.
+	maxStamped = 256
 )
 
 // Config is what the controller works with. The clients take the logical
@@ -99,6 +101,8 @@ type Controller struct {
 	unsatisfied onset
 	// undivided holds since when the policies divide replicas otherwise than the decision.
 	undivided onset
+	// stampedTo holds up to where the objects of units were stamped that have more than one look may.
+	stampedTo *utilcache.LRUExpireCache
 	// followed holds since when what only follows others awaits pods, by UID.
 	followed *utilcache.LRUExpireCache
 	// looked holds what was said of units that may return.
@@ -138,11 +142,12 @@ func New(config Config) *Controller {
 	}
 	c := &Controller{
 		Config: config, moves: newMoves(), reviews: semaphore.NewWeighted(1), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
-		watched:  config.Clock.Now().Add(placement.Silence),
-		contents: utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
-		weighed:  utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
-		followed: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
-		looked:   utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		watched:   config.Clock.Now().Add(placement.Silence),
+		contents:  utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
+		weighed:   utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
+		followed:  utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		looked:    utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		stampedTo: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 	}
 	c.queue = newQueue(c.moves, workers, c.reconcile)
 	c.moves.standstill = config.Standstill
@@ -212,7 +217,8 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if u.placement.Spec.Transition != nil && u.namespace.DeletionTimestamp == nil {
 		return c.advance(ctx, u)
 	}
-	if err := c.restampAll(ctx, u.stale); err != nil {
+	more, err := c.restampSome(ctx, round{u.key, "decided"}, u.stale)
+	if err != nil {
 		return controller.Result{}, err
 	}
 	v := c.verify(u)
@@ -220,6 +226,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if err != nil || result.RequeueAfter < 0 {
 		return controller.Result{}, err
 	}
+	result = sooner(result, more)
 	if moving == nil {
 		var back controller.Result
 		if moving, back, err = c.goBack(ctx, u, v); err != nil || back.RequeueAfter < 0 {

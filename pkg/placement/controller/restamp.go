@@ -10,7 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement"
@@ -82,25 +84,65 @@ func (c *Controller) restamp(ctx context.Context, o stamped) error {
 // sortStamped puts what rules the namespace first, then the Namespace, then autoscalers: that they
 // wait somewhere says that what they scale is not scaled there yet.
 func sortStamped(list []stamped) {
-	rank := func(s stamped) int {
-		switch {
-		case s.kind.Role == workload.Ruling:
-			return 0
-		case s.kind.Role == workload.Container:
-			return 1
-		case stamp.IsAutoscaler(s.kind):
-			return 2
-		}
-		return 3
-	}
-	slices.SortStableFunc(list, func(a, b stamped) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(list, func(a, b stamped) int { return cmp.Compare(a.rank(), b.rank()) })
 }
 
-// restampAll has objects stamped in their order.
-func (c *Controller) restampAll(ctx context.Context, list []stamped) error {
-	var errs []error
-	for _, o := range list {
-		errs = append(errs, c.restamp(ctx, o))
+func (s stamped) rank() int {
+	switch {
+	case s.kind.Role == workload.Ruling:
+		return 0
+	case s.kind.Role == workload.Container:
+		return 1
+	case stamp.IsAutoscaler(s.kind):
+		return 2
 	}
-	return errors.Join(errs...)
+	return 3
+}
+
+// position is where an object is in the order in which those of a unit are stamped.
+type position struct {
+	rank, kind int
+	name       string
+}
+
+func (p position) compare(other position) int {
+	return cmp.Or(cmp.Compare(p.rank, other.rank), cmp.Compare(p.kind, other.kind), cmp.Compare(p.name, other.name))
+}
+
+// round is what has objects of a unit stamped, look after look.
+type round struct {
+	unit controller.Request
+	step string
+}
+
+// restampSome has objects stamped in their order, maxStamped of them, and says when to go on behind these: who has
+// thousands in a unit does not keep a worker from the units of others. What cannot be stamped does not keep what is behind
+// it: a round that has come to its end begins anew.
+func (c *Controller) restampSome(ctx context.Context, r round, list []stamped) (controller.Result, error) {
+	kinds := map[schema.GroupVersionResource]int{}
+	for i, kind := range workload.In(c.Kinds, r.unit.Cluster).Kinds() {
+		kinds[kind.GroupVersionResource()] = i
+	}
+	at := func(s stamped) position { return position{s.rank(), kinds[s.resource], s.object.Name} }
+	slices.SortFunc(list, func(a, b stamped) int { return at(a).compare(at(b)) })
+	from := 0
+	if last, ok := c.stampedTo.Get(r); ok {
+		from = max(0, slices.IndexFunc(list, func(s stamped) bool { return at(s).compare(last.(position)) > 0 }))
+	}
+	end := min(from+maxStamped, len(list))
+	var errs []error
+	for _, o := range list[from:end] {
+		if err := c.restamp(ctx, o); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if end == len(list) {
+		c.stampedTo.Remove(r)
+		return controller.Result{}, errors.Join(errs...)
+	}
+	if len(errs) > 0 {
+		klog.FromContext(ctx).Error(errs[0], "Objects were not stamped, will try again once the others are", "objects", len(errs))
+	}
+	c.stampedTo.Add(r, at(list[end-1]), retryInterval)
+	return controller.Result{RequeueAfter: batchDelay}, nil
 }

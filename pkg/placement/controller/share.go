@@ -46,9 +46,10 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 	if err != nil {
 		return controller.Result{}, err
 	}
+	var behind []stamped
 	for _, o := range objects {
 		if o.Behind(u.key.Cluster) {
-			err = c.restamp(ctx, stamped{resource: o.Kind.GroupVersionResource(), kind: o.Kind, object: partial(o.Logical)})
+			behind = append(behind, stamped{resource: o.Kind.GroupVersionResource(), kind: o.Kind, object: partial(o.Logical)})
 		} else if stamp.Held(o.Logical) {
 			err = c.release(ctx, u, o, objects)
 		} else if stamp.WaitsAlone(o.Kind, o.Wanted(), o.Logical) {
@@ -58,10 +59,11 @@ func (c *Controller) share(ctx context.Context, u *unit, v verdict) (controller.
 			return controller.Result{}, err
 		}
 	}
+	more, err := c.restampSome(ctx, round{u.key, "divided"}, behind)
 	if len(u.kept) > 0 {
-		return controller.Result{RequeueAfter: moveInterval}, nil
+		more = sooner(more, controller.Result{RequeueAfter: moveInterval})
 	}
-	return controller.Result{}, nil
+	return more, err
 }
 
 // redivide writes how replicas are divided, and what changes of copies, into the decision, once
