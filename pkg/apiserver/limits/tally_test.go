@@ -24,6 +24,7 @@ func TestAKeySaysWhoseObjectItIs(t *testing.T) {
 		"/registry/configmaps/shop":                                           "",
 		"/registry/stable.example.com/things/shop":                            "",
 		"/registry/ranges/serviceips":                                         "",
+		"/registry/claims/shop/ip/10.96.0.9":                                  "",
 		"compact_rev_key":                                                     "",
 		"/registry/":                                                          "",
 	} {
