@@ -214,7 +214,7 @@ func (unready) ListPredicate(context.Context, storage.SelectionPredicate, *metai
 func TestWhoAsksAServerThatBeginsTriesAgain(t *testing.T) {
 	t.Parallel()
 	err := newAddresses(unready{}).allocate(inCluster(t, "a"), service("front", markedIP), &api.Service{}, false)
-	if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Details.RetryAfterSeconds != 1 { //nolint:errorlint // as the API server looks at it
+	if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Details.RetryAfterSeconds != 1 {
 		t.Errorf("error %v, want one that says when to try again", err)
 	}
 }
