@@ -52,7 +52,8 @@ const (
 //	it is in use, as etcd knows, once it is claimed  another one
 //	else                                             it is given, and claimed until the request has ended
 //
-// Where the user chose the value there is no other: it is refused if it is in use, and to be tried again if it is claimed.
+// Where the user chose the value there is no other: it is refused if it is in use, as etcd knows, and to be tried again if it
+// is claimed.
 type addresses struct {
 	services lister
 	claims   Claims
@@ -232,13 +233,10 @@ const (
 	claimed
 )
 
-// take has a value given to the Service. What is read last is not older than the claim, so that who had the claim before
+// take has a value given to the Service. What is read is not older than the claim, so that who had the claim before
 // has either stored what it was for, or will not.
 func (c *choice) take(ctx context.Context, value string) (outcome, error) {
-	if got, err := c.used(ctx, value, "0"); got == taken || err != nil || c.dryRun {
-		return got, err
-	}
-	if c.held[value] == nil {
+	if c.held[value] == nil && !c.dryRun {
 		claim, ok, err := c.claims.Take(ctx, c.cluster, value)
 		switch {
 		case err != nil:
@@ -249,6 +247,15 @@ func (c *choice) take(ctx context.Context, value string) (outcome, error) {
 		c.held[value] = claim
 	}
 	return c.used(ctx, value, "")
+}
+
+// tryTake takes a value where another one would do, and claims none that is known to be in use.
+func (c *choice) tryTake(ctx context.Context, value string) (bool, error) {
+	if got, err := c.used(ctx, value, "0"); got == taken || err != nil {
+		return false, err
+	}
+	got, err := c.take(ctx, value)
+	return got == given, err
 }
 
 // used says whether a value is taken by another Service of the logical cluster, as of a resource version.
@@ -295,7 +302,7 @@ func (c *choice) freeIP(ctx context.Context) (string, error) {
 			continue
 		}
 		ip := netip.AddrFrom4(bytes4(base + offset)).String()
-		if got, err := c.take(ctx, "ip/"+ip); err != nil || got == given {
+		if ok, err := c.tryTake(ctx, "ip/"+ip); err != nil || ok {
 			return ip, err
 		}
 	}
@@ -309,7 +316,7 @@ func (c *choice) freePort(ctx context.Context, named map[int32]bool) (int32, err
 		if named[port] {
 			continue
 		}
-		if got, err := c.take(ctx, portValue(port)); err != nil || got == given {
+		if ok, err := c.tryTake(ctx, portValue(port)); err != nil || ok {
 			return port, err
 		}
 	}

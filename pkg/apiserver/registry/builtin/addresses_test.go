@@ -62,6 +62,16 @@ func (l later) ListPredicate(ctx context.Context, p storage.SelectionPredicate, 
 	return l.shown.ListPredicate(ctx, p, o)
 }
 
+// before shows what the watch cache still has.
+type before struct{ shown }
+
+func (b before) ListPredicate(ctx context.Context, p storage.SelectionPredicate, o *metainternalversion.ListOptions) (runtime.Object, error) {
+	if o.ResourceVersion != "0" {
+		return &api.ServiceList{}, nil
+	}
+	return b.shown.ListPredicate(ctx, p, o)
+}
+
 // claimedBy are the claims of a server, by logical cluster and value.
 type claimedBy map[string]*atollstorage.Claim
 
@@ -154,6 +164,16 @@ func TestWhatWasStoredBeforeTheClaimIsFound(t *testing.T) {
 	}
 	if err := newAddresses(stored).allocate(inCluster(t, "a"), service("chosen", first.Spec.ClusterIP), &api.Service{}, false); !apierrors.IsInvalid(err) {
 		t.Errorf("who chose it hears %v, want Invalid", err)
+	}
+}
+
+func TestWhatAUserChoseIsGivenOnceTheServiceIsGoneThatHadIt(t *testing.T) {
+	t.Parallel()
+	deleted := before{shown{"a": {*service("before", "10.96.0.9", 30009)}}}
+	for _, dryRun := range []bool{false, true} {
+		if err := newAddresses(deleted).allocate(inCluster(t, "a"), service("after", "10.96.0.9", 30009), &api.Service{}, dryRun); err != nil {
+			t.Errorf("dry run %v: %v", dryRun, err)
+		}
 	}
 }
 
