@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	// claimSeconds is for how long a claim holds at most, if the server dies that has it. It is longer than any request
-	// goes on: what a request stores that stood still for as long fails.
-	claimSeconds = 90
-	// leaseShared is for how long a lease is given to claims. They hold for what is left of it.
+	// claimTime is for how long a claim holds at least, if nobody ends it. It is longer than any request goes on.
+	claimTime = 90 * time.Second
+	// leaseShared is for how long one lease is given to claims: so much longer the first of them hold.
 	leaseShared = time.Minute
 	// releaseTimeout is how long etcd may take to end a claim. What it does not end ends with its lease.
 	releaseTimeout = 5 * time.Second
@@ -85,7 +84,7 @@ func (c *Claims) leased(ctx context.Context, ended clientv3.LeaseID) (clientv3.L
 	if c.lease != 0 && c.lease != ended && time.Now().Before(c.renew) {
 		return c.lease, nil
 	}
-	answer, err := c.client.Grant(ctx, claimSeconds+int64(leaseShared/time.Second))
+	answer, err := c.client.Grant(ctx, int64((claimTime+leaseShared)/time.Second))
 	if err != nil {
 		return 0, fmt.Errorf("granting a lease for claims: %w", err)
 	}
@@ -100,7 +99,7 @@ func (c *Claims) Release(ctx context.Context, claims ...*Claim) {
 	for _, claim := range claims {
 		own := clientv3.Compare(clientv3.CreateRevision(claim.key), "=", claim.revision)
 		if _, err := c.client.Txn(ctx).If(own).Then(clientv3.OpDelete(claim.key)).Commit(); err != nil {
-			klog.FromContext(ctx).Info("A claim was not ended, and ends by itself", "key", claim.key, "within", claimSeconds*time.Second, "err", err)
+			klog.FromContext(ctx).Info("A claim was not ended, and ends by itself", "key", claim.key, "within", claimTime+leaseShared, "err", err)
 		}
 	}
 }

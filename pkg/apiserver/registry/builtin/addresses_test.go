@@ -150,7 +150,7 @@ func TestAnAddressThatAnotherRequestIsAboutToStoreIsNotGiven(t *testing.T) {
 	}
 	for _, chosen := range []*api.Service{service("chosen", first.Spec.ClusterIP), service("chosen", "10.96.0.9", first.Spec.Ports[0].NodePort)} {
 		if err := a.allocate(inCluster(t, "a"), chosen, &api.Service{}, false); !apierrors.IsServerTimeout(err) {
-			t.Errorf("who chose it hears %v, want to be told to try again", err)
+			t.Errorf("who chose it hears %v, want a server timeout", err)
 		}
 	}
 }
