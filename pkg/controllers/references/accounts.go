@@ -36,7 +36,7 @@ func (c *Controller) showAccount(ctx context.Context, k key) error {
 	current := stamp.TargetsOf(account.Annotations)
 	if stamp.Adds(current, targetsOf(referrers)...) {
 		var err error
-		if referrers, err = c.present(ctx, current, referrers); err != nil {
+		if referrers, err = c.present(ctx, k, current, referrers); err != nil {
 			return err
 		}
 	}

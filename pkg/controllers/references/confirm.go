@@ -3,15 +3,65 @@ package references
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
+
+// present are referrers, and those that ask for more than current as they are now: nothing goes where it is not
+// needed by what is there, and least of all a Secret. Watches of different resources do not wait for each other: a
+// namespace may have been deleted and made again while what was in it is still known. And a server that stood still
+// knows where things were before that; others have moved them since.
+func (c *Controller) present(ctx context.Context, k key, current placementv1alpha1.Targets, referrers []*holder) ([]*holder, error) {
+	known := maps.Clone(current)
+	if known == nil {
+		known = placementv1alpha1.Targets{}
+	}
+	var there []*holder
+	for _, h := range referrers {
+		if stamp.Adds(known, h.targets) {
+			var err error
+			if h, err = c.read(ctx, k, h); err != nil {
+				return nil, err
+			}
+			if h == nil {
+				continue
+			}
+			maps.Copy(known, h.targets) // one is enough
+		}
+		there = append(there, h)
+	}
+	return there, nil
+}
+
+// read is a referrer of k as it is stored; nil if it is gone, or another one, or refers to k no more.
+func (c *Controller) read(ctx context.Context, k key, known *holder) (*holder, error) {
+	kind, ok := workload.In(c.Kinds, k.Cluster).ByResource(known.resource.GroupResource())
+	if !ok {
+		return nil, nil
+	}
+	obj, err := c.Dynamic.Resource(known.resource).Namespace(known.Namespace).Get(ctx, known.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what refers to it: %w", err)
+	}
+	h := hold(kind, obj)
+	if h == nil || h.UID != known.UID || !slices.ContainsFunc(c.references(k), func(r workload.Reference) bool { return slices.Contains(h.references, r) }) {
+		return nil, nil
+	}
+	return h, nil
+}
 
 // live asks the server, before a copy is removed because nobody refers to the object
 // any more, who does: a referrer that the informers lack may just have been made, and

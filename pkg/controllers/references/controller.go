@@ -3,7 +3,6 @@ package references
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -226,7 +225,7 @@ func (c *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 func (c *Controller) confirmed(ctx context.Context, k key, current placementv1alpha1.Targets, referrers []*holder) ([]*holder, error) {
 	var err error
 	if stamp.Adds(current, targetsOf(referrers)...) {
-		if referrers, err = c.present(ctx, current, referrers); err != nil {
+		if referrers, err = c.present(ctx, k, current, referrers); err != nil {
 			return nil, err
 		}
 	}
@@ -250,45 +249,24 @@ func targetsOf(referrers []*holder) []placementv1alpha1.Targets {
 
 // referrers are everything that refers to k, directly or through a service account.
 func (c *Controller) referrers(k key) []*holder {
-	keys := []string{referenceKey(k.Cluster, k.Namespace, workload.Reference{Resource: k.resource, Name: k.Name})}
-	if k.resource == workload.Secrets && c.ServiceAccounts != nil && !c.isToken(k) {
-		for _, account := range c.ServiceAccounts.ListNamespace(k.Cluster, k.Namespace) {
-			if slices.Contains(secretsOf(account), k.Name) {
-				keys = append(keys, referenceKey(k.Cluster, k.Namespace, workload.Reference{Resource: workload.ServiceAccounts, Name: account.Name}))
-			}
-		}
-	}
 	var all []*holder
-	for _, h := range slices.Concat(c.holders, c.later.all()) {
-		for _, value := range keys {
-			all = append(all, h.ByIndex(referenceIndex, value)...)
+	for _, r := range c.references(k) {
+		for _, h := range slices.Concat(c.holders, c.later.all()) {
+			all = append(all, h.ByIndex(referenceIndex, referenceKey(k.Cluster, k.Namespace, r))...)
 		}
 	}
 	return all
 }
 
-// present leaves out the referrers that ask for more than current and are not there
-// now. Watches of different resources do not wait for each other: a namespace may have
-// been deleted and made again while what was in it is still known, and its targets
-// are those of another decision. No Secret goes where only such a one asks for it.
-func (c *Controller) present(ctx context.Context, current placementv1alpha1.Targets, referrers []*holder) ([]*holder, error) {
-	known := maps.Clone(current)
-	if known == nil {
-		known = placementv1alpha1.Targets{}
-	}
-	var there []*holder
-	for _, h := range referrers {
-		if stamp.Adds(known, h.targets) {
-			live, err := c.Metadata.Resource(h.resource).Namespace(h.Namespace).Get(ctx, h.Name, metav1.GetOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return nil, fmt.Errorf("reading what refers to it: %w", err)
+// references are those that lead to k: its own, and for a Secret those to service accounts that name it.
+func (c *Controller) references(k key) []workload.Reference {
+	all := []workload.Reference{{Resource: k.resource, Name: k.Name}}
+	if k.resource == workload.Secrets && c.ServiceAccounts != nil && !c.isToken(k) {
+		for _, account := range c.ServiceAccounts.ListNamespace(k.Cluster, k.Namespace) {
+			if slices.Contains(secretsOf(account), k.Name) {
+				all = append(all, workload.Reference{Resource: workload.ServiceAccounts, Name: account.Name})
 			}
-			if err != nil || live.UID != h.UID {
-				continue
-			}
-			maps.Copy(known, h.targets) // one is enough
 		}
-		there = append(there, h)
 	}
-	return there, nil
+	return all
 }

@@ -8,7 +8,7 @@
 // the end of the entry are the syncer's and pkg/controllers/copies'.
 //
 // Invariant: a Secret never gets a target that no placed object which refers to
-// it has: who asks for more is looked up first, because what is known may be gone.
+// it has: who asks for more is read first, because what is known may be gone, or have moved.
 // Tokens of service accounts and kube-root-ca.crt get none at all: they
 // mean something in their own cluster only.
 package references

@@ -9,9 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	metadatafake "k8s.io/client-go/metadata/fake"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -23,20 +24,17 @@ func secretTargets(current string, referrers []*holder) string {
 	return stamp.Targets(kind, "shop", secret, stamp.Source{Referrers: targetsOf(referrers)}).String()
 }
 
-// What was deleted, or made again under its name, may still be known: that alone puts
-// nothing on a physical cluster.
+// What was deleted, made again under its name, moved, or refers to something else by now may still be known as it was:
+// that alone puts nothing on a physical cluster.
 func TestOnlyWhatIsThereAsksForMore(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	scheme := metadatafake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	mounts := map[string]any{"volumes": []any{map[string]any{"name": "s", "secret": map[string]any{"secretName": "key"}}}}
 	var stored []runtime.Object
-	for _, name := range []string{"one", "two", "again"} {
-		stored = append(stored, &metav1.PartialObjectMetadata{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, UID: types.UID(name)},
-		})
+	for name, spec := range map[string]map[string]any{"one": mounts, "two": mounts, "again": mounts, "other": {}} {
+		o := pod(`{"east":{}}`, spec)
+		o.SetName(name)
+		o.SetUID(types.UID(name))
+		stored = append(stored, o)
 	}
 	for _, c := range []struct {
 		name, current string
@@ -47,12 +45,15 @@ func TestOnlyWhatIsThereAsksForMore(t *testing.T) {
 		{"it is there", "", []string{`one one {"east":{}}`}, `{"east":{}}`, 1},
 		{"it is gone", "", []string{`gone gone {"east":{}}`}, "", 1},
 		{"it was made again", "", []string{`again before {"east":{}}`}, "", 1},
+		{"it was elsewhere", `{"east":{}}`, []string{`one one {"west":{}}`}, `{"east":{}}`, 1},
+		{"it was elsewhere, and asks for where it is", "", []string{`one one {"west":{}}`}, `{"east":{}}`, 1},
+		{"it refers to something else", "", []string{`other other {"east":{}}`}, "", 1},
 		{"what is there is enough", "", []string{`gone gone {"east":{}}`, `one one {"east":{}}`, `two two {"east":{}}`}, `{"east":{}}`, 2},
 		{"each target needs one", "", []string{`one one {"east":{}}`, `gone gone {"west":{}}`}, `{"east":{}}`, 2},
 		{"nothing new is asked for: no question", `{"east":{}}`, []string{`gone gone {"east":{}}`}, `{"east":{}}`, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client := metadatafake.NewSimpleMetadataClient(scheme, stored...)
+			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{pods: "PodList"}, stored...)
 			var referrers []*holder
 			for _, r := range c.referrers {
 				fields := strings.Fields(r)
@@ -61,7 +62,8 @@ func TestOnlyWhatIsThereAsksForMore(t *testing.T) {
 				referrers = append(referrers, h)
 			}
 			current := parse(t, c.current)[0]
-			got, err := (&Controller{Config: Config{Kinds: workload.Builtin(), Metadata: client}}).present(t.Context(), current, referrers)
+			k := key{controller.Request{Cluster: "shop", Namespace: "web", Name: "key"}, workload.Secrets}
+			got, err := (&Controller{Config: Config{Kinds: workload.Builtin(), Dynamic: client}}).present(t.Context(), k, current, referrers)
 			if err != nil {
 				t.Fatal(err)
 			}
