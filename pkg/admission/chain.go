@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -46,7 +47,9 @@ const readyTimeout = 10 * time.Second
 type Chain struct {
 	own       *plugin
 	informers Informers
-	tenants   *stock.Tenants
+	// awaited have to be in before a user's write is admitted.
+	awaited []informer
+	tenants *stock.Tenants
 	// mutating and validating are for users' writes, in this order.
 	mutating, validating []step
 }
@@ -62,13 +65,14 @@ var (
 	_ admission.ValidationInterface = &Chain{}
 )
 
-// New makes a chain of the control plane's own steps alone, which nobody has to run.
+// New makes a chain of the control plane's own steps alone, which nobody has to run. Until the informers of config are
+// in, users' writes are refused.
 func New(config Config) (*Chain, error) {
 	own, err := newPlugin(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Chain{own: own}, nil
+	return &Chain{own: own, awaited: config.informers()}, nil
 }
 
 // NewChain makes the chain with the plugins of upstream. Its informers and rules are kept by Run; until then
@@ -83,7 +87,7 @@ func NewChain(config Config, i Informers, s stock.Config) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.informers = i
+	c.follow(i)
 	if c.tenants, err = stock.NewTenants(environment, stock.Rules{
 		ValidatingBindings: i.ValidatingBindings, MutatingBindings: i.MutatingBindings,
 		ValidatingWebhooks: i.ValidatingWebhooks, MutatingWebhooks: i.MutatingWebhooks,
@@ -96,6 +100,11 @@ func NewChain(config Config, i Informers, s stock.Config) (*Chain, error) {
 	}
 	c.arrange(plugins)
 	return c, nil
+}
+
+// follow has users' writes wait for informers, too.
+func (c *Chain) follow(i Informers) {
+	c.informers, c.awaited = i, slices.Concat(c.awaited, i.own(), []informer{i.ServiceAccounts})
 }
 
 // plugins by name.
@@ -261,17 +270,25 @@ func (c *Chain) Informers() Informers { return c.informers }
 func (c *Chain) Run(ctx context.Context) { c.informers.run(ctx, c.tenants.Run) }
 
 // WaitForSync returns when users' writes can be admitted.
-func (c *Chain) WaitForSync(ctx context.Context) error { return c.informers.waitForSync(ctx) }
+func (c *Chain) WaitForSync(ctx context.Context) error {
+	for _, informer := range c.awaited {
+		if err := informer.WaitForSync(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-// ready waits until all rules are known: none may be skipped because the server
-// just started.
+// ready waits until all rules are known, and where everything is: a server that has just started answers users
+// before its informers have anything, and skips no rule for that, nor takes a physical cluster, or what was decided,
+// for something that there is not.
 func (c *Chain) ready(ctx context.Context) error {
-	if len(c.mutating)+len(c.validating) == 0 || c.informers.synced() {
+	if !slices.ContainsFunc(c.awaited, func(i informer) bool { return !i.HasSynced() }) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if err := c.informers.waitForSync(ctx); err != nil {
+	if err := c.WaitForSync(ctx); err != nil {
 		return errors.New("not yet ready to handle request")
 	}
 	return nil

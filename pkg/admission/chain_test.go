@@ -57,7 +57,8 @@ func chain(t *testing.T, r *rule) *Chain {
 	t.Helper()
 	f := world{namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{"kcp.io/cluster": "shop"}}}}}.start(t)
 	accounts := fixed(t, &corev1.ServiceAccountList{}, &corev1.ServiceAccount{})
-	c := &Chain{own: f.own, informers: NewInformers(kubefake.NewClientset(), accounts), mutating: []step{{"rule", r}}, validating: []step{{"rule", r}}}
+	c := &Chain{own: f.own, mutating: []step{{"rule", r}}, validating: []step{{"rule", r}}}
+	c.follow(NewInformers(kubefake.NewClientset(), accounts))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); c.informers.run(ctx) }()
@@ -143,7 +144,7 @@ func TestARuleThatAsksForItIsAskedAgain(t *testing.T) {
 func TestNoRuleIsSkippedBeforeRulesAreKnown(t *testing.T) {
 	r := newRule()
 	c := chain(t, r)
-	c.informers = NewInformers(kubefake.NewClientset(), c.informers.ServiceAccounts) // none runs
+	c.follow(NewInformers(kubefake.NewClientset(), c.informers.ServiceAccounts)) // none runs
 	ctx, cancel := context.WithCancel(scope.WithCluster(t.Context(), "shop"))
 	cancel() // rather than wait
 	err := c.Admit(ctx, creation(alice, nil), nil)

@@ -85,3 +85,12 @@ func (c *Config) complete() error {
 	}
 	return nil
 }
+
+// informers are those that others run.
+func (c *Config) informers() []informer {
+	all := []informer{c.Namespaces, c.LogicalClusters, c.PhysicalClusters, c.Placements, c.Policies, c.NamespacePolicies}
+	if c.Copies != nil {
+		all = append(all, c.Copies)
+	}
+	return all
+}

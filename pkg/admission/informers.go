@@ -102,21 +102,3 @@ func (i Informers) run(ctx context.Context, others ...func(context.Context)) {
 	}
 	all.Wait()
 }
-
-func (i Informers) synced() bool {
-	for _, informer := range i.own() {
-		if !informer.HasSynced() {
-			return false
-		}
-	}
-	return i.ServiceAccounts.HasSynced()
-}
-
-func (i Informers) waitForSync(ctx context.Context) error {
-	for _, informer := range append(i.own(), i.ServiceAccounts) {
-		if err := informer.WaitForSync(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -121,11 +121,6 @@ func (p *placing) restamp(ctx context.Context, r *request, kind workload.Kind, o
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if kind.IsClaim() && len(unit) > 1 {
-		if err := p.knowFleet(ctx); err != nil {
-			return err
-		}
-	}
 	claim, err := p.handedOver(r, kind, obj, unit)
 	if err != nil {
 		return apierrors.NewInternalError(err)

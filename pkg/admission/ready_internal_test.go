@@ -2,10 +2,11 @@ package admission
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -15,12 +16,12 @@ import (
 )
 
 // A server that has just started answers users before its informers have anything.
-func TestWhichPhysicalClustersThereAreIsKnownBeforeAClaimGetsItsVolumes(t *testing.T) {
+func TestAUsersWriteWaitsUntilTheInformersAreIn(t *testing.T) {
 	for name, listed := range map[string]bool{"they are listed meanwhile": true, "they are not listed": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answer := make(chan struct{})
-				informer := controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{}, controller.ListWatch{
+				listing := controller.NewInformer("physicalclusters", &fleetv1alpha1.PhysicalCluster{}, controller.ListWatch{
 					List: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 						select {
 						case <-answer:
@@ -31,23 +32,44 @@ func TestWhichPhysicalClustersThereAreIsKnownBeforeAClaimGetsItsVolumes(t *testi
 					},
 					Watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 				}, controller.InformerOptions[*fleetv1alpha1.PhysicalCluster]{})
-				go informer.Run(t.Context())
-				p := &placing{decider: &decider{lookup: &lookup{physicalClusters: informer}}}
-				known := make(chan error, 1)
-				go func() { known <- p.knowFleet(t.Context()) }()
+				go listing.Run(t.Context())
+				c := &Chain{awaited: []informer{listing}}
+				ready := make(chan error, 1)
+				go func() { ready <- c.ready(t.Context()) }()
 				synctest.Wait()
 				select {
-				case err := <-known:
-					t.Fatalf("nothing is listed, and it is known: %v", err)
+				case err := <-ready:
+					t.Fatalf("nothing is listed, and it is ready: %v", err)
 				default:
 				}
 				if listed {
 					close(answer)
 				}
-				if err := <-known; (err == nil) != listed || err != nil && !apierrors.IsServiceUnavailable(err) {
+				if err := <-ready; (err == nil) != listed {
 					t.Errorf("listed: %t, %v", listed, err)
 				}
 			})
 		})
+	}
+}
+
+func TestAllInformersThatAdmissionReadsAreWaitedFor(t *testing.T) {
+	var config Config
+	fields := reflect.ValueOf(&config).Elem()
+	var all []informer
+	for i := range fields.NumField() {
+		if field := fields.Field(i); field.Type().Implements(reflect.TypeFor[informer]()) {
+			field.Set(reflect.New(field.Type().Elem()))
+			all = append(all, field.Interface().(informer))
+		}
+	}
+	awaited := config.informers()
+	for _, one := range all {
+		if !slices.Contains(awaited, one) {
+			t.Errorf("%T is not waited for", one)
+		}
+	}
+	if len(all) == 0 || len(all) != len(awaited) {
+		t.Errorf("%d informers, of which %d are waited for", len(all), len(awaited))
 	}
 }

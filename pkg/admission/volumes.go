@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -41,21 +40,6 @@ func (p *placing) handedOver(r *request, kind workload.Kind, obj metav1.Object, 
 	o.Logical.SetAnnotations(obj.GetAnnotations())
 	o.HandOver(p.holders, p.physicalCluster)
 	return o, nil
-}
-
-// knowFleet waits until it is known which physical clusters there are: to a server that has just started, one that
-// it does not know yet would be one whose volumes are its own, and a claim that many mount would have another volume on each.
-func (p *placing) knowFleet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	err := p.decider.lookup.physicalClusters.WaitForSync(ctx)
-	if err == nil && p.copies != nil {
-		err = p.copies.WaitForSync(ctx)
-	}
-	if err != nil {
-		return apierrors.NewServiceUnavailable("not yet ready to handle request: which physical clusters there are is not known yet")
-	}
-	return nil
 }
 
 func (p *placing) holders(is placementv1alpha1.VolumeHandle) []*placementv1alpha1.Copy {
