@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1conversions "k8s.io/kubernetes/pkg/apis/core/v1"
@@ -74,15 +74,12 @@ func (p *plugin) mirroredTemplate(ctx context.Context, r *request) error {
 			return nil
 		}
 	}
-	var of *historyOwner
-	for _, version := range []string{"0", ""} { // from the watch cache, then from etcd
-		var err error
-		if of, err = p.lookup.historyOwner(ctx, r, mirrored, version); err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("looking for the owner of a template: %w", err))
-		}
-		if of != nil && of.had(digest) {
-			return nil
-		}
+	of, err := p.lookup.historyOwner(ctx, r, mirrored, digest)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("looking for the owner of a template: %w", err))
+	}
+	if of != nil && of.had(digest) {
+		return nil
 	}
 	if of == nil || len(of.templates) == 0 {
 		return strip(mirrored)
@@ -121,7 +118,7 @@ func digestsOf(r *request, obj runtime.Object) ([]string, error) {
 		return nil, nil
 	}
 	var digests []string
-	for _, template := range declaredTemplates(kind, custom.Object) {
+	for _, template := range templatesOf(kind, custom.Object) {
 		digest, err := history.Digest(template)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
@@ -131,9 +128,9 @@ func digestsOf(r *request, obj runtime.Object) ([]string, error) {
 	return digests, nil
 }
 
-// declaredTemplates are the templates of a custom resource, without what is none: its schema says what
-// else may be there.
-func declaredTemplates(kind workload.Kind, obj map[string]any) (templates []corev1.PodTemplateSpec) {
+// templatesOf are the templates of an object, without what is none: the schema of a custom resource says what else may
+// be there.
+func templatesOf(kind workload.Kind, obj map[string]any) (templates []corev1.PodTemplateSpec) {
 	for _, content := range workload.PodTemplates(kind, obj) {
 		var template corev1.PodTemplateSpec
 		if data, err := json.Marshal(content); err == nil && json.Unmarshal(data, &template) == nil {
@@ -268,56 +265,78 @@ func strip(mirrored runtime.Object) error {
 }
 
 // historyOwner finds whose history something mirrored is, or would be taken for: kubectl goes by
-// the UIDs of owners, whatever kind and name is beside them.
-func (l *lookup) historyOwner(ctx context.Context, r *request, mirrored runtime.Object, version string) (*historyOwner, error) {
-	uids := map[types.UID]bool{}
-	for _, ref := range r.obj.GetOwnerReferences() {
-		uids[ref.UID] = true
-	}
-	if len(uids) == 0 {
+// the UIDs of owners, whatever kind and name is beside them. Where those say is looked first: in the watch cache, which is
+// enough if the owner had the template, and then in etcd. All that there is in the namespace is read only if they lead to
+// another object, or to none.
+func (l *lookup) historyOwner(ctx context.Context, r *request, mirrored runtime.Object, digest string) (*historyOwner, error) {
+	refs := r.obj.GetOwnerReferences()
+	if len(refs) == 0 || l.dynamic == nil {
 		return nil, nil
 	}
-	ctx, client, options := at(ctx, r.cluster), l.kube.AppsV1(), metav1.ListOptions{ResourceVersion: version}
-	if _, ok := mirrored.(*apps.ReplicaSet); ok {
-		list, err := client.Deployments(r.GetNamespace()).List(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			if o := &list.Items[i]; uids[o.UID] {
-				return historyOwnerOf(o, o.Spec.Template), nil
-			}
-		}
-		return l.declaredOwner(ctx, r, uids, options)
-	}
-	sets, err := client.StatefulSets(r.GetNamespace()).List(ctx, options)
-	if err != nil {
-		return nil, err
-	}
-	for i := range sets.Items {
-		if o := &sets.Items[i]; uids[o.UID] {
-			return historyOwnerOf(o, o.Spec.Template), nil
+	ctx = at(ctx, r.cluster)
+	kinds := historyKinds(r.kinds, mirrored)
+	var of *historyOwner
+	for _, version := range []string{"0", ""} {
+		var err error
+		if of, err = l.namedOwner(ctx, r, kinds, refs, version); err != nil || of != nil && of.had(digest) {
+			return of, err
 		}
 	}
-	daemons, err := client.DaemonSets(r.GetNamespace()).List(ctx, options)
-	if err != nil {
-		return nil, err
+	if of != nil {
+		return of, nil
 	}
-	for i := range daemons.Items {
-		if o := &daemons.Items[i]; uids[o.UID] {
-			return historyOwnerOf(o, o.Spec.Template), nil
-		}
-	}
-	return l.declaredOwner(ctx, r, uids, options)
+	return l.anyOwner(ctx, r, kinds, refs)
 }
 
-// declaredOwner is the same among objects of declared kinds.
-func (l *lookup) declaredOwner(ctx context.Context, r *request, uids map[types.UID]bool, options metav1.ListOptions) (*historyOwner, error) {
-	for _, kind := range r.kinds.Declared() {
-		if kind.PodTemplate == nil || l.dynamic == nil {
+// historyKinds are those of which something mirrored may be the history.
+func historyKinds(all workload.Catalog, mirrored runtime.Object) (kinds []workload.Kind) {
+	resources := []string{"statefulsets", "daemonsets"}
+	if _, ok := mirrored.(*apps.ReplicaSet); ok {
+		resources = []string{"deployments"}
+	}
+	for _, resource := range resources {
+		if kind, ok := all.ByResource(apps.Resource(resource)); ok {
+			kinds = append(kinds, kind)
+		}
+	}
+	for _, kind := range all.Declared() {
+		if kind.PodTemplate != nil {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// namedOwner is the first owner that is the object of which its reference has kind and name; nil if none is.
+func (l *lookup) namedOwner(ctx context.Context, r *request, kinds []workload.Kind, refs []metav1.OwnerReference, version string) (*historyOwner, error) {
+	for _, ref := range refs {
+		group, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err != nil {
 			continue
 		}
-		list, err := l.dynamic.Resource(kind.GroupVersionKind.GroupVersion().WithResource(kind.Resource)).Namespace(r.GetNamespace()).List(ctx, options)
+		for _, kind := range kinds {
+			if kind.GroupKind() != group.WithKind(ref.Kind).GroupKind() {
+				continue
+			}
+			o, err := l.dynamic.Resource(kind.GroupVersionResource()).Namespace(r.GetNamespace()).Get(ctx, ref.Name, metav1.GetOptions{ResourceVersion: version})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if o.GetUID() == ref.UID {
+				return historyOwnerOf(o, templatesOf(kind, o.Object)...), nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// anyOwner is the first object that has the UID of an owner; nil if none has.
+func (l *lookup) anyOwner(ctx context.Context, r *request, kinds []workload.Kind, refs []metav1.OwnerReference) (*historyOwner, error) {
+	for _, kind := range kinds {
+		list, err := l.dynamic.Resource(kind.GroupVersionResource()).Namespace(r.GetNamespace()).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // the logical cluster does not define it
 		}
@@ -325,8 +344,9 @@ func (l *lookup) declaredOwner(ctx context.Context, r *request, uids map[types.U
 			return nil, err
 		}
 		for i := range list.Items {
-			if o := &list.Items[i]; uids[o.GetUID()] {
-				return historyOwnerOf(o, declaredTemplates(kind, o.Object)...), nil
+			o := &list.Items[i]
+			if slices.ContainsFunc(refs, func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() }) {
+				return historyOwnerOf(o, templatesOf(kind, o.Object)...), nil
 			}
 		}
 	}

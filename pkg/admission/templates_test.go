@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
 
@@ -65,6 +64,56 @@ var (
 	revisions   = appsv1.SchemeGroupVersion.WithResource("controllerrevisions")
 )
 
+// ownersOf has what may have a history.
+func ownersOf(t *testing.T, owners ...runtime.Object) *dynamicfake.FakeDynamicClient {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := appsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, map[schema.GroupVersionResource]string{rollouts.GroupVersion().WithResource("rollouts"): "RolloutList"}, owners...)
+}
+
+// A namespace may have thousands of Deployments, and each has a ReplicaSet mirrored.
+func TestTheOwnerOfATemplateIsReadAloneIfItIsWhereItsReferenceSays(t *testing.T) {
+	t.Parallel()
+	deployment := func(name, image string) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "web", UID: types.UID("uid of " + name)}}
+		d.Spec.Template.Labels = map[string]string{"app": "a"}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: image}}
+		return d
+	}
+	for name, c := range map[string]struct {
+		owner metav1.OwnerReference
+		image string
+		want  string
+		lists int
+	}{
+		"as it says":                    {metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "uid of d"}, "now", "now", 0},
+		"as it says, planted":           {metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "uid of d"}, "evil", "now", 0},
+		"of a version that is not read": {metav1.OwnerReference{APIVersion: "apps/v1beta1", Kind: "Deployment", Name: "d", UID: "uid of d"}, "now", "now", 0},
+		"the UID is another one's":      {metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "uid of e"}, "now", "other", 1},
+		"the name is nobody's":          {metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "x", UID: "uid of d"}, "evil", "now", 1},
+		"the kind is none that has any": {metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "d", UID: "uid of d"}, "evil", "now", 1},
+		"the version cannot be read":    {metav1.OwnerReference{APIVersion: "a/b/c", Kind: "Deployment", Name: "d", UID: "uid of d"}, "evil", "now", 1},
+	} {
+		client := ownersOf(t, deployment("d", "now"), deployment("e", "other"))
+		mirrored := &apps.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", OwnerReferences: []metav1.OwnerReference{c.owner}}, Spec: apps.ReplicaSetSpec{Template: imaged(c.image)}}
+		if err := (&plugin{lookup: &lookup{dynamic: client}}).templates(t.Context(), templateRequest(t, "east", replicaSets, mirrored, nil)); err != nil {
+			t.Fatal(err)
+		}
+		lists := 0
+		for _, a := range client.Actions() {
+			if a.GetVerb() == "list" {
+				lists++
+			}
+		}
+		if got := mirrored.Spec.Template.Spec.Containers[0].Image; got != c.want || lists != c.lists {
+			t.Errorf("%s: image %q, want %q; %d lists, want %d", name, got, c.want, lists, c.lists)
+		}
+	}
+}
+
 // What a syncer mirrors as history was written by a user, whatever owns it.
 func TestNoTemplateIsMirroredThatNoOwnerHas(t *testing.T) {
 	t.Parallel()
@@ -82,8 +131,7 @@ func TestNoTemplateIsMirroredThatNoOwnerHas(t *testing.T) {
 	before.SetName("before")
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "web", UID: "deployment"}}
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "now"}}
-	p := &plugin{lookup: &lookup{kube: kubefake.NewClientset(deployment), dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(
-		runtime.NewScheme(), map[schema.GroupVersionResource]string{rollouts.GroupVersion().WithResource("rollouts"): "RolloutList"}, now, before)}}
+	p := &plugin{lookup: &lookup{dynamic: ownersOf(t, now, before, deployment)}}
 	for name, c := range map[string]struct {
 		owner  types.UID
 		image  string
@@ -126,8 +174,7 @@ func TestNoTemplateIsMirroredThatNoOwnerHas(t *testing.T) {
 
 func TestNoRevisionIsMirroredThatNoOwnerHas(t *testing.T) {
 	t.Parallel()
-	p := &plugin{lookup: &lookup{kube: kubefake.NewClientset(), dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(
-		runtime.NewScheme(), map[schema.GroupVersionResource]string{rollouts.GroupVersion().WithResource("rollouts"): "RolloutList"}, rollout("now"))}}
+	p := &plugin{lookup: &lookup{dynamic: ownersOf(t, rollout("now"))}}
 	data := func(image string) []byte {
 		raw, err := history.Revision(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}}})
 		if err != nil {
