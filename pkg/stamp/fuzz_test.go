@@ -1,6 +1,8 @@
 package stamp
 
 import (
+	"encoding/json"
+	"reflect"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +19,16 @@ func FuzzTargets(f *testing.F) {
 	f.Add(`{"east":{"replicas":6,"share":3},"west":{"state":"Starting","replicas":-1}}`, "", int32(0))
 	f.Add(`{"":{"state":"Observed","uid":"p1","adopted":true},"west":{"state":"made up","max":0}}`, "Removes", int32(-4))
 	f.Add(`{"east":null}`, "Drains", int32(1<<31-1))
+	f.Add(`{"east":{},"east":{},"a.b-1":{}}`, "", int32(1))
+	f.Add(`{"east":{},}`, "", int32(1))
+	f.Add(`{"ea\u0073t":{}}`, "", int32(1))
 	kind := kindNamed(f, "Deployment")
 	f.Fuzz(func(t *testing.T, annotation, part string, replicas int32) {
 		targets, err := ParseTargets(annotation)
+		var decoded placementv1alpha1.Targets
+		if decodeErr := json.Unmarshal([]byte(annotation), &decoded); annotation != "" && ((decodeErr == nil) != (err == nil) || !reflect.DeepEqual(decoded, targets)) {
+			t.Fatalf("%s is %s, %v, and as JSON %s, %v", annotation, targets, err, decoded, decodeErr)
+		}
 		if err != nil {
 			return
 		}

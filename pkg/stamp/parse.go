@@ -3,6 +3,7 @@ package stamp
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,11 +16,36 @@ func ParseTargets(value string) (placementv1alpha1.Targets, error) {
 	if value == "" {
 		return nil, nil
 	}
+	if t, ok := parseSettled(value); ok {
+		return t, nil
+	}
 	var t placementv1alpha1.Targets
 	if err := json.Unmarshal([]byte(value), &t); err != nil {
 		return nil, fmt.Errorf("annotation %s: %w", placementv1alpha1.TargetsAnnotation, err)
 	}
 	return t, nil
+}
+
+// parseSettled reads targets of which nothing is said but where they are, as nearly all objects have most of the time: whoever
+// looks at a unit reads those of all of its objects. ok is false for anything else.
+func parseSettled(value string) (_ placementv1alpha1.Targets, ok bool) {
+	rest, ok := strings.CutPrefix(value, "{")
+	t := make(placementv1alpha1.Targets, 1)
+	for ok {
+		var name string
+		if rest, ok = strings.CutPrefix(rest, `"`); !ok {
+			break
+		}
+		if name, rest, ok = strings.Cut(rest, `":{}`); !ok || strings.ContainsFunc(name, func(r rune) bool { return r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }) {
+			return nil, false
+		}
+		t[name] = placementv1alpha1.Target{}
+		if rest == "}" {
+			return t, true
+		}
+		rest, ok = strings.CutPrefix(rest, ",")
+	}
+	return nil, false
 }
 
 // TargetsOf reads the targets from annotations; what cannot be parsed is no

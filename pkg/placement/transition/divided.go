@@ -64,10 +64,7 @@ func (s State) divides(o Object) bool {
 // leadsToDivided says that a Service selects pods of something of which each target has a
 // part: all that are available there have to be reached before others go.
 func (s State) leadsToDivided(service Object) bool {
-	selector := selectorOf(service)
-	return len(selector) > 0 && slices.ContainsFunc(s.Objects, func(o Object) bool {
-		return o.Kind.Replicated() && selects(selector, o) && s.divides(o)
-	})
+	return slices.ContainsFunc(s.selected(selectorOf(service)), func(i int) bool { return s.Objects[i].Kind.Replicated() && s.divides(s.Objects[i]) })
 }
 
 // Reached is how many of the available replicas of an object clients reach on each target,
@@ -82,6 +79,7 @@ func (s State) leadsToDivided(service Object) bool {
 // s has everything in the namespace that makes pods, and the Services. The one that lacks most
 // decides, and is named; empty if none does.
 func (s State) Reached(o Object, from []string) (reached map[string]int32, by string) {
+	s = s.indexed()
 	reached = map[string]int32{}
 	for name, c := range o.Copies {
 		if n, known := Available(c); known {

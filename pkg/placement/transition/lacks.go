@@ -157,11 +157,11 @@ func (o Object) onNone(from []string) bool {
 // podsCome says that a Service has no pods on a target before others are stopped: of what
 // it selects, something waits for that, and nothing has a copy there that does not.
 func (s State) podsCome(service Object, name string) bool {
-	selector := selectorOf(service)
 	waits := false
-	for _, o := range s.Objects {
+	for _, i := range s.selected(selectorOf(service)) {
+		o := s.Objects[i]
 		entry, ok := o.targets()[name]
-		if !ok || len(selector) == 0 || !selects(selector, o) {
+		if !ok {
 			continue
 		}
 		later := entry.NoCopy() || s.awaitsClaims(o, name)
@@ -175,12 +175,10 @@ func (s State) podsCome(service Object, name string) bool {
 
 // available counts the pods that a Service selects on a target, by what made them.
 func (s State) available(service Object, name string) int {
-	selector := selectorOf(service)
+	s = s.indexed()
 	n := int64(0)
-	for _, o := range s.Objects {
-		if c := o.Copies[name]; c != nil && len(selector) > 0 && selects(selector, o) {
-			n += availableIn(c)
-		}
+	for _, i := range s.selected(selectorOf(service)) {
+		n += s.index.available[i][name]
 	}
 	return int(n)
 }
@@ -198,12 +196,7 @@ func selectorOf(service Object) map[string]string {
 func selects(selector map[string]string, o Object) bool {
 	return slices.ContainsFunc(workload.PodTemplates(o.Kind, o.Logical.Object), func(template map[string]any) bool {
 		labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
-		for key, value := range selector {
-			if got, ok := labels[key]; !ok || got != value {
-				return false
-			}
-		}
-		return true
+		return matches(selector, labels)
 	})
 }
 

@@ -112,6 +112,8 @@ type State struct {
 	// server, or process, began it.
 	DrainsSince time.Time
 	Now         time.Time
+	// index is that of Objects, see indexed.
+	index *index
 }
 
 // Step is what follows.
@@ -152,6 +154,7 @@ type Step struct {
 // A CronJob is not removed while a job of it runs: the phase before lasts until then. Its syncer
 // lets one that is begun in that very moment run to its end, too.
 func Next(t *placementv1alpha1.Transition, s State) Step {
+	s = s.indexed()
 	if stamp.PhaseRemoves(t.Phase) {
 		return s.removed(t)
 	}
@@ -226,7 +229,7 @@ func (s State) active(from []string) []string {
 //	any other                                    yes
 func (s State) left(t *placementv1alpha1.Transition) []string {
 	var out []string
-	from := t.From
+	from, claims := t.From, s.claims(t.From)
 	if s.Stale > 0 {
 		out = append(out, unstamped(s.Stale))
 	}
@@ -237,7 +240,7 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 			switch {
 			case !ok || entry.NoCopy() || o.stays(name) || s.holds(o, name):
 			case o.terminates(name):
-			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || s.claims(t.From) && (o.Kind.Role == workload.Container || s.goesAlong(o, name))):
+			case t.Phase != placementv1alpha1.TransitionClearing && (o.gives(name) || claims && (o.Kind.Role == workload.Container || s.goesAlong(o, name))):
 			case o.jobRuns(name):
 				out = append(out, jobRuns(o, name))
 			case entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && workload.RunsOf(o.Kind, o.Logical.Object) == workload.RunsToEnd:

@@ -14,8 +14,11 @@ import (
 
 // gives says that a claim has a copy on a physical cluster, whose volume it is to give up.
 func (o Object) gives(name string) bool {
+	if !o.Kind.IsClaim() {
+		return false
+	}
 	entry, ok := o.targets()[name]
-	return o.Kind.IsClaim() && ok && entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && !o.stays(name)
+	return ok && entry.Keeps() && o.Logical.GetDeletionTimestamp() == nil && !o.stays(name)
 }
 
 // Gives are the physical clusters among some whose volume a claim gives up.
@@ -103,7 +106,12 @@ func (s State) goesAlong(o Object, name string) bool {
 		return false
 	}
 	ref := metav1.GetControllerOfNoCopy(o.Logical)
-	return ref == nil || slices.ContainsFunc(s.Objects, func(by Object) bool { return by.Logical.GetUID() == ref.UID && s.goesAlong(by, name) })
+	if ref == nil {
+		return true
+	}
+	s = s.indexed()
+	by, ok := s.index.byUID[ref.UID]
+	return ok && s.goesAlong(s.Objects[by], name)
 }
 
 // HasItsOwn is why a claim is handed no volume on a physical cluster where it has one with other data.
@@ -363,7 +371,9 @@ func takesClaims(o Object) bool {
 // while it moved.
 func (s State) awaitsClaims(o Object, name string) bool {
 	mounted, _ := workload.ClaimsOf(o.Kind, o.Logical.Object)
-	return len(mounted) > 0 && slices.ContainsFunc(s.Objects, func(claim Object) bool {
-		return claim.Kind.IsClaim() && slices.Contains(mounted, claim.Logical.GetName()) && claim.targets()[name].State == placementv1alpha1.TargetStateWaiting
-	})
+	if len(mounted) == 0 {
+		return false
+	}
+	waiting := s.indexed().index.waiting[name]
+	return slices.ContainsFunc(mounted, func(claim string) bool { return waiting[claim] })
 }
