@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -63,25 +65,38 @@ func (c *Controller) read(ctx context.Context, k key, known *holder) (*holder, e
 	return h, nil
 }
 
+// readTimeout bounds a read of all that refers to others in a namespace.
+const readTimeout = time.Minute
+
 // live asks the server, before a copy is removed because nobody refers to the object
 // any more, who does: a referrer that the informers lack may just have been made, and
 // absence is no instruction to remove anything.
 func (c *Controller) live(ctx context.Context, k key) ([]*holder, error) {
+	stored, err := c.stored.get(ctx, namespace{k.Cluster, k.Namespace})
+	if err != nil {
+		return nil, err
+	}
 	wanted, err := c.liveReferences(ctx, k)
 	if err != nil {
 		return nil, err
 	}
+	return slices.DeleteFunc(slices.Clone(stored), func(h *holder) bool { return !slices.ContainsFunc(h.references, wanted.Has) }), nil
+}
+
+// readAll reads what refers to others in a namespace.
+func (c *Controller) readAll(ctx context.Context, of namespace) ([]*holder, error) {
+	ctx = scope.WithCluster(ctx, of.cluster)
 	var all []*holder
-	for _, kind := range workload.In(c.Kinds, k.Cluster).Kinds() {
+	for _, kind := range workload.In(c.Kinds, of.cluster).Kinds() {
 		if !kind.Refers() {
 			continue
 		}
-		list, err := c.Dynamic.Resource(kind.GroupVersionResource()).Namespace(k.Namespace).List(ctx, metav1.ListOptions{})
+		list, err := c.Dynamic.Resource(kind.GroupVersionResource()).Namespace(of.name).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("reading what may refer to it: %w", err)
 		}
 		for i := range list.Items {
-			if h := hold(kind, &list.Items[i]); h != nil && slices.ContainsFunc(h.references, wanted.Has) {
+			if h := hold(kind, &list.Items[i]); h != nil {
 				all = append(all, h)
 			}
 		}

@@ -58,6 +58,7 @@ func TestACopyIsRemovedOnlyWhenTheServerKnowsOfNobodyWhoNeedsIt(t *testing.T) {
 			}, controller.InformerOptions[*corev1.ServiceAccount]{})
 			go accounts.Run(t.Context())
 			c1 := &Controller{Config: Config{Kinds: workload.Builtin(), Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, c.live...), ServiceAccounts: accounts}}
+			c1.stored = newGather(c1.readAll)
 			current := `{"east":{},"west":{}}`
 			k := key{controller.Request{Cluster: "shop", Namespace: "web", Name: "key"}, workload.Secrets}
 			referrers, err := c1.confirmed(t.Context(), k, parse(t, current)[0], []*holder{{targets: parse(t, `{"west":{}}`)[0]}})

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	name    = "references"
-	workers = 4
+	name = "references"
+	// workers are more than run at a time: most of them wait for a read together, see gather.
+	workers = 16
 )
 
 // Config is what the controller works with. The clients take the logical
@@ -46,7 +47,9 @@ type Controller struct {
 	// holders are of the kinds of Kubernetes, later of those that are declared.
 	holders []*controller.Informer[*holder]
 	later   declaredHolders
-	queue   *controller.Controller[key]
+	// stored reads what refers to others.
+	stored *gather
+	queue  *controller.Controller[key]
 }
 
 // key names an object that gets targets.
@@ -61,6 +64,7 @@ func (k key) String() string { return k.Request.String() + " (" + k.resource.Res
 // New makes the controller and subscribes it to the informers.
 func New(config Config) *Controller {
 	c := &Controller{Config: config, holders: newHolders(config.Kinds.Current().Undeclared(), config.Dynamic)}
+	c.stored = newGather(c.readAll)
 	c.queue = controller.New(name, workers, c.reconcile)
 	for _, h := range c.holders {
 		h.Handle(c.holderChanged)
