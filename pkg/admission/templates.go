@@ -270,6 +270,9 @@ func strip(mirrored runtime.Object) error {
 // another object, or to none.
 func (l *lookup) historyOwner(ctx context.Context, r *request, mirrored runtime.Object, digest string) (*historyOwner, error) {
 	refs := r.obj.GetOwnerReferences()
+	if controller := metav1.GetControllerOfNoCopy(r.obj); controller != nil {
+		refs = []metav1.OwnerReference{*controller} // no other one would be rolled back to it
+	}
 	if len(refs) == 0 || l.dynamic == nil {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/kubernetes/pkg/apis/apps"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/utils/ptr"
 
 	"github.com/atoll-dev/atoll/pkg/admission/history"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -110,6 +112,30 @@ func TestTheOwnerOfATemplateIsReadAloneIfItIsWhereItsReferenceSays(t *testing.T)
 		}
 		if got := mirrored.Spec.Template.Spec.Containers[0].Image; got != c.want || lists != c.lists {
 			t.Errorf("%s: image %q, want %q; %d lists, want %d", name, got, c.want, lists, c.lists)
+		}
+	}
+}
+
+// kubectl rolls back to what an object controls. That something else owns it, too, is no reason to believe a template.
+func TestATemplateOfAnotherOwnerIsNotMirroredForTheController(t *testing.T) {
+	t.Parallel()
+	var owners []runtime.Object
+	var refs []metav1.OwnerReference
+	for _, name := range []string{"a", "b"} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "web", UID: types.UID(name)}}
+		d.Spec.Template.Labels = map[string]string{"app": "a"}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "of " + name}}
+		owners = append(owners, d)
+		refs = append(refs, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name, UID: d.UID})
+	}
+	for _, controller := range []int{0, 1} {
+		mirrored := &apps.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "web", OwnerReferences: slices.Clone(refs)}, Spec: apps.ReplicaSetSpec{Template: imaged("of " + refs[1-controller].Name)}}
+		mirrored.OwnerReferences[controller].Controller = ptr.To(true)
+		if err := (&plugin{lookup: &lookup{dynamic: ownersOf(t, owners...)}}).templates(t.Context(), templateRequest(t, "east", replicaSets, mirrored, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := mirrored.Spec.Template.Spec.Containers[0].Image, "of "+refs[controller].Name; got != want {
+			t.Errorf("image %q, want %q", got, want)
 		}
 	}
 }
