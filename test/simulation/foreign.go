@@ -45,10 +45,7 @@ func (w *World) delegate(h Happening) {
 // refused.
 func (w *World) bind(h Happening) {
 	key := kube.Key{Resource: placements, Cluster: h.Cluster, Namespace: h.Namespace, Name: placementv1alpha1.NamespaceUnit}
-	on := []any{h.Physical}
-	if other := []string{"east", "west", "north"}[h.N%3]; h.N%2 == 0 && other != h.Physical {
-		on = append(on, other)
-	}
+	on := boundOn(h)
 	w.ask(func(ctx context.Context, c dynamic.Interface) error {
 		ctx, client := at(ctx, c, key)
 		binding := &unstructured.Unstructured{Object: map[string]any{
@@ -58,6 +55,14 @@ func (w *World) bind(h Happening) {
 		_, err := client.Create(ctx, binding, metav1.CreateOptions{}, "binding")
 		return err
 	})
+}
+
+// boundOn are the physical clusters that it wants.
+func boundOn(h Happening) []any {
+	if other := []string{"east", "west", "north"}[h.N%3]; h.N%2 == 0 && other != h.Physical {
+		return []any{h.Physical, other}
+	}
+	return []any{h.Physical}
 }
 
 // bindPlacement is the subresource binding of Placements.

@@ -48,7 +48,7 @@ type writing struct {
 
 // dataOf are the data of a claim below; nothing if they are of no namespace of ours, or in several places at once.
 func (l *ledger) dataOf(key kube.Key) dataOf {
-	if !l.world.data || l.world.divides {
+	if !l.world.data || l.world.divides || l.world.doubles {
 		return dataOf{}
 	}
 	for uid, physical := range l.physicalNames {

@@ -70,6 +70,8 @@ type World struct {
 	withdraws bool
 	// divides says that replicas are divided.
 	divides bool
+	// doubles: another scheduler has units on two physical clusters, where a claim has other data on each.
+	doubles bool
 	// flat says that pods of several physical clusters reach each other.
 	flat bool
 	// imports says that Services are imported: it is flat, or users lead Services somewhere.
@@ -147,6 +149,7 @@ func run(o Options) Outcome {
 	}
 	w := newWorld(o)
 	w.divides = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "divide" })
+	w.doubles = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "bind" && len(boundOn(h)) > 1 })
 	w.withdraws = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "withdraw" })
 	w.flat = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "join" || h.Verb == "part" })
 	w.volumes = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "claim" })
