@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,9 +63,6 @@ func (c *Controller) read(ctx context.Context, k key, known *holder) (*holder, e
 	}
 	return h, nil
 }
-
-// readTimeout bounds a read of all that refers to others in a namespace.
-const readTimeout = time.Minute
 
 // live asks the server, before a copy is removed because nobody refers to the object
 // any more, who does: a referrer that the informers lack may just have been made, and

@@ -3,9 +3,13 @@ package references
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 )
+
+// readTimeout bounds a read of all that refers to others in a namespace.
+const readTimeout = time.Minute
 
 // namespace is one of a logical cluster.
 type namespace struct {

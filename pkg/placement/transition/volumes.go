@@ -101,17 +101,25 @@ func (s State) claims(from []string) bool {
 
 // goesAlong says that an object runs on a target for nobody of the logical cluster, as who deleted what controlled it left it
 // behind: nobody removes it there before the Namespace goes. A claim never does: it has data.
+//
+// What controls each other goes nowhere: a physical cluster may say so.
 func (s State) goesAlong(o Object, name string) bool {
-	if o.Kind.IsClaim() || o.targets()[name].State != placementv1alpha1.TargetObserved || o.Logical.GetDeletionTimestamp() != nil {
-		return false
-	}
-	ref := metav1.GetControllerOfNoCopy(o.Logical)
-	if ref == nil {
-		return true
-	}
 	s = s.indexed()
-	by, ok := s.index.byUID[ref.UID]
-	return ok && s.goesAlong(s.Objects[by], name)
+	for range s.Objects {
+		if o.Kind.IsClaim() || o.targets()[name].State != placementv1alpha1.TargetObserved || o.Logical.GetDeletionTimestamp() != nil {
+			return false
+		}
+		ref := metav1.GetControllerOfNoCopy(o.Logical)
+		if ref == nil {
+			return true
+		}
+		by, ok := s.index.byUID[ref.UID]
+		if !ok {
+			return false
+		}
+		o = s.Objects[by]
+	}
+	return false
 }
 
 // HasItsOwn is why a claim is handed no volume on a physical cluster where it has one with other data.
