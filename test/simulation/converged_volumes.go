@@ -23,7 +23,7 @@ func (w *World) volumesConverged(p *physical) {
 	}
 	for _, obj := range p.api.List(persistentVolumes) {
 		s := w.stored[handleOf(obj)]
-		if s == nil || s.meddled || s.keeps {
+		if s == nil || s.meddled || s.keeps || w.ledger.forced[s.claim] { // without finalizers nobody is the last that has it
 			continue
 		}
 		_, logical := w.api.ByUID(s.claim)
