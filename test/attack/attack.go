@@ -34,7 +34,7 @@ func All() []Attack {
 		endlessWebhook, redirectingWebhook, endlessConversion, endlessAggregated, redirectingPhysicalCluster, inventedObjects, endlessList,
 		elsewhere, longSelector, privileged, hoard, history, nobodysHistory, schemas, expressions, matchConditions, schemaRules, schemaPatterns,
 		overrides, patches, permits, podReviews, injected, variables, operations, grown, floods,
-		handles, reportedVolumes, secretAttributes, reports, lingers, tenantsManifests, carriedElsewhere,
+		handles, reportedVolumes, secretAttributes, reports, lingers, rings, tenantsManifests, carriedElsewhere,
 		boundaries, later, clashes, plantedMarks, declaredKinds, declaredLater, hostNames, writtenEndpoints, neighbours, ports, ownEnds, headers, idle, slow, hanging, watches, crowd,
 		claims, hides, // the last: what they draw takes the room for a minute, of processors and of memory
 	}

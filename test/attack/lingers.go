@@ -77,7 +77,7 @@ func (w *World) drained(ctx context.Context, lie func(context.Context) error) (l
 	defer func() { err = errors.Join(err, drain(context.WithoutCancel(root), "false")) }()
 	began := time.Now()
 	err = eventually(ctx, "the drain", func() error {
-		if err := errors.Join(lie(about), w.acknowledge(about), w.acknowledge(other)); err != nil {
+		if err := errors.Join(lie(about), w.acknowledge(about, true), w.acknowledge(other, true)); err != nil {
 			return err
 		}
 		var errs []error
@@ -169,8 +169,8 @@ func (w *World) unpin(ctx context.Context) error {
 	return err
 }
 
-// acknowledge says of everything that is to go that it is gone.
-func (w *World) acknowledge(ctx context.Context) error {
+// acknowledge says of what is to go that it is gone, also of the Namespace in the end if that is whole.
+func (w *World) acknowledge(ctx context.Context, whole bool) error {
 	kube := w.admin.kube
 	ns, err := kube.CoreV1().Namespaces().Get(ctx, "web", metav1.GetOptions{})
 	if err != nil {
@@ -197,7 +197,7 @@ func (w *World) acknowledge(ctx context.Context) error {
 	for i := range deployments.Items {
 		add(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "Deployment", &deployments.Items[i])
 	}
-	if len(records) == 0 {
+	if len(records) == 0 && whole {
 		add(core.WithResource("namespaces"), "Namespace", ns)
 	}
 	copies := w.mallory.atoll.PlacementV1alpha1().Copies("web")
