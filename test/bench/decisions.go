@@ -31,6 +31,9 @@ func decisionsPart(ctx context.Context, l *lab, o options) error {
 		if err := placers[i].prepareReviews(ctx); err != nil {
 			return err
 		}
+		if err := placers[i].fill(ctx, o.fleets[0], o.units); err != nil {
+			return err
+		}
 	}
 	t := newTable("decisions by PlacementReview", "physical clusters", "build", "a second", "ratio", "CPU ms each", "ratio")
 	for _, size := range o.fleets {

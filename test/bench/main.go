@@ -45,7 +45,7 @@ type options struct {
 	drained        []int
 	fleets         []int
 	services       []int
-	placed         int
+	placed, units  int
 }
 
 func main() {
@@ -83,6 +83,7 @@ func parse(args []string) (o options, err error) {
 	fleets := fs.String("fleets", "10,100,1000", "numbers of physical clusters of the parts placing and decisions, rising")
 	services := fs.String("services", "1000,10000", "numbers of Services of a logical cluster of the part services, rising")
 	fs.IntVar(&o.placed, "placed", 100, "objects of each kind that are placed in the part placing, and decisions of a block in the part decisions")
+	fs.IntVar(&o.units, "units", 0, "units that are placed on the fewest physical clusters before anything is measured in the parts placing and decisions")
 	fs.IntVar(&o.tenants, "tenants", 800, "logical clusters of the part footprint, made twice")
 	fs.StringVar(&o.noise, "noise", "", "file that says which noise to make; the part neighbour starts itself so")
 	only := fs.String("noises", "", "noises of the part neighbour, all if empty: "+strings.Join(noiseNames(), ","))

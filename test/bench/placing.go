@@ -56,6 +56,9 @@ func placingPart(ctx context.Context, l *lab, o options) error {
 	if err != nil {
 		return err
 	}
+	if err := p.fill(ctx, o.fleets[0], o.units); err != nil {
+		return err
+	}
 	t := newTable("a create of a Deployment", "physical clusters", "p50 ms", "ratio", "p99 ms", "ratio", "CPU ms")
 	first, err := timeCreates(ctx, stock, reference, "at a stock server", o.placed, newNamespace)
 	if err != nil {
