@@ -28,9 +28,9 @@ const (
 //	there are more than MaxPods, or larger labels       those of the groups that are last are left out
 func PodsOf(namespaceLabels map[string]string, pods []corev1.Pod, present []string, fleet Fleet) *placementv1alpha1.PodImportSpec {
 	spec := &placementv1alpha1.PodImportSpec{NamespaceLabels: namespaceLabels}
-	networks := map[string]bool{}
+	networks, joining := map[string]bool{}, fleet.joining(present)
 	for _, name := range slices.Sorted(slices.Values(present)) {
-		if network := fleet[name].Network; fleet.Joined(withNetwork(present, network, fleet)) {
+		if network := fleet[name].Network; joining[network] {
 			networks[network] = true
 			spec.Importers = append(spec.Importers, placementv1alpha1.PodImporter{PhysicalCluster: name, Network: network})
 		}

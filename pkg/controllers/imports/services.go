@@ -42,17 +42,20 @@ func (m Member) same(o Member) bool {
 type Fleet map[string]Member
 
 // Joined says that some of these physical clusters are in one network.
-func (f Fleet) Joined(names []string) bool {
-	seen := map[string]bool{}
+func (f Fleet) Joined(names []string) bool { return len(f.joining(names)) > 0 }
+
+// joining are the networks in which more than one of these physical clusters is.
+func (f Fleet) joining(names []string) map[string]bool {
+	seen, joining := map[string]bool{}, map[string]bool{}
 	for _, name := range names {
 		if network := f[name].Network; network != "" {
 			if seen[network] {
-				return true
+				joining[network] = true
 			}
 			seen[network] = true
 		}
 	}
-	return false
+	return joining
 }
 
 // Imported says that a Service may be imported at all.
@@ -116,10 +119,10 @@ func importer(name, network string, target placementv1alpha1.Target, ok bool) pl
 //	                                                          a Service of its own
 func toPods(s *corev1.Service, pods []backends.Candidate, present []string, fleet Fleet) *placementv1alpha1.ServiceImportSpec {
 	targets, spec := stamp.TargetsOf(s.Annotations), specOf(s)
-	networks := map[string]bool{}
+	networks, joining, serving := map[string]bool{}, fleet.joining(present), serving(targets, fleet)
 	for _, name := range slices.Sorted(slices.Values(present)) {
 		network := fleet[name].Network
-		if !fleet.Joined(withNetwork(present, network, fleet)) || !copied(targets, network, fleet) {
+		if !joining[network] || !serving[network] {
 			continue
 		}
 		networks[network] = true
@@ -234,19 +237,15 @@ func writtenPorts(of []discoveryv1.EndpointPort) (ports []placementv1alpha1.Impo
 	return ports, text
 }
 
-// withNetwork are those of some physical clusters that are in a network.
-func withNetwork(names []string, network string, fleet Fleet) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return fleet[name].Network != network })
-}
-
-// copied says that a copy is on a physical cluster of a network.
-func copied(targets placementv1alpha1.Targets, network string, fleet Fleet) bool {
+// serving are the networks in which a physical cluster has a copy.
+func serving(targets placementv1alpha1.Targets, fleet Fleet) map[string]bool {
+	networks := map[string]bool{}
 	for name, target := range targets {
-		if target.Keeps() && fleet[name].Network == network {
-			return true
+		if target.Keeps() {
+			networks[fleet[name].Network] = true
 		}
 	}
-	return false
+	return networks
 }
 
 // endpointsIn are the endpoints of a Service on the physical clusters of a network, in an order.
