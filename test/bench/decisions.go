@@ -70,6 +70,18 @@ func decisionsPart(ctx context.Context, l *lab, o options) error {
 		}
 	}
 	t.print()
+	if o.units == 0 {
+		return nil
+	}
+	t = newTable("all physical clusters fall silent", "units", "build", "seconds until all are said to be", "CPU s", "decisions meanwhile, p50 ms", "p99 ms")
+	for i, p := range placers {
+		row, err := p.silence(ctx)
+		if err != nil {
+			return err
+		}
+		t.add(append([]string{fmt.Sprint(p.clusters), fmt.Sprint(o.units), builds[i].name}, row...)...)
+	}
+	t.print()
 	return nil
 }
 

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
@@ -25,8 +28,9 @@ type placer struct {
 	*server
 	kube kubernetes.Interface
 	own  versioned.Interface
-	// clusters is how many there are.
+	// clusters is how many there are, of which beating have been heard of.
 	clusters int
+	beating  atomic.Int64
 }
 
 func newPlacer(ctx context.Context, l *lab, name string) (*placer, error) {
@@ -38,8 +42,43 @@ func newPlacer(ctx context.Context, l *lab, name string) (*placer, error) {
 	if p.kube, p.own, err = s.scoped(); err != nil {
 		return nil, err
 	}
+	go p.beat(inCluster(ctx, scope.Root))
 	return p, s.makeLogicalCluster(ctx, benchCluster.String())
 }
+
+// beatInterval is well within the time after which a physical cluster counts as silent.
+const beatInterval = 15 * time.Second
+
+// beat renews the Leases of all physical clusters, as their syncers would, spread over the interval.
+func (p *placer) beat(ctx context.Context) {
+	for ctx.Err() == nil {
+		n := int(p.beating.Load())
+		for i := range n {
+			if p.renew(ctx, physicalClusterName(i)) != nil { // the server has ended; what else there is shows in the figures
+				return
+			}
+			if pause(ctx, beatInterval/time.Duration(n)) != nil {
+				return
+			}
+		}
+		if n == 0 && pause(ctx, time.Second) != nil {
+			return
+		}
+	}
+}
+
+// renew renews one Lease, or makes it.
+func (p *placer) renew(ctx context.Context, name string) error {
+	leases, now := p.kube.CoordinationV1().Leases(fleetv1alpha1.LeaseNamespace), metav1.NowMicro()
+	_, err := leases.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, now.UTC().Format(metav1.RFC3339Micro)), metav1.PatchOptions{})
+	if !apierrors.IsNotFound(err) {
+		return err //nolint:wrapcheck // nobody reads it
+	}
+	_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}, metav1.CreateOptions{})
+	return err //nolint:wrapcheck // nobody reads it
+}
+
+func physicalClusterName(i int) string { return fmt.Sprintf("c%04d", i) }
 
 // placingPart measures what it takes to place with more and more physical clusters, beside the same
 // creates at a stock server.
@@ -154,8 +193,11 @@ func (p *placer) register(ctx context.Context, n int) error {
 	g.SetLimit(fillers)
 	client := p.own.FleetV1alpha1().PhysicalClusters()
 	for ; p.clusters < n; p.clusters++ {
-		name := fmt.Sprintf("c%04d", p.clusters)
+		name := physicalClusterName(p.clusters)
 		g.Go(func() error {
+			if err := p.renew(inside, name); err != nil {
+				return fmt.Errorf("renewing the Lease of %s: %w", name, err)
+			}
 			pc := &fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": name[:4]}}}
 			if _, err := client.Create(inside, pc, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("registering %s: %w", name, err)
@@ -175,11 +217,14 @@ func (p *placer) register(ctx context.Context, n int) error {
 			return nil
 		})
 	}
-	return g.Wait() //nolint:wrapcheck // each names what failed
+	if err := g.Wait(); err != nil {
+		return err //nolint:wrapcheck // each names what failed
+	}
+	p.beating.Store(int64(n))
+	return nil
 }
 
-// reported is the status of an empty physical cluster. Nobody renews a Lease for it, so it counts as silent
-// some time after the moment of its condition, which is in an hour.
+// reported is the status of an empty physical cluster.
 func reported() fleetv1alpha1.PhysicalClusterStatus {
 	classes := func(n int) *fleetv1alpha1.ReportedNames {
 		out := &fleetv1alpha1.ReportedNames{}
@@ -199,7 +244,7 @@ func reported() fleetv1alpha1.PhysicalClusterStatus {
 	for i := range 60 { // as operators bring
 		s.APIs = append(s.APIs, fmt.Sprintf("operator-%d.example.com/v1/widgets", i))
 	}
-	at := metav1.NewTime(time.Now().Add(time.Hour))
+	at := metav1.Now()
 	for _, of := range []string{fleetv1alpha1.ConditionReady, fleetv1alpha1.ConditionSyncing} {
 		s.Conditions = append(s.Conditions, metav1.Condition{Type: of, Status: metav1.ConditionTrue, Reason: fleetv1alpha1.ReasonHeartbeat, Message: "as it is said", LastTransitionTime: at})
 	}

@@ -2,15 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/scope"
 )
 
 const (
@@ -63,6 +69,50 @@ func (p *placer) fill(ctx context.Context, physicalClusters, n int) error {
 	t.add(fmt.Sprint(n), ms(took/time.Duration(n)), ms((now-cpu)/time.Duration(n)), each(after.heap-before.heap), each(after.rss-before.rss), mib(after.heap), mib(after.rss))
 	t.print()
 	return nil
+}
+
+// silenceTimeout bounds the wait for all physical clusters to be silent.
+const silenceTimeout = 15 * time.Minute
+
+// silence renews no Lease any more, and measures what it takes until all physical clusters are said to be silent, and
+// how long somebody waits for a decision meanwhile.
+func (p *placer) silence(ctx context.Context) (row []string, _ error) {
+	ctx, stop := context.WithTimeoutCause(ctx, silenceTimeout, errors.New("not all physical clusters are silent in time"))
+	defer stop()
+	p.beating.Store(0)
+	cpu, err := cpuTime(p.PID())
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	var waited []time.Duration
+	for {
+		all, err := p.own.FleetV1alpha1().PhysicalClusters().List(inCluster(ctx, scope.Root), metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading who is silent: %w", err)
+		}
+		if !slices.ContainsFunc(all.Items, func(c fleetv1alpha1.PhysicalCluster) bool {
+			return !meta.IsStatusConditionPresentAndEqual(c.Status.Conditions, fleetv1alpha1.ConditionReady, metav1.ConditionUnknown)
+		}) {
+			break
+		}
+		for range 10 {
+			took, err := p.decide(ctx, 1, 1)
+			if err != nil {
+				return nil, err
+			}
+			waited = append(waited, took.latencies...)
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+	took := time.Since(began)
+	now, err := cpuTime(p.PID())
+	if err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("%.0f", took.Seconds()), fmt.Sprintf("%.0f", (now - cpu).Seconds()), ms(median(waited)), ms(percentile(waited, 99))}, nil
 }
 
 // fillOne makes a logical cluster with units.
