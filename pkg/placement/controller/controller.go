@@ -114,6 +114,10 @@ type Controller struct {
 	contents *utilcache.LRUExpireCache
 	// weighed holds what the objects of units request.
 	weighed *utilcache.LRUExpireCache
+	// retries paces how often the undecided are tried again.
+	retries *retries
+	// cutOff is whether silence counts for nothing, for the handler of events of physical clusters.
+	cutOff bool
 	// later follows the kinds that come.
 	later func(context.Context)
 	// watched is since when silence counts, see placement.Snapshot, and watchedSince.
@@ -141,7 +145,7 @@ func New(config Config) *Controller {
 		config.MaxMovesEach = defaultMaxMovesEach
 	}
 	c := &Controller{
-		Config: config, moves: newMoves(), reviews: semaphore.NewWeighted(1), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
+		Config: config, moves: newMoves(), retries: newRetries(), reviews: semaphore.NewWeighted(1), recorded: newRecorded(config.Clock), written: utilcache.NewLRUExpireCacheWithClock(maxWritten, config.Clock),
 		watched:   config.Clock.Now().Add(placement.Silence),
 		contents:  utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
 		weighed:   utilcache.NewLRUExpireCacheWithClock(maxRemembered, config.Clock),
@@ -184,6 +188,7 @@ func (c *Controller) Run(ctx context.Context) {
 //	there      on its way have stale objects stamped, see what the transition waits for,
 //	                      next phase, status
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
+	c.retries.begun(key)
 	u, ok, err := c.read(ctx, key)
 	switch {
 	case err != nil:

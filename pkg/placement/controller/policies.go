@@ -179,7 +179,12 @@ func (c *Controller) subscribePolicies() {
 		}
 		if old != nil && new != nil && (!placement.SilentSince(old).Equal(placement.SilentSince(new)) || old.Spec.Forget != new.Spec.Forget) {
 			c.lookAt(old.Name)
-			c.lookAtSilent() // whether silence counts depends on how many are silent, and not given up
+		}
+		// Whether silence counts depends on how many are silent, and not given up. Of a thousand that fall silent
+		// together, each would have all units of all others looked at.
+		if cutOff := placement.CutOff(c.PhysicalClusters.List()); cutOff != c.cutOff {
+			c.cutOff = cutOff
+			c.lookAtSilent()
 		}
 	})
 }
@@ -216,9 +221,7 @@ func (c *Controller) lookAgain(cluster logicalcluster.Name) {
 
 // lookAt looks at all namespaces that are on a physical cluster.
 func (c *Controller) lookAt(physicalCluster string) {
-	for _, p := range c.Placements.List() {
-		if _, ok := stamp.Decided(p)[physicalCluster]; ok {
-			c.queue.Enqueue(controller.RequestFor(p))
-		}
+	for p := range c.Placements.AllByIndex(onIndex, physicalCluster) {
+		c.queue.Enqueue(controller.RequestFor(p))
 	}
 }

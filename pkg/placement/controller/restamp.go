@@ -34,7 +34,7 @@ func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, err
 	if err := c.recordEvents(ctx, u); err != nil {
 		return controller.Result{}, err
 	}
-	return controller.Result{RequeueAfter: retryInterval}, nil
+	return controller.Result{RequeueAfter: withoutNews(c.Placements.CountByIndex(undecidedIndex, u.key.Cluster.String()))}, nil
 }
 
 // awaitsPods is for how much longer an object that asks first leaves its unit undecided.

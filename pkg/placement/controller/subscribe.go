@@ -159,8 +159,12 @@ func (c *Controller) enqueueCluster(cluster logicalcluster.Name) {
 	}
 }
 
-// undecidedIndex finds the Placements that are not decided.
-const undecidedIndex = "placements.undecided"
+const (
+	// undecidedIndex finds the Placements that are not decided: all, and by their logical cluster.
+	undecidedIndex = "placements.undecided"
+	// onIndex finds those that are decided, by each physical cluster.
+	onIndex = "placements.on"
+)
 
 // Indexers are the indexers that the informer of Placements must have.
 func Indexers() map[string]func(*placementv1alpha1.Placement) []string {
@@ -169,16 +173,22 @@ func Indexers() map[string]func(*placementv1alpha1.Placement) []string {
 			if p.Spec.Decision != nil {
 				return nil
 			}
-			return []string{""}
+			return []string{"", logicalcluster.From(p).String()}
 		},
+		onIndex: func(p *placementv1alpha1.Placement) []string { return stamp.Decided(p).Names() },
 	}
 }
 
-// retryAll looks at every undecided namespace. Each report of each physical cluster has it done, so it
+// retryAll looks at every undecided namespace, see retries. Each report of each physical cluster has it done, so it
 // must not look through what is decided.
 func (c *Controller) retryAll() {
-	for _, p := range c.Placements.ByIndex(undecidedIndex, "") {
-		c.queue.Enqueue(controller.RequestFor(p))
+	now := c.Clock.Now()
+	c.retries.forget(now)
+	for p := range c.Placements.AllByIndex(undecidedIndex, "") {
+		key := controller.RequestFor(p)
+		if delay, ok := c.retries.after(key, now); ok {
+			c.queue.EnqueueAfter(key, delay)
+		}
 	}
 }
 
