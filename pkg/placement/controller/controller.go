@@ -188,7 +188,12 @@ func (c *Controller) Run(ctx context.Context) {
 //	there      on its way have stale objects stamped, see what the transition waits for,
 //	                      next phase, status
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
-	c.retries.begun(key)
+	tried := false
+	defer func() {
+		if !tried {
+			c.retries.drop(key)
+		}
+	}()
 	u, ok, err := c.read(ctx, key)
 	switch {
 	case err != nil:
@@ -217,6 +222,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 		case len(u.pending) == 0:
 			return controller.Result{}, nil
 		}
+		tried = true
 		return c.retry(ctx, u)
 	}
 	if u.placement.Spec.Transition != nil && u.namespace.DeletionTimestamp == nil {

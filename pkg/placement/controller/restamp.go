@@ -28,6 +28,9 @@ func (c *Controller) retry(ctx context.Context, u *unit) (controller.Result, err
 	if left := c.awaitsPods(asks); left > 0 {
 		return controller.Result{RequeueAfter: left}, nil
 	}
+	if left := c.retries.left(u.key, c.Clock.Now()); left > 0 {
+		return controller.Result{RequeueAfter: left}, nil
+	}
 	if err := c.restamp(ctx, asks); err != nil {
 		return controller.Result{}, err
 	}

@@ -24,9 +24,11 @@ func TestUnitsThatFitNowhereAreTriedInTheirPace(t *testing.T) {
 		for i := range units {
 			key := of("mallory", i)
 			if at, ok := due[key]; ok && !now.Before(at) {
+				if left := r.left(key, now); left > 0 {
+					t.Fatalf("it is not tried when it is due, but %s later", left)
+				}
 				tried++
 				delete(due, key)
-				r.begun(key)
 			}
 			if delay, ok := r.after(key, now); ok {
 				due[key] = now.Add(delay)
@@ -58,11 +60,14 @@ func TestWhatIsTriedIsRememberedAsLongAsItCounts(t *testing.T) {
 	if _, ok := r.after(key, now); ok {
 		t.Error("it waits twice")
 	}
-	r.begun(key)
+	r.drop(key)
+	if left := r.left(key, now); left > 0 {
+		t.Errorf("it is tried only after %s", left)
+	}
 	if _, ok := r.after(key, now); !ok {
 		t.Error("it is not tried again")
 	}
-	r.begun(key)
+	r.drop(key)
 	r.forget(now)
 	if len(r.of) != 1 {
 		t.Error("that two were tried just now is forgotten")
@@ -81,9 +86,60 @@ func TestNothingWaitsForUnitsThatAreGone(t *testing.T) {
 		r.after(controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)}, now)
 	}
 	for i := range 10_000 {
-		r.begun(controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)})
+		r.drop(controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)})
 	}
 	if delay, _ := r.after(web, now); delay > retryEach {
 		t.Errorf("it waits for %s", delay)
+	}
+}
+
+// What can be placed does not wait for its pace: a thousand units that have room at last are placed one after the other.
+func TestUnitsThatArePlacedHaveTheNextTried(t *testing.T) {
+	t.Parallel()
+	const units = 1000
+	now, r := time.Unix(1_000_000, 0), newRetries()
+	var due []controller.Request
+	for i := range units {
+		key := controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)}
+		if delay, _ := r.after(key, now); delay == 0 {
+			due = append(due, key)
+		}
+	}
+	if len(due) != retriesAtOnce {
+		t.Errorf("%d are tried at once", len(due))
+	}
+	placed := 0
+	for ; len(due) > 0; placed++ {
+		if left := r.left(due[0], now); left > 0 {
+			t.Fatalf("%s waits for %s", due[0], left)
+		}
+		due = due[1:]
+		if next, ok := r.placed("shop", now); ok {
+			due = append(due, next)
+		}
+	}
+	if placed != units {
+		t.Errorf("%d of %d were placed without a wait", placed, units)
+	}
+	if _, ok := r.placed("other", now); ok {
+		t.Error("a unit of another logical cluster is tried")
+	}
+}
+
+// An edit of a policy has all undecided units looked at, which tries no more of them than a report does.
+func TestLooksTryNoMoreThanReports(t *testing.T) {
+	t.Parallel()
+	now, r := time.Unix(1_000_000, 0), newRetries()
+	tried := 0
+	for range 10 { // edits
+		for i := range 10_000 {
+			if r.left(controller.Request{Cluster: "shop", Namespace: fmt.Sprint(i)}, now) == 0 {
+				tried++
+			}
+		}
+		now = now.Add(retryEach)
+	}
+	if most := retriesAtOnce + 10; tried < retriesAtOnce || tried > most {
+		t.Errorf("%d were tried within a second, at most %d may be", tried, most)
 	}
 }

@@ -36,6 +36,12 @@ func (c *Controller) subscribe() {
 			c.queue.Enqueue(controller.RequestFor(new))
 		default: // admission, which has just decided, is still writing
 			c.queue.EnqueueAfter(controller.RequestFor(new), batchDelay)
+			if old == nil || old.Spec.Decision != nil {
+				break
+			}
+			if next, ok := c.retries.placed(logicalcluster.From(new), c.Clock.Now()); ok {
+				c.queue.Enqueue(next)
+			}
 		}
 	})
 	c.Placements.Handle(c.othersLook)
