@@ -71,6 +71,7 @@ type Config struct {
 type Controller struct {
 	Config
 	heartbeats *heartbeats
+	identities answers
 	queue      *controller.Controller[controller.Request]
 }
 
@@ -131,6 +132,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	pc, ok := c.PhysicalClusters.Get(key)
 	if !ok {
 		c.heartbeats.forget(key.Name)
+		c.identities.forget(key.Name)
 		c.Refusals.forget(key.Name)
 		return controller.Result{}, c.removeLease(ctx, key.Name)
 	}
@@ -149,8 +151,14 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if pc.Spec.Drain.Requested {
 		result = sooner(result, drainInterval)
 	}
-	if err := c.accept(ctx, wanted); err != nil {
-		return controller.Result{}, err
+	asked, left := asks(wanted.Status.Identity), c.identities.left(wanted, c.Clock.Now())
+	switch {
+	case asked && left > 0:
+		asked, result = false, sooner(result, left)
+	default:
+		if err := c.accept(ctx, wanted); err != nil {
+			return controller.Result{}, err
+		}
 	}
 	if wanted.Status.Identity.SameAs != "" {
 		result = sooner(result, recheckInterval) // the other one may go
@@ -178,6 +186,9 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 			return controller.Result{}, fmt.Errorf("writing the status: %w", err)
 		}
 		pc = written
+	}
+	if asked {
+		c.identities.note(pc, c.Clock.Now())
 	}
 	if forgetErr != nil {
 		return controller.Result{}, forgetErr

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +15,68 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 )
 
+const (
+	// sameInterval is how often it is found out again whether an identity is still that of another
+	// PhysicalCluster, and otherInterval how often of which one it is when it changes.
+	sameInterval  = 5 * time.Second
+	otherInterval = time.Second
+)
+
+// answers has when it was found out last whose an identity is. That reads all PhysicalClusters from the database, and a syncer
+// that calls itself another one, or another one each time, would have it done with each renewal of its Lease: with some
+// hundred physical clusters nobody else would be looked at.
+type answers struct {
+	mu   sync.Mutex
+	last map[string]answer
+}
+
+// answer is one, about an identity.
+type answer struct {
+	identity types.UID
+	at       time.Time
+}
+
+// left is for how long the answer about a physical cluster holds.
+//
+//	asked before       it                        then
+//	never              any                       ask
+//	of this identity   is that of another one    the answer holds for sameInterval
+//	any                any other                 it is not asked for otherInterval
+func (a *answers) left(pc *fleetv1alpha1.PhysicalCluster, now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last, ok := a.last[pc.Name]
+	if !ok {
+		return 0
+	}
+	holds := otherInterval
+	if last.identity == pc.Status.Identity.UID && pc.Status.Identity.SameAs != "" {
+		holds = sameInterval
+	}
+	return max(0, last.at.Add(holds).Sub(now))
+}
+
+// note takes note that an answer is stored.
+func (a *answers) note(pc *fleetv1alpha1.PhysicalCluster, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last == nil {
+		a.last = map[string]answer{}
+	}
+	a.last[pc.Name] = answer{pc.Status.Identity.UID, now}
+}
+
+func (a *answers) forget(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.last, name)
+}
+
+// asks says that it is not known, or may be no more, whose an identity is.
+func asks(identity fleetv1alpha1.PhysicalClusterIdentity) bool {
+	return identity.UID != "" && (identity.Accepted != identity.UID || identity.SameAs != "")
+}
+
 // accept finds out whether an identity that a syncer has recorded is that of
 // another PhysicalCluster, and writes the answer into the status.
 //
@@ -20,7 +84,7 @@ import (
 // are registered at the same moment, one write wins, and the others read it.
 func (c *Controller) accept(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) error {
 	identity := &pc.Status.Identity
-	if identity.UID == "" || identity.Accepted == identity.UID && identity.SameAs == "" {
+	if !asks(*identity) {
 		return nil
 	}
 	client := c.Kube.CoreV1().ConfigMaps(fleetv1alpha1.LeaseNamespace)

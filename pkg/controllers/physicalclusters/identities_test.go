@@ -3,6 +3,7 @@ package physicalclusters
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -95,6 +96,52 @@ func TestOfSeveralPhysicalClustersThatAreOneExactlyOneIsAccepted(t *testing.T) {
 	for i, r := range results {
 		if names[i] != winner && r.SameAs != winner {
 			t.Errorf("%s is %+v, and %s is accepted", names[i], r, winner)
+		}
+	}
+}
+
+// Whose an identity is reads all PhysicalClusters: a syncer that calls itself another one has it done
+// now and then, however often it is heard of.
+func TestWhoseAnIdentityIsIsFoundOutNowAndThen(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	same, own := identified("west", "2", "a"), identified("west", "2", "a")
+	same.Status.Identity.SameAs, own.Status.Identity.Accepted = "east", "a"
+	changed := identified("west", "2", "b")
+	changed.Status.Identity.Accepted = "a"
+	for name, c := range map[string]struct {
+		before *fleetv1alpha1.PhysicalCluster
+		pc     fleetv1alpha1.PhysicalCluster
+		want   time.Duration
+	}{
+		"never":                           {nil, same, 0},
+		"it is another one's":             {&same, same, sameInterval},
+		"it has become another cluster":   {&same, changed, otherInterval},
+		"it was accepted, and is another": {&own, changed, otherInterval},
+	} {
+		var a answers
+		if c.before != nil {
+			a.note(c.before, now)
+		}
+		if got := a.left(&c.pc, now); got != c.want {
+			t.Errorf("%s: it holds for %s, want %s", name, got, c.want)
+		}
+		if got := a.left(&c.pc, now.Add(c.want)); got != 0 {
+			t.Errorf("%s: it holds for %s after that", name, got)
+		}
+		a.forget("west")
+		if got := a.left(&c.pc, now); got != 0 {
+			t.Errorf("%s: one that is gone is remembered for %s", name, got)
+		}
+	}
+	for _, pc := range []fleetv1alpha1.PhysicalCluster{own, identified("west", "2", "")} {
+		if asks(pc.Status.Identity) {
+			t.Errorf("%+v is asked about", pc.Status.Identity)
+		}
+	}
+	for _, pc := range []fleetv1alpha1.PhysicalCluster{same, changed, identified("west", "2", "a")} {
+		if !asks(pc.Status.Identity) {
+			t.Errorf("%+v is not asked about", pc.Status.Identity)
 		}
 	}
 }
