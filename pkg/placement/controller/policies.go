@@ -177,7 +177,11 @@ func (c *Controller) subscribePolicies() {
 		if old != nil && new != nil && !apiequality.Semantic.DeepEqual(old.Spec.Bounds, new.Spec.Bounds) {
 			c.lookAt(old.Name) // what is there is weighed where it is bounded
 		}
-		if old != nil && new != nil && (!placement.SilentSince(old).Equal(placement.SilentSince(new)) || old.Spec.Forget != new.Spec.Forget) {
+		known := old != nil && new != nil
+		if known && placement.SilentSince(old).Equal(placement.SilentSince(new)) && old.Spec.Forget == new.Spec.Forget {
+			return
+		}
+		if known {
 			c.lookAt(old.Name)
 		}
 		// Whether silence counts depends on how many are silent, and not given up. Of a thousand that fall silent
