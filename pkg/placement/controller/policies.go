@@ -177,20 +177,24 @@ func (c *Controller) subscribePolicies() {
 		if old != nil && new != nil && !apiequality.Semantic.DeepEqual(old.Spec.Bounds, new.Spec.Bounds) {
 			c.lookAt(old.Name) // what is there is weighed where it is bounded
 		}
-		known := old != nil && new != nil
-		if known && placement.SilentSince(old).Equal(placement.SilentSince(new)) && old.Spec.Forget == new.Spec.Forget {
+		c.silenceChanged(old, new)
+	})
+}
+
+// silenceChanged looks at the units on a physical cluster that has fallen silent, is back, or is given up. Whether silence
+// counts depends on how many are: the units on all that are silent are looked at when that changes, and not with each, as a
+// thousand may fall silent together.
+func (c *Controller) silenceChanged(old, new *fleetv1alpha1.PhysicalCluster) {
+	if old != nil && new != nil {
+		if placement.SilentSince(old).Equal(placement.SilentSince(new)) && old.Spec.Forget == new.Spec.Forget {
 			return
 		}
-		if known {
-			c.lookAt(old.Name)
-		}
-		// Whether silence counts depends on how many are silent, and not given up. Of a thousand that fall silent
-		// together, each would have all units of all others looked at.
-		if cutOff := placement.CutOff(c.PhysicalClusters.List()); cutOff != c.cutOff {
-			c.cutOff = cutOff
-			c.lookAtSilent()
-		}
-	})
+		c.lookAt(new.Name)
+	}
+	if cutOff := placement.CutOff(c.PhysicalClusters.List()); cutOff != c.cutOff {
+		c.cutOff = cutOff
+		c.lookAtSilent()
+	}
 }
 
 // pinned is what a policy says by annotations.

@@ -28,22 +28,7 @@ func (c *Controller) subscribe() {
 			c.wake()
 		}
 	})
-	c.Placements.Handle(func(old, new *placementv1alpha1.Placement) {
-		switch {
-		case new == nil:
-			c.queue.Enqueue(controller.RequestFor(old)) // what is remembered of it goes
-		case new.Spec.Decision == nil:
-			c.queue.Enqueue(controller.RequestFor(new))
-		default: // admission, which has just decided, is still writing
-			c.queue.EnqueueAfter(controller.RequestFor(new), batchDelay)
-			if old == nil || old.Spec.Decision != nil {
-				break
-			}
-			if next, ok := c.retries.placed(logicalcluster.From(new), c.Clock.Now()); ok {
-				c.queue.Enqueue(next)
-			}
-		}
-	})
+	c.Placements.Handle(c.placementChanged)
 	c.Placements.Handle(c.othersLook)
 	c.Namespaces.Handle(func(old, new *corev1.Namespace) {
 		if new == nil || old != nil && old.ResourceVersion == new.ResourceVersion {
@@ -141,6 +126,24 @@ func (c *Controller) enqueueUnits(o metav1.Object, after time.Duration) {
 func (c *Controller) enqueueIn(cluster logicalcluster.Name, namespace string, after time.Duration) {
 	for _, p := range c.Placements.ListNamespace(cluster, namespace) {
 		c.queue.EnqueueAfter(controller.RequestFor(p), after)
+	}
+}
+
+// placementChanged looks at a unit. When one is decided, another one that fits nowhere yet is tried in its place.
+func (c *Controller) placementChanged(old, new *placementv1alpha1.Placement) {
+	switch {
+	case new == nil:
+		c.queue.Enqueue(controller.RequestFor(old)) // what is remembered of it goes
+	case new.Spec.Decision == nil:
+		c.queue.Enqueue(controller.RequestFor(new))
+	default: // admission, which has just decided, is still writing
+		c.queue.EnqueueAfter(controller.RequestFor(new), batchDelay)
+		if old == nil || old.Spec.Decision != nil {
+			break
+		}
+		if next, ok := c.retries.placed(logicalcluster.From(new), c.Clock.Now()); ok {
+			c.queue.Enqueue(next)
+		}
 	}
 }
 
