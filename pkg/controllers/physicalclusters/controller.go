@@ -151,11 +151,11 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if pc.Spec.Drain.Requested {
 		result = sooner(result, drainInterval)
 	}
-	asked, left := asks(wanted.Status.Identity), c.identities.left(wanted, c.Clock.Now())
-	switch {
-	case asked && left > 0:
+	asked := asks(wanted.Status.Identity)
+	if left := c.identities.left(wanted, c.Clock.Now()); asked && left > 0 {
 		asked, result = false, sooner(result, left)
-	default:
+	}
+	if asked {
 		if err := c.accept(ctx, wanted); err != nil {
 			return controller.Result{}, err
 		}

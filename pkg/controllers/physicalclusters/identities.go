@@ -22,9 +22,9 @@ const (
 	otherInterval = time.Second
 )
 
-// answers has when it was found out last whose an identity is. That reads all PhysicalClusters from the database, and a syncer
-// that calls itself another one, or another one each time, would have it done with each renewal of its Lease: with some
-// hundred physical clusters nobody else would be looked at.
+// answers has when it was found out last whose an identity is. That reads all PhysicalClusters from the database. A syncer
+// that reports the identity of another physical cluster, or a new one each time, would have it done with each renewal of its
+// Lease, and two such could keep both workers from all others.
 type answers struct {
 	mu   sync.Mutex
 	last map[string]answer
