@@ -54,6 +54,9 @@ func (p *placer) beat(ctx context.Context) {
 	for ctx.Err() == nil {
 		n := int(p.beating.Load())
 		for i := range n {
+			if p.beating.Load() == 0 {
+				break
+			}
 			if p.renew(ctx, physicalClusterName(i)) != nil { // the server has ended; what else there is shows in the figures
 				return
 			}
