@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -104,6 +105,16 @@ func selectCluster(t *testing.T, k process.Kubectl, group string) {
 	must(t)(theLab.root.Run(context.Background(), "label", "logicalcluster", name, "kinds="+group))
 }
 
+// readKind reads a custom kind before its definition is deleted, if it is defined. A kube-apiserver that has
+// never read it fails to look for what is left of it, and may look again five minutes later only: a change of
+// the condition Terminating, which is all that there is then, does not have its finalizer look.
+func readKind(t *testing.T, k process.Kubectl, resource string) {
+	t.Helper()
+	if err := isThere(k, &apiextensionsv1.CustomResourceDefinition{}, "crd", resource); err == nil {
+		must(t)(k.Run(context.Background(), "get", resource, "-A"))
+	}
+}
+
 // define defines the kind for as long as the test runs.
 func define(t *testing.T, k process.Kubectl, group string) {
 	t.Helper()
@@ -111,6 +122,7 @@ func define(t *testing.T, k process.Kubectl, group string) {
 	must(t)(k.Run(context.Background(), "wait", "--for=condition=Established", "--timeout=1m", "crd/widgets."+group))
 	t.Cleanup(func() {
 		if !t.Failed() {
+			readKind(t, k, "widgets."+group)
 			must(t)(k.Run(context.Background(), "delete", "crd", "widgets."+group, "--ignore-not-found", "--timeout=2m"))
 		}
 	})

@@ -425,7 +425,7 @@ func TestOperatorsOfOthersAreCarriedAsTheyArePublished(t *testing.T) {
 				}
 				for _, found := range regexp.MustCompile(`(?m)^  name: customresourcedefinition\.apiextensions\.k8s\.io--(\S+)$`).FindAllStringSubmatch(string(out), -1) {
 					must(t)("", isThere(p.Kubectl, &apiextensionsv1.CustomResourceDefinition{}, "crd", found[1])) // it is kept
-					must(t)(p.Run(ctx, "delete", "crd", found[1], "--wait=false"))                                // which takes its API server minutes at times
+					must(t)(p.Run(ctx, "delete", "crd", found[1], "--wait=false"))                                // see readKind
 				}
 			}
 			must(t)(root.Run(ctx, "delete", "namespace", name, "--timeout=1m"))
@@ -466,6 +466,9 @@ func TestADefinitionThatIsCarriedMakesRoomForADeclaredKind(t *testing.T) {
 
 	must(t)(k.In("web").Run(ctx, "delete", resource, "gear", "--timeout=1m"))
 	must(t)(root.Run(ctx, "delete", "placedkind", resource, "--timeout=1m"))
+	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
+		readKind(t, p.Kubectl, resource)
+	}
 	must(t)(in.Run(ctx, "delete", "manifest", "widgets", "--timeout=1m"))
 	for _, p := range []*physicalCluster{theLab.east, theLab.west} {
 		must(t)("", absent(p.Kubectl, &apiextensionsv1.CustomResourceDefinition{}, "crd", resource))
