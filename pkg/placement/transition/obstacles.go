@@ -22,6 +22,8 @@ const maxNamed = 20
 //	is on another one that works, too
 //	a claim with a volume there         stays if its volume is not handed    stays: it is lost with its data, and
 //	                                    over: it would be lost               who deletes it says so
+//	a claim with a volume of its own    stays: where it goes it gets one     the same
+//	on several that are left
 //	what runs to its end with a claim   the claim stays until then           stays: it has no end there, and is
 //	what runs to its end                ends there                           not begun twice
 //	a StatefulSet that takes its claims stays: they are to outlive it        goes: nothing deletes there
@@ -50,7 +52,11 @@ func Obstacles(objects []Object, from []string, handed func(claim Object, from s
 			out = append(out, fmt.Sprintf("%s: it was to run to its end on %s, which was given up; delete it, and make it again to have it run elsewhere", o, strings.Join(gone, ", ")))
 		case o.Kind.IsClaim():
 			for _, name := range at {
-				if why := handed(o, name); why != "" {
+				why := handed(o, name)
+				if other := o.differing(name, at); other != "" {
+					why = HasItsOwn(other)
+				}
+				if why != "" {
 					out = append(out, fmt.Sprintf("%s: its volume is on %s and does not move (%s); delete the claim once its data are safe elsewhere", o, where, why))
 					break
 				}

@@ -102,6 +102,15 @@ func (o Object) Differs(a, b string) bool {
 	return o.Kind.IsClaim() && a != b && own(a) && own(b)
 }
 
+// differing is the first physical cluster among some where a claim has a volume of its own, and has one of its own
+// on name, too; empty if there is none.
+func (o Object) differing(name string, among []string) string {
+	if i := slices.IndexFunc(among, func(other string) bool { return o.Differs(name, other) }); i >= 0 {
+		return among[i]
+	}
+	return ""
+}
+
 // notShared are the claims which have one volume, and have not got it everywhere where the unit goes: that is
 // waited for before anything is stopped where it is.
 func (s State) notShared(from []string) []string {

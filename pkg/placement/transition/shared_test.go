@@ -259,3 +259,31 @@ func TestAClaimWhoseVolumeStaysElsewhereIsNoObstacle(t *testing.T) {
 		}
 	}
 }
+
+func TestAClaimLeavesNoTwoPlacesWhereItHasVolumesOfItsOwn(t *testing.T) {
+	const own = "PersistentVolumeClaim data: its volume is on east, west and does not move (it has a volume and data of its own on west); delete the claim once its data are safe elsewhere"
+	moves := func(Object, string) string { return "" }
+	for _, c := range []struct {
+		name, targets string
+		from          []string
+		want          []string
+	}{
+		{"both leave", `{"east":{},"west":{}}`, []string{"east", "west"}, []string{own}},
+		{"one leaves, of which handed knows", `{"east":{},"west":{}}`, []string{"east"}, nil},
+		{"both have the same", `{"east":{},"west":` + fromEast + `}`, []string{"east", "west"}, nil},
+		{"one has it", `{"east":{},"west":{"state":"Waiting"}}`, []string{"east", "west"}, nil},
+	} {
+		o := many(c.targets, "ReadWriteOnce", nil)
+		if diff := cmp.Diff(c.want, Obstacles([]Object{o}, c.from, moves, func(string) bool { return false })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+
+	// It came to be there on both after the move had begun.
+	o := many(`{"east":{},"north":{"state":"Waiting"},"west":{}}`, "ReadWriteOnce", map[string]string{"east": inPlace, "west": inPlace}, "east", "west")
+	s := State{Decided: []string{"north"}, Objects: []Object{o}, Now: noon}
+	step := Next(&placementv1alpha1.Transition{Phase: starting, From: []string{"east", "west"}, To: []string{"north"}}, s)
+	if got := strings.Join(step.Waits, "; "); step.Phase != starting || !strings.Contains(got, "data on east: "+HasItsOwn("west")) {
+		t.Errorf("%s: %s", step.Phase, got)
+	}
+}

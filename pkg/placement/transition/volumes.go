@@ -36,8 +36,8 @@ func (s State) unknown(from []string) []string {
 			out = append(out, fmt.Sprintf("%s on %s: %s", o, on[0], o.NoVolume))
 		}
 		for _, name := range on {
-			if i := slices.IndexFunc(s.Decided, func(to string) bool { return o.Differs(name, to) }); i >= 0 {
-				out = append(out, fmt.Sprintf("%s on %s: %s; delete the claim once its data are safe elsewhere", o, name, HasItsOwn(s.Decided[i])))
+			if other := o.differing(name, slices.Concat(s.Decided, on)); other != "" {
+				out = append(out, fmt.Sprintf("%s on %s: %s; delete the claim once its data are safe elsewhere", o, name, HasItsOwn(other)))
 			}
 		}
 		for _, name := range on {
