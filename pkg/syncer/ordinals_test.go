@@ -157,6 +157,17 @@ func TestACopyWithARangeIsGoneWhenItsPodsAre(t *testing.T) {
 	}
 }
 
+// Also not by a request that was on its way.
+func TestARangeThatWasGivenUpDoesNotComeBack(t *testing.T) {
+	in := rangingInput(func(in *Input) {
+		in.Physical.SetResourceVersion("7")
+		in.Logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{"replicas":2,"ordinals":{"start":3,"revision":8}}}`})
+	})
+	if got := describe(Plan(in)); !strings.Contains(got, "Apply Changed to p1 at 7") {
+		t.Error(got)
+	}
+}
+
 func TestOnlyAKubernetesThatKeepsOrdinalsHasTheFeature(t *testing.T) {
 	for version, want := range map[string]string{"v1.30.9": "Manifests", "v1.31.0": "Manifests Ordinals", "v1.37.1+k3s1": "Manifests Ordinals", "": "Manifests", "v2": "Manifests"} {
 		if got := strings.Join(Features(version), " "); got != want {

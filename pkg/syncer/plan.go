@@ -229,13 +229,13 @@ func (p planner) apply() []Action {
 		if patch := resizedCopy(p.Ref.Kind, desired, p.Physical); patch != nil {
 			return []Action{{Verb: Resize, Object: patch, Why: "Changed"}}
 		}
-		return p.supplied(placing, Action{Verb: Apply, Object: desired, Why: "Changed"})
+		return p.supplied(placing, Action{Verb: Apply, Object: p.over(desired), Why: "Changed"})
 	}
 	if actions, done := p.contest(drifted); done {
 		return actions
 	}
 	if drifted {
-		return []Action{{Verb: Apply, Object: desired, Drift: true, Why: "Drifted"}}
+		return []Action{{Verb: Apply, Object: p.over(desired), Drift: true, Why: "Drifted"}}
 	}
 	if actions := p.pods(); len(actions) > 0 {
 		return actions
@@ -265,6 +265,23 @@ func (p planner) apply() []Action {
 		return actions
 	}
 	return p.volumeInUse()
+}
+
+// over is what is applied over what is there, in the version that was looked at where a later one is to be looked
+// at first:
+//
+//	what is there             then
+//	has not the mark of this  that version: of several that take it, or take it back, at a time one does
+//	object
+//	has a range of ordinals   that version: a range must not come back that was given up since, also not by who
+//	                          was stopped for a while, or by a request that was on its way
+//	any other                 any version
+func (p planner) over(desired *unstructured.Unstructured) *unstructured.Unstructured {
+	mark, _ := MarkOf(p.Ref.Kind.GroupResource(), p.Physical)
+	if mark != markFor(p.ControlPlane, p.Ref, p.Logical.GetUID()) || desired.GetAnnotations()[OrdinalsAnnotation] != "" {
+		desired.SetResourceVersion(p.Physical.GetResourceVersion())
+	}
+	return desired
 }
 
 // differs says whether there is something new to apply, or else whether somebody

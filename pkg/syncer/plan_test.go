@@ -182,6 +182,9 @@ func describe(actions []Action) string {
 			if a.Object.GetUID() != "" {
 				w += " to " + string(a.Object.GetUID())
 			}
+			if v := a.Object.GetResourceVersion(); v != "" {
+				w += " at " + v
+			}
 		case Delete, AskServer:
 			w += " " + string(a.UID) + " " + a.Why
 		}

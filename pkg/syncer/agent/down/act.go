@@ -108,10 +108,6 @@ func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	exists := a.Object.GetUID() != ""
 	if !exists {
 		a.Object.SetResourceVersion(neverVersion)
-	} else if a.Object.GetAnnotations()[syncer.OrdinalsAnnotation] != "" && p.in.Physical != nil {
-		// A range must not come back that was given up since: also not by who was stopped for a
-		// while, or by a request that was on its way.
-		a.Object.SetResourceVersion(p.in.Physical.GetResourceVersion())
 	}
 	body, err := json.Marshal(a.Object.Object)
 	if err != nil {
