@@ -338,6 +338,8 @@ func Scales(of workload.Kind, scaler *unstructured.Unstructured) (kind schema.Gr
 type Marked struct {
 	Mark   Mark
 	Target string
+	// Claim says that it is one.
+	Claim bool
 	// Mirrored says that an object above mirrors it.
 	Mirrored bool
 	// Recorded says that the object that the mark names has a Copy.
@@ -353,12 +355,13 @@ type Marked struct {
 //	mirrored     any       any                        no
 //	             there     any                        yes
 //	             none      there, and mirrors nothing yes: its Copy is about to come
+//	             none      else, and it is a claim    yes: no controller has it, and it is an Orphan
 //	             none      else                       no
 func IsCopy(m Marked) bool {
 	switch {
 	case m.Mirrored:
 		return false
-	case m.Recorded:
+	case m.Recorded || m.Claim:
 		return true
 	}
 	return m.Logical != nil && m.Logical.GetUID() == m.Mark.UID && MirroredUID(m.Target, m.Logical) == ""

@@ -234,6 +234,9 @@ func TestWhatCarriesAMarkIsACopyUnlessItIsMirroredOrForgotten(t *testing.T) {
 		"a controller adopted it":            {Marked{Logical: with("l", `{"east":{"state":"Observed","uid":"p"}}`)}, false},
 		"the object was made again":          {Marked{Logical: with("m", `{"east":{}}`)}, false},
 		"nothing above knows of it any more": {Marked{}, false},
+		"nothing above knows of the claim":   {Marked{Claim: true}, true},
+		"the claim was made again":           {Marked{Claim: true, Logical: with("m", `{"east":{}}`)}, true},
+		"the claim is mirrored":              {Marked{Claim: true, Mirrored: true}, false},
 	} {
 		c.marked.Mark, c.marked.Target = mark, "east"
 		if got := IsCopy(c.marked); got != c.want {

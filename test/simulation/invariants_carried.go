@@ -29,9 +29,6 @@ func (l *ledger) carried(p *physical, e kube.Event) bool {
 	if len(at) == 0 {
 		return false
 	}
-	if e.New != nil && l.isCarried(e.New) {
-		l.marked[e.New.GetUID()] = true
-	}
 	switch {
 	case !isSyncer(e.By):
 	case e.Old == nil:
@@ -40,6 +37,9 @@ func (l *ledger) carried(p *physical, e kube.Event) bool {
 		l.dropsCarried(p, e)
 	default:
 		l.changesCarried(p, e, slices.ContainsFunc(at, func(c carriage) bool { return c.adopt }))
+	}
+	if e.New != nil && l.isCarried(e.New) { // from now on: what is taken over was somebody else's before
+		l.marked[e.New.GetUID()] = true
 	}
 	return true
 }

@@ -111,7 +111,7 @@ func (v *View) IsCopy(gvr schema.GroupVersionResource, obj *unstructured.Unstruc
 	_, recorded := v.Copy(key)
 	logical, _ := v.Object(key)
 	return syncer.IsCopy(syncer.Marked{
-		Mark: mark, Target: v.Target, Recorded: recorded, Logical: logical,
+		Mark: mark, Target: v.Target, Claim: kind.IsClaim(), Recorded: recorded, Logical: logical,
 		Mirrored: v.IsMirrored(gvr, obj.GetUID()),
 	})
 }
