@@ -90,7 +90,10 @@ func VolumeOf(in Input) string {
 //	without a volume     none        was kept, and is not      WriteCopy Failed: a new claim would have an empty
 //	                                 there, or another target  one
 //	                                 has it
-//	else                 bound       was kept                  UpdateVolume: as it was
+//	else                 bound       was kept, as its Copy     UpdateVolume: as it was
+//	                                 says
+//	else                 bound       was kept, which nobody    nothing: a server that went back knows nothing of
+//	                                 knows                     who else has it
 //
 // What fails is tried again: done is false until then, and the claim is left alone.
 func (p planner) volume() (_ []Action, done bool) {
@@ -158,8 +161,27 @@ func (p planner) volume() (_ []Action, done bool) {
 		actions := p.keepVolume(pv)
 		return actions, len(actions) == 0
 	}
-	actions := p.settleVolume(pv)
+	actions := p.settleRetained(pv)
 	return actions, len(actions) == 0
+}
+
+// settleRetained is settleVolume once the server says that it knows that the volume was kept, and so that nobody else
+// has it any more. A server that was restored from a backup of before knows of neither.
+func (p planner) settleRetained(pv *corev1.PersistentVolume) []Action {
+	if !p.retained() {
+		return nil
+	}
+	actions := p.settleVolume(pv)
+	for i := range actions {
+		actions[i].Recorded = true
+	}
+	return actions
+}
+
+// retained says that the Copy says that the volume was kept.
+func (p planner) retained() bool {
+	recorded := p.recordedVolume()
+	return recorded != nil && recorded.Retained
 }
 
 // claimGone records that a claim is gone, and that none is made in its place. A volume that others may have is given up
@@ -205,6 +227,8 @@ func (p planner) former() fleetv1alpha1.FormerVolume {
 //	any         Removing, it is half  any                    nothing: it goes with its claim
 //	            of a copy
 //	is gone     its user              was never bound        DeleteVolume
+//	is there    its user              was kept, which nobody as its reclaim policy says: the data stay
+//	                                  knows
 //	is there    its user              else                   UpdateVolume: as it was; then as its reclaim policy says
 //	is gone     its user              else                   as its reclaim policy says
 //
@@ -263,7 +287,7 @@ func (p planner) volumeOfRemoved(below bool) []Action {
 	case below && (moved || elsewhere) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
 		return p.keepVolume(pv)
 	case below && p.deleted() && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
-		return p.settleVolume(pv)
+		return p.settleRetained(pv)
 	case below || pv.Annotations[ReclaimPolicyAnnotation] == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
 		pv.DeletionTimestamp != nil || !p.ofClaim(pv):
 		return nil
@@ -352,7 +376,7 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 	out := &placementv1alpha1.CopyVolume{}
 	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID() {
 		out.Name = pv.Name
-		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != ""
+		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != "" && (p.retained() || entry.Volume != nil || p.onItsWay())
 		name := storageClassAbove(p.Physical.Object)
 		switch class := p.class(name); class.Strategy {
 		case fleetv1alpha1.VolumesShared:

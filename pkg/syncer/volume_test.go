@@ -420,6 +420,19 @@ func TestAVolumeOnSeveralTargetsIsKeptUntilOneIsLeft(t *testing.T) {
 	w.entry, w.other = `{}`, `{"state":"Waiting"}`
 	w.run()
 	kept("while another one waits")
+	// A server that was restored from a backup of before knows nobody else, and not that it was kept: the others have it.
+	for _, entry := range []string{"{}", "deleted"} {
+		forgot := *w
+		forgot.pv, forgot.claim, forgot.copy = w.pv.DeepCopy(), w.claim.DeepCopy(), w.copy.DeepCopy()
+		forgot.copy.Status.Volume.Retained = false
+		if forgot.entry, forgot.other = entry, ""; entry == "deleted" {
+			forgot.entry, forgot.deleted = "{}", true
+		}
+		forgot.run()
+		if p := forgot.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain || forgot.copy.Status.Volume.Retained {
+			t.Errorf("%s, of a server that has forgotten it: %s, %+v", entry, p, forgot.copy.Status.Volume)
+		}
+	}
 	w.entry, w.other = `{}`, ""
 	w.run()
 	if p := w.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimDelete || w.pv.Annotations[ReclaimPolicyAnnotation] != "" {
