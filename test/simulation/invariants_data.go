@@ -178,7 +178,8 @@ func (l *ledger) lastOne(p *physical, handle string, s *stored) {
 	l.world.fail(LastOneStays, "the data of %s were removed by %s, and no other volume has what was written last for the claim %s", handle, p.name, s.of.name)
 }
 
-// keptConverged: a volume that is kept where its claim is to be has that.
+// keptConverged: a volume that is kept where its claim is to be has that, unless the claim has come back with another
+// one that has the same data: what an admin keeps is from before.
 func (w *World) keptConverged(p *physical) {
 	if !w.data || w.ledger.turnedBack > 0 || p.rewound || w.lostOne() {
 		return
@@ -190,6 +191,9 @@ func (w *World) keptConverged(p *physical) {
 		}
 		_, logical := w.api.ByUID(s.claim)
 		if logical == nil || logical.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if has := w.stored[handleOf(p.boundTo(claimOf(pv).Namespace, claimOf(pv).Name))]; has != nil && has != s && w.lastIn(has) {
 			continue
 		}
 		if t, here := targetsOf(logical)[p.name]; here && t.Keeps() && w.lastIn(s) {
