@@ -335,10 +335,11 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 // recordConverged: a Copy is about something that exists.
 func (w *World) recordConverged(c *placementv1alpha1.Copy) {
 	obj := w.api.Find(objectOf(c))
-	if obj == nil && objectOf(c).Resource == claims && w.usedOn(w.cluster(c.Spec.PhysicalCluster), c.Spec.Object.UID) {
+	gone := obj == nil || obj.GetUID() != c.Spec.Object.UID
+	if gone && objectOf(c).Resource == claims && w.usedOn(w.cluster(c.Spec.PhysicalCluster), c.Spec.Object.UID) {
 		return // an admin forced it
 	}
-	if obj == nil || obj.GetUID() != c.Spec.Object.UID {
+	if gone {
 		w.fail(Converges, "the Copy of %s %s on %s (%s) is left", objectOf(c), c.Spec.Object.UID, c.Spec.PhysicalCluster, c.Status.State)
 		return
 	}
