@@ -112,9 +112,9 @@ type Action struct {
 	Event *corev1.Event
 	// Supplies are what is made (Supply).
 	Supplies Supplies
-	// Recorded says that the server is asked first whether the Copy says so still that the volume was
-	// kept (UpdateVolume).
-	Recorded bool
+	// IfRetained says that the server is asked first whether its Copy says that the volume was kept, see
+	// Retained (UpdateVolume).
+	IfRetained bool
 	// Drift says that the apply reverts what somebody changed (Apply).
 	Drift bool
 	// Spec and Status say which parts of Object differ (CreateUp, UpdateUp).

@@ -168,20 +168,19 @@ func (p planner) volume() (_ []Action, done bool) {
 // settleRetained is settleVolume once the server says that it knows that the volume was kept, and so that nobody else
 // has it any more. A server that was restored from a backup of before knows of neither.
 func (p planner) settleRetained(pv *corev1.PersistentVolume) []Action {
-	if !p.retained() {
+	if !Retained(p.Copy) {
 		return nil
 	}
 	actions := p.settleVolume(pv)
 	for i := range actions {
-		actions[i].Recorded = true
+		actions[i].IfRetained = true
 	}
 	return actions
 }
 
-// retained says that the Copy says that the volume was kept.
-func (p planner) retained() bool {
-	recorded := p.recordedVolume()
-	return recorded != nil && recorded.Retained
+// Retained says that a Copy says that the volume was kept.
+func Retained(c *placementv1alpha1.Copy) bool {
+	return c != nil && c.Status.Volume != nil && c.Status.Volume.Retained
 }
 
 // claimGone records that a claim is gone, and that none is made in its place. A volume that others may have is given up
@@ -376,7 +375,7 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 	out := &placementv1alpha1.CopyVolume{}
 	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID() {
 		out.Name = pv.Name
-		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != "" && (p.retained() || entry.Volume != nil || p.onItsWay())
+		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != "" && (Retained(p.Copy) || entry.Volume != nil || p.onItsWay())
 		name := storageClassAbove(p.Physical.Object)
 		switch class := p.class(name); class.Strategy {
 		case fleetv1alpha1.VolumesShared:

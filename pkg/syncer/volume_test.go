@@ -421,16 +421,14 @@ func TestAVolumeOnSeveralTargetsIsKeptUntilOneIsLeft(t *testing.T) {
 	w.run()
 	kept("while another one waits")
 	// A server that was restored from a backup of before knows nobody else, and not that it was kept: the others have it.
-	for _, entry := range []string{"{}", "deleted"} {
+	for _, deleted := range []bool{false, true} {
 		forgot := *w
+		forgot.entry, forgot.other, forgot.deleted = "{}", "", deleted
 		forgot.pv, forgot.claim, forgot.copy = w.pv.DeepCopy(), w.claim.DeepCopy(), w.copy.DeepCopy()
-		forgot.copy.Status.Volume.Retained = false
-		if forgot.entry, forgot.other = entry, ""; entry == "deleted" {
-			forgot.entry, forgot.deleted = "{}", true
-		}
+		forgot.copy.Status.Volume.Retained, forgot.copy.Status.Volume.Source = false, nil // it was not looked at yet
 		forgot.run()
-		if p := forgot.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain || forgot.copy.Status.Volume.Retained {
-			t.Errorf("%s, of a server that has forgotten it: %s, %+v", entry, p, forgot.copy.Status.Volume)
+		if p := forgot.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain || Retained(forgot.copy) {
+			t.Errorf("deleted %t, of a server that has forgotten it: %s, %+v", deleted, p, forgot.copy.Status.Volume)
 		}
 	}
 	w.entry, w.other = `{}`, ""

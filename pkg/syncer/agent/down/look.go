@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
@@ -75,20 +76,28 @@ func (p *pass) logicalClient() dynamic.ResourceInterface {
 	return c.Namespace(p.key.Request.Namespace)
 }
 
-// ask finds out whether the object with uid still exists, from a server that
-// still knows of its Copy: a server that has forgotten both, one that is another
-// one, or one without the logical cluster has no say.
-func (p *pass) ask(ctx context.Context, uid types.UID) error {
+// askCopy is the Copy as the server has it now, if it is still the one that was planned with.
+func (p *pass) askCopy(ctx context.Context) (*placementv1alpha1.Copy, error) {
 	c, err := p.Up.Atoll.PlacementV1alpha1().Copies(p.in.Copy.Namespace).Get(ctx, p.in.Copy.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		p.View.WrittenCopies.Gone(p.key, p.in.Copy.UID)
-		return errAgain
+		return nil, errAgain
 	case err != nil:
-		return fmt.Errorf("asking the server for the copy: %w", err)
+		return nil, fmt.Errorf("asking the server for the copy: %w", err)
 	case c.UID != p.in.Copy.UID || c.Spec.Object.UID != p.in.Copy.Spec.Object.UID:
 		p.View.WrittenCopies.Put(p.key, c)
-		return errAgain
+		return nil, errAgain
+	}
+	return c, nil
+}
+
+// ask finds out whether the object with uid still exists, from a server that
+// still knows of its Copy: a server that has forgotten both, one that is another
+// one, or one without the logical cluster has no say.
+func (p *pass) ask(ctx context.Context, uid types.UID) error {
+	if _, err := p.askCopy(ctx); err != nil {
+		return err
 	}
 	obj, err := p.logicalClient().Get(ctx, p.key.Request.Name, metav1.GetOptions{})
 	switch {

@@ -247,7 +247,7 @@ func (p *pass) updateVolume(ctx context.Context, a syncer.Action) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	if a.Recorded {
+	if a.IfRetained {
 		if err := p.proveRetained(ctx); err != nil {
 			return err
 		}
@@ -266,16 +266,11 @@ func (p *pass) updateVolume(ctx context.Context, a syncer.Action) error {
 // proveRetained asks the server whether its Copy says that the volume was kept: what informers have of the Copy may be
 // of before the server went back, and what they have of the claim of after.
 func (p *pass) proveRetained(ctx context.Context) error {
-	c, err := p.Up.Atoll.PlacementV1alpha1().Copies(p.in.Copy.Namespace).Get(ctx, p.in.Copy.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return errAgain
-	case err != nil:
-		return fmt.Errorf("asking the server for the copy: %w", err)
-	case c.UID != p.in.Copy.UID || c.Status.Volume == nil || !c.Status.Volume.Retained:
-		return errAgain
+	c, err := p.askCopy(ctx)
+	if err == nil && !syncer.Retained(c) {
+		err = errAgain // the watch cache will say so, too
 	}
-	return nil
+	return err
 }
 
 // deleteVolume removes the object of a volume that is kept; its data stay.

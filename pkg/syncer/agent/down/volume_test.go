@@ -1,0 +1,55 @@
+package down
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/syncer/agent/view/viewtest"
+)
+
+// The watch cache has the Copy of before the server was restored, which says that the volume was kept, and the claim of after,
+// which only this physical cluster has.
+func TestAVolumeGetsItsPolicyBackOnlyIfTheServerSaysThatItWasKept(t *testing.T) {
+	for name, c := range map[string]struct{ says, patched bool }{
+		"it says so":       {true, true},
+		"it has forgotten": {false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace, claim := viewtest.Namespace(), viewtest.Logical("PersistentVolumeClaim", "web", "data", "c", `{"east":{}}`)
+			bound := viewtest.CopyOf(claim, "below-c")
+			bound.Object["spec"] = map[string]any{"volumeName": "pv"}
+			volume := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "PersistentVolume",
+				"metadata": map[string]any{"name": "pv", "uid": "v", "resourceVersion": "1", "annotations": map[string]any{syncer.ReclaimPolicyAnnotation: "Delete"}},
+				"spec": map[string]any{
+					"persistentVolumeReclaimPolicy": "Retain",
+					"claimRef":                      map[string]any{"namespace": viewtest.PhysicalSpace, "name": "data", "uid": "below-c"},
+				},
+			}}
+			kept := viewtest.Copy(claim, placementv1alpha1.CopyStatus{
+				State: placementv1alpha1.CopySynced, PhysicalNamespace: viewtest.PhysicalSpace, PhysicalUID: "below-c",
+				Volume: &placementv1alpha1.CopyVolume{Name: "pv", Retained: true},
+			})
+			f := newFixture(t, []runtime.Object{namespace, claim}, []runtime.Object{viewtest.CopyOf(namespace, "below-n"), bound, volume}, kept)
+			f.Watch(t)
+			f.Records.PrependReactor("get", "copies", func(clienttesting.Action) (bool, runtime.Object, error) {
+				says := kept.DeepCopy()
+				says.Status.Volume.Retained = c.says
+				return true, says, nil
+			})
+			patched := false
+			f.Below.PrependReactor("patch", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				patched = true
+				return false, nil, nil
+			})
+			if after := f.reconcile(t, viewtest.KeyOf("PersistentVolumeClaim", "web", "data")); patched != c.patched || after == 0 && !c.says {
+				t.Errorf("it got its policy back: %t; it is looked at again after %s", patched, after)
+			}
+		})
+	}
+}
