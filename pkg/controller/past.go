@@ -38,6 +38,16 @@ func (i *Informer[T]) Gone(r Request, uid types.UID) {
 // Doubt has the informer compared with its server: an answer contradicts it.
 func (i *Informer[T]) Doubt() { i.server.doubt(i) }
 
+// Precedes says that a version that the server answered with is of before something that is known of it: it went back,
+// or an event came after the answer. The informer is compared with its server then.
+func (i *Informer[T]) Precedes(version string) bool {
+	if !older(version, i.seen.mark().highest) {
+		return false
+	}
+	i.Doubt()
+	return true
+}
+
 // probe implements member. It asks for one object, without selectors, and without a
 // version: what is answered is as new as what the server has stored.
 func (i *Informer[T]) probe(ctx context.Context) (*regress, error) {

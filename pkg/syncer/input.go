@@ -43,6 +43,9 @@ type Input struct {
 	NothingCarried bool
 	// Contents is, for a Namespace, how many other Copies keep the physical one.
 	Contents int
+	// Strays is, for a Namespace, how many objects with a mark of ours are in the physical one that have no
+	// Copy, and are not mirrored: they are Orphans, or about to get their Copies.
+	Strays int
 	// Scaled says that an autoscaler that is on this target too scales the copy.
 	Scaled bool
 	// ScalerWaits says that one is to come to this target once traffic does.

@@ -20,12 +20,12 @@ func (p planner) keepDeleted() []Action {
 	case pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != p.Physical.GetUID():
 		return nil
 	default:
-		return p.keepVolume(pv)
+		return keepVolume(pv)
 	}
 }
 
 // keepVolume has the data of a volume stay when its claim goes, and notes what was before.
-func (p planner) keepVolume(pv *corev1.PersistentVolume) []Action {
+func keepVolume(pv *corev1.PersistentVolume) []Action {
 	if pv.Annotations[ReclaimPolicyAnnotation] != "" && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 		return nil
 	}

@@ -114,7 +114,9 @@ type OrphanInput struct {
 	Contents int
 	// Asked says that Logical is what the control plane answered just now.
 	Asked bool
-	// Deleted says that the deletion was sent, and Failure why it failed; nil if it did
+	// Volume is a volume that would go with the claim, or with one in the namespace.
+	Volume Volume
+	// Deleted says that the deletion was sent, and Failure why it failed, or what comes before it; nil if it did
 	// not.
 	Deleted bool
 	Failure *Failure
@@ -138,10 +140,16 @@ type OrphanInput struct {
 //	something in it
 //	there                   Remove   not asked for this order    6 Removing, AskingServer
 //	there                   Remove   it exists                   7 Refused, ObjectExists
+//	there                   Discard  nobody knows                7 the same
 //	there, with contents    Remove   it is gone                  8 Removing, NotEmpty
 //	there, being deleted    Remove   it is gone                  9 Removing, Terminating
 //	there                   Remove   it is gone                  10 AskServer for the claimed object, Delete;
 //	                                                             Removing, or why that failed
+//	there, and takes its    Discard  it exists                   10a Refused, TakesOthersAlong
+//	claims along
+//	there, a claim or a     Discard  it exists                   10b as 10, with LookAtVolume before the deletion,
+//	namespace                                                    and UpdateVolume: what would go is kept
+//	there, else             Discard  any                         as Remove, and what exists as what is gone
 //	there, nothing of the   Adopt    it exists                   11 Refused, NotPlacedHere
 //	name is in view                  else                        12 Refused, NoObject
 //	there, the Manifest     Adopt    any                         12a Refused, CarriesAnother
@@ -157,9 +165,12 @@ func PlanOrphan(in OrphanInput) []Action {
 		return []Action{{Verb: DropOrphan}} // 1, 2
 	}
 	status, remove := in.judge()
-	if remove && !in.Deleted {
+	if remove && !in.Deleted && in.Failure == nil {
 		if !in.Asked {
 			return []Action{{Verb: AskServer, UID: in.Orphan.Spec.Claim.UID, Why: "LastWord"}}
+		}
+		if actions := in.keepVolumes(); len(actions) > 0 {
+			return actions
 		}
 		return []Action{{Verb: Delete, UID: in.Physical.GetUID(), Propagation: metav1.DeletePropagationBackground, Why: "Ordered"}}
 	}
@@ -176,7 +187,7 @@ func (in OrphanInput) judge() (status fleetv1alpha1.OrphanStatus, remove bool) {
 	switch in.Orphan.Spec.Order {
 	case fleetv1alpha1.OrphanLeave:
 		return in.say(fleetv1alpha1.OrphanLeft, "Ordered", "it is left where it is"), false // 4
-	case fleetv1alpha1.OrphanRemove:
+	case fleetv1alpha1.OrphanRemove, fleetv1alpha1.OrphanDiscard:
 		return in.remove()
 	case fleetv1alpha1.OrphanAdopt:
 		return in.adopt(), false
@@ -211,8 +222,12 @@ func (in OrphanInput) remove() (status fleetv1alpha1.OrphanStatus, now bool) {
 		return in.say(fleetv1alpha1.OrphanRefused, "TakesOthersAlong", "others lose with it what they have in it: make the Manifest again and delete that, with removal: Delete, or delete it on the physical cluster"), false
 	case exists == nil || exists.ObservedGeneration != in.Orphan.Generation: // 6
 		return in.say(fleetv1alpha1.OrphanRemoving, "AskingServer", "waiting for the server to say whether the claimed object is gone"), false
-	case exists.Status != metav1.ConditionFalse: // 7
-		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", exists.Message), false
+	case exists.Status != metav1.ConditionFalse && !in.discards(): // 7
+		message := exists.Message
+		if exists.Status == metav1.ConditionTrue {
+			message += "; the order Discard removes what is here all the same"
+		}
+		return in.say(fleetv1alpha1.OrphanRefused, "ObjectExists", message), false
 	case in.Kind.Role == workload.Container && in.Contents > 0: // 8
 		return in.say(fleetv1alpha1.OrphanRemoving, "NotEmpty", fmt.Sprintf("%d objects of this control plane are in it; it goes after them", in.Contents)), false
 	case in.Physical.GetDeletionTimestamp() != nil: // 9
@@ -221,11 +236,34 @@ func (in OrphanInput) remove() (status fleetv1alpha1.OrphanStatus, now bool) {
 			message += ", waiting for finalizers: " + join(f)
 		}
 		return in.say(fleetv1alpha1.OrphanRemoving, "Terminating", message), false
+	case in.discards() && workload.TakesClaims(in.Kind, in.Physical.Object): // 10a
+		return in.say(fleetv1alpha1.OrphanRefused, "TakesOthersAlong", "its claims would go with it, and their data: set spec.persistentVolumeClaimRetentionPolicy.whenDeleted to Retain there"), false
 	}
 	if in.Failure != nil { // 10
 		return in.say(fleetv1alpha1.OrphanRemoving, in.Failure.Reason, in.Failure.Message), true
 	}
 	return in.say(fleetv1alpha1.OrphanRemoving, "Deleting", "it is deleted on the physical cluster"), true
+}
+
+// discards says that it is removed although the server says that what it claims exists: that is not here.
+func (in OrphanInput) discards() bool {
+	exists := apimeta.FindStatusCondition(in.Orphan.Status.Conditions, fleetv1alpha1.ConditionObjectExists)
+	return in.Orphan.Spec.Order == fleetv1alpha1.OrphanDiscard && exists != nil && exists.Status == metav1.ConditionTrue
+}
+
+// keepVolumes: cell 10b. Where the data of what exists are nobody knows for certain: the server may be the one that
+// went back.
+func (in OrphanInput) keepVolumes() []Action {
+	if !in.discards() || !in.Kind.IsClaim() && in.Kind.Role != workload.Container {
+		return nil
+	}
+	if !in.Volume.Looked {
+		return []Action{{Verb: LookAtVolume, Why: "Discard"}}
+	}
+	if in.Volume.Object == nil {
+		return nil
+	}
+	return keepVolume(in.Volume.Object)
 }
 
 // taken says that a Manifest of the name carries the orphan, whatever its UID: it goes on with what is there.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -86,7 +87,17 @@ func TestThePlanForEachOrphan(t *testing.T) {
 			}
 		}
 	}
-	const leave, remove, adopt = fleetv1alpha1.OrphanLeave, fleetv1alpha1.OrphanRemove, fleetv1alpha1.OrphanAdopt
+	const leave, remove, adopt, discard = fleetv1alpha1.OrphanLeave, fleetv1alpha1.OrphanRemove, fleetv1alpha1.OrphanAdopt, fleetv1alpha1.OrphanDiscard
+	bound := func(policy corev1.PersistentVolumeReclaimPolicy) func(*OrphanInput) {
+		return func(in *OrphanInput) {
+			in.Volume = Volume{Looked: true, Object: diskVolume("disk", policy)}
+		}
+	}
+	takesClaims := func(in *OrphanInput) {
+		in.Physical.Object["spec"] = map[string]any{
+			"persistentVolumeClaimRetentionPolicy": map[string]any{"whenDeleted": "Delete"}, "volumeClaimTemplates": []any{map[string]any{}},
+		}
+	}
 	for _, c := range []struct {
 		cell string
 		f    found
@@ -113,7 +124,20 @@ func TestThePlanForEachOrphan(t *testing.T) {
 		{"10 gone by UID", found{order: remove, physical: "there", answer: "gone"}, "AskServer Delete WriteOrphan Removing/Deleting"},
 		{"10 another one has the name", found{order: remove, physical: "there", answer: "other"}, "AskServer Delete WriteOrphan Removing/Deleting"},
 		{"10 an empty namespace", found{kind: "Namespace", order: remove, physical: "there", answer: "gone"}, "AskServer Delete WriteOrphan Removing/Deleting"},
-		{"10 refused by the physical cluster", found{order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Failure = &Failure{Reason: "Forbidden"} }}, "AskServer Delete WriteOrphan Removing/Forbidden"},
+		{"10 refused by the physical cluster", found{order: remove, physical: "there", answer: "gone", edit: func(in *OrphanInput) { in.Failure = &Failure{Reason: "Forbidden"} }}, "WriteOrphan Removing/Forbidden"},
+		{"5 placed here, it is not discarded", found{order: discard, physical: "there", answer: "exists", edit: logical("live")}, "WriteOrphan Refused/ObjectExists"},
+		{"6 nor without the server's word", found{order: discard, physical: "there"}, "WriteOrphan Removing/AskingServer"},
+		{"6 nor about the order before", found{order: discard, physical: "there", answer: "exists?"}, "WriteOrphan Removing/AskingServer"},
+		{"7 nor if nobody knows", found{order: discard, physical: "there", answer: "unknown"}, "WriteOrphan Refused/ObjectExists"},
+		{"8 nor a namespace with contents", found{kind: "Namespace", order: discard, physical: "there", answer: "exists", edit: func(in *OrphanInput) { in.Contents = 2 }}, "WriteOrphan Removing/NotEmpty"},
+		{"10 discarded, it exists elsewhere", found{order: discard, physical: "there", answer: "exists"}, "AskServer Delete WriteOrphan Removing/Deleting"},
+		{"10 a claim is discarded as it is removed if what it claims is gone", found{kind: "PersistentVolumeClaim", order: discard, physical: "there", answer: "gone"}, "AskServer Delete WriteOrphan Removing/Deleting"},
+		{"10a it takes its claims along", found{kind: "StatefulSet", order: discard, physical: "there", answer: "exists", edit: takesClaims}, "WriteOrphan Refused/TakesOthersAlong"},
+		{"10a as ordered, if what it claims is gone", found{kind: "StatefulSet", order: discard, physical: "there", answer: "gone", edit: takesClaims}, "AskServer Delete WriteOrphan Removing/Deleting"},
+		{"10b of a claim it is looked for a volume", found{kind: "PersistentVolumeClaim", order: discard, physical: "there", answer: "exists"}, "AskServer LookAtVolume Delete WriteOrphan Removing/Deleting"},
+		{"10b which is kept", found{kind: "PersistentVolumeClaim", order: discard, physical: "there", answer: "exists", edit: bound("Delete")}, "AskServer UpdateVolume Delete WriteOrphan Removing/Deleting"},
+		{"10b so are those of a namespace", found{kind: "Namespace", order: discard, physical: "there", answer: "exists", edit: bound("Delete")}, "AskServer UpdateVolume Delete WriteOrphan Removing/Deleting"},
+		{"10b or it stays", found{kind: "PersistentVolumeClaim", order: discard, physical: "there", answer: "exists", edit: func(in *OrphanInput) { in.Failure = &Failure{Reason: "VolumeRefused"} }}, "WriteOrphan Removing/VolumeRefused"},
 		{"11 it exists elsewhere", found{order: adopt, physical: "there", answer: "exists"}, "WriteOrphan Refused/NotPlacedHere"},
 		{"11 another one of the name", found{order: adopt, physical: "there", answer: "other"}, "WriteOrphan Refused/NotPlacedHere"},
 		{"11 mirrored under the name", found{order: adopt, physical: "there", edit: logical("observed")}, "WriteOrphan Refused/NotPlacedHere"},
@@ -125,12 +149,15 @@ func TestThePlanForEachOrphan(t *testing.T) {
 		t.Run(c.cell, func(t *testing.T) {
 			in := c.f.input()
 			var said []string
-			for range 4 {
+			for range 5 {
 				a := only(PlanOrphan(in))
 				said = append(said, string(a.Verb))
 				switch a.Verb {
 				case AskServer:
 					in.Asked = true
+					continue
+				case LookAtVolume, UpdateVolume:
+					in.Volume = Volume{Looked: true}
 					continue
 				case Delete:
 					in.Deleted = true
@@ -151,7 +178,7 @@ func TestNoOrphanIsRemovedWithoutAnOrderAndTheWordOfTheServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := found{
 			kind:     rapid.SampledFrom([]string{"ConfigMap", "Namespace", "Deployment"}).Draw(t, "kind"),
-			order:    rapid.SampledFrom([]fleetv1alpha1.OrphanOrder{"", "Leave", "Remove", "Adopt"}).Draw(t, "order"),
+			order:    rapid.SampledFrom([]fleetv1alpha1.OrphanOrder{"", "Leave", "Remove", "Discard", "Adopt"}).Draw(t, "order"),
 			physical: rapid.SampledFrom([]string{"", "there", "there-", "unmarked", "another"}).Draw(t, "physical"),
 			answer:   rapid.SampledFrom([]string{"", "exists", "gone", "other", "unknown", "gone?", "other?"}).Draw(t, "answer"),
 		}
@@ -162,9 +189,9 @@ func TestNoOrphanIsRemovedWithoutAnOrderAndTheWordOfTheServer(t *testing.T) {
 		if only(PlanOrphan(in)).Verb != Delete {
 			return
 		}
-		answered := f.answer == "gone" || f.answer == "other"
+		answered := f.answer == "gone" || f.answer == "other" || f.answer == "exists" && f.order == "Discard"
 		exists := in.Logical != nil && in.Logical.GetUID() == in.Orphan.Spec.Claim.UID
-		if f.order != "Remove" || !answered || f.physical != "there" || exists || f.kind == "Namespace" && in.Contents > 0 || !in.Asked {
+		if f.order != "Remove" && f.order != "Discard" || !answered || f.physical != "there" || exists || f.kind == "Namespace" && in.Contents > 0 || !in.Asked {
 			t.Fatalf("removed: %+v", f)
 		}
 	})

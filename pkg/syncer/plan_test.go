@@ -328,6 +328,8 @@ func TestThePlanForEachCellOfTheTable(t *testing.T) {
 			in.Volume = Volume{Looked: true, Object: pv}
 		}}, "WriteCopy Removing/Removing, LookAtVolume"},
 		{"until there is none", situation{kind: "Namespace", logical: "removing", copy: "Removing", physical: "old", edit: func(in *Input) { in.Volume.Looked = true }}, "WriteCopy Removing/Removing, Delete p1 Removing"},
+		{"nor without a word of an admin about what has no Copy and would go along", situation{kind: "Namespace", logical: "removing", copy: "Removing", physical: "old", edit: func(in *Input) { in.Strays = 2 }}, "WriteCopy Removing/OrphansInside, Wait"},
+		{"but it goes with them if its user deletes it", situation{kind: "Namespace", logical: "deleting", copy: "Removing", physical: "old", edit: func(in *Input) { in.Strays = 2 }}, "WriteCopy Removing/Removing, Delete p1 Removing"},
 		{"that its deletion has begun below is said", situation{kind: "Namespace", logical: "removing", copy: "Removing", physical: "old-"}, "WriteCopy Removing/Terminating"},
 		{"but not of one with something in it, which somebody below deletes", situation{kind: "Namespace", logical: "removing", copy: "Synced", physical: "old-", contents: 1}, "WriteCopy Pending/Terminating"},
 		{"also one that was made again", situation{kind: "Namespace", logical: "live!", copy: "Synced", physical: "old", gone: "old", contents: 1}, ""},

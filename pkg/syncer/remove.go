@@ -1,7 +1,9 @@
 package syncer
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,9 @@ import (
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
+
+// straysInterval is how often a physical namespace that would take along what has no Copy is looked at.
+const straysInterval = 2 * time.Second
 
 // absent: cells 12 to 14.
 func (p planner) absent() []Action {
@@ -94,6 +99,11 @@ func (p planner) remove(uid types.UID, why string) []Action {
 	if !below {
 		return p.write(p.status(placementv1alpha1.CopyRemoved, "", ""), uid)
 	}
+	if p.Ref.IsNamespace() && p.logical == logicalGoing && p.Logical.GetDeletionTimestamp() == nil && p.Physical.GetDeletionTimestamp() == nil && p.Strays > 0 {
+		return append(p.write(p.status(placementv1alpha1.CopyRemoving, placementv1alpha1.ReasonOrphansInside,
+			fmt.Sprintf("%d objects without a Copy are in the physical namespace, which would take them along: an admin decides, see Orphans in root", p.Strays)), uid),
+			wait(straysInterval, "OrphansInside")...)
+	}
 	message, reason := "", why
 	if p.Physical.GetDeletionTimestamp() != nil {
 		if why == "Removing" && p.Ref.IsNamespace() {
@@ -143,7 +153,7 @@ func (p planner) deleteLast(why string) []Action {
 		return p.delete(p.Logical, why)
 	}
 	if pv := p.Volume.Object; pv != nil {
-		if actions := p.keepVolume(pv); len(actions) > 0 {
+		if actions := keepVolume(pv); len(actions) > 0 {
 			return actions
 		}
 	}

@@ -158,7 +158,7 @@ func (p planner) volume() (_ []Action, done bool) {
 	case entry.Volume != nil && pv.Name != made:
 		return p.fail(Failure{Reason: "OtherVolume", Message: "the claim is bound to the volume " + pv.Name + " and not to the one that was handed over"}), false
 	case entry.Volume != nil || p.onItsWay():
-		actions := p.keepVolume(pv)
+		actions := keepVolume(pv)
 		return actions, len(actions) == 0
 	}
 	actions := p.settleRetained(pv)
@@ -284,7 +284,7 @@ func (p planner) volumeOfRemoved(below bool) []Action {
 	case below && moved && former == fleetv1alpha1.FormerVolumeReclaim && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
 		return p.settleVolume(pv)
 	case below && (moved || elsewhere) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
-		return p.keepVolume(pv)
+		return keepVolume(pv)
 	case below && p.deleted() && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
 		return p.settleRetained(pv)
 	case below || pv.Annotations[ReclaimPolicyAnnotation] == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||

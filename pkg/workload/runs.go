@@ -98,3 +98,9 @@ func StopsFirst(kind Kind, obj map[string]any) bool {
 	runs := RunsOf(kind, obj)
 	return runs == RunsOnce || runs == RunsAnywhere && MountsClaims(kind, obj)
 }
+
+// TakesClaims says that the claims that an object makes go with it.
+func TakesClaims(kind Kind, obj map[string]any) bool {
+	when, _, _ := unstructured.NestedString(obj, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
+	return kind.Semantics == StatefulSetSemantics && when == "Delete" && len(VolumeClaims(kind, obj)) > 0
+}

@@ -99,13 +99,28 @@ func TestAVolumeOfManyOutlivesPhysicalClustersThatGoBack(t *testing.T) {
 	handlesAre(t, handle, below, both)
 
 	// While the Namespace goes from west, which somebody there holds, that is restored: with the claim, and a volume that
-	// would go along.
+	// would go along. An admin says that what came back may go, without its data.
 	must(t)(l.west.In(below).Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: hold, finalizers: [example.com/hold]}}"))
 	must(t)(shop.Apply(ctx, countOf(1)))
 	pin(t, k, "shop", "east")
 	restsOn(t, k, "shop", "east")
 	handlesAre(t, handle, below, map[*physicalCluster]string{l.east: "Delete Bound", l.west: ""})
 	restore(t, l.west.Process, l.path("west", "etcd"), alone)
+	keptForOrphans(t, k, "shop", "west")
+	if out := claimsOn(l.west); out == "" {
+		t.Error("the claim that came back is gone, and nobody ordered that")
+	}
+	orderAll(t, l, "west", "Remove")
+	eventually(t, func() error {
+		out, err := l.root.Run(ctx, "get", "orphans")
+		if err != nil || !strings.Contains(out, "Refused") || !strings.Contains(out, "ObjectExists") {
+			return fmt.Errorf("nobody refuses to remove what exists elsewhere: %v\n%s", err, out)
+		}
+		return nil
+	})
+	for _, o := range strings.Fields(must(t)(l.root.Run(ctx, "get", "orphans", "-o", "name"))) {
+		must(t)(l.root.Run(ctx, "patch", o, "--type=merge", "-p", `{"spec":{"order":"Discard"}}`))
+	}
 	eventually(t, func() error { return gone(l.west.Kubectl, "namespace", below) })
 	handlesAre(t, handle, below, map[*physicalCluster]string{l.east: "Delete Bound", l.west: "Retain"})
 }

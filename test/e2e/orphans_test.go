@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/test/framework/ports"
 	"github.com/atoll-dev/atoll/test/framework/process"
 )
@@ -100,8 +101,7 @@ func TestWhatABackupDoesNotKnowIsListedAndOrdered(t *testing.T) {
 	})
 	must(t)(web.Run(ctx, "delete", "deployment", "left", "--timeout=3m"))
 
-	until := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
-	must(t)(l.root.Run(ctx, "patch", "physicalcluster", "east", "--type=merge", "-p", `{"spec":{"orphans":{"order":"Remove","foundBefore":"`+until+`"}}}`))
+	orderAll(t, l, "east", "Remove")
 	for _, name := range []string{"all-1", "all-2"} {
 		eventually(t, func() error { return removedAsOrdered(ctx, l, h, orphans[name], name) })
 	}
@@ -112,6 +112,68 @@ func TestWhatABackupDoesNotKnowIsListedAndOrdered(t *testing.T) {
 	if now := uidOf(t, h.below(), "kept"); now != kept {
 		t.Errorf("what the backup knows is another one now: %s, not %s", now, kept)
 	}
+}
+
+// A namespace moves, in the physical one of which there is something that a restored backup does not know.
+func TestANamespaceThatLeavesTakesNoOrphansAlong(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	l := startSecondServer(t)
+	if err := l.register(ctx, "west", theLab.west.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(l.root.Run(ctx, "wait", "--for=condition=Ready", "--timeout=3m", "physicalcluster/west"))
+	k := process.Kubectl{Kubeconfig: l.kubeconfig(t, "shop")}
+	must(t)(k.Run(ctx, "create", "namespace", "web"))
+	pin(t, k, "web", "east")
+	web := k.In("web")
+	must(t)(web.Apply(ctx, deployment("known", 1)))
+	rolledOut(t, web, "known")
+	h := l.homeOf(t, k, "web")
+	keepBackup(t, l)
+	must(t)(web.Apply(ctx, deployment("unknown", 1)))
+	rolledOut(t, web, "unknown")
+	unknown := uidOf(t, h.below(), "unknown")
+	restoreOrphanage(t, l)
+	eventually(t, func() error { return counts(ctx, l, 1, 1) })
+
+	pin(t, k, "web", "west")
+	restsOn(t, k, "web", "west")
+	keptForOrphans(t, k, "web", "east")
+	if now := uidOf(t, h.below(), "unknown"); now != unknown {
+		t.Errorf("what nobody ordered anything about is another one now: %s, not %s", now, unknown)
+	}
+	if exists(t, h, "known") {
+		t.Error("what left is there")
+	}
+	orderAll(t, l, "east", "Remove")
+	eventually(t, func() error { return gone(theLab.east.Kubectl, "namespace", h.namespace) })
+	eventually(t, func() error { return counts(ctx, l, 0, 0) })
+}
+
+// keptForOrphans waits until the Copy of a namespace that leaves says why it stays.
+func keptForOrphans(t *testing.T, k process.Kubectl, namespace, at string) {
+	t.Helper()
+	eventually(t, func() error {
+		var list placementv1alpha1.CopyList
+		if _, err := k.In(namespace).Get(context.Background(), &list, "copies"); err != nil {
+			return err
+		}
+		for _, c := range list.Items {
+			if c.Spec.PhysicalCluster == at && c.Spec.Object.Resource == "namespaces" && c.Status.State == placementv1alpha1.CopyRemoving &&
+				c.Status.Reason == placementv1alpha1.ReasonOrphansInside {
+				return nil
+			}
+		}
+		return fmt.Errorf("no Copy says that the namespace stays on %s: %+v", at, list.Items)
+	})
+}
+
+// orderAll orders what becomes of all orphans of a physical cluster, also those that are found within the next minute.
+func orderAll(t *testing.T, l *lab, at, order string) {
+	t.Helper()
+	until := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+	must(t)(l.root.Run(context.Background(), "patch", "physicalcluster", at, "--type=merge", "-p", `{"spec":{"orphans":{"order":"`+order+`","foundBefore":"`+until+`"}}}`))
 }
 
 // startSecondServer starts a server of one's own that has the physical cluster east,

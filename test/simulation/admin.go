@@ -65,7 +65,7 @@ func (w *World) force(h Happening) {
 	}
 }
 
-var orphanOrders = []fleetv1alpha1.OrphanOrder{fleetv1alpha1.OrphanRemove, fleetv1alpha1.OrphanAdopt, fleetv1alpha1.OrphanLeave}
+var orphanOrders = []fleetv1alpha1.OrphanOrder{fleetv1alpha1.OrphanRemove, fleetv1alpha1.OrphanAdopt, fleetv1alpha1.OrphanLeave, fleetv1alpha1.OrphanDiscard}
 
 // orderOrphans says what becomes of the orphans of a physical cluster: of all that
 // have been found until now, or of one.

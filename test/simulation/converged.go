@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
@@ -88,7 +89,7 @@ func (w *World) objectConverged(key kube.Key, obj *unstructured.Unstructured) {
 		case targets[name].State == placementv1alpha1.TargetStateFinished:
 			whole = false
 			continue
-		case w.awaitsVolume(key, obj, name):
+		case w.awaitsVolume(key, obj, name), w.keptForOrphans(key, obj, name):
 			whole = false
 			continue
 		case targets[name].State != placementv1alpha1.TargetSync:
@@ -330,6 +331,17 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 			w.fail(Converges, "%s has the addresses %v on %d targets", key, list, len(statuses))
 		}
 	}
+}
+
+// keptForOrphans says of a Namespace that leaves that the physical one stays for what a restored backup does not know.
+func (w *World) keptForOrphans(key kube.Key, namespace kube.Object, name string) bool {
+	p := w.cluster(name)
+	if key.Resource != namespaces || w.ledger.turnedBack == 0 || targetsOf(namespace)[name].State != placementv1alpha1.TargetStateRemoving {
+		return false
+	}
+	return slices.ContainsFunc(w.orphansOf(p), func(o *fleetv1alpha1.Orphan) bool {
+		return o.Spec.Object.Namespace == syncer.PhysicalName(cast(namespace))
+	})
 }
 
 // recordConverged: a Copy is about something that exists.

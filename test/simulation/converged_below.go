@@ -121,10 +121,14 @@ func (w *World) orphanConverged(p *physical, key kube.Key, obj *unstructured.Uns
 	if len(w.carriedAt(key)) > 0 && syncer.TakesAlong(obj.GroupVersionKind().GroupKind()) {
 		return // it is refused: others would lose what they have in it
 	}
-	if o.Spec.Order == fleetv1alpha1.OrphanRemove && state != fleetv1alpha1.OrphanRefused && o.Status.Reason != "NotEmpty" {
+	if o.Spec.Order == fleetv1alpha1.OrphanDiscard && o.Status.Reason == "TakesOthersAlong" {
+		return // so do claims of a StatefulSet
+	}
+	if (o.Spec.Order == fleetv1alpha1.OrphanRemove || o.Spec.Order == fleetv1alpha1.OrphanDiscard) && state != fleetv1alpha1.OrphanRefused && o.Status.Reason != "NotEmpty" {
 		w.fail(Converges, "%s %s on %s is an orphan that shall go: %s %s %s", key, obj.GetUID(), p.name, state, o.Status.Reason, o.Status.Message)
 	}
-	if _, logical := w.api.ByUID(o.Spec.Claim.UID); o.Spec.Order == fleetv1alpha1.OrphanRemove && state == fleetv1alpha1.OrphanRefused && logical == nil {
+	if _, logical := w.api.ByUID(o.Spec.Claim.UID); (o.Spec.Order == fleetv1alpha1.OrphanRemove || o.Spec.Order == fleetv1alpha1.OrphanDiscard) &&
+		state == fleetv1alpha1.OrphanRefused && logical == nil {
 		w.fail(Converges, "%s %s on %s is an orphan that shall go, and is refused although what it claims is gone: %s", key, obj.GetUID(), p.name, o.Status.Message)
 	}
 }

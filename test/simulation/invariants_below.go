@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
@@ -135,6 +136,11 @@ func (l *ledger) removes(p *physical, e kube.Event) {
 	of := l.made[uid].uid
 	o := l.world.orphan(p, uid)
 	switch {
+	case o != nil && o.Spec.Order == fleetv1alpha1.OrphanDiscard:
+		if c := l.world.recordOf(p, e.Key.Resource, e.Old); c != nil && c.Status.State == placementv1alpha1.CopySynced && c.Status.PhysicalUID == uid {
+			l.world.fail(AbsenceIsNoDelete, "%s %s on %s was discarded as an orphan, but it is the copy of %s", e.Key, uid, p.name, o.Spec.Claim.UID)
+		}
+		return
 	case o != nil && o.Spec.Order == fleetv1alpha1.OrphanRemove:
 		if _, live := l.world.api.ByUID(o.Spec.Claim.UID); live != nil && l.turnedBack == 0 {
 			l.world.fail(AbsenceIsNoDelete, "%s %s on %s was removed as an orphan, but %s exists", e.Key, uid, p.name, o.Spec.Claim.UID)
@@ -162,9 +168,17 @@ func (l *ledger) unknownAbove(p *physical, e kube.Event) bool {
 	if !ok || l.turnedBack > 0 || l.forced[m.UID] {
 		return false
 	}
-	object := keyOfMark(e.Key.Resource, m)
-	record := kube.Key{Resource: copies, Cluster: m.Cluster, Namespace: m.Namespace, Name: syncer.CopyName(e.Key.Resource, m.Name, p.name)}
-	return l.world.api.Find(object) == nil && l.world.api.Find(record) == nil
+	return l.world.api.Find(keyOfMark(e.Key.Resource, m)) == nil && l.world.recordOf(p, e.Key.Resource, e.Old) == nil
+}
+
+// recordOf is the Copy of the object that something below has the mark of; nil if there is none.
+func (w *World) recordOf(p *physical, resource schema.GroupResource, below kube.Object) *placementv1alpha1.Copy {
+	m, ok := syncer.MarkOf(resource, below)
+	if !ok {
+		return nil
+	}
+	c, _ := w.api.Find(kube.Key{Resource: copies, Cluster: m.Cluster, Namespace: m.Namespace, Name: syncer.CopyName(resource, m.Name, p.name)}).(*placementv1alpha1.Copy)
+	return c
 }
 
 // remade: a Job whose template cannot be changed is made again.

@@ -66,7 +66,7 @@ func (l *ledger) carries(p *physical, e kube.Event) {
 // dropsCarried checks that what is deleted was ours, is to go, and is not to be kept.
 func (l *ledger) dropsCarried(p *physical, e kube.Event) {
 	m, ok := syncer.MarkOf(manifests, e.Old)
-	if o := l.world.orphan(p, e.Old.GetUID()); o != nil && o.Spec.Order == fleetv1alpha1.OrphanRemove {
+	if o := l.world.orphan(p, e.Old.GetUID()); o != nil && (o.Spec.Order == fleetv1alpha1.OrphanRemove || o.Spec.Order == fleetv1alpha1.OrphanDiscard) {
 		return
 	}
 	switch {

@@ -141,10 +141,10 @@ func (s *Controller) ask(ctx context.Context, o *fleetv1alpha1.Orphan) (controll
 			return controller.Result{}, ignoreGone("writing the status", err)
 		}
 	}
-	if o.Spec.Order == fleetv1alpha1.OrphanRemove || o.Spec.Order == fleetv1alpha1.OrphanAdopt {
-		return controller.Result{RequeueAfter: recheckInterval}, nil
+	if o.Spec.Order == "" || o.Spec.Order == fleetv1alpha1.OrphanLeave {
+		return controller.Result{}, nil
 	}
-	return controller.Result{}, nil
+	return controller.Result{RequeueAfter: recheckInterval}, nil
 }
 
 func (s *Controller) answer(ctx context.Context, kind workload.Kind, o *fleetv1alpha1.Orphan) (a answer, err error) {

@@ -1145,7 +1145,7 @@ func schema_pkg_apis_fleet_v1alpha1_OrphanSpec(ref common.ReferenceCallback) com
 					},
 					"order": {
 						SchemaProps: spec.SchemaProps{
-							Description: "order is written by an admin: Leave, Remove or Adopt. Empty as long as nobody has decided.",
+							Description: "order is written by an admin: Leave, Remove, Discard or Adopt. Empty as long as nobody has decided.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1230,7 +1230,7 @@ func schema_pkg_apis_fleet_v1alpha1_OrphansOrder(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"order": {
 						SchemaProps: spec.SchemaProps{
-							Description: "order is Leave, Remove or Adopt.",
+							Description: "order is Leave, Remove, Discard or Adopt.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -265,12 +265,14 @@ func (s State) left(t *placementv1alpha1.Transition) []string {
 	return out
 }
 
-// terminates says that an object is the Namespace, and the physical one on a target is being
-// deleted, empty. The namespace controller there lets seconds pass before it goes.
+// terminates says that an object is the Namespace, and nothing of the unit is in the physical one on a target any
+// more: it is being deleted, for which the namespace controller there takes seconds, or it stays for what an admin
+// decides about.
 func (o Object) terminates(name string) bool {
 	c := o.Copies[name]
 	return o.Kind.Role == workload.Container && o.targets()[name].State == placementv1alpha1.TargetStateRemoving &&
-		c != nil && c.Status.State == placementv1alpha1.CopyRemoving && c.Status.Reason == placementv1alpha1.ReasonTerminating
+		c != nil && c.Status.State == placementv1alpha1.CopyRemoving &&
+		(c.Status.Reason == placementv1alpha1.ReasonTerminating || c.Status.Reason == placementv1alpha1.ReasonOrphansInside)
 }
 
 // jobRuns says that an object is a CronJob that leaves, of which a job was begun just before.

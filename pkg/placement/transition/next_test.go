@@ -76,6 +76,13 @@ func terminating(targets string) Object {
 	return o
 }
 
+// keptForOrphans is the Namespace, of which the physical one on east stays for what an admin decides about.
+func keptForOrphans(targets string) Object {
+	o := terminating(targets)
+	o.Copies["east"].Status.Reason = placementv1alpha1.ReasonOrphansInside
+	return o
+}
+
 // address is the status of what has one.
 const address = `{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}`
 
@@ -195,6 +202,7 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"nothing is left, but something waits", removing, []Object{web(`{"west":{"state":"Waiting"}}`)}, func(s *State) { s.Stale = 1 }, removing, false, "1 object has not got its targets"},
 		{"only the namespace is left, and its deletion has not begun", removing, []Object{web(`{"west":{}}`), object(namespaces, "n", `{"east":{"state":"Removing"},"west":{}}`, nil, "east: Removing")}, nil, removing, false, "1 object is not gone from east"},
 		{"only the namespace is left, and its deletion has begun", removing, []Object{web(`{"west":{}}`), terminating(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, true, ""},
+		{"only the namespace is left, for what a backup does not know", removing, []Object{web(`{"west":{}}`), keptForOrphans(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, true, ""},
 		{"it is silent by then", removing, []Object{web(`{"west":{}}`), terminating(`{"east":{"state":"Removing"},"west":{}}`)}, func(s *State) { s.NotReady = map[string]string{"east": "silent"} }, removing, true, ""},
 		{"something is left beside the namespace", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`), terminating(`{"east":{"state":"Removing"},"west":{}}`)}, nil, removing, false, "1 object is not gone from east"},
 		{"the namespace is not to go yet", removing, []Object{terminating(`{"east":{},"west":{}}`)}, nil, removing, false, "1 object is not gone from east"},

@@ -61,7 +61,7 @@ func Obstacles(objects []Object, from []string, handed func(claim Object, from s
 					break
 				}
 			}
-		case takesClaims(o) && len(gone) < len(at):
+		case workload.TakesClaims(o.Kind, o.Logical.Object) && len(gone) < len(at):
 			out = append(out, fmt.Sprintf("%s on %s: it deletes its claims when it is removed there; set spec.persistentVolumeClaimRetentionPolicy.whenDeleted to Retain", o, where))
 		case !stamp.Mirrored(o.Logical) && runsWithClaim(o):
 			out = append(out, fmt.Sprintf("%s on %s: it runs to its end with a claim; wait for that, or delete it", o, where))

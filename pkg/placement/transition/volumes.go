@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/volume"
@@ -366,12 +365,6 @@ func (o Object) handOver(holders volume.Holders, fleet volume.Fleet) (v *placeme
 		return nil, ""
 	}
 	return volume.Hand(from, to[0], o.Copies, holders, fleet)
-}
-
-// takesClaims says that the claims that an object makes go with it.
-func takesClaims(o Object) bool {
-	when, _, _ := unstructured.NestedString(o.Logical.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
-	return o.Kind.Semantics == workload.StatefulSetSemantics && when == "Delete" && len(workload.VolumeClaims(o.Kind, o.Logical.Object)) > 0
 }
 
 // awaitsClaims says that pods of an object cannot run on a target yet: they mount a claim that waits for its volume to

@@ -72,7 +72,7 @@ func testOrphansAreListedByTheirSyncer(t *testing.T) {
 		t.Errorf("another claim: %v", err)
 	}
 	_, err = orphans.Patch(root(t), made.Name, types.MergePatchType, []byte(`{"spec":{"order":"Burn"}}`), metav1.PatchOptions{})
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `supported values: "Leave", "Remove", "Adopt"`) {
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `supported values: "Leave", "Remove", "Discard", "Adopt"`) {
 		t.Errorf("an order that there is not: %v", err)
 	}
 

@@ -56,7 +56,7 @@ type OrphanSpec struct {
 	Object PhysicalObject `json:"object"`
 	// claim is the object that it says to be the copy of.
 	Claim ClaimedObject `json:"claim"`
-	// order is written by an admin: Leave, Remove or Adopt. Empty as long as nobody
+	// order is written by an admin: Leave, Remove, Discard or Adopt. Empty as long as nobody
 	// has decided.
 	// +optional
 	Order OrphanOrder `json:"order,omitempty"`
@@ -97,6 +97,9 @@ const (
 	// OrphanRemove deletes it, by UID, once the server has said that the object with
 	// the claimed UID is gone.
 	OrphanRemove OrphanOrder = "Remove"
+	// OrphanDiscard is OrphanRemove also if that object exists, unless it is placed there: what is meant is elsewhere
+	// by now. The volumes of claims are kept.
+	OrphanDiscard OrphanOrder = "Discard"
 	// OrphanAdopt makes it the copy of the object of the claimed name, as soon as
 	// there is one and it is placed there.
 	OrphanAdopt OrphanOrder = "Adopt"
@@ -104,7 +107,7 @@ const (
 
 // OrphansOrder is an order for many Orphans.
 type OrphansOrder struct {
-	// order is Leave, Remove or Adopt.
+	// order is Leave, Remove, Discard or Adopt.
 	Order OrphanOrder `json:"order"`
 	// foundBefore bounds what the order is about: Orphans that were made until then.
 	// It may lie ahead.

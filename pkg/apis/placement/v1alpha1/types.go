@@ -448,6 +448,10 @@ const (
 // more, and nothing can come into it.
 const ReasonTerminating = "Terminating"
 
+// ReasonOrphansInside is the reason of the Copy of a Namespace that is Removing, and stays where it is: it
+// would take along what has no Copy, of which an admin decides, see Orphan.
+const ReasonOrphansInside = "OrphansInside"
+
 // ReasonJobRuns is the reason of the Copy of a CronJob that is Removing and waits for a job of it,
 // which runs to its end. No other one is begun there.
 const ReasonJobRuns = "JobRuns"

@@ -156,10 +156,10 @@ func isServerURL(server string) bool {
 }
 
 func validateOrder(order fleet.OrphanOrder, path *field.Path) field.ErrorList {
-	all := []fleet.OrphanOrder{fleet.OrphanLeave, fleet.OrphanRemove, fleet.OrphanAdopt}
+	all := []fleet.OrphanOrder{fleet.OrphanLeave, fleet.OrphanRemove, fleet.OrphanDiscard, fleet.OrphanAdopt}
 	switch {
 	case order == "":
-		return field.ErrorList{field.Required(path, "one of Leave, Remove, Adopt")}
+		return field.ErrorList{field.Required(path, "one of Leave, Remove, Discard, Adopt")}
 	case !slices.Contains(all, order):
 		return field.ErrorList{field.NotSupported(path, order, all)}
 	}

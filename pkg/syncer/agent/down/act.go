@@ -107,6 +107,9 @@ const neverVersion = "1"
 func (p *pass) apply(ctx context.Context, a syncer.Action) error {
 	exists := a.Object.GetUID() != ""
 	if !exists {
+		if p.closing.has(a.Object.GetNamespace()) {
+			return errAgain
+		}
 		a.Object.SetResourceVersion(neverVersion)
 	}
 	body, err := json.Marshal(a.Object.Object)
@@ -232,6 +235,9 @@ func (p *pass) merge(ctx context.Context, patch *unstructured.Unstructured, subr
 // at once.
 func (p *pass) delete(ctx context.Context, a syncer.Action) error {
 	name := p.in.Physical.GetName()
+	if p.in.Ref.IsNamespace() {
+		defer p.closing.begin(name)()
+	}
 	if err := p.proveEmpty(ctx); err != nil {
 		return err
 	}

@@ -101,30 +101,101 @@ func TestWhatIsNotInViewIsDeletedOnTheWordOfTheServerOnly(t *testing.T) {
 // A physical namespace takes along what is in it: a watch of Copies that is late does not
 // prove that there is nothing.
 func TestANamespaceThatLeavesGoesOnlyWhenTheServerHasNothingInItEither(t *testing.T) {
-	for name, recorded := range map[string]bool{"the server has a Copy in it": true, "the server has none": false} {
+	for name, c := range map[string]struct {
+		recorded, stray bool
+		want            []types.UID
+	}{
+		"the server has a Copy in it":              {recorded: true},
+		"the server has none":                      {want: []types.UID{"below-n"}},
+		"what has no Copy is in it, and an Orphan": {stray: true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			namespace, config, space, copied, record := placed(placementv1alpha1.CopySynced)
-			annotations := namespace.GetAnnotations()
-			annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{"state":"Removing"}}`
-			namespace.SetAnnotations(annotations)
-			own := viewtest.Copy(namespace, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, PhysicalNamespace: viewtest.PhysicalSpace, PhysicalUID: "below-n"})
-			f := newFixture(t, []runtime.Object{namespace, config}, []runtime.Object{space, copied}, own)
+			namespace, space, own := leaving()
+			_, config, _, copied, record := placed(placementv1alpha1.CopySynced)
+			below := []runtime.Object{space}
+			if c.stray {
+				below = append(below, copied)
+			}
+			f := newFixture(t, []runtime.Object{namespace, config}, below, own)
 			deleted := f.deletedBelow()
 			f.Watch(t)
 			f.Records.PrependReactor("list", "copies", func(clienttesting.Action) (bool, runtime.Object, error) {
 				list := &placementv1alpha1.CopyList{Items: []placementv1alpha1.Copy{*own}}
-				if recorded {
+				if c.recorded {
 					list.Items = append(list.Items, *record)
 				}
 				return true, list, nil
 			})
 			f.reconcile(t, viewtest.KeyOf("Namespace", "", "web"))
-			want := []types.UID{"below-n"}
-			if recorded {
-				want = nil
-			}
-			if diff := cmp.Diff(want, *deleted); diff != "" {
+			if diff := cmp.Diff(c.want, *deleted); diff != "" {
 				t.Errorf("deleted (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// leaving is a Namespace that leaves the target, with its Copy and the physical one.
+func leaving() (namespace, space *unstructured.Unstructured, own *placementv1alpha1.Copy) {
+	namespace, _, space, _, _ = placed(placementv1alpha1.CopySynced)
+	annotations := namespace.GetAnnotations()
+	annotations[placementv1alpha1.TargetsAnnotation] = `{"east":{"state":"Removing"}}`
+	namespace.SetAnnotations(annotations)
+	return namespace, space, viewtest.Copy(namespace, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, PhysicalNamespace: viewtest.PhysicalSpace, PhysicalUID: "below-n"})
+}
+
+// What gets its Copy after the server was asked whether there is any is not put into the namespace that goes then.
+func TestNothingIsPutIntoANamespaceThatIsAboutToBeDeleted(t *testing.T) {
+	namespace, space, own := leaving()
+	f := newFixture(t, []runtime.Object{namespace, viewtest.Logical("ConfigMap", "web", "conf", "c", `{"east":{}}`)}, []runtime.Object{space}, own)
+	key, put := viewtest.KeyOf("ConfigMap", "web", "conf"), make(chan time.Duration, 1)
+	deleted := false
+	f.Below.PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		deleted = true
+		go func() { put <- f.reconcile(t, key) }() // a write below waits for the end of this one
+		select {
+		case after := <-put:
+			if after == 0 {
+				t.Error("what was not put there is not looked at again")
+			}
+		case <-time.After(2 * time.Second):
+			t.Error("something is put there")
+		}
+		return false, nil, nil
+	})
+	f.Watch(t)
+	f.reconcile(t, viewtest.KeyOf("Namespace", "", "web"))
+	if !deleted || f.Record(t, key).Status.State != placementv1alpha1.CopyPending {
+		t.Error("it was not put to the test")
+	}
+	if f.closing.has(viewtest.PhysicalSpace) {
+		t.Error("nothing is put into the namespace ever again")
+	}
+}
+
+// A physical cluster that was restored from a backup has things in the namespace of which the watch caches know nothing
+// yet.
+func TestANamespaceThatLeavesStaysIfThePhysicalClusterMayHaveGoneBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		want    int
+	}{
+		"the list of its claims is of before what is known": {"999", 0},
+		"it is as new": {"1000", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace, space, own := leaving()
+			f := newFixture(t, []runtime.Object{namespace}, []runtime.Object{space}, own)
+			deleted, version := f.deletedBelow(), "1000"
+			f.Below.PrependReactor("list", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaimList"}}
+				list.SetResourceVersion(version)
+				return true, list, nil
+			})
+			f.Watch(t)
+			version = c.version
+			f.reconcile(t, viewtest.KeyOf("Namespace", "", "web"))
+			if len(*deleted) != c.want {
+				t.Errorf("%d deletions, not %d", len(*deleted), c.want)
 			}
 		})
 	}

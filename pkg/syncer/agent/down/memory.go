@@ -106,3 +106,36 @@ func (k *keyedMutex) lock(key view.ObjectKey) (unlock func()) {
 		}
 	}
 }
+
+// closing are the physical namespaces that are about to be deleted. Nothing new is put into one: who looked for
+// Copies in it and found none would not know of that. What has its Copy before the look is found by it; what gets
+// it later asks here before it is made.
+type closing struct {
+	mu         sync.Mutex
+	namespaces map[string]bool
+}
+
+// begin has nothing put into a namespace until end is called. One at a time has it, as one pass over its Namespace.
+func (c *closing) begin(namespace string) (end func()) {
+	c.set(namespace, true)
+	return func() { c.set(namespace, false) }
+}
+
+func (c *closing) set(namespace string, closes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !closes {
+		delete(c.namespaces, namespace)
+		return
+	}
+	if c.namespaces == nil {
+		c.namespaces = map[string]bool{}
+	}
+	c.namespaces[namespace] = true
+}
+
+func (c *closing) has(namespace string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.namespaces[namespace]
+}

@@ -58,6 +58,9 @@ func (p *pass) read() {
 	}
 	if p.in.Ref.IsNamespace() {
 		p.in.Contents = p.contents()
+		if p.in.Contents == 0 && syncer.Leaves(p.in) {
+			p.in.Strays = p.strays()
+		}
 	}
 	if !p.kind.Carries {
 		p.readPhysical()
@@ -140,6 +143,28 @@ func (p *pass) contents() int {
 	for key, c := range p.View.CopiesIn(p.key.Request.Cluster, p.key.Request.Name) {
 		if key != p.key && syncer.KeepsNamespace(c, p.in.Namespace.Name) {
 			n++
+		}
+	}
+	return n
+}
+
+// strays counts what has a mark in the physical namespace, and no Copy: what a server that was restored from a backup
+// does not know, or what has not got its Copy yet.
+func (p *pass) strays() int {
+	n := 0
+	for _, kind := range p.View.Kinds().Kinds() {
+		if kind.Role == workload.Container || kind.Carries {
+			continue
+		}
+		gvr := kind.GroupVersionResource()
+		for _, obj := range p.View.PhysicalIn(gvr, p.in.Namespace.Name) {
+			mark, ok := syncer.MarkOf(gvr.GroupResource(), obj)
+			if !ok || obj.GetDeletionTimestamp() != nil || p.View.IsMirrored(gvr, obj.GetUID()) {
+				continue
+			}
+			if _, recorded := p.View.Copy(view.KeyOfMark(kind, mark)); !recorded {
+				n++
+			}
 		}
 	}
 	return n

@@ -88,6 +88,8 @@ type Reconciler struct {
 	memory memory
 	hosts  hosts
 	making keyedMutex
+	// closing are the physical namespaces that are about to be deleted.
+	closing closing
 	// refused and silent are how long to wait for what was refused, or not answered.
 	refused, silent workqueue.TypedRateLimiter[view.ObjectKey]
 }

@@ -2,7 +2,6 @@ package down
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
@@ -21,13 +19,13 @@ import (
 )
 
 var (
-	volumes     = corev1.SchemeGroupVersion.WithResource("persistentvolumes")
-	claims      = corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims")
 	pods        = corev1.SchemeGroupVersion.WithResource("pods")
 	attachments = storagev1.SchemeGroupVersion.WithResource("volumeattachments")
 )
 
-func (p *pass) volumeClient() dynamic.ResourceInterface { return p.Down.Dynamic.Resource(volumes) }
+func (p *pass) volumeClient() dynamic.ResourceInterface {
+	return p.Down.Dynamic.Resource(connection.Volumes)
+}
 
 // lookAtVolume asks for the volume of a claim, and for one that is given up who uses it. No watch
 // has it: only claims on their way, and those that are recorded for the first time, have it asked.
@@ -58,35 +56,20 @@ func (p *pass) lookAtVolume(ctx context.Context) error {
 	return p.lookAtSnapshot(ctx)
 }
 
-// lookAtLeft asks for the volumes of the claims in a Namespace that leaves, until one is found that would go along.
-// It asks the API server below, and not a cache: that may not know yet that the physical cluster went back in time.
+// lookAtLeft asks for the volumes of the claims in a Namespace that leaves, until one is found that would go along. The
+// answer also says whether what is known of the physical cluster is still so.
 func (p *pass) lookAtLeft(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	left, err := p.Down.Dynamic.Resource(claims).Namespace(p.in.Namespace.Name).List(ctx, metav1.ListOptions{})
+	pv, version, err := p.Down.LeftVolume(ctx, p.in.Namespace.Name, "")
 	if err != nil {
-		return p.volumeRefused("listing the claims that are left", err)
+		return p.volumeRefused("before the namespace goes", err)
 	}
-	for i := range left.Items {
-		name, _, _ := unstructured.NestedString(left.Items[i].Object, "spec", "volumeName")
-		if name == "" {
-			continue
-		}
-		obj, err := p.volumeClient().Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return p.volumeRefused("reading the volume of a claim that is left", err)
-		}
-		if err := p.tookVolume(obj); err != nil {
-			return err
-		}
-		if syncer.GoesAlong(p.in.Volume.Object, left.Items[i].GetUID()) {
-			return nil
-		}
+	if p.View.PrecedesBelow(connection.Claims, version) {
+		klog.FromContext(ctx).V(2).Info("The physical cluster may have gone back, looking again at what is in a namespace that leaves", "seen", version)
+		return errAgain
 	}
-	p.in.Volume = syncer.Volume{Looked: true}
+	p.in.Volume = syncer.Volume{Looked: true, Object: pv}
 	return nil
 }
 
@@ -241,10 +224,6 @@ func (p *pass) makeVolume(ctx context.Context, a syncer.Action) error {
 
 // updateVolume patches a volume as it was looked at.
 func (p *pass) updateVolume(ctx context.Context, a syncer.Action) error {
-	body, err := json.Marshal(a.Object.Object)
-	if err != nil {
-		return fmt.Errorf("encoding: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
 	if a.IfRetained {
@@ -252,7 +231,7 @@ func (p *pass) updateVolume(ctx context.Context, a syncer.Action) error {
 			return err
 		}
 	}
-	obj, err := p.volumeClient().Patch(ctx, a.Object.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: syncer.FieldManager})
+	obj, err := p.Down.UpdateVolume(ctx, a.Object)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		p.in.Volume = syncer.Volume{}

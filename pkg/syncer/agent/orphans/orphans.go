@@ -32,8 +32,8 @@ const (
 	// confirmInterval is when what was listed is looked at again until our watch shows it:
 	// a control plane that is restored meanwhile has forgotten it, and no watch tells.
 	confirmInterval = 30 * time.Second
-	// maxSteps bounds one pass over an orphan; the longest has three.
-	maxSteps = 4
+	// maxSteps bounds one pass over an orphan; the longest has four, and two for each volume that it keeps.
+	maxSteps = 100
 )
 
 // Config is what a Reconciler works with.
@@ -151,7 +151,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, name string) (controller.Res
 		return controller.Result{RequeueAfter: removalInterval}, nil
 	case err != nil:
 		return controller.Result{}, err
-	case o.Spec.Order == fleetv1alpha1.OrphanRemove:
+	case o.Spec.Order == fleetv1alpha1.OrphanRemove, o.Spec.Order == fleetv1alpha1.OrphanDiscard:
 		return controller.Result{RequeueAfter: removalInterval}, nil
 	}
 	return controller.Result{RequeueAfter: interval}, nil
@@ -188,6 +188,10 @@ func (r *Reconciler) act(ctx context.Context, in *syncer.OrphanInput, a syncer.A
 		in.Logical, err = r.claimed(ctx, in.Kind, in.Orphan)
 		in.Asked = err == nil
 		return err
+	case syncer.LookAtVolume:
+		return r.lookAtVolume(ctx, in)
+	case syncer.UpdateVolume:
+		return r.updateVolume(ctx, in, a)
 	case syncer.Delete:
 		in.Failure, err = r.delete(ctx, *in, a)
 		in.Deleted = err == nil
@@ -300,6 +304,42 @@ func (r *Reconciler) claimed(ctx context.Context, kind workload.Kind, o *fleetv1
 		return nil, fmt.Errorf("asking for the object that an orphan claims: %w", err)
 	}
 	return obj, nil
+}
+
+// lookAtVolume asks for a volume that would go with the claim, or with one in the namespace.
+func (r *Reconciler) lookAtVolume(ctx context.Context, in *syncer.OrphanInput) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	claim := ""
+	if in.Kind.IsClaim() {
+		claim = in.Physical.GetName()
+	}
+	pv, _, err := r.Down.LeftVolume(ctx, syncer.PhysicalNamespaceOf(in.Physical), claim)
+	if err != nil {
+		return r.volumeRefused(in, "before it goes", err)
+	}
+	in.Volume = syncer.Volume{Looked: true, Object: pv}
+	return nil
+}
+
+// updateVolume keeps a volume as it was looked at, and looks for the next one.
+func (r *Reconciler) updateVolume(ctx context.Context, in *syncer.OrphanInput, a syncer.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
+	defer cancel()
+	if _, err := r.Down.UpdateVolume(ctx, a.Object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return r.volumeRefused(in, "keeping a volume", err)
+	}
+	in.Volume = syncer.Volume{}
+	return nil
+}
+
+// volumeRefused turns a refusal into input for the next plan; silence is returned.
+func (r *Reconciler) volumeRefused(in *syncer.OrphanInput, doing string, err error) error {
+	if syncer.IsSilence(err) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	in.Failure = syncer.VolumeFailure(doing, err)
+	return nil
 }
 
 // delete removes it, by UID. What the physical cluster says against it comes

@@ -1,6 +1,7 @@
 package orphans
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -146,7 +148,7 @@ func TestADeletionThatThePhysicalClusterRefusesIsSaidOnTheOrphan(t *testing.T) {
 }
 
 func TestOrdersForOrphans(t *testing.T) {
-	const remove = fleetv1alpha1.OrphanRemove
+	const remove, discard = fleetv1alpha1.OrphanRemove, fleetv1alpha1.OrphanDiscard
 	for name, c := range map[string]struct {
 		order  fleetv1alpha1.OrphanOrder
 		exists metav1.ConditionStatus
@@ -155,14 +157,16 @@ func TestOrdersForOrphans(t *testing.T) {
 		deleted int
 		want    string
 	}{
-		"none":                                {"", "", "", 0, "Found"},
-		"leave":                               {fleetv1alpha1.OrphanLeave, metav1.ConditionFalse, "", 0, "Left"},
-		"remove, before the server was asked": {remove, "", "", 0, "Removing"},
-		"remove what exists":                  {remove, metav1.ConditionTrue, "", 0, "Refused"},
-		"remove what is gone":                 {remove, metav1.ConditionFalse, "", 1, "Removing"},
-		"remove what is back meanwhile":       {remove, metav1.ConditionFalse, "gone-below-c", 0, "Refused"},
-		"remove what another one has made":    {remove, metav1.ConditionFalse, "new", 1, "Removing"},
-		"adopt without an object":             {fleetv1alpha1.OrphanAdopt, metav1.ConditionFalse, "", 0, "Refused"},
+		"none":                                  {"", "", "", 0, "Found"},
+		"leave":                                 {fleetv1alpha1.OrphanLeave, metav1.ConditionFalse, "", 0, "Left"},
+		"remove, before the server was asked":   {remove, "", "", 0, "Removing"},
+		"remove what exists":                    {remove, metav1.ConditionTrue, "", 0, "Refused"},
+		"remove what is gone":                   {remove, metav1.ConditionFalse, "", 1, "Removing"},
+		"remove what is back meanwhile":         {remove, metav1.ConditionFalse, "gone-below-c", 0, "Refused"},
+		"remove what another one has made":      {remove, metav1.ConditionFalse, "new", 1, "Removing"},
+		"discard what exists elsewhere":         {discard, metav1.ConditionTrue, "", 1, "Removing"},
+		"discard what is placed here meanwhile": {discard, metav1.ConditionTrue, "gone-below-c", 0, "Refused"},
+		"adopt without an object":               {fleetv1alpha1.OrphanAdopt, metav1.ConditionFalse, "", 0, "Refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stray := strayConfig("conf", "below-c")
@@ -216,6 +220,78 @@ func TestAnOrphanIsOneUntilThePhysicalClusterSaysThatItIsGone(t *testing.T) {
 			}
 			if n := len(f.Listed(t)); n != c.want {
 				t.Errorf("%d Orphans are left, not %d", n, c.want)
+			}
+		})
+	}
+}
+
+// A claim that a restored physical cluster brought back goes without its data: where else they are nobody knows.
+func TestTheVolumesOfWhatIsDiscardedAreKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, volume string
+		refused      bool
+		want         []string
+	}{
+		"of a claim":                  {"PersistentVolumeClaim", "Delete", false, []string{"patch persistentvolumes", "delete persistentvolumeclaims"}},
+		"one that is kept anyway":     {"PersistentVolumeClaim", "Retain", false, []string{"delete persistentvolumeclaims"}},
+		"of a namespace":              {"Namespace", "Delete", false, []string{"patch persistentvolumes", "delete namespaces"}},
+		"and nothing goes before":     {"PersistentVolumeClaim", "Delete", true, nil},
+		"nor a namespace with claims": {"Namespace", "Delete", true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logical := viewtest.Logical("PersistentVolumeClaim", "web", "data", "elsewhere", `{"east":{}}`)
+			if c.kind == "Namespace" {
+				logical = viewtest.Namespace()
+				logical.SetUID("elsewhere")
+			}
+			stray := viewtest.CopyOf(logical, "below-s")
+			pv := &corev1.PersistentVolume{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+				ObjectMeta: metav1.ObjectMeta{Name: "disk", UID: "p", ResourceVersion: "7"},
+				Spec: corev1.PersistentVolumeSpec{
+					PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimPolicy(c.volume),
+					ClaimRef:                      &corev1.ObjectReference{UID: "below-s"},
+				},
+			}
+			o := listedOrphan(stray, fleetv1alpha1.OrphanDiscard, metav1.ConditionTrue)
+			f := newFixture(t, nil, []runtime.Object{stray}, o)
+			claim := viewtest.Logical("PersistentVolumeClaim", stray.GetNamespace(), "data", "below-s", "")
+			claim.Object["spec"] = map[string]any{"volumeName": "disk"}
+			f.Below.PrependReactor("list", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaimList"}, Items: []unstructured.Unstructured{*claim}}
+				return true, list, nil
+			})
+			f.Below.PrependReactor("get", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pv)
+				return true, &unstructured.Unstructured{Object: content}, err
+			})
+			var done []string
+			f.Below.PrependReactor("patch", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				if c.refused {
+					return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "disk", errors.New("no"))
+				}
+				if err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), pv); err != nil {
+					return true, nil, err
+				}
+				done = append(done, "patch persistentvolumes")
+				return true, &unstructured.Unstructured{Object: map[string]any{}}, nil
+			})
+			f.Below.PrependReactor("delete", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				done = append(done, "delete "+a.GetResource().Resource)
+				return true, nil, nil
+			})
+			f.Watch(t)
+			if _, err := f.Reconcile(f.Ctx, o.Name); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, done); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if !c.refused && pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+				t.Errorf("the volume has %s", pv.Spec.PersistentVolumeReclaimPolicy)
+			}
+			if got := f.Listed(t)[0].Status; c.refused && got.Reason != "VolumeRefused" {
+				t.Errorf("it says %s, %s: %s", got.State, got.Reason, got.Message)
 			}
 		})
 	}

@@ -222,6 +222,13 @@ func (v *View) PhysicalIn(gvr schema.GroupVersionResource, namespace string) []*
 	return nil
 }
 
+// PrecedesBelow says that a version that the physical cluster answered with is of before something that the view has of
+// the resource.
+func (v *View) PrecedesBelow(gvr schema.GroupVersionResource, version string) bool {
+	i := v.now.Load().below(gvr)
+	return i != nil && i.Precedes(version)
+}
+
 // Marked is what is below with the mark of an object, in any incarnation.
 func (v *View) Marked(key ObjectKey) []*unstructured.Unstructured {
 	if i := v.now.Load().below(key.Resource); i != nil {

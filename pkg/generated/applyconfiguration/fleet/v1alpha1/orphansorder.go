@@ -12,7 +12,7 @@ import (
 //
 // OrphansOrder is an order for many Orphans.
 type OrphansOrderApplyConfiguration struct {
-	// order is Leave, Remove or Adopt.
+	// order is Leave, Remove, Discard or Adopt.
 	Order *fleetv1alpha1.OrphanOrder `json:"order,omitempty"`
 	// foundBefore bounds what the order is about: Orphans that were made until then.
 	// It may lie ahead.

@@ -18,7 +18,7 @@ type OrphanSpecApplyConfiguration struct {
 	Object *PhysicalObjectApplyConfiguration `json:"object,omitempty"`
 	// claim is the object that it says to be the copy of.
 	Claim *ClaimedObjectApplyConfiguration `json:"claim,omitempty"`
-	// order is written by an admin: Leave, Remove or Adopt. Empty as long as nobody
+	// order is written by an admin: Leave, Remove, Discard or Adopt. Empty as long as nobody
 	// has decided.
 	Order *fleetv1alpha1.OrphanOrder `json:"order,omitempty"`
 }
