@@ -13,19 +13,27 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// FailureEvent is the event on the user's object about a copy that failed, or failed
-// otherwise than before; nil if there is nothing to report. Equal failures have one event,
-// named by what they say. Of a Namespace nothing is said: the objects in it have events.
-func FailureEvent(before, now *placementv1alpha1.Copy, at metav1.Time) *corev1.Event {
-	o := now.Spec.Object
-	if !failedAnew(before, now) || ofNamespace(now) {
+// ReasonMadeAgain is the reason of the event on a claim of which the copy is gone, and is made again.
+const ReasonMadeAgain = "MadeAgain"
+
+// CopyEvent is the event on the user's object about a copy that failed, or failed
+// otherwise than before, and about a claim that is made again; nil if there is nothing to report. Equal ones have one
+// event, named by what they say. Of a Namespace nothing is said: the objects in it have events.
+func CopyEvent(before, now *placementv1alpha1.Copy, at metav1.Time) *corev1.Event {
+	o, reason := now.Spec.Object, now.Status.Reason
+	switch {
+	case ofNamespace(now):
+		return nil
+	case madeAgain(before, now):
+		reason = ReasonMadeAgain
+	case !failedAnew(before, now):
 		return nil
 	}
 	about := corev1.ObjectReference{
 		APIVersion: schema.GroupVersion{Group: o.Group, Version: o.Version}.String(), Kind: o.Kind,
 		Namespace: now.Namespace, Name: o.Name, UID: o.UID,
 	}
-	return eventAbout(about, now.UID, now.Spec.PhysicalCluster, now.Status.Reason, now.Status.Message, at)
+	return eventAbout(about, now.UID, now.Spec.PhysicalCluster, reason, now.Status.Message, at)
 }
 
 // eventAbout is a warning of the syncer of a target, named by what it says; source is the UID
@@ -44,6 +52,12 @@ func eventAbout(about corev1.ObjectReference, source types.UID, target, reason, 
 		Type:           corev1.EventTypeWarning, Count: 1, FirstTimestamp: at, LastTimestamp: at,
 		Source: corev1.EventSource{Component: "atoll-syncer", Host: target},
 	}
+}
+
+// madeAgain says that a copy was there, and that something is to be said of its being made again.
+func madeAgain(before, now *placementv1alpha1.Copy) bool {
+	return before != nil && before.Status.PhysicalUID != "" && now.Status.PhysicalUID == "" && now.Status.Message != "" &&
+		now.Status.State == placementv1alpha1.CopyPending && now.Status.Reason == ReasonNew
 }
 
 func failedAnew(before, now *placementv1alpha1.Copy) bool {

@@ -170,7 +170,7 @@ func (p planner) keep() []Action {
 	case p.Failure != nil:
 		return p.failed()
 	case p.physical == physicalNone && (p.Copy.Status.Controller != nil || p.Copy.Status.PhysicalUID != ""): // 7a
-		anew := p.status(placementv1alpha1.CopyPending, ReasonNew, "")
+		anew := p.status(placementv1alpha1.CopyPending, ReasonNew, p.losesData())
 		anew.PhysicalUID = ""
 		return p.write(anew, uid)
 	case p.physical == physicalNone && p.Namespace.State == NamespaceAbsent: // 7

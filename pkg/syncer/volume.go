@@ -183,6 +183,15 @@ func Retained(c *placementv1alpha1.Copy) bool {
 	return c != nil && c.Status.Volume != nil && c.Status.Volume.Retained
 }
 
+// losesData says what is to be known of a claim that is made again, and gets another volume: its former one is left
+// somewhere at best. It may be that a server was restored to before a move, and believes the claim to be where it was.
+func (p planner) losesData() string {
+	if !p.Ref.Kind.IsClaim() || p.entry().Volume != nil || Retained(p.Copy) || len(p.alike()) > 0 {
+		return ""
+	}
+	return "the claim is gone from the physical cluster, and is made again: its new volume is empty. Its former one may be left there, or, if a backup was restored, elsewhere: an admin of the physical clusters finds out"
+}
+
 // claimGone records that a claim is gone, and that none is made in its place. A volume that others may have is given up
 // all the same where the claim leaves.
 func (p planner) claimGone(message string) []Action {

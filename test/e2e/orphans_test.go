@@ -300,3 +300,40 @@ func counts(ctx context.Context, l *lab, found, undecided int32) error {
 	}
 	return nil
 }
+
+// A server is restored from a backup of before a database moved. Where that was it is made again, with volumes that are
+// empty; its data are elsewhere, in orphans, and an admin brings the two together.
+func TestTheDataOfWhatMovedAfterABackupAreFoundAgain(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	l := newLab(t, "east", "west")
+	l.shareDisks(t)
+	k := l.newCluster(t)
+	below := l.startDatabase(t, k, "shop", l.west)
+	keepBackup(t, l)
+	pin(t, k, "shop", "east")
+	settled(t, k, "shop", "east")
+	hasVolumes(t, l.east, l.west, below)
+	restoreOrphanage(t, l)
+
+	eventually(t, func() error {
+		out, err := k.In("shop").Run(ctx, "describe", "persistentvolumeclaim", "own")
+		if err != nil || !strings.Contains(out, "MadeAgain") || !strings.Contains(out, "west: the claim is gone") {
+			return fmt.Errorf("nobody says that the new volume is empty: %v\n%s", err, out)
+		}
+		return nil
+	})
+	hasVolumes(t, l.east, l.west, below)
+	// What is empty goes, and what has the data is taken over.
+	shop := k.In("shop")
+	must(t)(shop.Run(ctx, "delete", "statefulset/db", "--timeout=3m"))
+	must(t)(shop.Run(ctx, "delete", "persistentvolumeclaim", "own", "data-db-0", "--timeout=3m"))
+	orderAll(t, l, "east", "Adopt")
+	pin(t, k, "shop", "east")
+	settled(t, k, "shop", "east")
+	must(t)(shop.Apply(ctx, database+"---\n"+
+		"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data-db-0}, spec: {storageClassName: disks, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}"))
+	must(t)(shop.Run(ctx, "rollout", "status", "statefulset/db", "--timeout=3m"))
+	hasVolumes(t, l.east, l.west, below)
+	eventually(t, func() error { return counts(ctx, l, 0, 0) })
+}

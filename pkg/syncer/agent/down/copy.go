@@ -31,7 +31,7 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	p.View.WrittenCopies.Put(p.key, written)
 	p.in.Copy, p.in.Reverted, p.in.Reported = written, 0, time.Now()
 	p.memory.change(p.key, func(r *remembered) { r.reported, r.counting = p.in.Reported, time.Time{} })
-	if event := syncer.FailureEvent(before, written, metav1.Now()); event != nil {
+	if event := syncer.CopyEvent(before, written, metav1.Now()); event != nil {
 		connection.WriteEvent(ctx, p.Up, event)
 	}
 	return nil
