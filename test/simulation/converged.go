@@ -133,7 +133,7 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 			return true
 		}
 	}
-	if w.volumesWait(key.Cluster, key.Name) {
+	if w.volumesWait(key.Cluster, key.Name) || w.claimsLack(key.Cluster, key.Name) {
 		return true
 	}
 	namespace := w.api.Find(kube.Key{Resource: namespaces, Cluster: key.Cluster, Name: key.Name})

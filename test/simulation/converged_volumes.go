@@ -5,10 +5,12 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
 
@@ -90,6 +92,20 @@ func (w *World) volumesWait(cluster logicalcluster.Name, namespace string) bool 
 		return slices.ContainsFunc(targetsOf(obj).Names(), func(name string) bool {
 			c := w.cluster(name).copyOfClaim(obj.GetUID())
 			return targetsOf(obj)[name].Keeps() && (c == nil || w.cluster(name).volumeOf(c) == nil || c.GetDeletionTimestamp() != nil || w.cluster(name).usedByNobody(c))
+		})
+	})
+}
+
+// claimsLack says that something in a namespace has pods that mount a claim which is not there, or is being deleted:
+// they wait, and with them whatever waits for them.
+func (w *World) claimsLack(cluster logicalcluster.Name, namespace string) bool {
+	return slices.ContainsFunc(copied, func(gr schema.GroupResource) bool {
+		return slices.ContainsFunc(w.api.ListNamespace(gr, cluster, namespace), func(obj kube.Object) bool {
+			mounted, _ := workload.ClaimsOf(kindOf(gr), cast(obj).Object)
+			return slices.ContainsFunc(mounted, func(name string) bool {
+				claim := w.api.Find(kube.Key{Resource: claims, Cluster: cluster, Namespace: namespace, Name: name})
+				return claim == nil || claim.GetDeletionTimestamp() != nil
+			})
 		})
 	})
 }

@@ -207,6 +207,9 @@ func (w *World) sharesConverged(key kube.Key, obj *unstructured.Unstructured, in
 		}
 		return
 	}
+	if w.claimsLack(key.Cluster, key.Namespace) {
+		return // a share is given up once it runs elsewhere
+	}
 	weights := int64(0)
 	for _, d := range division.Targets {
 		weights += int64(d.Weight)
