@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 need_go
 modules=test/e2e/operators/modules
 all=(sample-controller sample-apiserver prometheus-operator sealed-secrets argo-rollouts snapshots) pods=
-if [ "${1:-}" = --pods ]; then all=(prometheus-operator prometheus cert-manager gatekeeper external-secrets lws) pods=yes; shift; fi
+if [ "${1:-}" = --pods ]; then all=(prometheus-operator prometheus cert-manager gatekeeper external-secrets lws metrics-server snapshots) pods=yes; shift; fi
 operators=("$@"); [ $# -gt 0 ] || operators=("${all[@]}")
 
 # build NAME DIRECTORY PACKAGE
@@ -31,6 +31,7 @@ for operator in "${operators[@]}"; do
       ;;
     gatekeeper) build gatekeeper $modules/gatekeeper github.com/open-policy-agent/gatekeeper/v3 ;;
     external-secrets) build external-secrets $modules/external-secrets github.com/external-secrets/external-secrets ;;
+    metrics-server) build metrics-server $modules/metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server ;;
     lws) build lws $modules/lws sigs.k8s.io/lws/cmd ;;
     prometheus) build prometheus $modules/prometheus github.com/prometheus/prometheus/cmd/prometheus ;;
     cert-manager)

@@ -8,7 +8,7 @@ before=$(state)
 say "== generated code"
 hack/generate.sh
 operators=test/e2e/operators/modules
-for module in . test/localcluster test/conformance/e2e $operators $operators/{argo-rollouts,cert-manager,external-secrets,gatekeeper,lws,prometheus,sample-apiserver,snapshots} test/kubectls/v* hack/tools; do
+for module in . test/localcluster test/conformance/e2e $operators $operators/{argo-rollouts,cert-manager,external-secrets,gatekeeper,lws,metrics-server,prometheus,sample-apiserver,snapshots} test/kubectls/v* hack/tools; do
   say "== go.mod of $module"
   (cd "$module" && go mod tidy -diff) || fail "run: go mod tidy in $module"
 done

@@ -9,16 +9,8 @@ import (
 	"time"
 
 	"github.com/atoll-dev/atoll/test/framework/process"
+	"github.com/atoll-dev/atoll/test/framework/snapshots"
 )
-
-// storage is a class of the driver of test/e2e/operators/modules/snapshots, which makes no attachments.
-const storage = `
-{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: directories.example.com}, spec: {attachRequired: false}}
----
-{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: directories}, provisioner: directories.example.com, volumeBindingMode: WaitForFirstConsumer}
----
-{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshotClass, metadata: {name: moves}, driver: directories.example.com, deletionPolicy: Delete}
-`
 
 const store = `
 apiVersion: apps/v1
@@ -40,20 +32,14 @@ spec:
 func (l *lab) physical(t *testing.T, name, socket string) process.Kubectl {
 	t.Helper()
 	k := process.Kubectl{Kubeconfig: l.path(name, "admin.kubeconfig")}
-	crds := filepath.Join(sources(t, "modules/snapshots", "github.com/kubernetes-csi/external-snapshotter/client/v8"), "config", "crd")
-	for _, crd := range []string{"volumesnapshotclasses", "volumesnapshotcontents", "volumesnapshots"} {
-		define(t, k, filepath.Join(crds, "snapshot.storage.k8s.io_"+crd+".yaml"))
+	for _, file := range snapshots.Definitions(sources(t, "modules/snapshots", snapshots.Module)) {
+		define(t, k, file)
 	}
-	do(t)(k.Apply(t.Context(), storage))
-	for _, program := range [][]string{
-		{built(t, "snapshot-controller"), "--kubeconfig", k.Kubeconfig, "--http-endpoint", ""},
-		{built(t, "csi-snapshotter"), "--kubeconfig", k.Kubeconfig, "--csi-address", socket},
-		{built(t, "csi-provisioner"), "--kubeconfig", k.Kubeconfig, "--csi-address", socket},
-	} {
+	do(t)(k.Apply(t.Context(), snapshots.Objects))
+	for _, program := range snapshots.Programs(func(name string) string { return built(t, name) }, k.Kubeconfig, socket) {
 		l.command(t, filepath.Base(program[0])+"-"+name, program)
 	}
-	do(t)(l.root.Run(t.Context(), "patch", "physicalcluster/"+name, "--type=merge", "-p", `{"spec":{"volumes":[{"storageClass":"directories","strategy":"Snapshot",
-		"backend":"directories","driver":"directories.example.com","snapshot":{"volumeSnapshotClass":"moves","image":"atoll-copy:1","formerVolume":"Reclaim"}}]}}`))
+	do(t)(l.root.Run(t.Context(), "patch", "physicalcluster/"+name, "--type=merge", "-p", snapshots.Patch("atoll-copy:1")))
 	becomes(t, l.root, "moves", jsonpath("physicalcluster/"+name, ".status.volumeSnapshotClasses.classes[*].name")...)
 	return k
 }

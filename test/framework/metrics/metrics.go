@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -107,6 +108,11 @@ func (s *Server) Stop() {
 
 // APIService are the objects that register the server with an aggregator.
 func (s *Server) APIService() string {
+	return APIService(strconv.Itoa(s.server.Listener.Addr().(*net.TCPAddr).Port))
+}
+
+// APIService are the objects that register a metrics-server at a port of this machine with an aggregator.
+func APIService(port string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Service
@@ -117,13 +123,13 @@ apiVersion: apiregistration.k8s.io/v1
 kind: APIService
 metadata: {name: v1beta1.metrics.k8s.io}
 spec:
-  service: {name: metrics-server, namespace: kube-system, port: %d}
+  service: {name: metrics-server, namespace: kube-system, port: %s}
   group: metrics.k8s.io
   version: v1beta1
   insecureSkipTLSVerify: true
   groupPriorityMinimum: 100
   versionPriority: 100
-`, s.server.Listener.Addr().(*net.TCPAddr).Port)
+`, port)
 }
 
 func (s *Server) pods(ctx context.Context, namespace string) (*metricsv1beta1.PodMetricsList, error) {

@@ -23,7 +23,7 @@ import (
 func (c *Cluster) startAPIServer(ctx context.Context, keys pki, listener net.Listener, etcdURL string, options Options) error {
 	o := apiserveroptions.NewServerRunOptions()
 	o.SecureServing.Listener = listener
-	if err := parse(o.Flags(), append(realNodeFlags(keys, options),
+	if err := parse(o.Flags(), append(append(realNodeFlags(keys, options), frontProxyFlags(keys)...),
 		"--etcd-servers="+etcdURL,
 		"--bind-address="+options.Bind,
 		"--tls-cert-file="+keys.path("apiserver.crt"),

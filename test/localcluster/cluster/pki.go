@@ -45,10 +45,15 @@ func openPKI(dir dataDir, url string, o Options) (pki, error) {
 	if err := os.MkdirAll(dir.path("pki"), 0o700); err != nil {
 		return p, fmt.Errorf("making the directory of keys: %w", err)
 	}
-	// The service account key is written last: if it is there, all are.
-	if _, err := os.Stat(p.path("sa.key")); errors.Is(err, fs.ErrNotExist) {
-		if err := p.generate(o); err != nil {
-			return p, fmt.Errorf("making keys: %w", err)
+	// What each of them writes last is there only if all is.
+	for last, generate := range map[string]func() error{
+		"sa.key":            func() error { return p.generate(o) },
+		frontProxy + ".crt": p.generateFrontProxy,
+	} {
+		if _, err := os.Stat(p.path(last)); errors.Is(err, fs.ErrNotExist) {
+			if err := generate(); err != nil {
+				return p, fmt.Errorf("making keys: %w", err)
+			}
 		}
 	}
 	for user := range p.users(o) {
@@ -63,17 +68,46 @@ func openPKI(dir dataDir, url string, o Options) (pki, error) {
 	return p, nil
 }
 
+// authority makes a key and a certificate that signs others.
+func (p pki) authority(name string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := p.newKey(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: p.dir.settings.Name + "-" + name, NotBefore: time.Now().Add(-time.Hour)}, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ca, key, p.writeCert(name, ca.Raw)
+}
+
+// frontProxy is the name by which the aggregator calls extension API servers, as somebody else.
+const frontProxy = "front-proxy-client"
+
+func (p pki) generateFrontProxy() error {
+	ca, key, err := p.authority("front-proxy-ca")
+	if err != nil {
+		return err
+	}
+	return p.issue(frontProxy, &x509.Certificate{Subject: pkix.Name{CommonName: frontProxy}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, ca, key)
+}
+
+// frontProxyFlags have extension API servers believe the aggregator.
+func frontProxyFlags(keys pki) []string {
+	return []string{
+		"--proxy-client-cert-file=" + keys.path(frontProxy+".crt"),
+		"--proxy-client-key-file=" + keys.path(frontProxy+".key"),
+		"--requestheader-client-ca-file=" + keys.path("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=" + frontProxy,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+	}
+}
+
 func (p pki) generate(o Options) error {
-	now := time.Now()
-	caKey, err := p.newKey("ca")
+	ca, caKey, err := p.authority("ca")
 	if err != nil {
-		return err
-	}
-	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: p.dir.settings.Name + "-ca", NotBefore: now.Add(-time.Hour)}, caKey)
-	if err != nil {
-		return err
-	}
-	if err := p.writeCert("ca", ca.Raw); err != nil {
 		return err
 	}
 	if err := p.issue("apiserver", &x509.Certificate{

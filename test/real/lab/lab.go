@@ -183,3 +183,9 @@ func (p *PhysicalCluster) Address() string { return p.node.server() }
 
 // NodeAddress is that of the node, where its kubelet listens.
 func (p *PhysicalCluster) NodeAddress() string { return p.node.node() }
+
+// NodeName is the name of the node.
+func (p *PhysicalCluster) NodeName() string { return p.node.nodeName() }
+
+// PluginRegistry is where the kubelet looks for drivers of volumes.
+func (p *PhysicalCluster) PluginRegistry() string { return p.node.file("kubelet", "plugins_registry") }

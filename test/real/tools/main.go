@@ -9,6 +9,7 @@
 //	lead                       a leader-elected controller: see lead.go
 //	hook                       an admission webhook: see hook.go
 //	print SIZE, echo, exit N   for logs, attach, exec: see streams.go
+//	burn MIB                   uses a fifth of a processor, and memory: see burn.go
 //	tar                        what kubectl cp runs, if it is called by that name: see tar.go
 package main
 
@@ -34,6 +35,7 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 	"print":  printLines,
 	"echo":   echo,
 	"exit":   exit,
+	"burn":   burn,
 	"tar":    archive,
 }
 

@@ -1,5 +1,5 @@
 // Command directories is a CSI driver whose volumes and snapshots are directories of one machine: a backend that
-// several physical clusters reach, for tests. It has no part that runs on nodes: nothing mounts its volumes.
+// several physical clusters reach, for tests. Beside a kubelet it mounts them into pods: see node.go.
 package main
 
 import (
@@ -21,17 +21,18 @@ import (
 const name = "directories.example.com"
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "directories SOCKET DIRECTORY")
+	if len(os.Args) != 3 && len(os.Args) != 5 {
+		fmt.Fprintln(os.Stderr, "directories SOCKET DIRECTORY [NODE REGISTRY]")
 		os.Exit(2)
 	}
-	if err := serve(os.Args[1], os.Args[2]); err != nil {
+	if err := serve(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func serve(socket, dir string) error {
+// serve serves at a socket; kubelet is, if there is one, the name of its node and where it looks for plugins.
+func serve(socket, dir string, kubelet []string) error {
 	for _, d := range []string{"volumes", "snapshots"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
 			return err
@@ -44,6 +45,13 @@ func serve(socket, dir string) error {
 	server := grpc.NewServer()
 	csi.RegisterIdentityServer(server, identity{})
 	csi.RegisterControllerServer(server, controller{dir: dir})
+	if len(kubelet) > 0 {
+		csi.RegisterNodeServer(server, node{controller: controller{dir: dir}, name: kubelet[0]})
+		go func() {
+			fmt.Fprintln(os.Stderr, register(kubelet[1], socket))
+			os.Exit(1)
+		}()
+	}
 	fmt.Println("directories serves at", socket)
 	return server.Serve(listener)
 }
