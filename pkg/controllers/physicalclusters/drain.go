@@ -145,6 +145,9 @@ func drained(pc *fleetv1alpha1.PhysicalCluster, asked bool, now time.Time) metav
 		}
 	case s.Copies > 0 || !asked:
 		c.Reason, c.Message = "Removing", fmt.Sprintf("no namespace is placed on it; %d copies are not known to be gone", s.Copies)
+		if n := pc.Status.Orphans.Found; n > 0 {
+			c.Message += fmt.Sprintf("; %d objects with our mark belong to nothing, and physical namespaces that they are in stay: see the Orphans in root", n)
+		}
 	case !meta.IsStatusConditionTrue(pc.Status.Conditions, fleetv1alpha1.ConditionReady):
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "Silent", "nothing is placed on it; its syncer cannot say whether something is left"
 	case !verified:

@@ -77,6 +77,18 @@ func TestWhetherAPhysicalClusterIsDrained(t *testing.T) {
 	}
 }
 
+// Physical namespaces stay for what a restored backup does not know: the way out is an order of an admin.
+func TestADrainThatWaitsForOrphansSaysSo(t *testing.T) {
+	pc := &fleetv1alpha1.PhysicalCluster{Status: fleetv1alpha1.PhysicalClusterStatus{
+		Drain: &fleetv1alpha1.DrainStatus{Copies: 1}, Orphans: fleetv1alpha1.OrphanCounts{Found: 2},
+	}}
+	pc.Spec.Drain.Requested = true
+	const want = "Removing: no namespace is placed on it; 1 copies are not known to be gone; 2 objects with our mark belong to nothing, and physical namespaces that they are in stay: see the Orphans in root"
+	if got := drained(pc, false, noon); got.Reason+": "+got.Message != want {
+		t.Errorf("got  %s: %s\nwant %s", got.Reason, got.Message, want)
+	}
+}
+
 // A syncer writes what it found into the status that it read before it looked. What the status has when there
 // begins to be nothing is from before, whatever its clock said.
 func TestALookFromBeforeThereWasNothingIsNoEvidence(t *testing.T) {

@@ -2,6 +2,7 @@ package orphans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -314,9 +315,12 @@ func (r *Reconciler) lookAtVolume(ctx context.Context, in *syncer.OrphanInput) e
 	if in.Kind.IsClaim() {
 		claim = in.Physical.GetName()
 	}
-	pv, _, err := r.Down.LeftVolume(ctx, syncer.PhysicalNamespaceOf(in.Physical), claim)
-	if err != nil {
+	pv, version, err := r.Down.LeftVolume(ctx, syncer.PhysicalNamespaceOf(in.Physical), claim)
+	switch {
+	case err != nil:
 		return r.volumeRefused(in, "before it goes", err)
+	case r.View.PrecedesBelow(connection.Claims, version): // what else is in a namespace is not known either
+		return errors.New("the physical cluster may have gone back since it was looked at")
 	}
 	in.Volume = syncer.Volume{Looked: true, Object: pv}
 	return nil

@@ -296,3 +296,36 @@ func TestTheVolumesOfWhatIsDiscardedAreKept(t *testing.T) {
 		})
 	}
 }
+
+func TestNothingIsDiscardedIfThePhysicalClusterMayHaveGoneBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		want    int
+	}{
+		"the list of its claims is of before what is known": {"999", 0},
+		"it is as new": {"1000", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			space := viewtest.Namespace()
+			space.SetUID("elsewhere")
+			stray := viewtest.CopyOf(space, "below-s")
+			o := listedOrphan(stray, fleetv1alpha1.OrphanDiscard, metav1.ConditionTrue)
+			f := newFixture(t, nil, []runtime.Object{stray}, o)
+			version, deleted := "1000", 0
+			f.Below.PrependReactor("list", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+				list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaimList"}}
+				list.SetResourceVersion(version)
+				return true, list, nil
+			})
+			f.Below.PrependReactor("delete", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+				deleted++
+				return true, nil, nil
+			})
+			f.Watch(t)
+			version = c.version
+			if after, err := f.Reconcile(f.Ctx, o.Name); err != nil || after.RequeueAfter != removalInterval || deleted != c.want {
+				t.Errorf("%d deletions, and it is looked at again after %s (error %v)", deleted, after.RequeueAfter, err)
+			}
+		})
+	}
+}
