@@ -102,12 +102,13 @@ func TestWhatIsNotInViewIsDeletedOnTheWordOfTheServerOnly(t *testing.T) {
 // prove that there is nothing.
 func TestANamespaceThatLeavesGoesOnlyWhenTheServerHasNothingInItEither(t *testing.T) {
 	for name, c := range map[string]struct {
-		recorded, stray bool
-		want            []types.UID
+		recorded, stray, former bool
+		want                    []types.UID
 	}{
 		"the server has a Copy in it":              {recorded: true},
 		"the server has none":                      {want: []types.UID{"below-n"}},
 		"what has no Copy is in it, and an Orphan": {stray: true},
+		"the Copy of its name meant another one":   {stray: true, former: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace, space, own := leaving()
@@ -116,7 +117,11 @@ func TestANamespaceThatLeavesGoesOnlyWhenTheServerHasNothingInItEither(t *testin
 			if c.stray {
 				below = append(below, copied)
 			}
-			f := newFixture(t, []runtime.Object{namespace, config}, below, own)
+			records := []runtime.Object{own}
+			if c.former {
+				records = append(records, viewtest.Copy(config, placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyRemoved, PhysicalNamespace: viewtest.PhysicalSpace}))
+			}
+			f := newFixture(t, []runtime.Object{namespace, config}, below, records...)
 			deleted := f.deletedBelow()
 			f.Watch(t)
 			f.Records.PrependReactor("list", "copies", func(clienttesting.Action) (bool, runtime.Object, error) {

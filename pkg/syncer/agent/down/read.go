@@ -148,8 +148,8 @@ func (p *pass) contents() int {
 	return n
 }
 
-// strays counts what has a mark in the physical namespace, and no Copy: what a server that was restored from a backup
-// does not know, or what has not got its Copy yet.
+// strays counts what has a mark in the physical namespace, and no Copy that means it: what a server that was restored
+// from a backup does not know, or what has not got its Copy yet.
 func (p *pass) strays() int {
 	n := 0
 	for _, kind := range p.View.Kinds().Kinds() {
@@ -162,7 +162,7 @@ func (p *pass) strays() int {
 			if !ok || obj.GetDeletionTimestamp() != nil || p.View.IsMirrored(gvr, obj.GetUID()) {
 				continue
 			}
-			if _, recorded := p.View.Copy(view.KeyOfMark(kind, mark)); !recorded {
+			if c, recorded := p.View.Copy(view.KeyOfMark(kind, mark)); !recorded || c.Status.PhysicalUID != obj.GetUID() {
 				n++
 			}
 		}
