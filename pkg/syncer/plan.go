@@ -69,7 +69,8 @@ import (
 //	                                        Delete it; of a Namespace that is being deleted
 //	                                        below: WriteCopy Removing, Terminating; of a CronJob that
 //	                                        leaves: see stopRuns; of a Namespace that leaves: see
-//	                                        deleteLast
+//	                                        deleteLast, and with orphans in it WriteCopy Removing,
+//	                                        OrphansInside
 //	going   none, current   none, foreign 11 WriteCopy Removed
 //	absent  none            ours or old   12 Report: nothing recorded, nothing removed
 //	absent  none            other         13 nothing
