@@ -61,6 +61,7 @@ type Controller struct {
 	bindings   *controller.Informer[*rbacv1.ClusterRoleBinding]
 	namespaces *controller.Informer[*metav1.PartialObjectMetadata]
 	queue      *controller.Controller[controller.Request]
+	urls       urls
 }
 
 // New makes the controller.
@@ -132,6 +133,7 @@ func (c *Controller) Run(ctx context.Context) {
 func (c *Controller) reconcile(ctx context.Context, key controller.Request) (controller.Result, error) {
 	lc, ok := c.Clusters.Get(key)
 	if !ok || key.Cluster != scope.Root {
+		c.urls.forget(key.Name)
 		return controller.Result{}, nil
 	}
 	name := logicalcluster.Name(lc.Name)
@@ -167,5 +169,23 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	if err != nil {
 		return controller.Result{}, err
 	}
-	return controller.Result{RequeueAfter: wait}, c.setStatus(ctx, lc, ready(lc, c.URL(name)))
+	url := c.URL(name)
+	if lc.Status.URL != url {
+		if rest := c.urls.wait(lc.Name, time.Now()); rest > 0 {
+			url, wait = lc.Status.URL, sooner(wait, rest)
+		}
+	}
+	if err := c.setStatus(ctx, lc, ready(lc, url)); err != nil {
+		c.urls.forget(lc.Name)
+		return controller.Result{}, err
+	}
+	return controller.Result{RequeueAfter: wait}, nil
+}
+
+// sooner is the shorter one of two times to wait, of which zero is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/apiserver/limits"
@@ -439,5 +440,36 @@ func TestWatchesWithLongSelectorsCountForMore(t *testing.T) {
 			}
 			defer w.Stop()
 		}
+	}
+}
+
+// Servers that were started with different URLs, as while all of them get another one, do not write theirs in turn.
+func TestServersWithDifferentURLsLeaveEachOtherTheStatus(t *testing.T) {
+	t.Parallel()
+	endpoint := etcd.Start(t)
+	east := server.StartOn(t, t.TempDir(), endpoint)
+	defer func() { east.Stop(t) }()
+	west := server.StartBeside(t, east, endpoint)
+	defer func() { west.Stop(t) }()
+	owned(t, east, "shop")
+	clusters := east.Atoll.TenancyV1alpha1().LogicalClusters()
+	eventually(t, "it is ready", func() error {
+		lc, err := clusters.Get(server.InRoot(t), "shop", metav1.GetOptions{})
+		if err == nil && lc.Status.Phase != tenancyv1alpha1.LogicalClusterReady {
+			err = fmt.Errorf("it is %s", lc.Status.Phase)
+		}
+		return err
+	})
+	w, err := clusters.Watch(server.InRoot(t), metav1.ListOptions{FieldSelector: "metadata.name=shop", TimeoutSeconds: ptr.To[int64](5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := 0
+	for range w.ResultChan() {
+		changes++
+	}
+	// What it is; a URL of each; what it keeps.
+	if changes == 0 || changes > 8 {
+		t.Errorf("within five seconds it changed %d times", changes)
 	}
 }
