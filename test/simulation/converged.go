@@ -333,14 +333,20 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 	}
 }
 
-// keptForOrphans says of a Namespace that leaves that the physical one stays for what a restored backup does not know.
+// keptForOrphans says of a Namespace that leaves that the physical one stays for what nothing above knows, as of a restored backup, or what
+// somebody made there.
 func (w *World) keptForOrphans(key kube.Key, namespace kube.Object, name string) bool {
 	p := w.cluster(name)
-	if key.Resource != namespaces || w.ledger.turnedBack == 0 || targetsOf(namespace)[name].State != placementv1alpha1.TargetStateRemoving {
+	if key.Resource != namespaces || targetsOf(namespace)[name].State != placementv1alpha1.TargetStateRemoving {
 		return false
 	}
+	return w.hasOrphans(p, syncer.PhysicalName(cast(namespace)))
+}
+
+// hasOrphans says that orphans are listed in a physical namespace.
+func (w *World) hasOrphans(p *physical, namespace string) bool {
 	return slices.ContainsFunc(w.orphansOf(p), func(o *fleetv1alpha1.Orphan) bool {
-		return o.Spec.Object.Namespace == syncer.PhysicalName(cast(namespace))
+		return o.Spec.Object.Namespace == namespace
 	})
 }
 

@@ -38,7 +38,7 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 	made, isMade := w.ledger.made[obj.GetUID()]
 	if m, ok := syncer.MarkOf(key.Resource, obj); ok && labelled(obj) {
 		_, logical := w.api.ByUID(m.UID)
-		if w.ledger.turnedBack > 0 && len(w.orphansOf(p)) > 0 {
+		if w.ledger.turnedBack > 0 && len(w.orphansOf(p)) > 0 || key.Resource == namespaces && w.hasOrphans(p, key.Name) {
 			return
 		}
 		_, anew := w.ledger.mirrorOf(p, obj.GetUID()) // a controller below keeps it
