@@ -206,7 +206,12 @@ func (in OrphanInput) isOrphan() bool {
 	if _, ok := orphanMark(in.ControlPlane, in.Kind, in.Physical); !ok {
 		return false
 	}
-	return in.Copy == nil || in.Copy.Status.PhysicalUID != in.Physical.GetUID() || in.Copy.Status.State == placementv1alpha1.CopyRemoved
+	return !Means(in.Copy, in.Physical.GetUID()) || in.Copy.Status.State == placementv1alpha1.CopyRemoved
+}
+
+// Means says that a Copy is about the object of the physical cluster with a UID; none is about none.
+func Means(c *placementv1alpha1.Copy, physical types.UID) bool {
+	return c != nil && c.Status.PhysicalUID == physical
 }
 
 // remove: cells 5 to 10.

@@ -6,7 +6,7 @@ import (
 )
 
 // urlInterval is how often at most one server writes another URL of a logical cluster than the one that is there. Servers
-// that were started with different ones, as while all get a new one, would write in turn for as long as both run.
+// that were started with different ones, as while all get a new one, would write one after the other for as long as both run.
 const urlInterval = time.Minute
 
 // urls remembers when this server wrote its URL over another one. It has an entry for a logical cluster at the most.

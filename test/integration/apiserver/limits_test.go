@@ -443,7 +443,7 @@ func TestWatchesWithLongSelectorsCountForMore(t *testing.T) {
 	}
 }
 
-// Servers that were started with different URLs, as while all of them get another one, do not write theirs in turn.
+// Servers that were started with different URLs, as while all of them get another one, do not write over each other for ever.
 func TestServersWithDifferentURLsLeaveEachOtherTheStatus(t *testing.T) {
 	t.Parallel()
 	endpoint := etcd.Start(t)

@@ -162,7 +162,7 @@ func (p *pass) strays() int {
 			if !ok || obj.GetDeletionTimestamp() != nil || p.View.IsMirrored(gvr, obj.GetUID()) {
 				continue
 			}
-			if c, recorded := p.View.Copy(view.KeyOfMark(kind, mark)); !recorded || c.Status.PhysicalUID != obj.GetUID() {
+			if c, ok := p.View.Copy(view.KeyOfMark(kind, mark)); !ok || !syncer.Means(c, obj.GetUID()) {
 				n++
 			}
 		}
