@@ -72,6 +72,8 @@ type Observation struct {
 //	deleting  none                                             nothing
 //	live      none      a new pod that may get its node        Wait, see BindingDelay
 //	live      none      its controller has no living mirror    nothing: who mirrors that wakes it
+//	live      none      nobody controls it, and it was made    nothing: it is an Orphan, or no logical cluster
+//	                    as a copy, or nobody writes its kind   could have written it
 //	live      none                                             CreateUp
 //	live      deleting  a Pod, or it has our finalizer; the    Delete
 //	                    owners agree, or it is the copy of
@@ -195,22 +197,29 @@ func (s Observation) isCopy() bool {
 }
 
 // owners are the owner references with logical UIDs and names. What nothing
-// mirrors is left out; controlled says that there is a controller below,
-// settled that it is here and stays, or is not needed.
+// mirrors is left out, and what is on its way out and was taken off above: its deletion
+// leaves its dependents, and what would refer to it again would be collected once it is gone.
+// controlled says that there is a controller below, settled that it is here and stays, or is not needed:
+// what users may write is mirrored also if nobody controls it (any more), unless it was made as a copy.
 func (s Observation) owners() (refs []metav1.OwnerReference, controlled, settled bool) {
-	settled = s.Kind.Unowned
+	_, marked := MarkOf(s.Kind.GroupResource(), s.Physical)
+	settled = s.Kind.Copied() && !marked
 	for _, ref := range s.Physical.GetOwnerReferences() {
 		owner, ok := s.Owner(ref.UID)
 		if ref.Controller != nil && *ref.Controller {
 			controlled, settled = true, ok && !owner.Deleting
 		}
-		if !ok {
+		if !ok || owner.Deleting && s.Logical != nil && !refersTo(s.Logical, owner.UID) {
 			continue
 		}
 		ref.Name, ref.UID = owner.Name, owner.UID
 		refs = append(refs, ref)
 	}
 	return refs, controlled, settled
+}
+
+func refersTo(obj *unstructured.Unstructured, owner types.UID) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner })
 }
 
 func sameOwners(a, b []metav1.OwnerReference) bool {

@@ -138,6 +138,13 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		o.SetDeletionTimestamp(ptr.To(metav1.Unix(1, 0)))
 		o.SetDeletionGracePeriodSeconds(&grace)
 	}
+	made := func(pod *unstructured.Unstructured) { // as the copy of what is above
+		pod.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: "cp"})
+		pod.SetAnnotations(map[string]string{
+			placementv1alpha1.LogicalClusterAnnotation: "shop", placementv1alpha1.NamespaceAnnotation: "web",
+			placementv1alpha1.UIDAnnotation: "l1", ObjectAnnotation: "pods/a",
+		})
+	}
 	for _, c := range []struct {
 		name              string
 		physical, logical string
@@ -159,7 +166,22 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		{name: "new, and without a node yet", physical: strings.Replace(pod, "nodeName: n1, ", "", 1), edit: func(s *Observation) {
 			s.Now = s.Physical.GetCreationTimestamp().Time
 		}, action: Wait},
-		{name: "nobody's", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }},
+		{name: "let go by its owner", physical: pod, edit: func(s *Observation) { s.Physical.SetOwnerReferences(nil) }, action: CreateUp},
+		{name: "made as a copy, and nobody's any more", physical: pod, edit: func(s *Observation) {
+			s.Physical.SetOwnerReferences(nil)
+			made(s.Physical)
+		}},
+		{name: "of a kind that nobody writes, and nobody's", physical: strings.ReplaceAll(set, "ReplicaSet", "ControllerRevision"), edit: func(s *Observation) {
+			s.Physical.SetOwnerReferences(nil)
+		}},
+		{name: "let go above, by an owner that goes, and not yet below", physical: pod, logical: bound, edit: func(s *Observation) {
+			s.Logical.SetOwnerReferences(nil)
+			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
+		}},
+		{name: "its owner goes, and has not let it go", physical: pod, logical: bound, edit: func(s *Observation) {
+			s.Owner = func(types.UID) (Owner, bool) { return Owner{Name: "owner", UID: "l-owner", Deleting: true}, true }
+		}},
+		{name: "adopted below", physical: pod, logical: bound, edit: func(s *Observation) { s.Logical.SetOwnerReferences(nil) }, action: UpdateUp},
 		{name: "a claim, which outlives its set", physical: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-0, namespace: n, uid: p1}\n", action: CreateUp},
 		{name: "as it shall be", physical: pod, logical: bound},
 		{name: "debugged", physical: pod, logical: bound, edit: func(s *Observation) {
@@ -221,11 +243,7 @@ func TestTheResponseForEachRowOfTheTable(t *testing.T) {
 		{name: "a pod of a user that was adopted, released, and deleted with the owner that it had", physical: pod, logical: bound, edit: func(s *Observation) {
 			deleting(s.Logical, 5)
 			s.Physical.SetOwnerReferences(nil)
-			s.Physical.SetLabels(map[string]string{placementv1alpha1.ManagedByLabel: "cp"})
-			s.Physical.SetAnnotations(map[string]string{
-				placementv1alpha1.LogicalClusterAnnotation: "shop", placementv1alpha1.NamespaceAnnotation: "web",
-				placementv1alpha1.UIDAnnotation: "l1", ObjectAnnotation: "pods/a",
-			})
+			made(s.Physical)
 		}, action: Delete, grace: ptr.To[int64](5)},
 		{name: "a ReplicaSet that is gone, as its user wished", logical: held, edit: func(s *Observation) { deleting(s.Logical, 0) }, action: Release},
 		{name: "a ReplicaSet that is gone", logical: held, action: DeleteUp, grace: ptr.To[int64](0)},

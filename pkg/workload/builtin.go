@@ -38,7 +38,7 @@ func surroundings() []Kind {
 		},
 		{GroupVersionKind: gvk("", "v1", "ConfigMap"), Resource: "configmaps", Role: Referenced, Staged: true, Status: Status{None: true}},
 		{
-			GroupVersionKind: gvk("", "v1", "PersistentVolumeClaim"), Resource: "persistentvolumeclaims", Role: Placed, Observed: true, Unowned: true,
+			GroupVersionKind: gvk("", "v1", "PersistentVolumeClaim"), Resource: "persistentvolumeclaims", Role: Placed, Observed: true,
 			VolumeClaims: []string{},
 			Status:       Status{Phases: []string{"Lost", "Pending", "Bound"}},
 		},

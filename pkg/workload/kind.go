@@ -49,9 +49,6 @@ type Kind struct {
 	// Carries says that each object has another one in spec.object, of any kind, which is what its
 	// copies are: a Manifest. Only those in root have copies.
 	Carries bool
-	// Unowned says that objects are mirrored though no controller owns them: the
-	// claims of a StatefulSet outlive it.
-	Unowned bool
 
 	// PodTemplate is the path of the pod template (the map with metadata and
 	// spec); nil if there is none, and empty for a Pod, the object itself.

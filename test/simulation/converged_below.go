@@ -70,7 +70,7 @@ func (w *World) belowConverged(p *physical, key kube.Key, obj *unstructured.Unst
 		}
 		return
 	}
-	if !slices.Contains(observed, key.Resource) || len(obj.GetOwnerReferences()) == 0 || isClone(obj) || !labelled(obj) || !w.runsOurs(p, obj) {
+	if !slices.Contains(observed, key.Resource) || isClone(obj) || !labelled(obj) || !w.runsOurs(p, obj) {
 		return
 	}
 	if _, mirror := w.ledger.mirrorOf(p, obj.GetUID()); mirror == nil {
@@ -94,10 +94,22 @@ func (w *World) livesAbove(p *physical, obj *unstructured.Unstructured) bool {
 }
 
 // runsOurs follows the owners of an object to a copy whose object exists and is to
-// be here: what people bring back below is none.
+// be here: what people bring back below is none. What nobody controls, and was not made as a copy, was let
+// go: it is its Namespace's.
 func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
 	if len(obj.GetOwnerReferences()) == 0 {
-		return false
+		_, marked := syncer.MarkOf(resourceOf(obj), obj)
+		in := p.api.Find(kube.Key{Resource: namespaces, Name: obj.GetNamespace()})
+		if marked || in == nil || in.GetDeletionTimestamp() != nil || !labelled(in) {
+			return false
+		}
+		m, _ := syncer.MarkOf(namespaces, in)
+		_, logical := w.api.ByUID(m.UID)
+		if logical == nil || logical.GetDeletionTimestamp() != nil {
+			return false
+		}
+		entry, here := targetsOf(logical)[p.name]
+		return here && entry.Keeps()
 	}
 	key, owner := p.api.ByUID(obj.GetOwnerReferences()[0].UID)
 	if owner == nil {
