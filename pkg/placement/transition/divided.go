@@ -17,7 +17,8 @@ import (
 //
 //	available where it is decided     then
 //	F + min(S, wish - L), or more     nothing is worse than it was
-//	fewer                             it waits
+//	fewer                             it waits; not if those that come mount a claim that comes
+//	                                  only once its volume is given up, see awaitsClaims
 func (s State) short(o Object, t *placementv1alpha1.Transition) string {
 	if o.Logical.GetDeletionTimestamp() != nil || !o.Kind.Replicated() || !s.divides(o) {
 		return ""
@@ -44,7 +45,7 @@ func (s State) short(o Object, t *placementv1alpha1.Transition) string {
 		}
 	}
 	want := min(wish, lost+min(stays, max(0, wish-left)))
-	if have >= want {
+	if have >= want || slices.ContainsFunc(t.To, func(name string) bool { return s.awaitsClaims(o, name) }) {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d pods are available", have, want)

@@ -159,7 +159,8 @@ func mounting(kind schema.GroupKind, claims ...string) Object {
 	return o
 }
 
-// A Deployment that has pods on both is changed to mount a claim, whose volume comes only once it is given up on east.
+// A Deployment that has pods on both, or a part of them, is changed to mount a claim, whose volume comes only once it is
+// given up on east.
 func TestPodsThatAwaitAClaimAreNotWaitedFor(t *testing.T) {
 	const both, waiting = `{"east":{},"west":{}}`, `{"east":{},"west":{"state":"Waiting"}}`
 	web := func(mounts ...string) Object {
@@ -191,6 +192,12 @@ func TestPodsThatAwaitAClaimAreNotWaitedFor(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.lacks, got); diff != "" {
 				t.Error(diff)
+			}
+			divided := test.objects[0]
+			divided.Logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{"replicas":3},"west":{"replicas":3}}`})
+			s = State{Decided: []string{"west"}, Objects: append([]Object{divided}, test.objects[1:]...)}
+			if short := s.short(divided, &placementv1alpha1.Transition{From: []string{"east"}, To: []string{"west"}}); short != test.lacks[0] {
+				t.Errorf("divided it lacks %q, want %q", short, test.lacks[0])
 			}
 		})
 	}
