@@ -335,6 +335,61 @@ func TestAMoveThatSomethingKeepsSaysWhatAndGoesOnWithoutIt(t *testing.T) {
 	must(t)(k.Run(ctx, "delete", "namespace", "kept", "--timeout=3m"))
 }
 
+// A user replaces a Deployment without its pods, as people do with what cannot be changed: they go on, are shown, and are no
+// more ended by a move than a Pod that a user made.
+func TestWhatAControllerLeftBehindGoesOnAndKeepsItsNamespace(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: left, annotations: {placement.atoll.dev/cluster: east}}}"))
+	left := k.In("left")
+	must(t)(left.Apply(ctx, "{apiVersion: placement.atoll.dev/v1alpha1, kind: PlacementPolicy, metadata: {name: moves}, spec: {move: {drainSeconds: 0}}}"))
+	must(t)(left.Apply(ctx, deployment("app", 2)))
+	must(t)(left.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
+	h := theLab.homeOf(t, k, "left")
+	uids := func(k process.Kubectl, what string) string {
+		return must(t)(k.Run(ctx, "get", what, "--sort-by=.metadata.name", "-o", "jsonpath={.items[*].metadata.uid}"))
+	}
+	owners := func(k process.Kubectl, n int) func() error {
+		return func() error {
+			out, err := k.Run(ctx, "get", "replicasets", "-o", "jsonpath={.items[*].metadata.ownerReferences[*].kind}")
+			if got := len(strings.Fields(out)); err == nil && got != n {
+				return fmt.Errorf("%d of the ReplicaSets have owners, want %d: %s", got, n, out)
+			}
+			return err
+		}
+	}
+	set, above, below := uids(left, "replicasets"), uids(left, "pods"), uids(h.below(), "pods")
+	for range 5 {
+		must(t)(left.Run(ctx, "delete", "deployment", "app", "--cascade=orphan", "--timeout=3m"))
+		eventually(t, owners(left, 0))
+		eventually(t, owners(h.below(), 0))
+		must(t)(left.Apply(ctx, deployment("app", 2)))
+		eventually(t, owners(left, 1))
+		must(t)(left.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
+	}
+	must(t)(left.Run(ctx, "delete", "deployment", "app", "--cascade=orphan", "--timeout=3m"))
+	eventually(t, owners(h.below(), 0))
+
+	pin(t, k, "left", "west")
+	must(t)(left.Run(ctx, "wait", "placement/namespace", "--for=condition=Moving=False", "--timeout=1m"))
+	message := must(t)(left.Run(ctx, "get", "placement/namespace", "-o", `jsonpath={.status.conditions[?(@.type=="Moving")].reason}: {.status.conditions[?(@.type=="Moving")].message}`))
+	if !strings.HasPrefix(message, "Blocked: ReplicaSet app-") {
+		t.Errorf("the placement says %q", message)
+	}
+	for what, kept := range map[string][2]string{
+		"ReplicaSets above": {set, uids(left, "replicasets")}, "pods above": {above, uids(left, "pods")}, "pods below": {below, uids(h.below(), "pods")},
+	} {
+		if kept[0] != kept[1] {
+			t.Errorf("%s: %s before, %s after their Deployment was replaced", what, kept[0], kept[1])
+		}
+	}
+	must(t)(left.Apply(ctx, deployment("app", 2))) // which has them again, and moves
+	settled(t, k, "left", "west")
+	must(t)(left.Run(ctx, "rollout", "status", "deployment/app", "--timeout=3m"))
+	must(t)(k.Run(ctx, "delete", "namespace", "left", "--timeout=3m"))
+}
+
 func TestAPolicyThatChangesMovesWhatItSelects(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -14,6 +14,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/test/simulation/kube"
 )
@@ -133,7 +134,7 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 			return true
 		}
 	}
-	if w.volumesWait(key.Cluster, key.Name) || w.claimsLack(key.Cluster, key.Name) {
+	if w.volumesWait(key.Cluster, key.Name) || w.claimsLack(key.Cluster, key.Name) || w.letGo(key.Cluster, key.Name, p.Spec.Transition.From) {
 		return true
 	}
 	namespace := w.api.Find(kube.Key{Resource: namespaces, Cluster: key.Cluster, Name: key.Name})
@@ -145,6 +146,17 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 			c, k := obj.(*placementv1alpha1.Copy), w.api.KeyOf(copies, obj)
 			return k.Cluster == key.Cluster && k.Namespace == key.Name && slices.Contains(decided(p), c.Spec.PhysicalCluster) && c.Status.State == placementv1alpha1.CopyFailed
 		})
+}
+
+// letGo says that something runs on physical clusters which a unit leaves that nothing above controls any more: it begins
+// nowhere else, and would end with its namespace there. People decide about that.
+func (w *World) letGo(cluster logicalcluster.Name, namespace string, from []string) bool {
+	return slices.ContainsFunc([]schema.GroupResource{replicaSets, jobs, pods}, func(gr schema.GroupResource) bool {
+		return slices.ContainsFunc(w.api.ListNamespace(gr, cluster, namespace), func(obj kube.Object) bool {
+			return stamp.Mirrored(obj) && len(obj.GetOwnerReferences()) == 0 &&
+				slices.ContainsFunc(from, func(name string) bool { _, there := targetsOf(obj)[name]; return there })
+		})
+	})
 }
 
 // runsIn says that a pod or a Job of a namespace runs to its end on a physical cluster.

@@ -36,6 +36,7 @@ func (s State) missing(t *placementv1alpha1.Transition) (waits []string, late bo
 	}
 	waits = append(waits, s.unknown(t.From)...)
 	waits = append(waits, s.notShared(t.From)...)
+	waits = append(waits, s.letGo(t.From)...)
 	for _, o := range s.Objects {
 		if why := s.short(o, t); why != "" {
 			waits = append(waits, fmt.Sprintf("%s: %s", o, why))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -57,6 +58,7 @@ var (
 	jobs        = schema.GroupKind{Group: "batch", Kind: "Job"}
 	cronJobs    = schema.GroupKind{Group: "batch", Kind: "CronJob"}
 	sets        = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	replicaSets = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
 	ingresses   = schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
 	namespaces  = schema.GroupKind{Kind: "Namespace"}
 	daemons     = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
@@ -328,6 +330,16 @@ func TestATransitionFollowsFromTheOneBefore(t *testing.T) {
 	}
 }
 
+func controlled(o Object) Object {
+	o.Logical.SetOwnerReferences([]metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "web", Controller: ptr.To(true)}})
+	return o
+}
+
+func ended(o Object) Object {
+	o.Logical.Object["status"] = map[string]any{"phase": "Succeeded"}
+	return o
+}
+
 func TestWhatCannotMoveIsNamed(t *testing.T) {
 	claims, pods := schema.GroupKind{Kind: "PersistentVolumeClaim"}, schema.GroupKind{Kind: "Pod"}
 	objects := []Object{
@@ -341,12 +353,19 @@ func TestWhatCannotMoveIsNamed(t *testing.T) {
 			map[string]any{"name": "data", "persistentVolumeClaim": map[string]any{"claimName": "handed"}}}}}}),
 		object(pods, "shell", `{"east":{}}`, map[string]any{"restartPolicy": "Always"}),
 		object(pods, "once", `{"east":{}}`, map[string]any{"restartPolicy": "Never"}),
-		object(pods, "web-1", `{"east":{"state":"Observed","uid":"2"}}`, nil),
+		controlled(object(pods, "web-1", `{"east":{"state":"Observed","uid":"2"}}`, nil)),
+		object(pods, "quarantined", `{"east":{"state":"Observed","uid":"3"}}`, map[string]any{"restartPolicy": "Always"}),
+		ended(object(pods, "ended", `{"east":{"state":"Observed","uid":"4"}}`, nil)),
+		object(replicaSets, "let-go", `{"east":{"state":"Observed","uid":"5"}}`, map[string]any{"replicas": int64(2)}),
+		object(replicaSets, "of-before", `{"east":{"state":"Observed","uid":"6"}}`, map[string]any{"replicas": int64(0)}),
+		object(replicaSets, "let-go-elsewhere", `{"north":{"state":"Observed","uid":"7"}}`, nil),
 	}
 	want := []string{
 		"Job report on east: it runs to its end with a claim; wait for that, or delete it",
 		"PersistentVolumeClaim data-db-0: its volume is on east and does not move (volumes of class slow do not move from east); delete the claim once its data are safe elsewhere",
+		"Pod quarantined on east: nothing controls it any more, and nothing makes it elsewhere; delete it, or make again what controlled it",
 		"Pod shell on east: no controller makes it again elsewhere; delete it, or make it by a Deployment",
+		"ReplicaSet let-go on east: nothing controls it any more, and nothing makes it elsewhere; delete it, or make again what controlled it",
 		"StatefulSet takes on east: it deletes its claims when it is removed there; set spec.persistentVolumeClaimRetentionPolicy.whenDeleted to Retain",
 	}
 	handed := func(claim Object, from string) string {

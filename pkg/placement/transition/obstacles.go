@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -30,6 +31,8 @@ const maxNamed = 20
 //	along
 //	a Pod that nothing makes again and  stays: it could not go on elsewhere  the same
 //	that does not end by itself
+//	what a controller made there and    stays: nothing makes it elsewhere    goes: it is gone with that
+//	let go, see letGo
 //	any other                           goes: see workload.RunsOf            the same
 //
 // handed is why the volume of a claim is not handed over from a physical cluster to where the
@@ -67,6 +70,8 @@ func Obstacles(objects []Object, from []string, handed func(claim Object, from s
 			out = append(out, fmt.Sprintf("%s on %s: it runs to its end with a claim; wait for that, or delete it", o, where))
 		case o.Kind.IsPod() && !stamp.Mirrored(o.Logical) && !ends(o):
 			out = append(out, fmt.Sprintf("%s on %s: no controller makes it again elsewhere; delete it, or make it by a Deployment", o, where))
+		case o.letGo() && len(gone) < len(at):
+			out = append(out, letGo(o, where))
 		}
 	}
 	return bounded(out)
@@ -110,6 +115,36 @@ func (o Object) at(some []string) []string {
 	return slices.DeleteFunc(targets.Names(), func(name string) bool {
 		return !slices.Contains(some, name) || targets[name].NoCopy()
 	})
+}
+
+// letGo says that an object has pods where a controller made it, and that nothing above controls it any more: who deleted
+// its controller had it stay (--cascade=orphan), or its labels do not match any more. It would end with its namespace
+// there. A claim is another matter: its volume may move.
+func (o Object) letGo() bool {
+	if !o.Kind.Copied() || o.Kind.IsClaim() || !stamp.Mirrored(o.Logical) || o.Logical.GetDeletionTimestamp() != nil {
+		return false
+	}
+	if metav1.GetControllerOfNoCopy(o.Logical) != nil || workload.Ended(o.Kind, o.Logical.Object) {
+		return false
+	}
+	return !o.Kind.Replicated() || workload.Replicas(o.Kind, o.Logical.Object) > 0
+}
+
+func letGo(o Object, where string) string {
+	return fmt.Sprintf("%s on %s: nothing controls it any more, and nothing makes it elsewhere; delete it, or make again what controlled it", o, where)
+}
+
+// letGo are the objects on physical clusters which a unit leaves that would end there: a user may have let them go
+// since the move began.
+func (s State) letGo(from []string) []string {
+	var out []string
+	for _, o := range s.Objects {
+		on := slices.DeleteFunc(o.at(from), func(name string) bool { return s.GivenUp[name] })
+		if len(on) > 0 && o.letGo() {
+			out = append(out, letGo(o, strings.Join(on, ", ")))
+		}
+	}
+	return out
 }
 
 // ends says that a pod ends by itself, or did.
