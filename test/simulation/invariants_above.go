@@ -261,8 +261,8 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 	}
 	now := targetsOf(e.New)
 	for name, target := range now {
-		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) || len(mountedBy(cast(e.New), "spec", "template")) > 0 || text(e.New, "spec", "strategy", "type") == "Recreate" {
-			continue // what mounts claims may have to end first, and what must not run twice has to
+		if target.State != placementv1alpha1.TargetStateRemoving || !before[name].Keeps() || !l.leaves(namespace, name) || endsFirst(e.New) || endsFirst(e.Old) {
+			continue // until this write, if a user writes something else in the very moment of the removal
 		}
 		decided := l.removalDecided(namespace, name).Add(-deciding)
 		least, _ := l.available.since(decided, e.New.GetUID(), name)
@@ -281,6 +281,12 @@ func (l *ledger) replaced(e kube.Event, namespace types.UID, before placementv1a
 			l.world.fail(ReplacedFirst, "%s leaves %s, where %d pods are available, for %v, where at most %d are", e.Key, name, had, now, best)
 		}
 	}
+}
+
+// endsFirst says that a Deployment may have to end before it begins elsewhere, as it mounts claims, or has to, as it must
+// not run twice.
+func endsFirst(obj kube.Object) bool {
+	return obj != nil && (len(mountedBy(cast(obj), "spec", "template")) > 0 || text(obj, "spec", "strategy", "type") == "Recreate")
 }
 
 // availableOn is how many pods of a Deployment its Copy says are available; -1 if it has
