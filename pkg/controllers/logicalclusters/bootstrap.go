@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	tenancyv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/tenancy/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
@@ -58,7 +59,7 @@ func Bootstrap(ctx context.Context, c Config, name logicalcluster.Name) error {
 		if name == scope.Root {
 			return nil
 		}
-		return c.makeService(inside, c.URL(name))
+		return c.serveAt(inside, c.URL(name))
 	})
 	if name != scope.Root {
 		g.Go(func() error { return c.makeServiceRange(inside) })
@@ -69,7 +70,7 @@ func Bootstrap(ctx context.Context, c Config, name logicalcluster.Name) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("making the first objects of logical cluster %s: %w", name, err)
 	}
-	return c.setStatus(ctx, lc, ready(lc, c.URL(name)))
+	return c.setStatus(ctx, lc, ready(c.URL(name)))
 }
 
 func (c Config) makeNamespace(ctx context.Context, name string) error {
@@ -101,14 +102,33 @@ func (c Config) setFinalizers(ctx context.Context, lc *tenancyv1alpha1.LogicalCl
 	return lc, nil
 }
 
-// setStatus writes a status if it differs, but for the usage: who counts that writes it, and
-// the one that is known here may be older.
-func (c Config) setStatus(ctx context.Context, lc *tenancyv1alpha1.LogicalCluster, status tenancyv1alpha1.LogicalClusterStatus) error {
-	if apiequality.Semantic.DeepEqual(lc.Status, status) {
-		return nil
-	}
-	status.Usage = nil
-	_, err := c.patch(ctx, lc, map[string]any{"metadata": map[string]any{"uid": lc.UID}, "status": status}, "status")
+// setStatus writes what follows from a logical cluster if it differs, but for the usage: who counts that writes it, and
+// the one that is known here may be older. Conditions are one list, of which others write, too: what changed since lc was
+// read is read again. One that is deleted meanwhile, or gone, is left to who hears of that.
+func (c Config) setStatus(ctx context.Context, lc *tenancyv1alpha1.LogicalCluster, follows follows) error {
+	known := lc
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		status := follows(known)
+		if apiequality.Semantic.DeepEqual(known.Status, status) {
+			return nil
+		}
+		status.Usage = nil
+		_, err := c.patch(ctx, known, map[string]any{
+			"metadata": map[string]any{"uid": known.UID, "resourceVersion": known.ResourceVersion}, "status": status,
+		}, "status")
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		live, readErr := c.Client.TenancyV1alpha1().LogicalClusters().Get(inRoot(ctx), lc.Name, metav1.GetOptions{})
+		switch {
+		case readErr != nil:
+			return readErr
+		case live.UID != lc.UID || (live.DeletionTimestamp == nil) != (lc.DeletionTimestamp == nil):
+			return nil
+		}
+		known = live
+		return err
+	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("setting the status of logical cluster %s: %w", lc.Name, err)
 	}

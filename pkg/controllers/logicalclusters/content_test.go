@@ -80,22 +80,22 @@ func TestTheStatusFollowsTheLife(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	lc.Status = broken(lc, errors.New("etcd is away"))
+	lc.Status = broken(errors.New("etcd is away"))(lc)
 	check(tenancyv1alpha1.LogicalClusterStatus{
 		Phase:      tenancyv1alpha1.LogicalClusterInitializing,
 		Conditions: []metav1.Condition{condition("Ready", "False", "BootstrapFailed", "etcd is away")},
 	})
-	lc.Status = ready(lc, "https://host/clusters/shop")
+	lc.Status = ready("https://host/clusters/shop")(lc)
 	check(tenancyv1alpha1.LogicalClusterStatus{
 		Phase: tenancyv1alpha1.LogicalClusterReady, URL: "https://host/clusters/shop",
 		Conditions: []metav1.Condition{condition("Ready", "True", "Serving", "")},
 	})
 	since := lc.Status.Conditions[0].LastTransitionTime.Add(-time.Hour)
 	lc.Status.Conditions[0].LastTransitionTime = metav1.NewTime(since)
-	if again := ready(lc, "https://host/clusters/shop"); !cmp.Equal(again, lc.Status) {
+	if again := ready("https://host/clusters/shop")(lc); !cmp.Equal(again, lc.Status) {
 		t.Error("an unchanged status is written again: " + cmp.Diff(lc.Status, again))
 	}
-	lc.Status = terminating(lc, "Left: pods (1).")
+	lc.Status = terminating("Left: pods (1).")(lc)
 	check(tenancyv1alpha1.LogicalClusterStatus{
 		Phase: tenancyv1alpha1.LogicalClusterTerminating, URL: "https://host/clusters/shop",
 		Conditions: []metav1.Condition{
@@ -103,7 +103,7 @@ func TestTheStatusFollowsTheLife(t *testing.T) {
 			condition("ContentRemoved", "False", "ContentRemains", "Left: pods (1)."),
 		},
 	})
-	lc.Status = terminating(lc, "")
+	lc.Status = terminating("")(lc)
 	if c := lc.Status.Conditions[1]; c.Status != metav1.ConditionTrue || c.Reason != ReasonRemoved {
 		t.Errorf("%+v", c)
 	}

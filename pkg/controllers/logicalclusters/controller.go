@@ -2,6 +2,7 @@ package logicalclusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -94,10 +95,15 @@ func New(config Config) *Controller {
 			c.queue.Enqueue(requestFor(cluster))
 		}
 	})
-	config.Metadata.Follow(func(_ schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
+	config.Metadata.Follow(func(gvr schema.GroupVersionResource, informer *controller.Informer[*metav1.PartialObjectMetadata]) {
 		informer.Handle(func(old, obj *metav1.PartialObjectMetadata) {
-			if obj == nil {
-				c.gone(informer, logicalcluster.From(old))
+			if obj != nil {
+				return
+			}
+			cluster := logicalcluster.From(old)
+			c.gone(informer, cluster)
+			if ofServer(gvr.GroupResource(), old) {
+				c.queue.Enqueue(requestFor(cluster))
 			}
 		})
 	})
@@ -139,7 +145,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	name := logicalcluster.Name(lc.Name)
 	if lc.DeletionTimestamp != nil {
 		if err := ForbidDeletion(name); err != nil {
-			return controller.Result{}, c.setStatus(ctx, lc, permanent(lc, err))
+			return controller.Result{}, c.setStatus(ctx, lc, permanent(err))
 		}
 		return c.terminate(ctx, lc)
 	}
@@ -148,7 +154,7 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 			return controller.Result{RequeueAfter: wait}, nil
 		}
 		if err := Bootstrap(ctx, c.Config, name); err != nil {
-			if statusErr := c.setStatus(ctx, lc, broken(lc, err)); statusErr != nil {
+			if statusErr := c.setStatus(ctx, lc, broken(err)); statusErr != nil {
 				return controller.Result{}, fmt.Errorf("%w; and %w", err, statusErr)
 			}
 			return controller.Result{}, err
@@ -175,11 +181,39 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 			url, wait = lc.Status.URL, sooner(wait, rest)
 		}
 	}
-	if err := c.setStatus(ctx, lc, ready(lc, url)); err != nil {
+	lacks := lacksService(url, func(gr schema.GroupResource) bool { return c.exists(name, gr) })
+	if rest := bootstrapTimeout - time.Since(lc.CreationTimestamp.Time); lacks && rest > 0 {
+		lacks, wait = false, sooner(wait, rest) // the informer may not have them yet
+	}
+	if name != scope.Root && (lacks || url != lc.Status.URL) {
+		inside := within(ctx, name)
+		if err := errors.Join(c.makeServiceRange(inside), c.serveAt(inside, url)); err != nil {
+			c.urls.forget(lc.Name)
+			return controller.Result{}, err
+		}
+	}
+	if url == lc.Status.URL {
+		url = "" // another server may have written its own since
+	}
+	if err := c.setStatus(ctx, lc, ready(url)); err != nil {
 		c.urls.forget(lc.Name)
 		return controller.Result{}, err
 	}
 	return controller.Result{RequeueAfter: wait}, nil
+}
+
+// exists says that what a logical cluster has for its Service is there, see lacksService, or that nobody knows.
+func (c *Controller) exists(name logicalcluster.Name, gr schema.GroupResource) bool {
+	informer := c.Metadata.ForResource(gr)
+	if informer == nil {
+		return true
+	}
+	key := controller.Request{Cluster: name, Namespace: metav1.NamespaceDefault, Name: serviceName}
+	if gr == serviceCIDRs {
+		key.Namespace = ""
+	}
+	_, ok := informer.Get(key)
+	return ok
 }
 
 // sooner is the shorter one of two times to wait, of which zero is none.

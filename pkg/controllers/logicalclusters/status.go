@@ -1,6 +1,7 @@
 package logicalclusters
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -39,41 +40,52 @@ func ForbidDeletion(name logicalcluster.Name) error {
 	return nil
 }
 
-// ready is the status of a logical cluster that serves requests at url.
-func ready(lc *tenancyv1alpha1.LogicalCluster, url string) tenancyv1alpha1.LogicalClusterStatus {
-	s := *lc.Status.DeepCopy()
-	s.Phase, s.URL = tenancyv1alpha1.LogicalClusterReady, url
-	set(&s, lc, ConditionReady, metav1.ConditionTrue, ReasonServing, "")
-	return s
+// follows is what follows from a logical cluster as it is known.
+type follows = func(*tenancyv1alpha1.LogicalCluster) tenancyv1alpha1.LogicalClusterStatus
+
+// ready is the status of a logical cluster that serves requests at url; empty: where it says.
+func ready(url string) follows {
+	return func(lc *tenancyv1alpha1.LogicalCluster) tenancyv1alpha1.LogicalClusterStatus {
+		s := *lc.Status.DeepCopy()
+		s.Phase, s.URL = tenancyv1alpha1.LogicalClusterReady, cmp.Or(url, s.URL)
+		set(&s, lc, ConditionReady, metav1.ConditionTrue, ReasonServing, "")
+		return s
+	}
 }
 
 // broken is the status of a logical cluster whose first objects cannot be made.
-func broken(lc *tenancyv1alpha1.LogicalCluster, err error) tenancyv1alpha1.LogicalClusterStatus {
-	s := *lc.Status.DeepCopy()
-	s.Phase = tenancyv1alpha1.LogicalClusterInitializing
-	set(&s, lc, ConditionReady, metav1.ConditionFalse, ReasonBootstrapFailed, err.Error())
-	return s
+func broken(err error) follows {
+	return func(lc *tenancyv1alpha1.LogicalCluster) tenancyv1alpha1.LogicalClusterStatus {
+		s := *lc.Status.DeepCopy()
+		s.Phase = tenancyv1alpha1.LogicalClusterInitializing
+		set(&s, lc, ConditionReady, metav1.ConditionFalse, ReasonBootstrapFailed, err.Error())
+		return s
+	}
 }
 
 // terminating is the status of a logical cluster that is being deleted; left
 // says what is in it, empty for nothing.
-func terminating(lc *tenancyv1alpha1.LogicalCluster, left string) tenancyv1alpha1.LogicalClusterStatus {
-	s := *lc.Status.DeepCopy()
-	s.Phase = tenancyv1alpha1.LogicalClusterTerminating
-	set(&s, lc, ConditionReady, metav1.ConditionFalse, ReasonTerminating, "The logical cluster is being deleted.")
-	if left == "" {
-		set(&s, lc, ConditionContentRemoved, metav1.ConditionTrue, ReasonRemoved, "")
-	} else {
-		set(&s, lc, ConditionContentRemoved, metav1.ConditionFalse, ReasonContentRemains, left)
+func terminating(left string) follows {
+	return func(lc *tenancyv1alpha1.LogicalCluster) tenancyv1alpha1.LogicalClusterStatus {
+		s := *lc.Status.DeepCopy()
+		s.Phase = tenancyv1alpha1.LogicalClusterTerminating
+		set(&s, lc, ConditionReady, metav1.ConditionFalse, ReasonTerminating, "The logical cluster is being deleted.")
+		if left == "" {
+			set(&s, lc, ConditionContentRemoved, metav1.ConditionTrue, ReasonRemoved, "")
+		} else {
+			set(&s, lc, ConditionContentRemoved, metav1.ConditionFalse, ReasonContentRemains, left)
+		}
+		return s
 	}
-	return s
 }
 
 // permanent is the status of a logical cluster whose deletion is refused.
-func permanent(lc *tenancyv1alpha1.LogicalCluster, err error) tenancyv1alpha1.LogicalClusterStatus {
-	s := *lc.Status.DeepCopy()
-	set(&s, lc, ConditionContentRemoved, metav1.ConditionFalse, ReasonPermanent, err.Error())
-	return s
+func permanent(err error) follows {
+	return func(lc *tenancyv1alpha1.LogicalCluster) tenancyv1alpha1.LogicalClusterStatus {
+		s := *lc.Status.DeepCopy()
+		set(&s, lc, ConditionContentRemoved, metav1.ConditionFalse, ReasonPermanent, err.Error())
+		return s
+	}
 }
 
 func set(s *tenancyv1alpha1.LogicalClusterStatus, lc *tenancyv1alpha1.LogicalCluster, kind string, status metav1.ConditionStatus, reason, message string) {

@@ -36,7 +36,7 @@ func (c *Controller) terminate(ctx context.Context, lc *tenancyv1alpha1.LogicalC
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("removing content: %w", err)
 	}
-	if err := c.setStatus(ctx, lc, terminating(lc, left.String())); err != nil {
+	if err := c.setStatus(ctx, live, terminating(left.String())); err != nil {
 		return controller.Result{}, err
 	}
 	if !left.empty() {

@@ -2,10 +2,12 @@ package apiserver
 
 import (
 	"fmt"
+	"net/url"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -47,4 +49,50 @@ func TestRestartKeepsEqualNamesInTwoLogicalClusters(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
+}
+
+// Who deletes all that there is in the namespace default deletes the Service of the server, too, which comes back as on any
+// cluster; and it leads to where the server is after it was started elsewhere.
+func TestTheServiceOfTheServerComesBackAndFollowsTheServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := server.StartIn(t, dir)
+	ctx := s.NewCluster(t, "shop")
+	leadsToServer := func() error {
+		service, err := s.Kube.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		at, err := url.Parse(s.Config.Host)
+		if err != nil {
+			return err
+		}
+		if got := service.Spec.Ports[0].TargetPort.String(); got != at.Port() || service.Spec.ClusterIP != "10.96.0.1" {
+			return fmt.Errorf("it leads from %s to port %s, the server is at %s", service.Spec.ClusterIP, got, at.Port())
+		}
+		return nil
+	}
+	if err := leadsToServer(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Kube.CoreV1().Services("default").Delete(ctx, "kubernetes", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the Service is there again", leadsToServer)
+	}
+	cidrs := s.Kube.NetworkingV1().ServiceCIDRs()
+	if err := cidrs.Delete(ctx, "kubernetes", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the ServiceCIDR is there again", func() error {
+		cidr, err := cidrs.Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err == nil && !meta.IsStatusConditionTrue(cidr.Status.Conditions, "Ready") {
+			err = fmt.Errorf("it says %+v", cidr.Status)
+		}
+		return err
+	})
+	s.Stop(t)
+	s = server.StartIn(t, dir)
+	eventually(t, "the Service leads to the server", leadsToServer)
 }
