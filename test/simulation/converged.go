@@ -137,6 +137,9 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 	if w.volumesWait(key.Cluster, key.Name) || w.claimsLack(key.Cluster, key.Name) || w.letGo(key.Cluster, key.Name, p.Spec.Transition.From) {
 		return true
 	}
+	if len(decided(p)) > 1 && len(w.api.ListNamespace(claims, key.Cluster, key.Name)) > 0 {
+		return true // it says which claim has one volume, and does not go to several
+	}
 	namespace := w.api.Find(kube.Key{Resource: namespaces, Cluster: key.Cluster, Name: key.Name})
 	if namespace != nil && slices.ContainsFunc(p.Spec.Transition.From, func(name string) bool { return w.runsIn(namespace, name) }) {
 		return true

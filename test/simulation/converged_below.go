@@ -100,8 +100,8 @@ func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
 	if len(obj.GetOwnerReferences()) == 0 {
 		_, marked := syncer.MarkOf(resourceOf(obj), obj)
 		in := p.api.Find(kube.Key{Resource: namespaces, Name: obj.GetNamespace()})
-		if marked || in == nil || in.GetDeletionTimestamp() != nil || !labelled(in) {
-			return false
+		if marked || resourceOf(obj) == claims || in == nil || in.GetDeletionTimestamp() != nil || !labelled(in) {
+			return false // what becomes of claims is another matter, see volumesConverged
 		}
 		m, _ := syncer.MarkOf(namespaces, in)
 		_, logical := w.api.ByUID(m.UID)
