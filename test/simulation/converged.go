@@ -137,6 +137,13 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 	if w.volumesWait(key.Cluster, key.Name) || w.claimsLack(key.Cluster, key.Name) || w.letGo(key.Cluster, key.Name, p.Spec.Transition.From) {
 		return true
 	}
+	if slices.ContainsFunc(p.Spec.Transition.From, func(name string) bool {
+		return slices.ContainsFunc(w.orphansOf(w.cluster(name)), func(o *fleetv1alpha1.Orphan) bool {
+			return o.Spec.Claim.LogicalCluster == key.Cluster.String() && o.Spec.Claim.Namespace == key.Name && o.Spec.Object.Kind == "StatefulSet"
+		})
+	}) {
+		return true // its pods may mount the claims that move, which Moving says, and an admin decides
+	}
 	if len(decided(p)) > 1 && len(w.api.ListNamespace(claims, key.Cluster, key.Name)) > 0 {
 		return true // it says which claim has one volume, and does not go to several
 	}
@@ -213,6 +220,9 @@ func (w *World) copyConverged(key kube.Key, obj *unstructured.Unstructured, p *p
 	}
 	if w.waitsForPeople(p, obj, physical, c) {
 		return false
+	}
+	if physical != nil && key.Resource == claims && physical.GetDeletionTimestamp() != nil && p.used(below.Namespace, below.Name) {
+		return false // somebody deleted it there, and pods mount it: it is made anew once they do not
 	}
 	if c.Status.State != placementv1alpha1.CopySynced || c.Status.AppliedGeneration != obj.GetGeneration() {
 		w.fail(Converges, "the Copy of %s (generation %d) on %s is %s: %s %s, generation %d", key, obj.GetGeneration(), p.name,

@@ -133,6 +133,9 @@ func (w *World) orphanConverged(p *physical, key kube.Key, obj *unstructured.Uns
 	if len(w.carriedAt(key)) > 0 && syncer.TakesAlong(obj.GroupVersionKind().GroupKind()) {
 		return // it is refused: others would lose what they have in it
 	}
+	if key.Resource == claims && obj.GetDeletionTimestamp() != nil && p.used(key.Namespace, key.Name) {
+		return // pods mount it, as a user wants
+	}
 	if o.Spec.Order == fleetv1alpha1.OrphanDiscard && o.Status.Reason == "TakesOthersAlong" {
 		return // so do claims of a StatefulSet
 	}
