@@ -12,7 +12,7 @@ run() {
   [ -n "$packages" ] || return 0
   say "== $sentence"
   # shellcheck disable=SC2086 # one argument for each package
-  (cd "$dir" && go test -vet=off -timeout 30m $packages | { grep -v 'no test files' || true; })
+  (cd "$dir" && go test -vet=off -timeout 30m $packages | { grep -a -v 'no test files' || true; })
   say "== passed in $(since "$began")"
 }
 
@@ -31,7 +31,7 @@ run_race() {
   local sentence=$1 began=$SECONDS; shift
   say "== $sentence"
   command -v "$(go env CC)" >/dev/null || fail "the race detector needs a C compiler: install gcc and libc6-dev, or set CC"
-  CGO_ENABLED=1 go test -race -vet=off -timeout 30m "$@" | { grep -v 'no test files' || true; }
+  CGO_ENABLED=1 go test -race -vet=off -timeout 30m "$@" | { grep -a -v 'no test files' || true; }
   say "== passed in $(since "$began")"
 }
 
@@ -74,7 +74,7 @@ for level in "$@"; do
       hack/operators.sh --pods
       began=$SECONDS
       say "== tests with real pods and traffic"
-      go test -vet=off -count=1 -timeout 45m -v ./test/real | { grep -v '^=== ' || true; }
+      go test -vet=off -count=1 -timeout 45m -v ./test/real | { grep -a -v '^=== ' || true; }
       say "== ended in $(since "$began")"
       ;;
     race)

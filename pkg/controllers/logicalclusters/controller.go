@@ -187,7 +187,11 @@ func (c *Controller) reconcile(ctx context.Context, key controller.Request) (con
 	}
 	if name != scope.Root && (lacks || url != lc.Status.URL) {
 		inside := within(ctx, name)
-		if err := errors.Join(c.makeServiceRange(inside), c.serveAt(inside, url)); err != nil {
+		err := c.serveAt(inside, url)
+		if !c.exists(name, serviceCIDRs) {
+			err = errors.Join(err, c.makeServiceRange(inside))
+		}
+		if err != nil {
 			c.urls.forget(lc.Name)
 			return controller.Result{}, err
 		}

@@ -83,19 +83,23 @@ func (c Config) serveAt(ctx context.Context, serverURL string) error {
 	return nil
 }
 
-// serve makes the Service, or has it lead to another port.
+// serve makes the Service, or has it lead to another port. It looks first: who asks for an address that is taken claims
+// it in vain.
 func (c Config) serve(ctx context.Context, port int32) (made bool, err error) {
 	client := c.Kube.CoreV1().Services(metav1.NamespaceDefault)
 	ports := []corev1.ServicePort{{Name: "https", Protocol: corev1.ProtocolTCP, Port: 443, TargetPort: intstr.FromInt32(port)}}
-	_, err = client.Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: serviceName, Namespace: metav1.NamespaceDefault, Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"}},
-		Spec:       corev1.ServiceSpec{ClusterIP: serviceIP, Ports: ports},
-	}, metav1.CreateOptions{})
-	if !apierrors.IsAlreadyExists(err) {
-		return err == nil, err
-	}
 	there, err := client.Get(ctx, serviceName, metav1.GetOptions{})
-	if err != nil || apiequality.Semantic.DeepEqual(there.Spec.Ports, ports) {
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = client.Create(ctx, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: serviceName, Namespace: metav1.NamespaceDefault, Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"}},
+			Spec:       corev1.ServiceSpec{ClusterIP: serviceIP, Ports: ports},
+		}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			err = nil // by another server, which looks at it as this one does
+		}
+		return true, err
+	case err != nil || apiequality.Semantic.DeepEqual(there.Spec.Ports, ports):
 		return false, err
 	}
 	there.Spec.Ports = ports
