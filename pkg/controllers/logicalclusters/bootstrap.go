@@ -105,10 +105,10 @@ func (c Config) setFinalizers(ctx context.Context, lc *tenancyv1alpha1.LogicalCl
 // setStatus writes what follows from a logical cluster if it differs, but for the usage: who counts that writes it, and
 // the one that is known here may be older. Conditions are one list, of which others write, too: what changed since lc was
 // read is read again. One that is deleted meanwhile, or gone, is left to who hears of that.
-func (c Config) setStatus(ctx context.Context, lc *tenancyv1alpha1.LogicalCluster, follows follows) error {
+func (c Config) setStatus(ctx context.Context, lc *tenancyv1alpha1.LogicalCluster, next follows) error {
 	known := lc
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		status := follows(known)
+		status := next(known)
 		if apiequality.Semantic.DeepEqual(known.Status, status) {
 			return nil
 		}

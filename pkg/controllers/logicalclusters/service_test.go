@@ -93,6 +93,6 @@ func TestWhatTheServiceOfTheServerLacks(t *testing.T) {
 	}
 	if services := corev1.Resource("services"); !ofServer(services, of("default", "kubernetes")) || !ofServer(serviceCIDRs, of("", "kubernetes")) || ofServer(services, of("web", "kubernetes")) || ofServer(services, of("default", "web")) ||
 		ofServer(corev1.Resource("secrets"), of("default", "kubernetes")) {
-		t.Error("the Service of the server is not told from others")
+		t.Error("the Service of the server is mistaken for others, or others for it")
 	}
 }
