@@ -112,8 +112,8 @@ type Action struct {
 	Event *corev1.Event
 	// Supplies are what is made (Supply).
 	Supplies Supplies
-	// IfRetained says that the server is asked first whether its Copy says that the volume was kept, see
-	// Retained (UpdateVolume).
+	// IfRetained says that the server is asked first whether its Copy says that the volume was kept, or was to
+	// be, see Retains (UpdateVolume).
 	IfRetained bool
 	// Drift says that the apply reverts what somebody changed (Apply).
 	Drift bool

@@ -1,12 +1,22 @@
 package syncer
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
 
 // keptFor says that a volume was kept for a claim of the name, as its Copy says, and that another one gets it.
 func (p planner) keptFor(pv *corev1.PersistentVolume) bool {
 	recorded := p.recordedVolume()
-	return recorded != nil && recorded.Retained && pv != nil && pv.Name == recorded.Name && pv.DeletionTimestamp == nil && p.ofClaim(pv) &&
+	return Retains(p.Copy) && pv != nil && pv.Name == recorded.Name && pv.DeletionTimestamp == nil && p.ofClaim(pv) &&
 		pv.Annotations[ReclaimPolicyAnnotation] != "" && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+}
+
+// mayBeKept says that a volume was to be kept, and that it is not known yet whether it is.
+func (p planner) mayBeKept() bool {
+	recorded := p.recordedVolume()
+	return recorded != nil && recorded.Retaining && !recorded.Retained && !p.Volume.Looked
 }
 
 // keepDeleted keeps the volume of a claim that somebody deletes on the physical cluster while it is on its way, and that
@@ -20,8 +30,18 @@ func (p planner) keepDeleted() []Action {
 	case pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != p.Physical.GetUID():
 		return nil
 	default:
-		return keepVolume(pv)
+		return p.retain(pv)
 	}
+}
+
+// retain has the data of a volume stay when its claim goes. That is recorded before it is done: if the syncer ends between
+// the two, and the claim is not on its way any more when another one looks, that one knows that nobody else has it.
+func (p planner) retain(pv *corev1.PersistentVolume) []Action {
+	actions := keepVolume(pv)
+	if recorded := p.recordedVolume(); len(actions) == 0 || Retains(p.Copy) && recorded.Name == pv.Name {
+		return actions
+	}
+	return p.recordBeside(func(v *placementv1alpha1.CopyVolume) { v.Name, v.Retaining = pv.Name, true })
 }
 
 // keepVolume has the data of a volume stay when its claim goes, and notes what was before.

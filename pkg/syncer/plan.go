@@ -170,6 +170,8 @@ func (p planner) keep() []Action {
 	switch {
 	case p.Failure != nil:
 		return p.failed()
+	case p.physical == physicalNone && p.mayBeKept():
+		return []Action{{Verb: LookAtVolume, Why: "ClaimGone"}}
 	case p.physical == physicalNone && (p.Copy.Status.Controller != nil || p.Copy.Status.PhysicalUID != ""): // 7a
 		anew := p.status(placementv1alpha1.CopyPending, ReasonNew, p.losesData())
 		anew.PhysicalUID = ""

@@ -77,8 +77,8 @@ func VolumeOf(in Input) string {
 //	with a volume        none        of that name, was bound   UpdateVolume: it is reserved for the next one
 //	                                 to one that is gone
 //	with a volume        bound       another one               WriteCopy Failed
-//	with a volume, or    bound       would go with its claim   UpdateVolume: it is kept
-//	on its way
+//	with a volume, or    bound       would go with its claim   UpdateVolume: it is kept, which is recorded first
+//	on its way                                                 (see retain)
 //	any                  any         a pod of somebody else    WriteCopy Failed, see noHelper
 //	                                 has the name of our own
 //	data were copied     none        any                       WriteCopy Failed: a new claim would have an empty
@@ -90,8 +90,8 @@ func VolumeOf(in Input) string {
 //	without a volume     none        was kept, and is not      WriteCopy Failed: a new claim would have an empty
 //	                                 there, or another target  one
 //	                                 has it
-//	else                 bound       was kept, as its Copy     UpdateVolume: as it was
-//	                                 says
+//	else                 bound       was kept, or was to be,   UpdateVolume: as it was
+//	                                 as its Copy says
 //	else                 bound       was kept, which nobody    nothing: a server that went back knows nothing of
 //	                                 knows                     who else has it
 //
@@ -158,17 +158,17 @@ func (p planner) volume() (_ []Action, done bool) {
 	case entry.Volume != nil && pv.Name != made:
 		return p.fail(Failure{Reason: "OtherVolume", Message: "the claim is bound to the volume " + pv.Name + " and not to the one that was handed over"}), false
 	case entry.Volume != nil || p.onItsWay():
-		actions := keepVolume(pv)
+		actions := p.retain(pv)
 		return actions, len(actions) == 0
 	}
 	actions := p.settleRetained(pv)
 	return actions, len(actions) == 0
 }
 
-// settleRetained is settleVolume once the server says that it knows that the volume was kept, and so that nobody else
-// has it any more. A server that was restored from a backup of before knows of neither.
+// settleRetained is settleVolume once the server says that it knows that the volume was kept, or was to be, and so that
+// nobody else has it any more. A server that was restored from a backup of before knows of neither.
 func (p planner) settleRetained(pv *corev1.PersistentVolume) []Action {
-	if !Retained(p.Copy) {
+	if !Retains(p.Copy) {
 		return nil
 	}
 	actions := p.settleVolume(pv)
@@ -178,15 +178,16 @@ func (p planner) settleRetained(pv *corev1.PersistentVolume) []Action {
 	return actions
 }
 
-// Retained says that a Copy says that the volume was kept.
-func Retained(c *placementv1alpha1.Copy) bool {
-	return c != nil && c.Status.Volume != nil && c.Status.Volume.Retained
+// Retains says that a Copy says that the volume was kept, or was to be: if it is, that was its syncer.
+func Retains(c *placementv1alpha1.Copy) bool {
+	return c != nil && c.Status.Volume != nil && (c.Status.Volume.Retained || c.Status.Volume.Retaining)
 }
 
 // losesData says what is to be known of a claim that is made again, and gets another volume: its former one is left
 // somewhere at best. It may be that a server was restored to before a move, and believes the claim to be where it was.
 func (p planner) losesData() string {
-	if !p.Ref.Kind.IsClaim() || p.entry().Volume != nil || Retained(p.Copy) || len(p.alike()) > 0 {
+	recorded := p.recordedVolume()
+	if !p.Ref.Kind.IsClaim() || p.entry().Volume != nil || recorded != nil && recorded.Retained || p.keptFor(p.Volume.Object) || len(p.alike()) > 0 {
 		return ""
 	}
 	return "the claim is gone from the physical cluster, and is made again: its new volume is empty. Its former one may be left there, or, if a backup was restored, elsewhere: an admin of the physical clusters finds out"
@@ -293,7 +294,7 @@ func (p planner) volumeOfRemoved(below bool) []Action {
 	case below && moved && former == fleetv1alpha1.FormerVolumeReclaim && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
 		return p.settleVolume(pv)
 	case below && (moved || elsewhere) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
-		return keepVolume(pv)
+		return p.retain(pv)
 	case below && p.deleted() && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID():
 		return p.settleRetained(pv)
 	case below || pv.Annotations[ReclaimPolicyAnnotation] == "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
@@ -341,7 +342,7 @@ func named(pv *corev1.PersistentVolume) *unstructured.Unstructured {
 // recorded as it should be.
 func (p planner) seesVolume() bool {
 	entry, recorded := p.entry(), p.recordedVolume()
-	if entry.Volume != nil || p.onItsWay() || recorded != nil && (recorded.Retained || recorded.Released || recorded.Helper != nil || recorded.Snapshot != nil || recorded.Filled != nil) {
+	if entry.Volume != nil || p.onItsWay() || recorded != nil && (recorded.Retaining || recorded.Retained || recorded.Released || recorded.Helper != nil || recorded.Snapshot != nil || recorded.Filled != nil) {
 		return true
 	}
 	if p.physical != physicalOurs {
@@ -384,7 +385,9 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 	out := &placementv1alpha1.CopyVolume{}
 	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID() {
 		out.Name = pv.Name
-		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != "" && (Retained(p.Copy) || entry.Volume != nil || p.onItsWay())
+		onItsWay := entry.Volume != nil || p.onItsWay()
+		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != "" && (Retains(p.Copy) || onItsWay)
+		out.Retaining = !out.Retained && onItsWay && recorded != nil && recorded.Retaining && recorded.Name == pv.Name
 		name := storageClassAbove(p.Physical.Object)
 		switch class := p.class(name); class.Strategy {
 		case fleetv1alpha1.VolumesShared:
@@ -397,7 +400,7 @@ func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placement
 		if p.Volume.Untaken != "" && out.Content != nil {
 			out.Content, out.Reason = nil, bounded("what is made beside it would be refused: "+p.Volume.Untaken)
 		}
-	} else if recorded != nil && recorded.Retained {
+	} else if recorded != nil && (recorded.Retained || p.keptFor(pv)) {
 		out.Name, out.Retained = recorded.Name, true // it is being bound
 	}
 	if entry.State == placementv1alpha1.TargetStateDraining {

@@ -35,6 +35,7 @@ type place struct {
 	pv      *corev1.PersistentVolume
 	users   []string
 	did     []string
+	said    []string // messages of copies
 	// names are those that it has for storage classes.
 	names map[string]string
 	// copies: data of its class are copied, and helper is the pod that does it.
@@ -97,7 +98,14 @@ func (w *place) input() Input {
 
 // run does one action after the other, each in a process of its own, until there is none.
 func (w *place) run() {
-	for range 40 {
+	if w.runFor(40) == 40 {
+		w.t.Fatalf("no end: %v", w.did)
+	}
+}
+
+// runFor does at most so many actions, and says how many there were.
+func (w *place) runFor(most int) int {
+	for n := range most {
 		in := w.input()
 		actions := Plan(in)
 		for len(actions) > 0 && actions[0].Verb == LookAtVolume {
@@ -118,11 +126,11 @@ func (w *place) run() {
 			actions = Plan(in)
 		}
 		if len(actions) == 0 || actions[0].Verb == Wait {
-			return
+			return n
 		}
 		w.act(actions[0])
 	}
-	w.t.Fatalf("no end: %v", w.did)
+	return most
 }
 
 func (w *place) act(a Action) {
@@ -136,6 +144,7 @@ func (w *place) act(a Action) {
 	switch a.Verb {
 	case WriteCopy:
 		w.copy = a.Copy
+		w.said = append(w.said, a.Copy.Status.Message)
 		if v := w.copy.Status.Volume; v != nil && v.Content != nil && v.Content.Snapshot != nil && !v.Released {
 			w.t.Error("the snapshot of a volume that is used is handed over")
 		}
@@ -342,7 +351,7 @@ func TestARemovalForAMoveKeepsTheData(t *testing.T) {
 	w := settledPlace(t)
 	w.entry, w.other = `{"state":"Removing"}`, "{}"
 	w.run()
-	want := []string{"UpdateVolume", "WriteCopy Removing", "Delete", "DeleteVolume", "WriteCopy Removed"}
+	want := []string{"WriteCopy Synced", "UpdateVolume", "WriteCopy Removing", "Delete", "DeleteVolume", "WriteCopy Removed"}
 	if diff := cmp.Diff(want, w.did); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
@@ -427,7 +436,7 @@ func TestAVolumeOnSeveralTargetsIsKeptUntilOneIsLeft(t *testing.T) {
 		forgot.pv, forgot.claim, forgot.copy = w.pv.DeepCopy(), w.claim.DeepCopy(), w.copy.DeepCopy()
 		forgot.copy.Status.Volume.Retained, forgot.copy.Status.Volume.Source = false, nil // it was not looked at yet
 		forgot.run()
-		if p := forgot.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain || Retained(forgot.copy) {
+		if p := forgot.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimRetain || Retains(forgot.copy) {
 			t.Errorf("deleted %t, of a server that has forgotten it: %s, %+v", deleted, p, forgot.copy.Status.Volume)
 		}
 	}
@@ -455,6 +464,43 @@ func TestTheVolumeOfAClaimThatIsDeletedOnTheWayIsKept(t *testing.T) {
 	w.run()
 	if w.claim == nil || !w.copy.Status.Volume.Released {
 		t.Errorf("claim %v, copy %+v", w.claim, w.copy.Status)
+	}
+}
+
+// A move is begun and taken back: whenever the syncer ends in between, the next one leaves the volume as it was, or, if
+// somebody deleted the claim, gives it to the one that is made again.
+func TestAVolumeThatWasToBeKeptIsAsItWasAgain(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for steps, more := 0, true; more; steps++ {
+			w := settledPlace(t)
+			w.other = `{"state":"Waiting"}`
+			more = w.runFor(steps) == steps
+			policy := w.pv.Spec.PersistentVolumeReclaimPolicy
+			if v := w.copy.Status.Volume; policy == corev1.PersistentVolumeReclaimRetain && !v.Retaining && !v.Retained {
+				t.Errorf("after %v the volume is kept, and the copy says %+v", w.did, v)
+			}
+			kept := policy == corev1.PersistentVolumeReclaimRetain
+			if lost && !kept {
+				continue // it goes with its claim
+			}
+			if lost {
+				w.claim = nil
+			}
+			w.other = ""
+			w.run()
+			if p := w.pv.Spec.PersistentVolumeReclaimPolicy; p != corev1.PersistentVolumeReclaimDelete || w.pv.Annotations[ReclaimPolicyAnnotation] != "" || Retains(w.copy) {
+				t.Errorf("%d steps, lost %t: %s, %v, and the copy says %+v: %v", steps, lost, p, w.pv.Annotations, w.copy.Status.Volume, w.did)
+			}
+			if made := w.claims - 1; w.claim == nil || (made == 1) != lost || w.pv.Spec.ClaimRef.UID != w.claim.GetUID() {
+				t.Errorf("%d steps, lost %t: the claim is %v, and the volume has %+v: %v", steps, lost, w.claim, w.pv.Spec.ClaimRef, w.did)
+			}
+			if slices.ContainsFunc(w.said, func(m string) bool { return strings.Contains(m, "its new volume is empty") }) {
+				t.Errorf("%d steps, lost %t: it says %q", steps, lost, w.said)
+			}
+			if steps > 10 {
+				t.Fatalf("no end: %v", w.did)
+			}
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ var scripts = map[string]func(seed int) []Happening{
 	"a claim that is deleted goes first where its volume was made": claimedAndGivenUp,
 	"what was kept is removed by whatever class":                   claimedAndGivenUp,
 	"what was kept stays so":                                       claimedAndGivenUp,
+	"a volume is kept before that is recorded":                     beganInVain,
 
 	"half of a copy is used":                                 movedWithData,
 	"a StatefulSet begins before its claims come":            movedWithData,

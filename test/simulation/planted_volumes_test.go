@@ -15,6 +15,7 @@ var plantedVolumes = []plant{
 	{"a claim that waits for a volume makes one", Bugs{plan: makesItsOwn}, OneVolume, 20, []string{"claim"}},
 	{"a volume is handed over while it is used", Bugs{plan: releasesUsed}, OneMount, 20, nil},
 	{"what was kept stays so", Bugs{plan: neverSettles}, AsTheyWere, 20, nil},
+	{"a volume is kept before that is recorded", Bugs{plan: keepsUnrecorded}, AsTheyWere, 100, nil},
 }
 
 // withVolume changes what a plan does about a volume.
@@ -76,6 +77,21 @@ func neverSettles(in syncer.Input) []syncer.Action {
 	return syncer.Plan(in)
 }
 
+// keepsUnrecorded keeps a volume, and records it then.
+func keepsUnrecorded(in syncer.Input) []syncer.Action {
+	actions := syncer.Plan(in)
+	if len(actions) == 0 || actions[0].Verb != syncer.WriteCopy || syncer.Retains(in.Copy) {
+		return actions
+	}
+	v := actions[0].Copy.Status.Volume
+	if v == nil || !v.Retaining {
+		return actions
+	}
+	in.Copy = in.Copy.DeepCopy()
+	in.Copy.Status.Volume = v
+	return syncer.Plan(in)
+}
+
 func withTargets(obj *unstructured.Unstructured, targets placementv1alpha1.Targets) *unstructured.Unstructured {
 	out := obj.DeepCopy()
 	annotations := out.GetAnnotations()
@@ -106,6 +122,23 @@ func movedWithVolume(seed int) []Happening {
 			on("wait", 40+i, "one", "web", Happening{N: 60}))
 	}
 	return script
+}
+
+// beganInVain begins a move of a volume, parts the syncer from the server, and takes the move back.
+func beganInVain(seed int) []Happening {
+	return []Happening{
+		on("pin", 10, "one", "web", Happening{Physical: "west", N: 1}),
+		on("wait", 20, "one", "web", Happening{N: 40}),
+		on("claim", 30, "one", "web", Happening{Name: "a", N: 5}), // see claimVariants
+		on("wait", 31, "one", "web", Happening{N: 60}),
+		on("pin", 40, "one", "web", Happening{Physical: "east", N: 1}),
+		on("wait", 40, "one", "web", Happening{N: 8}),
+		on("wait", 40, "one", "web", Happening{N: seed % 12}),
+		on("wait", 40, "one", "web", Happening{N: 5 * seed % 7}),
+		on("cut up", 40, "one", "web", Happening{Physical: "west", N: 14}),
+		on("pin", 40, "one", "web", Happening{Physical: "west", N: 1}),
+		on("wait", 40, "one", "web", Happening{N: 110}),
+	}
 }
 
 // claimedAndGivenUp has claims of several classes on two physical clusters, and gives them up.

@@ -3598,6 +3598,13 @@ func schema_pkg_apis_placement_v1alpha1_CopyVolume(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"retaining": {
+						SchemaProps: spec.SchemaProps{
+							Description: "retaining says that the syncer is about to have the volume kept when its claim goes. It is said before the volume is changed: whoever finds it changed without being retained knows whose doing that was.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"retained": {
 						SchemaProps: spec.SchemaProps{
 							Description: "retained says that the syncer has the volume kept when its claim goes.",

@@ -156,6 +156,10 @@ type CopyVolume struct {
 	// reason is why there is no source, or why it is not released.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// retaining says that the syncer is about to have the volume kept when its claim goes. It is said before the
+	// volume is changed: whoever finds it changed without being retained knows whose doing that was.
+	// +optional
+	Retaining bool `json:"retaining,omitempty"`
 	// retained says that the syncer has the volume kept when its claim goes.
 	// +optional
 	Retained bool `json:"retained,omitempty"`

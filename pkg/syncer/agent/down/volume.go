@@ -242,11 +242,11 @@ func (p *pass) updateVolume(ctx context.Context, a syncer.Action) error {
 	return p.tookVolume(obj)
 }
 
-// proveRetained asks the server whether its Copy says that the volume was kept: what informers have of the Copy may be
+// proveRetained asks the server whether its Copy says that the volume was kept, or was to be: what informers have of the Copy may be
 // of before the server went back, and what they have of the claim of after.
 func (p *pass) proveRetained(ctx context.Context) error {
 	c, err := p.askCopy(ctx)
-	if err == nil && !syncer.Retained(c) {
+	if err == nil && !syncer.Retains(c) {
 		err = errAgain // the watch cache will say so, too
 	}
 	return err

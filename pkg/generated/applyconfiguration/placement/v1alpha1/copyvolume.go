@@ -13,6 +13,9 @@ type CopyVolumeApplyConfiguration struct {
 	Source *VolumeSourceApplyConfiguration `json:"source,omitempty"`
 	// reason is why there is no source, or why it is not released.
 	Reason *string `json:"reason,omitempty"`
+	// retaining says that the syncer is about to have the volume kept when its claim goes. It is said before the
+	// volume is changed: whoever finds it changed without being retained knows whose doing that was.
+	Retaining *bool `json:"retaining,omitempty"`
 	// retained says that the syncer has the volume kept when its claim goes.
 	Retained *bool `json:"retained,omitempty"`
 	// content says that its data can be copied, or restored from a snapshot; absent if they
@@ -56,6 +59,14 @@ func (b *CopyVolumeApplyConfiguration) WithSource(value *VolumeSourceApplyConfig
 // If called multiple times, the Reason field is set to the value of the last call.
 func (b *CopyVolumeApplyConfiguration) WithReason(value string) *CopyVolumeApplyConfiguration {
 	b.Reason = &value
+	return b
+}
+
+// WithRetaining sets the Retaining field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retaining field is set to the value of the last call.
+func (b *CopyVolumeApplyConfiguration) WithRetaining(value bool) *CopyVolumeApplyConfiguration {
+	b.Retaining = &value
 	return b
 }
 
