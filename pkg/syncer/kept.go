@@ -2,9 +2,15 @@ package syncer
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
+
+// Retains says that a Copy says that the volume was kept, or was to be: if it is, that was its syncer.
+func Retains(c *placementv1alpha1.Copy) bool {
+	return c != nil && c.Status.Volume != nil && (c.Status.Volume.Retained || c.Status.Volume.Retaining)
+}
 
 // keptFor says that a volume was kept for a claim of the name, as its Copy says, and that another one gets it.
 func (p planner) keptFor(pv *corev1.PersistentVolume) bool {
@@ -67,4 +73,47 @@ func (p planner) settleVolume(pv *corev1.PersistentVolume) []Action {
 		policy = string(corev1.PersistentVolumeReclaimRetain)
 	}
 	return []Action{{Verb: UpdateVolume, Object: volumePatch(pv, policy, nil), Why: "Settled"}}
+}
+
+// settleRetained is settleVolume once the server says that it knows that the volume was kept, or was to be, and so that
+// nobody else has it any more. A server that was restored from a backup of before knows of neither.
+func (p planner) settleRetained(pv *corev1.PersistentVolume) []Action {
+	if !Retains(p.Copy) {
+		return nil
+	}
+	actions := p.settleVolume(pv)
+	for i := range actions {
+		actions[i].IfRetained = true
+	}
+	return actions
+}
+
+// volumePatch is a merge patch upon the version that was looked at.
+func volumePatch(pv *corev1.PersistentVolume, policy string, was *string) *unstructured.Unstructured {
+	patch := named(pv)
+	patch.SetUID(pv.UID)
+	patch.SetResourceVersion(pv.ResourceVersion)
+	var noted any
+	if was != nil {
+		noted = *was
+	}
+	setNested(patch.Object, noted, "metadata", "annotations", ReclaimPolicyAnnotation)
+	setNested(patch.Object, policy, "spec", "persistentVolumeReclaimPolicy")
+	return patch
+}
+
+// reservation has a volume wait for a claim of the name of that which it was bound to.
+func reservation(pv *corev1.PersistentVolume) *unstructured.Unstructured {
+	patch := named(pv)
+	patch.SetUID(pv.UID)
+	patch.SetResourceVersion(pv.ResourceVersion)
+	setNested(patch.Object, nil, "spec", "claimRef", "uid")
+	setNested(patch.Object, nil, "spec", "claimRef", "resourceVersion")
+	return patch
+}
+
+func named(pv *corev1.PersistentVolume) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolume"}}
+	obj.SetName(pv.Name)
+	return obj
 }

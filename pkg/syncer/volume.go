@@ -165,24 +165,6 @@ func (p planner) volume() (_ []Action, done bool) {
 	return actions, len(actions) == 0
 }
 
-// settleRetained is settleVolume once the server says that it knows that the volume was kept, or was to be, and so that
-// nobody else has it any more. A server that was restored from a backup of before knows of neither.
-func (p planner) settleRetained(pv *corev1.PersistentVolume) []Action {
-	if !Retains(p.Copy) {
-		return nil
-	}
-	actions := p.settleVolume(pv)
-	for i := range actions {
-		actions[i].IfRetained = true
-	}
-	return actions
-}
-
-// Retains says that a Copy says that the volume was kept, or was to be: if it is, that was its syncer.
-func Retains(c *placementv1alpha1.Copy) bool {
-	return c != nil && c.Status.Volume != nil && (c.Status.Volume.Retained || c.Status.Volume.Retaining)
-}
-
 // losesData says what is to be known of a claim that is made again, and gets another volume: its former one is left
 // somewhere at best. It may be that a server was restored to before a move, and believes the claim to be where it was.
 func (p planner) losesData() string {
@@ -308,36 +290,6 @@ func (p planner) volumeOfRemoved(below bool) []Action {
 	return nil
 }
 
-// volumePatch is a merge patch upon the version that was looked at.
-func volumePatch(pv *corev1.PersistentVolume, policy string, was *string) *unstructured.Unstructured {
-	patch := named(pv)
-	patch.SetUID(pv.UID)
-	patch.SetResourceVersion(pv.ResourceVersion)
-	var noted any
-	if was != nil {
-		noted = *was
-	}
-	setNested(patch.Object, noted, "metadata", "annotations", ReclaimPolicyAnnotation)
-	setNested(patch.Object, policy, "spec", "persistentVolumeReclaimPolicy")
-	return patch
-}
-
-// reservation has a volume wait for a claim of the name of that which it was bound to.
-func reservation(pv *corev1.PersistentVolume) *unstructured.Unstructured {
-	patch := named(pv)
-	patch.SetUID(pv.UID)
-	patch.SetResourceVersion(pv.ResourceVersion)
-	setNested(patch.Object, nil, "spec", "claimRef", "uid")
-	setNested(patch.Object, nil, "spec", "claimRef", "resourceVersion")
-	return patch
-}
-
-func named(pv *corev1.PersistentVolume) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolume"}}
-	obj.SetName(pv.Name)
-	return obj
-}
-
 // seesVolume says that the volume of a claim is to be looked at: it is on its way, was, or is not
 // recorded as it should be.
 func (p planner) seesVolume() bool {
@@ -374,47 +326,6 @@ func (p planner) onItsWay() bool {
 		}
 	}
 	return false
-}
-
-// volumeReport is what the Copy is to say of the volume.
-func (p planner) volumeReport(recorded *placementv1alpha1.CopyVolume) *placementv1alpha1.CopyVolume {
-	if !p.Volume.Looked || p.Logical == nil || !p.Ref.Kind.IsClaim() {
-		return recorded
-	}
-	entry, pv := p.entry(), p.Volume.Object
-	out := &placementv1alpha1.CopyVolume{}
-	if pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == p.Physical.GetUID() {
-		out.Name = pv.Name
-		onItsWay := entry.Volume != nil || p.onItsWay()
-		out.Retained = pv.Annotations[ReclaimPolicyAnnotation] != "" && (Retains(p.Copy) || onItsWay)
-		out.Retaining = !out.Retained && onItsWay && recorded != nil && recorded.Retaining && recorded.Name == pv.Name
-		name := storageClassAbove(p.Physical.Object)
-		switch class := p.class(name); class.Strategy {
-		case fleetv1alpha1.VolumesShared:
-			out.Source, out.Reason = SourceOf(pv, name, class.Attributes)
-		case fleetv1alpha1.VolumesCopy:
-			out.Content, out.Reason = ContentOf(pv, name)
-		case fleetv1alpha1.VolumesSnapshot:
-			out.Content, out.Reason = SnapshottedOf(pv, name, class.Driver, volume.ClaimOf(p.Logical.Object).Size)
-		}
-		if p.Volume.Untaken != "" && out.Content != nil {
-			out.Content, out.Reason = nil, bounded("what is made beside it would be refused: "+p.Volume.Untaken)
-		}
-	} else if recorded != nil && (recorded.Retained || p.keptFor(pv)) {
-		out.Name, out.Retained = recorded.Name, true // it is being bound
-	}
-	if entry.State == placementv1alpha1.TargetStateDraining {
-		kept := pv == nil || out.Name == "" || out.Retained && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-		if out.Released = kept && len(p.Volume.Users) == 0; !out.Released {
-			out.Reason = bounded("it is used by " + join(p.Volume.Users))
-		}
-	}
-	p.helperReport(out, recorded)
-	p.snapshotReport(out, recorded)
-	if *out == (placementv1alpha1.CopyVolume{}) {
-		return nil
-	}
-	return out
 }
 
 // volumeInUse has a volume that is given up looked at again.
@@ -486,51 +397,6 @@ func (p planner) madeVolume(pv *corev1.PersistentVolume) bool {
 func (p planner) ofClaim(pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	return ref != nil && ref.Namespace == p.Namespace.Name && ref.Name == p.Ref.Name
-}
-
-// SourceOf is how another physical cluster can take a volume; nil if none can, with the reason.
-// class is the one that its claim names, and attributes are the keys of those that are no secret: no
-// other is said of it.
-func SourceOf(pv *corev1.PersistentVolume, class string, attributes []string) (_ *placementv1alpha1.VolumeSource, why string) {
-	spec, csi := pv.Spec, pv.Spec.CSI
-	switch {
-	case csi == nil:
-		return nil, "it is no CSI volume"
-	case csi.ControllerPublishSecretRef != nil || csi.NodeStageSecretRef != nil || csi.NodePublishSecretRef != nil || csi.ControllerExpandSecretRef != nil || csi.NodeExpandSecretRef != nil:
-		return nil, "it names Secrets of its physical cluster"
-	case spec.NodeAffinity != nil:
-		return nil, "only some nodes reach it"
-	case len(spec.MountOptions) > 0:
-		return nil, "it has mount options"
-	}
-	if keys := volume.Undeclared(csi.VolumeAttributes, attributes); keys != "" {
-		return nil, bounded(volume.ReasonUndeclared(keys))
-	}
-	policy := spec.PersistentVolumeReclaimPolicy
-	if was := pv.Annotations[ReclaimPolicyAnnotation]; was != "" {
-		policy = corev1.PersistentVolumeReclaimPolicy(was)
-	}
-	if policy != corev1.PersistentVolumeReclaimDelete && policy != corev1.PersistentVolumeReclaimRetain {
-		return nil, "its reclaim policy is neither Delete nor Retain"
-	}
-	source := &placementv1alpha1.VolumeSource{
-		StorageClass: class, Driver: csi.Driver, Handle: csi.VolumeHandle, FSType: csi.FSType, ReadOnly: csi.ReadOnly, Attributes: csi.VolumeAttributes,
-		Capacity: spec.Capacity[corev1.ResourceStorage], AccessModes: spec.AccessModes, VolumeMode: ptr.Deref(spec.VolumeMode, ""),
-		ReclaimPolicy: policy, Provisioned: pv.Annotations[provisionedBy] == csi.Driver,
-	}
-	if errs := volume.ValidateSource(source, nil); len(errs) > 0 {
-		return nil, bounded(errs[0].Error())
-	}
-	return source, ""
-}
-
-// ContentOf says that the data of a volume can be copied, whose claim names a class; nil if they
-// cannot, with the reason.
-func ContentOf(pv *corev1.PersistentVolume, class string) (_ *placementv1alpha1.VolumeContent, why string) {
-	if ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock {
-		return nil, "it is a block volume, and files are copied"
-	}
-	return &placementv1alpha1.VolumeContent{StorageClass: class, Capacity: pv.Spec.Capacity[corev1.ResourceStorage]}, ""
 }
 
 // GivesVolumeUp says that a claim is to give up its volume, which is why it counts who uses it.
