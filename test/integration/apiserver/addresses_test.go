@@ -20,6 +20,7 @@ func TestNoTwoServicesHaveOneAddressWhicheverServerIsAsked(t *testing.T) {
 	t.Parallel()
 	endpoint, dir := etcd.Start(t), t.TempDir()
 	east := server.StartOn(t, dir, endpoint)
+	defer func() { east.Stop(t) }()
 	west := server.StartBeside(t, east, endpoint)
 	defer func() { west.Stop(t) }()
 	ctx := owned(t, east, "shop")
