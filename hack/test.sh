@@ -72,6 +72,7 @@ for level in "$@"; do
       run_twice "end-to-end tests" $(existing test/e2e)
       ;;
     real)
+      go run ./test/real/ready || continue
       hack/build.sh atoll atoll-syncer atoll-dns atoll-copy localcluster localnode kubectl
       hack/operators.sh --pods
       began=$SECONDS

@@ -82,6 +82,14 @@ func outside() (code int, err error) {
 
 // Missing says what the tests need and is not there.
 func Missing() error {
+	if err := MissingTools(); err != nil {
+		return err
+	}
+	return process.Missing("atoll", "atoll-syncer", "atoll-dns", "atoll-copy", "localcluster", "localnode", "kubectl")
+}
+
+// MissingTools is Missing for what is not built from this repository.
+func MissingTools() error {
 	if os.Geteuid() != 0 {
 		return errors.New("they need root")
 	}
@@ -101,7 +109,7 @@ func Missing() error {
 			return fmt.Errorf("there is no network plugin %s (package containernetworking-plugins); install all that they need with: %s", plugin, install)
 		}
 	}
-	return process.Missing("atoll", "atoll-syncer", "atoll-dns", "atoll-copy", "localcluster", "localnode", "kubectl")
+	return nil
 }
 
 const install = "apt-get install --no-install-recommends containerd runc containernetworking-plugins nftables iproute2"
