@@ -40,9 +40,6 @@ func AnswerOf(err error, gr schema.GroupResource, name string) Answer {
 	return AnswerUnclear
 }
 
-// DefinitionName is the name of the CustomResourceDefinition of a kind.
-func DefinitionName(c placementv1alpha1.CarriedObject) string { return c.Resource + "." + c.Group }
-
 // automanaged is the label of the APIServices that an API server keeps itself, and ofDefinitions its value
 // on those of custom resources.
 const automanaged, ofDefinitions = "kube-aggregator.kubernetes.io/automanaged", "true"
@@ -122,7 +119,7 @@ func NotFoundOf(err error, c placementv1alpha1.CarriedObject) NotFound {
 // CarriedNotServed is the failure that the physical cluster does not serve the kind of what a Manifest
 // carries. Its definition may be on the way.
 func CarriedNotServed(gvk schema.GroupVersionKind) *Failure {
-	return &Failure{Reason: "NotServed", Message: "the physical cluster does not serve " + gvk.Kind + " of " + gvk.GroupVersion().String()}
+	return &Failure{Reason: reasonNotServed, Message: "the physical cluster does not serve " + gvk.Kind + " of " + gvk.GroupVersion().String()}
 }
 
 // CarriedNoNamespace is the failure that there is no namespace for it.

@@ -43,5 +43,14 @@ func OutcomeOf(in Input) Outcome {
 
 // NotServed is the failure that the physical cluster does not serve a resource.
 func NotServed(gvr schema.GroupVersionResource) *Failure {
-	return &Failure{Reason: "NotServed", Message: "the physical cluster does not serve " + gvr.String()}
+	return &Failure{Reason: reasonNotServed, Message: "the physical cluster does not serve " + gvr.String()}
+}
+
+const reasonNotServed = "NotServed"
+
+// NotProvenGone is the failure that the physical cluster does not serve a resource, and that something of it may be there
+// all the same.
+func NotProvenGone(gvr schema.GroupVersionResource) *Failure {
+	return &Failure{Reason: reasonNotServed, Message: "the physical cluster does not serve " + gvr.String() + " now, and may do so again with the copy: only that its " +
+		"CustomResourceDefinition is gone, and no other server has its group, proves that there is none; the syncer gets customresourcedefinitions and lists apiservices there to know"}
 }

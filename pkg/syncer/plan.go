@@ -71,7 +71,8 @@ import (
 //	                                        leaves: see stopRuns; of a Namespace that leaves: see
 //	                                        deleteLast, and with orphans in it WriteCopy Removing,
 //	                                        OrphansInside
-//	going   none, current   none, foreign 11 WriteCopy Removed
+//	going   none, current   none, foreign 11 WriteCopy Removed; of a kind that is not known to be served,
+//	                                        Removing, with why, until it is proven that nothing is there
 //	absent  none            ours or old   12 Report: nothing recorded, nothing removed
 //	absent  none            other         13 nothing
 //	absent  Removed         any           13 nothing

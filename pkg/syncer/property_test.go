@@ -94,6 +94,21 @@ func TestWithoutALookNothingThatMayBeThereIsTouchedAndNothingAcknowledged(t *tes
 	})
 }
 
+func TestOfAKindThatIsNotServedNothingIsAcknowledgedWithoutProof(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawSituation(t).input()
+		in.Physical, in.Unserved = nil, Leaves(in) && in.Copy != nil
+		if !in.Unserved {
+			return
+		}
+		for _, a := range Plan(in) {
+			if a.Verb == WriteCopy && a.Copy.Status.State == placementv1alpha1.CopyRemoved {
+				t.Fatalf("%s", describe([]Action{a}))
+			}
+		}
+	})
+}
+
 func TestNothingThatIsNotOursIsWrittenTo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawSituation(t).input()

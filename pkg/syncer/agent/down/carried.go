@@ -61,22 +61,28 @@ func (p *pass) proveKindGone(ctx context.Context) error {
 		return nil // nothing was ever made, or nothing is acknowledged
 	}
 	recorded := p.in.Copy.Status.Carried
+	var err error
+	p.in.NothingCarried, err = p.kindGone(ctx, schema.GroupResource{Group: recorded.Group, Resource: recorded.Resource})
+	return err
+}
+
+// kindGone asks for the proof that nothing of a kind can be there, see syncer.KindGone.
+func (p *pass) kindGone(ctx context.Context, kind schema.GroupResource) (gone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	name := syncer.DefinitionName(recorded)
-	_, err := p.Down.Metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
+	name := kind.String() // as definitions are named
+	_, err = p.Down.Metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
 	definition := syncer.AnswerOf(err, definitions.GroupResource(), name)
 	listed, services := syncer.AnswerUnclear, []metav1.PartialObjectMetadata(nil)
 	if definition == syncer.AnswerGone {
 		services, err = p.apiServices(ctx)
 		listed = syncer.AnswerOf(err, apiServices.GroupResource(), "")
 	}
-	gone, again := syncer.KindGone(recorded.Group, definition, listed, services)
+	gone, again := syncer.KindGone(kind.Group, definition, listed, services)
 	if again {
-		return fmt.Errorf("looking for who defines %s: %w", recorded.Resource, err)
+		return false, fmt.Errorf("looking for who defines %s: %w", kind.Resource, err)
 	}
-	p.in.NothingCarried = gone
-	return nil
+	return gone, nil
 }
 
 var (

@@ -89,6 +89,9 @@ func (p *pass) readPhysical() {
 		if p.in.Logical != nil {
 			p.in.Failure = syncer.NotServed(p.key.Resource)
 		}
+		// It may be for a moment, or only not for us. Where nothing is recorded, nothing was made.
+		p.in.Unserved = syncer.Leaves(p.in) && p.in.Copy != nil && p.in.Namespace.Name != ""
+		p.in.Unseen = p.in.Unserved
 		return
 	}
 	marked := view.First(p.View.Marked(p.key))

@@ -69,12 +69,29 @@ func New(t *testing.T, above, below []runtime.Object, records ...runtime.Object)
 // NewOver makes a World of root over a physical cluster that serves none of the kinds of the catalog.
 func NewOver(t *testing.T, p *Physical, above []runtime.Object, records ...runtime.Object) *World {
 	t.Helper()
-	w := servers(t, scope.Root, above, nil, records...)
+	return over(t, p, workload.Builtin(), servers(t, scope.Root, above, nil, records...))
+}
+
+// NewUnserved is a World over a physical cluster that is not known to serve any kind of its catalog, which has
+// Widgets, too.
+func NewUnserved(t *testing.T, p *Physical, above []runtime.Object, records ...runtime.Object) *World {
+	t.Helper()
+	all := workload.Builtin().All()
+	mirrored := slices.IndexFunc(all, func(k workload.Kind) bool { return k.Role == workload.Mirrored })
+	kinds, err := workload.New(slices.Insert(slices.Clone(all), mirrored, Widgets)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return over(t, p, kinds, servers(t, Cluster, above, nil, records...))
+}
+
+func over(t *testing.T, p *Physical, kinds workload.Catalog, w *World) *World {
+	t.Helper()
 	down := p.Clients(t)
 	w.physical = &down
 	w.View = view.New(view.Config{
 		Target: Target, ControlPlane: ControlPlane, Up: w.Up(), Down: w.Down(),
-	}, workload.Builtin(), func(workload.Kind) bool { return false })
+	}, kinds, func(workload.Kind) bool { return false })
 	return w
 }
 
