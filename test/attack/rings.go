@@ -24,15 +24,15 @@ var rings = Attack{
 	Fence: func(ctx context.Context, w *World) error {
 		return w.leavesWithClaim(ctx, true, placementv1alpha1.TransitionRemoving, "2 objects are not gone from "+Mallory)
 	},
-	// What nobody controls is no reason to stay.
+	// Without them it leaves.
 	Control: func(ctx context.Context, w *World) error {
 		return w.leavesWithClaim(ctx, false, placementv1alpha1.TransitionClearing, "")
 	},
 }
 
 // leavesWithClaim has a namespace with a claim leave the hostile physical cluster, whose syncer mirrors two pods, each of which
-// is controlled by the other if they are linked, until it is in a phase and says what it waits for.
-func (w *World) leavesWithClaim(ctx context.Context, linked bool, phase placementv1alpha1.TransitionPhase, says string) (err error) {
+// is controlled by the other, if there is to be a ring, until it is in a phase and says what it waits for.
+func (w *World) leavesWithClaim(ctx context.Context, ring bool, phase placementv1alpha1.TransitionPhase, says string) (err error) {
 	declare := func(volumes string) error {
 		var errs []error
 		for _, name := range w.all() {
@@ -61,8 +61,10 @@ func (w *World) leavesWithClaim(ctx context.Context, linked bool, phase placemen
 	if _, err := w.mallory.atoll.PlacementV1alpha1().Copies("web").Create(withTarget(ctx), record, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("recording a volume: %w", err)
 	}
-	if err := w.plantRing(ctx, linked); err != nil {
-		return err
+	if ring {
+		if err := w.plantRing(ctx); err != nil {
+			return err
+		}
 	}
 	patch := `{"metadata":{"annotations":{"` + placementv1alpha1.PhysicalClusterAnnotation + `":"east"}}}`
 	if _, err := w.admin.kube.CoreV1().Namespaces().Patch(ctx, "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
@@ -118,8 +120,8 @@ func (w *World) all() []string {
 	return names
 }
 
-// plantRing mirrors two pods, as the syncer.
-func (w *World) plantRing(ctx context.Context, linked bool) error {
+// plantRing mirrors two pods that control each other, as the syncer.
+func (w *World) plantRing(ctx context.Context) error {
 	pods := w.mallory.kube.CoreV1().Pods("web")
 	var made []*corev1.Pod
 	for _, name := range []string{"one", "two"} {
@@ -131,9 +133,6 @@ func (w *World) plantRing(ctx context.Context, linked bool) error {
 			return fmt.Errorf("mirroring a pod: %w", err)
 		}
 		made = append(made, p)
-	}
-	if !linked {
-		return nil
 	}
 	for i, p := range made {
 		other := made[1-i]
