@@ -108,7 +108,11 @@ func readable(status metav1.Status, confidential bool) string {
 	}
 	var parts []string
 	for _, c := range status.Details.Causes {
-		parts = append(parts, c.Field+": "+withoutValue(c.Message))
+		part := withoutValue(c.Message)
+		if c.Field != "" { // a policy names none
+			part = c.Field + ": " + part
+		}
+		parts = append(parts, part)
 		if len(parts) == 5 {
 			break
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,11 +17,11 @@ import (
 // ReasonMadeAgain is the reason of the event on a claim of which the copy is gone, and is made again.
 const ReasonMadeAgain = "MadeAgain"
 
-// CopyEvent is the event on the user's object about a copy that failed, or failed
-// otherwise than before, and about a claim that is made again; nil if there is nothing to report. Equal ones have one
+// CopyEvent is the event on the user's object about a copy that failed or is not removed, or is so for another reason
+// than before, and about a claim that is made again; nil if there is nothing to report. Equal ones have one
 // event, named by what they say. Of a Namespace nothing is said: the objects in it have events.
 func CopyEvent(before, now *placementv1alpha1.Copy, at metav1.Time) *corev1.Event {
-	o, reason := now.Spec.Object, now.Status.Reason
+	o, reason, message := now.Spec.Object, now.Status.Reason, now.Status.Message
 	switch {
 	case ofNamespace(now):
 		return nil
@@ -28,12 +29,14 @@ func CopyEvent(before, now *placementv1alpha1.Copy, at metav1.Time) *corev1.Even
 		reason = ReasonMadeAgain
 	case !failedAnew(before, now):
 		return nil
+	case now.Status.State == placementv1alpha1.CopyRemoving:
+		message = "the copy is not removed: " + message
 	}
 	about := corev1.ObjectReference{
 		APIVersion: schema.GroupVersion{Group: o.Group, Version: o.Version}.String(), Kind: o.Kind,
 		Namespace: now.Namespace, Name: o.Name, UID: o.UID,
 	}
-	return eventAbout(about, now.UID, now.Spec.PhysicalCluster, reason, now.Status.Message, at)
+	return eventAbout(about, now.UID, now.Spec.PhysicalCluster, reason, message, at)
 }
 
 // eventAbout is a warning of the syncer of a target, named by what it says; source is the UID
@@ -61,12 +64,23 @@ func madeAgain(before, now *placementv1alpha1.Copy) bool {
 }
 
 func failedAnew(before, now *placementv1alpha1.Copy) bool {
-	if now.Status.State != placementv1alpha1.CopyFailed {
+	s := now.Status
+	if s.State != placementv1alpha1.CopyFailed && (s.State != placementv1alpha1.CopyRemoving || slices.Contains(removals, s.Reason)) {
 		return false
 	}
-	return before == nil || before.Status.State != placementv1alpha1.CopyFailed ||
-		before.Status.Reason != now.Status.Reason || before.Status.Message != now.Status.Message
+	return before == nil || before.Status.State != s.State || before.Status.Reason != s.Reason || before.Status.Message != s.Message
 }
+
+// removals are the reasons of removals that go on by themselves: whatever else is the reason of one is why it does not.
+var removals = []string{reasonRemoving, reasonGone, reasonOtherIncarnation, placementv1alpha1.ReasonTerminating, ReasonJobRuns, reasonVolumeElsewhere}
+
+// Reasons of Copies that are Removing.
+const (
+	reasonRemoving         = "Removing"
+	reasonGone             = "Gone"
+	reasonOtherIncarnation = "OtherIncarnation"
+	reasonVolumeElsewhere  = "VolumeElsewhere"
+)
 
 func eventName(object, suffix string) string {
 	if len(object) > 200 {

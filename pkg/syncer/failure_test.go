@@ -28,11 +28,18 @@ func TestAFailureIsOneEventForEachThingThatIsSaid(t *testing.T) {
 	if other := CopyEvent(failed("Forbidden"), failed("Invalid"), at); other == nil || other.Name == event.Name {
 		t.Errorf("another failure: %+v", other)
 	}
+	stays := failed("Forbidden")
+	stays.Status.State = placementv1alpha1.CopyRemoving
+	if e := CopyEvent(failed("Forbidden"), stays, at); e == nil || e.Reason != "Forbidden" || e.Message != "east: the copy is not removed: no" || CopyEvent(stays, stays, at) != nil {
+		t.Errorf("a removal that is refused: %+v", e)
+	}
+	going := failed("Removing")
+	going.Status.State = placementv1alpha1.CopyRemoving
 	synced := failed("")
 	synced.Status.State = placementv1alpha1.CopySynced
 	namespace := failed("Forbidden")
 	namespace.Spec.Object = placementv1alpha1.ObjectReference{Version: "v1", Resource: "namespaces", Kind: "Namespace", Name: "web"}
-	for name, c := range map[string]*placementv1alpha1.Copy{"no failure": synced, "a Namespace, whose objects have events": namespace} {
+	for name, c := range map[string]*placementv1alpha1.Copy{"no failure": synced, "a removal that waits for finalizers": going, "a Namespace, whose objects have events": namespace} {
 		if e := CopyEvent(nil, c, at); e != nil {
 			t.Errorf("%s: %s", name, e.Message)
 		}

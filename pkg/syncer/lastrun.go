@@ -137,7 +137,7 @@ func (p planner) mayMissRun() string {
 // leavesWithRuns says that a CronJob is removed from where it is to go on elsewhere, or to run in
 // fewer places: no job of it is to end by that.
 func (p planner) leavesWithRuns(why string) bool {
-	return p.Ref.Kind.Semantics == workload.CronJobSemantics && why == "Removing" && p.logical == logicalGoing && p.physical == physicalOurs &&
+	return p.Ref.Kind.Semantics == workload.CronJobSemantics && why == reasonRemoving && p.logical == logicalGoing && p.physical == physicalOurs &&
 		p.Logical.GetDeletionTimestamp() == nil && p.Physical.GetDeletionTimestamp() == nil
 }
 

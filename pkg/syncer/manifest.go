@@ -143,7 +143,7 @@ func (p planner) holder() []Action {
 		if p.copy == copyStale {
 			return p.finishStale()
 		}
-		return p.remove(p.Logical.GetUID(), "Removing")
+		return p.remove(p.Logical.GetUID(), reasonRemoving)
 	}
 	return p.absent()
 }

@@ -101,7 +101,7 @@ func Plan(in Input) []Action {
 	case p.copy == copyStale:
 		return p.finishStale()
 	case p.logical == logicalGoing:
-		return p.remove(in.Logical.GetUID(), "Removing")
+		return p.remove(in.Logical.GetUID(), reasonRemoving)
 	}
 	return p.keep()
 }

@@ -33,7 +33,7 @@ func (p planner) absent() []Action {
 	if p.Ref.IsNamespace() && p.Contents > 0 {
 		return nil // it goes after everything in it
 	}
-	return p.remove(uid, "Gone")
+	return p.remove(uid, reasonGone)
 }
 
 // observed: cells 12 and 15.
@@ -51,7 +51,7 @@ func (p planner) observed() []Action {
 func (p planner) finishStale() []Action {
 	uid := p.Copy.Spec.Object.UID
 	if !p.gone(uid) {
-		return []Action{{Verb: AskServer, UID: uid, Why: "OtherIncarnation"}}
+		return []Action{{Verb: AskServer, UID: uid, Why: reasonOtherIncarnation}}
 	}
 	if p.Ref.IsNamespace() && p.Contents > 0 {
 		return nil // it goes after everything in it
@@ -59,15 +59,15 @@ func (p planner) finishStale() []Action {
 	if p.physical == physicalOld && p.incarnation() != uid {
 		return p.deleteIncarnation()
 	}
-	return p.remove(uid, "OtherIncarnation")
+	return p.remove(uid, reasonOtherIncarnation)
 }
 
 // deleteIncarnation: cell 6, what is below is the copy of an object that had the name before.
 func (p planner) deleteIncarnation() []Action {
 	if uid := p.incarnation(); !p.gone(uid) {
-		return []Action{{Verb: AskServer, UID: uid, Why: "OtherIncarnation"}}
+		return []Action{{Verb: AskServer, UID: uid, Why: reasonOtherIncarnation}}
 	}
-	return p.delete(p.Logical, "OtherIncarnation")
+	return p.delete(p.Logical, reasonOtherIncarnation)
 }
 
 // gone says that the server said so.
@@ -106,7 +106,7 @@ func (p planner) remove(uid types.UID, why string) []Action {
 	}
 	message, reason := "", why
 	if p.Physical.GetDeletionTimestamp() != nil {
-		if why == "Removing" && p.Ref.IsNamespace() {
+		if why == reasonRemoving && p.Ref.IsNamespace() {
 			reason = placementv1alpha1.ReasonTerminating // what it held is gone: a move does not wait for its end
 		}
 		if f := p.Physical.GetFinalizers(); len(f) > 0 {

@@ -226,7 +226,7 @@ func (p planner) former() fleetv1alpha1.FormerVolume {
 // What fails is tried again: done is false until then.
 func (p planner) volumeBeforeRemoval(below bool) (_ []Action, done bool) {
 	if p.outlives() {
-		return p.write(p.status(placementv1alpha1.CopyRemoving, "VolumeElsewhere", "it goes after its copies on "+join(p.alike())+", which have the same volume"), p.Copy.Spec.Object.UID), false
+		return p.write(p.status(placementv1alpha1.CopyRemoving, reasonVolumeElsewhere, "it goes after its copies on "+join(p.alike())+", which have the same volume"), p.Copy.Spec.Object.UID), false
 	}
 	if !p.Ref.Kind.IsClaim() || p.copy != copyCurrent || p.recordedVolume() == nil {
 		return nil, true
