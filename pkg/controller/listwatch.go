@@ -54,6 +54,7 @@ type source struct {
 	begun string
 	// failing: the last attempt to watch failed.
 	failing bool
+	outage  Outage
 }
 
 // IsWatchListSemanticsUnSupported keeps the reflector from streaming the
@@ -70,8 +71,11 @@ func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 		s.asked = s.seen.mark()
 	}
 	s.mu.Unlock()
-	ctx = s.prepare(ctx, &o)
-	return s.lw.List(ctx, o)
+	list, err := s.lw.List(s.prepare(ctx, &o), o)
+	if err == nil || ctx.Err() == nil {
+		s.answered(err, false)
+	}
+	return list, err
 }
 
 // WatchWithContext asks whether the server went back after the watch has begun: one
@@ -83,6 +87,7 @@ func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 	if err != nil && ctx.Err() != nil {
 		return stopped{}, nil // whoever ended it needs no line in the log for each informer
 	}
+	s.answered(err, true)
 	first, after := s.attempt(version, err)
 	if err != nil || first || s.reconnected == nil {
 		return w, err

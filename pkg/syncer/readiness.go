@@ -1,9 +1,12 @@
 package syncer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,19 +26,37 @@ type Readiness struct {
 	Watching bool
 	// Awaited names the objects whose first list has not ended, if it is known.
 	Awaited string
+	// Unwatched is what there is no watch of, at the time Now.
+	Unwatched []Unwatched
+	Now       time.Time
 	// Undecided counts the orphans that wait for an order.
 	Undecided int32
 }
 
+// Unwatched is what a syncer has no watch of, so that what it knows of that is of before.
+type Unwatched struct {
+	// Objects names it.
+	Objects string
+	// Since is when the first attempt to watch failed after which none succeeded, and Err how the last one did.
+	Since time.Time
+	Err   error
+}
+
+// unwatchedDelay is how long there may be no watch of something before that is said: one that ends is begun anew
+// within moments, and the attempts after one that failed are 15 s apart at most.
+const unwatchedDelay = 30 * time.Second
+
 // Conditions are those of the PhysicalCluster. Ready is True if there is no failure. A
 // watch on what does not answer may be as dead as that, which nobody knows:
 //
-//	forgotten  identified  watching  failure  Syncing
-//	yes        any         any       any      said by the server
-//	no         no          any       any      False, Identifying
-//	no         yes         no        any      False, Starting
-//	no         yes         yes       some     Unknown, with the reason of the failure
-//	no         yes         yes       none     True, Watching
+//	forgotten  identified  watching  failure  unwatched for 30 s  Syncing
+//	yes        any         any       any      any                 said by the server
+//	no         no          any       any      any                 False, Identifying
+//	no         yes         no        any      not what it awaits  False, Starting
+//	no         yes         no        any      what it awaits      False, Forbidden or NotWatching
+//	no         yes         yes       some     any                 Unknown, with the reason of the failure
+//	no         yes         yes       none     something           False, Forbidden or NotWatching
+//	no         yes         yes       none     nothing             True, Watching
 func (r Readiness) Conditions(generation int64) []metav1.Condition {
 	ready := metav1.Condition{
 		Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: generation,
@@ -56,8 +77,18 @@ func (r Readiness) Conditions(generation int64) []metav1.Condition {
 		if r.Awaited != "" {
 			syncing.Message += fmt.Sprintf(": the first list of %s has not ended", r.Awaited)
 		}
+		if all := r.unwatched(func(u Unwatched) bool { return u.Objects == r.Awaited }); len(all) > 0 {
+			syncing.Reason, syncing.Message = all[0].reason(), syncing.Message+", as "+all[0].why()
+		}
 	case r.Failure != nil:
 		syncing.Status, syncing.Reason, syncing.Message = metav1.ConditionUnknown, r.Failure.Reason, "whether the watches still work is not known: "+r.Failure.Message
+	case len(r.unwatched(nil)) > 0:
+		all := r.unwatched(nil)
+		syncing.Reason = all[0].reason()
+		syncing.Message = fmt.Sprintf("there is no watch of %s since %s, as %s", all[0].Objects, all[0].Since.UTC().Format(time.RFC3339), all[0].why())
+		if n := len(all) - 1; n > 0 {
+			syncing.Message += fmt.Sprintf("; nor of %d other kinds", n)
+		}
 	default:
 		syncing.Status, syncing.Reason, syncing.Message = metav1.ConditionTrue, "Watching", "all watches are held"
 	}
@@ -65,6 +96,36 @@ func (r Readiness) Conditions(generation int64) []metav1.Condition {
 		syncing.Message += fmt.Sprintf("; %d objects there have neither an object nor a record here and wait for an order, see kubectl get orphans", r.Undecided)
 	}
 	return []metav1.Condition{ready, syncing}
+}
+
+// unwatched is what there has been no watch of for some time, of that for which is holds, the longest first.
+func (r Readiness) unwatched(is func(Unwatched) bool) (all []Unwatched) {
+	for _, u := range r.Unwatched {
+		if (is == nil || is(u)) && !r.Now.Before(u.Since.Add(unwatchedDelay)) {
+			all = append(all, u)
+		}
+	}
+	slices.SortFunc(all, func(a, b Unwatched) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Objects, b.Objects)) })
+	return all
+}
+
+func (u Unwatched) reason() string {
+	if apierrors.IsForbidden(u.Err) || apierrors.IsUnauthorized(u.Err) {
+		return fleetv1alpha1.ReasonForbidden
+	}
+	return fleetv1alpha1.ReasonNotWatching
+}
+
+// why is without a word of an answer, as the one who gave it may have put anything into it.
+func (u Unwatched) why() string {
+	var status apierrors.APIStatus
+	switch {
+	case u.reason() == fleetv1alpha1.ReasonForbidden:
+		return "that is not permitted: kubectl atoll register makes credentials that are (--make-credentials, --agent)"
+	case errors.As(u.Err, &status):
+		return fmt.Sprintf("the answer is %d %s", status.Status().Code, status.Status().Reason)
+	}
+	return "there is no answer"
 }
 
 // ExcessFailure says that a physical cluster shows more than is kept of it; nil if excess is.

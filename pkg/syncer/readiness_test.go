@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,17 @@ import (
 
 func TestConditionsOfAPhysicalClusterSayNoMoreThanIsKnown(t *testing.T) {
 	silent := &syncer.Failure{Reason: fleetv1alpha1.ReasonUnreachable, Message: "the physical cluster cannot be reached: EOF"}
+	now := time.Unix(1000, 0)
+	// without has no watch of two kinds for some seconds, of the first for a second more.
+	without := func(err error, seconds int) syncer.Readiness {
+		since := now.Add(-time.Duration(seconds) * time.Second)
+		return syncer.Readiness{Identified: true, Watching: true, Now: now, Unwatched: []syncer.Unwatched{
+			{Objects: "secrets on east", Since: since, Err: err}, {Objects: "pods on east", Since: since.Add(-time.Second), Err: err},
+		}}
+	}
+	awaiting := func(r syncer.Readiness) syncer.Readiness { r.Watching, r.Awaited = false, "pods on east"; return r }
+	failing := func(r syncer.Readiness) syncer.Readiness { r.Failure = silent; return r }
+	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("secret"))
 	for name, c := range map[string]struct {
 		is   syncer.Readiness
 		want string
@@ -27,6 +39,14 @@ func TestConditionsOfAPhysicalClusterSayNoMoreThanIsKnown(t *testing.T) {
 		"nobody knows who it is":      {syncer.Readiness{Failure: silent}, "Ready=False Unreachable, Syncing=False Identifying"},
 		"watches on another one":      {syncer.Readiness{Watching: true}, "Ready=True Heartbeat, Syncing=False Identifying"},
 		"a list that does not end":    {syncer.Readiness{Identified: true, Awaited: "pods on east"}, "Ready=True Heartbeat, Syncing=False Starting"},
+		"no watch for a moment":       {without(forbidden, 28), "Ready=True Heartbeat, Syncing=True Watching"},
+		"no watch, not permitted":     {without(forbidden, 30), "Ready=True Heartbeat, Syncing=False Forbidden"},
+		"no watch, not accepted":      {without(apierrors.NewUnauthorized("secret"), 30), "Ready=True Heartbeat, Syncing=False Forbidden"},
+		"no watch, an error":          {without(apierrors.NewInternalError(errors.New("secret")), 30), "Ready=True Heartbeat, Syncing=False NotWatching"},
+		"no watch, no answer":         {without(errors.New("secret"), 30), "Ready=True Heartbeat, Syncing=False NotWatching"},
+		"no watch, as of the rest":    {failing(without(errors.New("secret"), 30)), "Ready=False Unreachable, Syncing=Unknown Unreachable"},
+		"no list, not permitted":      {awaiting(without(forbidden, 30)), "Ready=True Heartbeat, Syncing=False Forbidden"},
+		"no list for a moment":        {awaiting(without(forbidden, 28)), "Ready=True Heartbeat, Syncing=False Starting"},
 		"given up":                    {syncer.Readiness{Forgotten: true, Identified: true, Watching: true}, "Ready=True Heartbeat"},
 		"given up, and it is silent":  {syncer.Readiness{Forgotten: true, Failure: silent}, "Ready=False Unreachable"},
 		"orphans change no condition": {syncer.Readiness{Identified: true, Watching: true, Undecided: 3}, "Ready=True Heartbeat, Syncing=True Watching"},
@@ -46,6 +66,10 @@ func TestConditionsOfAPhysicalClusterSayNoMoreThanIsKnown(t *testing.T) {
 			}
 			if condition.Type == fleetv1alpha1.ConditionReady && condition.Status == metav1.ConditionTrue && c.is.Failure != nil {
 				t.Errorf("%s: it is ready", name)
+			}
+			if says := condition.Reason == fleetv1alpha1.ReasonForbidden || condition.Reason == fleetv1alpha1.ReasonNotWatching; says != strings.Contains(condition.Message, ", as ") ||
+				says && !strings.Contains(condition.Message, "pods on east") || strings.Contains(condition.Message, "secret ") {
+				t.Errorf("%s: %s says %q", name, condition.Type, condition.Message)
 			}
 		}
 		if all := strings.Join(got, ", "); all != c.want {

@@ -32,7 +32,10 @@ func PhysicalClusters(list []fleetv1alpha1.PhysicalCluster, usages Usages, now t
 	for i := range list {
 		c := &list[i]
 		placements, copies := usages.cells(c.Name)
-		_, message, _ := notTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady)
+		_, message, wrong := notTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady)
+		if !wrong {
+			_, message = notWatching(c)
+		}
 		add(t, c.Name, status(c), taints(c.Spec.Taints), placements, copies,
 			share(c.Status, corev1.ResourceCPU), share(c.Status, corev1.ResourceMemory), age(c.CreationTimestamp, now),
 			orUnknown(c.Status.Version), syncer(c.Status.Syncer), strconv.Itoa(int(c.Status.Nodes)), string(c.Spec.Connection.Type), labels(c.Labels), orNone(message))
@@ -47,6 +50,9 @@ func status(c *fleetv1alpha1.PhysicalCluster) string {
 		switch ready.Status {
 		case metav1.ConditionTrue:
 			words = []string{"Ready"}
+			if reason, _ := notWatching(c); reason != "" {
+				words = append(words, "NotSyncing", reason)
+			}
 		case metav1.ConditionFalse:
 			words = []string{"NotReady", ready.Reason}
 		default:
@@ -60,6 +66,15 @@ func status(c *fleetv1alpha1.PhysicalCluster) string {
 		words = append(words, "Terminating")
 	}
 	return strings.Join(words, ",")
+}
+
+// notWatching is why nothing, or not everything, is synced there; empty while a syncer starts.
+func notWatching(c *fleetv1alpha1.PhysicalCluster) (reason, message string) {
+	reason, message, _ = notTrue(c.Status.Conditions, fleetv1alpha1.ConditionSyncing)
+	if reason != fleetv1alpha1.ReasonForbidden && reason != fleetv1alpha1.ReasonNotWatching {
+		return "", ""
+	}
+	return reason, message
 }
 
 // syncer is the version that a syncer says to have.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -67,6 +68,12 @@ func TestAPhysicalClusterIsShownWithWhatIsKnownOfIt(t *testing.T) {
 			c.Status.Requested = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}
 		}),
 		made("new", nil),
+		made("deaf", func(c *fleetv1alpha1.PhysicalCluster) {
+			ready(c, metav1.ConditionTrue, "Heartbeat", "well")
+			apimeta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
+				Type: fleetv1alpha1.ConditionSyncing, Status: metav1.ConditionFalse, Reason: fleetv1alpha1.ReasonForbidden, Message: "no watch of pods",
+			})
+		}),
 		made("silent", func(c *fleetv1alpha1.PhysicalCluster) {
 			ready(c, metav1.ConditionUnknown, "HeartbeatLost", "silent since 11:59")
 			c.Spec.Unschedulable = true
@@ -80,6 +87,7 @@ func TestAPhysicalClusterIsShownWithWhatIsKnownOfIt(t *testing.T) {
 	wantRows(t, PhysicalClusters(list, Usages{"east": {Placements: 2, Copies: 9}}, noon),
 		"east|Ready|<none>|2|9|1500m/20|0/8Gi|60m|v1.37.1|v0.1.0|5|Push|region=eu|<none>",
 		"new|Unknown|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|<unknown>|0|Push|<none>|<none>",
+		"deaf|Ready,NotSyncing,Forbidden|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|<unknown>|0|Push|<none>|no watch of pods",
 		"silent|Unknown,HeartbeatLost,SchedulingDisabled|gpu=a:NoSchedule,old:NoExecute|0|0|<unknown>|<unknown>|60m|<unknown>|<unknown>|0|Push|<none>|silent since 11:59",
 		"wrong|NotReady,Unreachable,Terminating|<none>|0|0|<unknown>|<unknown>|60m|<unknown>|<unknown>|0|Push|<none>|no route")
 	if got := rows(t, PhysicalClusters(list[:1], nil, noon))[0]; !strings.HasPrefix(got, "east|Ready|<none>|<unknown>|<unknown>|") {

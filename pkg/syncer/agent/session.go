@@ -132,7 +132,7 @@ func (s *session) run(ctx context.Context) error {
 	for _, q := range queues {
 		defer q.ShutDown() // also if they are never run
 	}
-	s.report.Begins(s.view.Awaited)
+	s.report.Begins(s.view)
 	if err := s.view.Start(ctx, &running); err != nil {
 		return errors.Join(s.view.Excess(), err)
 	}

@@ -57,6 +57,8 @@ const (
 	ReasonInvalidKubeconfig = "InvalidKubeconfig"
 	ReasonUnreachable       = "Unreachable"
 	ReasonForbidden         = "Forbidden"
+	// ReasonNotWatching: something of what a syncer watches cannot be watched.
+	ReasonNotWatching = "NotWatching"
 	// ReasonTooLarge: the physical cluster shows more objects of ours than a syncer keeps.
 	ReasonTooLarge = "TooLarge"
 	// ReasonIncompatibleSyncer: the server and the syncer are of versions that do not work

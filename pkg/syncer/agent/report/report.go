@@ -98,8 +98,8 @@ type Reporter struct {
 	world     World
 	known     chan struct{} // closed and replaced when world changes
 	isSyncing bool
-	// awaited names what a session that begins has not listed yet.
-	awaited func() string
+	// watches are those of the session; nil before the first one.
+	watches Watches
 	strays  fleetv1alpha1.OrphanCounts
 	// lacking counts namespaces without full isolation.
 	lacking syncer.Lacking
@@ -203,10 +203,18 @@ func (r *Reporter) Syncing(is bool) {
 	r.Notify()
 }
 
-// Begins notes that a session begins, and how to ask whose first list it waits for.
-func (r *Reporter) Begins(awaited func() string) {
+// Watches are what a session watches.
+type Watches interface {
+	// Awaited names the objects whose first list it waits for; empty if there are none.
+	Awaited() string
+	// Unwatched is what there is no watch of.
+	Unwatched() []syncer.Unwatched
+}
+
+// Begins notes that a session begins.
+func (r *Reporter) Begins(w Watches) {
 	r.mu.Lock()
-	r.awaited = awaited
+	r.watches = w
 	r.mu.Unlock()
 }
 
@@ -483,10 +491,10 @@ func (r *Reporter) conditions(generation int64) []metav1.Condition {
 	defer r.mu.Unlock()
 	readiness := syncer.Readiness{
 		Failure: r.failure, Identified: r.world.Identity != "", Forgotten: r.world.Forgotten,
-		Watching: r.isSyncing, Undecided: r.strays.Undecided,
+		Watching: r.isSyncing, Undecided: r.strays.Undecided, Now: time.Now(),
 	}
-	if r.awaited != nil {
-		readiness.Awaited = r.awaited()
+	if r.watches != nil {
+		readiness.Awaited, readiness.Unwatched = r.watches.Awaited(), r.watches.Unwatched()
 	}
 	return readiness.Conditions(generation)
 }

@@ -15,6 +15,7 @@ import (
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/controller"
+	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -226,6 +227,28 @@ func (v *View) Start(ctx context.Context, running *sync.WaitGroup) error {
 // Awaited names the objects whose first list Start waits for; empty if it waits for none. A server may
 // answer page after page, and never come to an end.
 func (v *View) Awaited() string { return ptr.Deref(v.awaited.Load(), "") }
+
+// Unwatched is what there is no watch of, save what Start does not wait for.
+func (v *View) Unwatched() (all []syncer.Unwatched) {
+	outages := []interface {
+		Outage() (controller.Outage, bool)
+	}{v.copies, v.orphans, v.accounts}
+	v.mu.Lock()
+	for _, e := range v.begun {
+		for _, w := range []*watch{e.above, e.below} {
+			if w != nil && !e.kind.Carries {
+				outages = append(outages, w)
+			}
+		}
+	}
+	v.mu.Unlock()
+	for _, i := range outages {
+		if o, ok := i.Outage(); ok {
+			all = append(all, syncer.Unwatched{Objects: o.Name, Since: o.Since, Err: o.Err})
+		}
+	}
+	return all
+}
 
 // StartEvents runs the watch of the events of the physical cluster, of which those about
 // known namespaces are kept: Start comes first.
