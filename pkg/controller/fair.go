@@ -1,6 +1,11 @@
 package controller
 
-import "github.com/kcp-dev/logicalcluster/v3"
+import (
+	"slices"
+	"sync"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+)
 
 // fair is the order of a queue: round robin over logical clusters, and within each the
 // first key comes first. So the keys that one logical cluster has waiting delay
@@ -13,6 +18,50 @@ type fair[K comparable] struct {
 	length  int
 	// priority, if not nil, says which keys have it.
 	priority func(K) bool
+	// shares, if not nil, says of whom another key may be taken now.
+	shares *shares
+}
+
+// shares are the workers of a queue whose calls may take long. A logical cluster takes another one only while it has
+// fewer than two for each that is free: alone it has two thirds of them, and however many have calls that do not
+// end, some are left for one that comes.
+//
+//	have calls   each has, of 36   free
+//	1            24                12
+//	2            14 or 15          7 or 8
+//	8            4 or 5            2 or 3
+type shares struct {
+	workers int
+
+	mu   sync.Mutex // who ends a call has not the lock of the queue
+	all  int
+	busy map[logicalcluster.Name]int
+}
+
+func (s *shares) permit(cluster logicalcluster.Name) bool {
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy[cluster] < 2*(s.workers-s.all)
+}
+
+func (s *shares) begin(cluster logicalcluster.Name) { s.add(cluster, 1) }
+
+// end comes before its worker looks for another key: whoever is permitted one by it gets that one, or the next.
+func (s *shares) end(cluster logicalcluster.Name) { s.add(cluster, -1) }
+
+func (s *shares) add(cluster logicalcluster.Name, n int) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all += n
+	if s.busy[cluster] += n; s.busy[cluster] == 0 {
+		delete(s.busy, cluster)
+	}
 }
 
 // lines are the keys of a logical cluster.
@@ -66,13 +115,23 @@ func (q *fair[K]) Push(key K) {
 	q.length++
 }
 
-// Len implements workqueue.Queue.
-func (q *fair[K]) Len() int { return q.length }
+// Len implements workqueue.Queue: a key that may not be taken now is none.
+func (q *fair[K]) Len() int {
+	if q.next() < 0 {
+		return 0
+	}
+	return q.length
+}
+
+// next is the first in the ring of whom a key may be taken; -1 if there is none.
+func (q *fair[K]) next() int { return slices.IndexFunc(q.ring, q.shares.permit) }
 
 // Pop implements workqueue.Queue.
 func (q *fair[K]) Pop() K {
-	cluster := q.ring[0]
-	q.ring = q.ring[1:]
+	at := max(q.next(), 0) // one that was permitted when Len was asked is so still: calls only end meanwhile
+	cluster := q.ring[at]
+	q.ring = slices.Delete(q.ring, at, at+1)
+	q.shares.begin(cluster)
 	l := q.waiting[cluster]
 	key := l.pop()
 	if len(l.first)+len(l.others) > 0 {

@@ -92,3 +92,45 @@ func TestKeysWithPriorityAndOthersAlternate(t *testing.T) {
 		t.Errorf("left: %v %v", q.waiting, q.ring)
 	}
 }
+
+// However many logical clusters have calls that do not end, each with as many keys as there may be, one that comes
+// finds a worker.
+func TestWhoComesFindsAWorker(t *testing.T) {
+	t.Parallel()
+	const workers = 36
+	for hogs, want := range map[int][]int{1: {24, 12}, 2: {14, 7}, 8: {4, 2}, 17: {2, 1}} {
+		q := newFair[Request]()
+		WithShares(q)
+		q.shares.workers = workers
+		for i := range hogs {
+			for n := range workers {
+				q.Push(Request{Cluster: logicalcluster.Name(fmt.Sprint("hog-", i)), Name: fmt.Sprint(n)})
+			}
+		}
+		begun := map[logicalcluster.Name]int{}
+		for _, key := range drain(q) {
+			begun[key.Cluster]++
+		}
+		for cluster, n := range begun {
+			if n < want[0] || n > want[0]+1 {
+				t.Errorf("of %d, %s has %d", hogs, cluster, n)
+			}
+		}
+		if free := workers - q.shares.all; free < want[1] {
+			t.Errorf("%d leave %d", hogs, free)
+		}
+		q.Push(Request{Cluster: "calm"})
+		if q.Len() == 0 || q.Pop().Cluster != "calm" {
+			t.Errorf("beside %d it has to wait", hogs)
+		}
+		if q.Len() != 0 {
+			t.Error("there is room for others, which was made by nobody")
+		}
+		for range begun["hog-0"] {
+			q.shares.end("hog-0")
+		}
+		if q.Len() == 0 {
+			t.Error("who has ended all calls begins none")
+		}
+	}
+}

@@ -35,6 +35,7 @@ type Controller[K comparable] struct {
 	name      string
 	workers   int
 	reconcile func(context.Context, K) (Result, error)
+	shares    *shares
 	queue     workqueue.TypedRateLimitingInterface[K]
 }
 
@@ -45,6 +46,11 @@ type Option[K comparable] func(*fair[K])
 // it was enqueued, if there is one. It must not enqueue anything.
 func WithPriority[K comparable](first func(K) bool) Option[K] {
 	return func(q *fair[K]) { q.priority = first }
+}
+
+// WithShares leaves workers to logical clusters that have none, for calls that may take long: see shares.
+func WithShares[K comparable](q *fair[K]) {
+	q.shares = &shares{busy: map[logicalcluster.Name]int{}}
 }
 
 // scoped is a key that names a logical cluster.
@@ -61,8 +67,11 @@ func New[K comparable](name string, workers int, reconcile func(context.Context,
 	for _, o := range options {
 		o(order)
 	}
+	if order.shares != nil {
+		order.shares.workers = workers
+	}
 	return &Controller[K]{
-		name: name, workers: workers, reconcile: reconcile,
+		name: name, workers: workers, reconcile: reconcile, shares: order.shares,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetry, maxRetry),
 			workqueue.TypedRateLimitingQueueConfig[K]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
@@ -80,7 +89,7 @@ func (c *Controller[K]) Enqueue(key K) { c.queue.Add(key) }
 // EnqueueAfter asks for a call with key after d.
 func (c *Controller[K]) EnqueueAfter(key K, d time.Duration) { c.queue.AddAfter(key, d) }
 
-// Len is the number of keys that wait.
+// Len is the number of keys that wait; 0 if none of them may be taken.
 func (c *Controller[K]) Len() int { return c.queue.Len() }
 
 // ShutDown ends what New has started. Run does it, too: it is for who may end
@@ -108,7 +117,10 @@ func (c *Controller[K]) next(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	defer c.queue.Done(key)
+	defer func() {
+		c.shares.end(clusterOf(key))
+		c.queue.Done(key)
+	}()
 	if ctx.Err() != nil {
 		return true // drain without work
 	}

@@ -134,3 +134,39 @@ func TestRunReturnsWhenTheLastCallHas(t *testing.T) {
 	close(leave)
 	<-done
 }
+
+// Calls of one logical cluster that do not end hold up another one by none.
+func TestCallsThatDoNotEndLeaveWorkersToOthers(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	calls := map[logicalcluster.Name]int{}
+	called := func(c logicalcluster.Name) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return calls[c]
+	}
+	release := make(chan struct{})
+	c := controller.New("test", 6, func(ctx context.Context, r controller.Request) (controller.Result, error) {
+		mu.Lock()
+		calls[r.Cluster]++
+		mu.Unlock()
+		if r.Cluster == "hangs" {
+			<-release
+		}
+		return controller.Result{}, nil
+	}, controller.WithShares)
+	for i := range 20 {
+		c.Enqueue(controller.Request{Cluster: "hangs", Name: fmt.Sprint(i)})
+	}
+	go c.Run(t.Context())
+	eventually(t, "four calls wait", func() bool { return called("hangs") == 4 })
+	for i := range 50 {
+		c.Enqueue(controller.Request{Cluster: "calm", Name: fmt.Sprint(i)})
+	}
+	eventually(t, "others are called", func() bool { return called("calm") == 50 })
+	if n := called("hangs"); n != 4 {
+		t.Errorf("%d calls wait", n)
+	}
+	close(release)
+	eventually(t, "all are called", func() bool { return called("hangs") == 20 })
+}

@@ -27,9 +27,10 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// Workers of the queues. They mostly wait for one of the two servers.
+// Workers of the queues. They mostly wait for one of the two servers, and a webhook of the physical cluster
+// may have each write of a kind, or of a tenant's pods, take half a minute.
 const (
-	objectWorkers = 24
+	objectWorkers = 36
 	mirrorWorkers = 16
 	eventWorkers  = 2
 	orphanWorkers = 2
@@ -89,7 +90,7 @@ func newSession(a *Agent, w report.World) *session {
 		View: s.view, Up: a.up, Down: a.down, Observe: a.Observe, Confirm: s.gate.Confirm, Permits: s.permits,
 		Mirrored: func(key view.MirrorKey) { s.dispatch.OwnedBy(key.UID) },
 	})
-	s.objects = controller.New("syncer/objects", objectWorkers, copies.Reconcile)
+	s.objects = controller.New("syncer/objects", objectWorkers, copies.Reconcile, controller.WithShares)
 	s.mirrors = controller.New("syncer/mirrors", mirrorWorkers, mirrors.Reconcile)
 	s.events = controller.New("syncer/events", eventWorkers, mirrors.Event)
 	s.orphans = controller.New("syncer/orphans", orphanWorkers, unplaced.Reconcile)
