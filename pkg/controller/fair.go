@@ -18,6 +18,8 @@ type fair[K comparable] struct {
 	length  int
 	// priority, if not nil, says which keys have it.
 	priority func(K) bool
+	// cluster is the logical cluster of a key.
+	cluster func(K) logicalcluster.Name
 	// shares, if not nil, says of whom another key may be taken now.
 	shares *shares
 }
@@ -34,8 +36,13 @@ type shares struct {
 	workers int
 
 	mu   sync.Mutex // who ends a call has not the lock of the queue
-	all  int
 	busy map[logicalcluster.Name]int
+	// calls are those that are under way, by their keys.
+	calls map[any]logicalcluster.Name
+}
+
+func newShares() *shares {
+	return &shares{busy: map[logicalcluster.Name]int{}, calls: map[any]logicalcluster.Name{}}
 }
 
 func (s *shares) permit(cluster logicalcluster.Name) bool {
@@ -44,22 +51,29 @@ func (s *shares) permit(cluster logicalcluster.Name) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.busy[cluster] < 2*(s.workers-s.all)
+	return s.busy[cluster] < 2*(s.workers-len(s.calls))
 }
 
-func (s *shares) begin(cluster logicalcluster.Name) { s.add(cluster, 1) }
-
-// end comes before its worker looks for another key: whoever is permitted one by it gets that one, or the next.
-func (s *shares) end(cluster logicalcluster.Name) { s.add(cluster, -1) }
-
-func (s *shares) add(cluster logicalcluster.Name, n int) {
+func (s *shares) begin(key any, cluster logicalcluster.Name) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all += n
-	if s.busy[cluster] += n; s.busy[cluster] == 0 {
+	s.calls[key] = cluster
+	s.busy[cluster]++
+}
+
+// end comes before its worker looks for another key: whoever is permitted one by it gets that one, or the next.
+func (s *shares) end(key any) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cluster := s.calls[key]
+	delete(s.calls, key)
+	if s.busy[cluster]--; s.busy[cluster] == 0 {
 		delete(s.busy, cluster)
 	}
 }
@@ -85,7 +99,7 @@ func (l *lines[K]) pop() K {
 }
 
 func newFair[K comparable]() *fair[K] {
-	return &fair[K]{waiting: map[logicalcluster.Name]*lines[K]{}}
+	return &fair[K]{waiting: map[logicalcluster.Name]*lines[K]{}, cluster: clusterOf[K]}
 }
 
 // clusterOf is the logical cluster that a key names; empty for none.
@@ -101,7 +115,7 @@ func (q *fair[K]) Touch(K) {}
 
 // Push implements workqueue.Queue.
 func (q *fair[K]) Push(key K) {
-	cluster := clusterOf(key)
+	cluster := q.cluster(key)
 	l, ok := q.waiting[cluster]
 	if !ok {
 		l = &lines[K]{}
@@ -131,9 +145,9 @@ func (q *fair[K]) Pop() K {
 	at := max(q.next(), 0) // one that was permitted when Len was asked is so still: calls only end meanwhile
 	cluster := q.ring[at]
 	q.ring = slices.Delete(q.ring, at, at+1)
-	q.shares.begin(cluster)
 	l := q.waiting[cluster]
 	key := l.pop()
+	q.shares.begin(key, cluster)
 	if len(l.first)+len(l.others) > 0 {
 		q.ring = append(q.ring, cluster)
 	} else {

@@ -50,7 +50,13 @@ func WithPriority[K comparable](first func(K) bool) Option[K] {
 
 // WithShares leaves workers to logical clusters that have none, for calls that may take long: see shares.
 func WithShares[K comparable](q *fair[K]) {
-	q.shares = &shares{busy: map[logicalcluster.Name]int{}}
+	q.shares = newShares()
+}
+
+// WithClusters has the queue ask of which logical cluster a key is that does not name it, when it is enqueued. It must
+// not enqueue anything.
+func WithClusters[K comparable](of func(K) logicalcluster.Name) Option[K] {
+	return func(q *fair[K]) { q.cluster = of }
 }
 
 // scoped is a key that names a logical cluster.
@@ -118,7 +124,7 @@ func (c *Controller[K]) next(ctx context.Context) bool {
 		return false
 	}
 	defer func() {
-		c.shares.end(clusterOf(key))
+		c.shares.end(key)
 		c.queue.Done(key)
 	}()
 	if ctx.Err() != nil {

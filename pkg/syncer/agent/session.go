@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 
@@ -31,7 +32,7 @@ import (
 // may have each write of a kind, or of a tenant's pods, take half a minute.
 const (
 	objectWorkers = 36
-	mirrorWorkers = 16
+	mirrorWorkers = 24
 	eventWorkers  = 2
 	orphanWorkers = 2
 	// isolationWorkers write one policy for each namespace, mostly when a session begins.
@@ -91,8 +92,9 @@ func newSession(a *Agent, w report.World) *session {
 		Mirrored: func(key view.MirrorKey) { s.dispatch.OwnedBy(key.UID) },
 	})
 	s.objects = controller.New("syncer/objects", objectWorkers, copies.Reconcile, controller.WithShares)
-	s.mirrors = controller.New("syncer/mirrors", mirrorWorkers, mirrors.Reconcile)
-	s.events = controller.New("syncer/events", eventWorkers, mirrors.Event)
+	s.mirrors = controller.New("syncer/mirrors", mirrorWorkers, mirrors.Reconcile, controller.WithShares, controller.WithClusters(s.view.ClusterOf))
+	s.events = controller.New("syncer/events", eventWorkers, mirrors.Event,
+		controller.WithClusters(func(r controller.Request) logicalcluster.Name { return s.view.ClusterIn(r.Namespace) }))
 	s.orphans = controller.New("syncer/orphans", orphanWorkers, unplaced.Reconcile)
 	s.isolation = controller.New("syncer/isolation", isolationWorkers, isolating.Reconcile)
 	s.elsewhere = controller.New("syncer/elsewhere", 1, isolating.Elsewhere)

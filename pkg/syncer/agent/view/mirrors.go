@@ -42,6 +42,25 @@ func (v *View) DoubtMirrors(gvr schema.GroupVersionResource) {
 	}
 }
 
+// ClusterOf is the logical cluster of what is mirrored, or was; empty if that is not known.
+func (v *View) ClusterOf(key MirrorKey) logicalcluster.Name {
+	if obj := v.PhysicalByUID(key.Resource, key.UID); obj != nil {
+		return v.ClusterIn(obj.GetNamespace())
+	}
+	if mirror := v.informedMirror(key); mirror != nil {
+		return logicalcluster.From(mirror)
+	}
+	return ""
+}
+
+// ClusterIn is the logical cluster of a physical namespace; empty if that is not known.
+func (v *View) ClusterIn(physical string) logicalcluster.Name {
+	if namespace := v.NamespaceOf(physical); namespace != nil {
+		return logicalcluster.From(namespace)
+	}
+	return ""
+}
+
 // informedMirror is the same, as far as the watch has it.
 func (v *View) informedMirror(key MirrorKey) *unstructured.Unstructured {
 	if i := v.now.Load().above(key.Resource); i != nil {

@@ -161,3 +161,17 @@ func TestWhatMayBeHeldGrowsWithCopiesAndImports(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// By whom a mirror waits is known from the first word of it below until it is gone above.
+func TestTheLogicalClusterOfAMirrorIsKnownForAsLongAsItIsAnywhere(t *testing.T) {
+	namespace := viewtest.Namespace()
+	w := viewtest.New(t, []runtime.Object{namespace, viewtest.Mirror("left", "above", "gone-below")}, []runtime.Object{
+		viewtest.CopyOf(namespace, "below-n"), viewtest.Made("Pod", "app-1", "new-below", "owner"),
+	})
+	w.Watch(t)
+	for uid, want := range map[types.UID]logicalcluster.Name{"new-below": viewtest.Cluster, "gone-below": viewtest.Cluster, "unknown": ""} {
+		viewtest.Eventually(t, "the logical cluster of "+string(uid), func() bool {
+			return w.ClusterOf(view.MirrorKey{Resource: view.Pods, UID: uid}) == want
+		})
+	}
+}
