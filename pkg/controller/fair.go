@@ -144,7 +144,11 @@ func (q *fair[K]) next() int { return slices.IndexFunc(q.ring, q.shares.permit) 
 func (q *fair[K]) Pop() K {
 	at := max(q.next(), 0) // one that was permitted when Len was asked is so still: calls only end meanwhile
 	cluster := q.ring[at]
-	q.ring = slices.Delete(q.ring, at, at+1)
+	if at == 0 { // there may be many thousands
+		q.ring = q.ring[1:]
+	} else {
+		q.ring = slices.Delete(q.ring, at, at+1)
+	}
 	l := q.waiting[cluster]
 	key := l.pop()
 	q.shares.begin(key, cluster)
