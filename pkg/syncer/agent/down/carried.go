@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/syncer"
-	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/view"
 )
 
@@ -62,53 +59,8 @@ func (p *pass) proveKindGone(ctx context.Context) error {
 	}
 	recorded := p.in.Copy.Status.Carried
 	var err error
-	p.in.NothingCarried, err = p.kindGone(ctx, schema.GroupResource{Group: recorded.Group, Resource: recorded.Resource})
+	p.in.NothingCarried, err = p.Down.KindGone(ctx, schema.GroupResource{Group: recorded.Group, Resource: recorded.Resource})
 	return err
-}
-
-// kindGone asks for the proof that nothing of a kind can be there, see syncer.KindGone.
-func (p *pass) kindGone(ctx context.Context, kind schema.GroupResource) (gone bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
-	defer cancel()
-	name := kind.String() // as definitions are named
-	_, err = p.Down.Metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
-	definition := syncer.AnswerOf(err, definitions.GroupResource(), name)
-	listed, services := syncer.AnswerUnclear, []metav1.PartialObjectMetadata(nil)
-	if definition == syncer.AnswerGone {
-		services, err = p.apiServices(ctx)
-		listed = syncer.AnswerOf(err, apiServices.GroupResource(), "")
-	}
-	gone, again := syncer.KindGone(kind.Group, definition, listed, services)
-	if again {
-		return false, fmt.Errorf("looking for who defines %s: %w", kind.Resource, err)
-	}
-	return gone, nil
-}
-
-var (
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
-)
-
-// maxServices bounds what is read of APIServices: a stock API server has about fifty.
-const maxServices = 5000
-
-// apiServices are those of the physical cluster.
-func (p *pass) apiServices(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
-	var all []metav1.PartialObjectMetadata
-	for options := (metav1.ListOptions{Limit: 500}); ; {
-		list, err := p.Down.Metadata.Resource(apiServices).List(ctx, options)
-		switch {
-		case err != nil:
-			return nil, err
-		case len(all)+len(list.Items) > maxServices:
-			return nil, apierrors.NewBadRequest("there are too many APIServices")
-		}
-		all = append(all, list.Items...)
-		if options.Continue = list.Continue; options.Continue == "" {
-			return all, nil
-		}
-	}
 }
 
 // carriedGone takes note that what a Manifest carries is not there, if that is what the answer says.

@@ -70,7 +70,7 @@ func (p *pass) unserved(ctx context.Context, answer error) error {
 		p.in.Unserved = false
 		return nil
 	}
-	gone, err := p.kindGone(ctx, p.key.Resource.GroupResource())
+	gone, err := p.Down.KindGone(ctx, p.key.Resource.GroupResource())
 	if err != nil {
 		return err
 	}

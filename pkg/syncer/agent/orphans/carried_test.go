@@ -127,10 +127,20 @@ func TestAnOrphanOfAKindThatIsNotServedStaysListed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := listedGear(fleetv1alpha1.OrphanRemove, metav1.ConditionFalse)
 			f, p := newCarriedFixture(t, o)
+			definition := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": widgets.GroupResource().String()}}}
+			p.Put(viewtest.Definitions, definition)
 			p.Fail("get", ofGear, err)
 			_, _ = f.Reconcile(f.Ctx, o.Name)
 			if len(f.Listed(t)) != 1 || !p.Has(widgets, "monitoring", "gear") {
 				t.Error("it is not listed any more, or gone")
+			}
+			p.Remove(widgets, "monitoring", "gear")
+			p.Unserve(widgets)
+			p.Remove(viewtest.Definitions, "", definition.GetName())
+			_, _ = f.Reconcile(f.Ctx, o.Name)
+			proven := errors.Is(err, viewtest.ErrPage) || apierrors.IsNotFound(err)
+			if left := len(f.Listed(t)); (left == 0) != proven {
+				t.Errorf("the kind is gone, and %d are listed", left)
 			}
 		})
 	}

@@ -262,8 +262,12 @@ func (r *Reconciler) look(ctx context.Context, kind workload.Kind, o *fleetv1alp
 	defer cancel()
 	obj, err := r.client(kind, o).Get(ctx, o.Spec.Object.Name, metav1.GetOptions{})
 	switch {
-	case kind.Carries && apierrors.IsNotFound(err) && syncer.NotFoundOf(err, syncer.OrphanedObject(o)) == syncer.NotFoundUnclear:
-		return nil, fmt.Errorf("looking for an orphan, of which the kind may not be served: %w", err)
+	case apierrors.IsNotFound(err) && syncer.NotFoundOf(err, syncer.OrphanedObject(o)) == syncer.NotFoundUnclear:
+		gone, again := r.Down.KindGone(ctx, schema.GroupResource{Group: o.Spec.Object.Group, Resource: o.Spec.Object.Resource})
+		if !gone {
+			return nil, fmt.Errorf("looking for an orphan, of which the kind may not be served: %w", errors.Join(err, again))
+		}
+		return nil, nil
 	case apierrors.IsNotFound(err), err == nil && obj.GetUID() != o.Spec.Object.UID:
 		return nil, nil
 	case err != nil:
@@ -354,7 +358,7 @@ func (r *Reconciler) delete(ctx context.Context, in syncer.OrphanInput, a syncer
 	err := r.client(in.Kind, in.Orphan).Delete(ctx, in.Physical.GetName(), metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &a.UID}, PropagationPolicy: &a.Propagation,
 	})
-	unclear := in.Kind.Carries && syncer.NotFoundOf(err, syncer.OrphanedObject(in.Orphan)) == syncer.NotFoundUnclear
+	unclear := syncer.NotFoundOf(err, syncer.OrphanedObject(in.Orphan)) == syncer.NotFoundUnclear
 	if err == nil || apierrors.IsNotFound(err) && !unclear || apierrors.IsConflict(err) {
 		klog.FromContext(ctx).Info("Deleted an orphan on the physical cluster, as ordered", "uid", a.UID, "orphan", in.Orphan.Name)
 		return nil, nil

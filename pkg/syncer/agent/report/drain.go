@@ -30,8 +30,8 @@ func asksForEvidence(pc *fleetv1alpha1.PhysicalCluster) bool {
 // evidence lists what of the control plane is on the physical cluster, asking it and no
 // cache. What was found before stands if nothing is different, unless the server waits
 // for a look that is newer. Nil: it may not be asked for all of it.
-func (r *Reporter) evidence(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster) (*fleetv1alpha1.DrainEvidence, error) {
-	found, err := r.left(ctx, pc.Status.ControlPlane)
+func (r *Reporter) evidence(ctx context.Context, pc *fleetv1alpha1.PhysicalCluster, served []string) (*fleetv1alpha1.DrainEvidence, error) {
+	found, err := r.left(ctx, pc.Status.ControlPlane, served)
 	if err != nil {
 		return nil, fmt.Errorf("looking for what is left: %w", err)
 	}
@@ -49,8 +49,9 @@ func (r *Reporter) evidence(ctx context.Context, pc *fleetv1alpha1.PhysicalClust
 	return before, nil
 }
 
-// left lists all that carries the mark of a control plane, page by page.
-func (r *Reporter) left(ctx context.Context, controlPlane string) (*fleetv1alpha1.DrainEvidence, error) {
+// left lists all that carries the mark of a control plane, page by page. "Not found" is an answer of a kind that is not
+// served; of one that is, something else gave it, as a load balancer does.
+func (r *Reporter) left(ctx context.Context, controlPlane string, served []string) (*fleetv1alpha1.DrainEvidence, error) {
 	found := &fleetv1alpha1.DrainEvidence{At: metav1.NewTime(time.Now()), By: r.name}
 	marked := labels.SelectorFromSet(labels.Set{placementv1alpha1.ManagedByLabel: controlPlane}).String()
 	var uids []string
@@ -69,8 +70,8 @@ func (r *Reporter) left(ctx context.Context, controlPlane string) (*fleetv1alpha
 			}
 			return err
 		})
-		if apierrors.IsNotFound(err) {
-			continue // it does not serve the kind
+		if _, serves := slices.BinarySearch(served, kind.API()); apierrors.IsNotFound(err) && !serves {
+			continue
 		}
 		if apierrors.IsForbidden(err) && kind.Declared {
 			return nil, nil // no proof, but reports go on: DeclaredKindsCondition says why

@@ -19,6 +19,7 @@ import (
 //	a list      Ready                        the evidence
 //	is there    True                         what was found
 //	fails       False, with what it answers  as before, and it is asked again
+//	not found   the same, if it is served
 func TestWhatIsLeftIsLookedForOnceNothingIsPlacedThere(t *testing.T) {
 	const secrets = "/api/v1/secrets"
 	east := connectiontest.NewClusterServer(t, "e", true)
@@ -43,6 +44,12 @@ func TestWhatIsLeftIsLookedForOnceNothingIsPlacedThere(t *testing.T) {
 	ready := apimeta.FindStatusCondition(r.get().Status.Conditions, fleetv1alpha1.ConditionReady)
 	if !strings.Contains(ready.Message, "answers with 503") || seen() != nil {
 		t.Errorf("it says %q, and has found %+v", ready.Message, seen())
+	}
+
+	east.Set(func() { east.Fails = map[string]int{"/api/v1/pods": http.StatusNotFound} }) // and yet it serves them
+	r.report("False Unreachable", "e")
+	if seen() != nil {
+		t.Errorf("it has found %+v", seen())
 	}
 
 	east.Set(func() { east.Fails = nil })

@@ -425,7 +425,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	w.APIs, w.RuntimeClasses, w.Classes = seen.apis, seen.runtimes.digest, seen.offered
 	var evidence *fleetv1alpha1.DrainEvidence
 	if r.draining = failure == nil && asksForEvidence(pc); r.draining {
-		if evidence, err = r.evidence(ctx, pc); err != nil {
+		if evidence, err = r.evidence(ctx, pc, seen.apis); err != nil {
 			failure = syncer.ContactFailure(err) // nothing is placed there any more whose state that would veil
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,7 +106,7 @@ func (r *Reconciler) findIn(ctx context.Context, v *viewed, namespace string, na
 	for _, name := range names {
 		obj, err := client.Get(ctx, name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err):
+		case syncer.IsGone(err, v.key.Resource.GroupResource(), name):
 		case err != nil:
 			return nil, fmt.Errorf("looking for %s: %w", name, err)
 		case obj.GetUID() == v.key.UID:
