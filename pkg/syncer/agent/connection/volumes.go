@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -41,7 +40,7 @@ func (p Physical) LeftVolume(ctx context.Context, namespace, claim string) (pv *
 		}
 		obj, err := p.Dynamic.Resource(Volumes).Get(ctx, name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err):
+		case syncer.IsGone(err, Volumes.GroupResource(), name):
 			continue
 		case err != nil:
 			return nil, "", fmt.Errorf("reading the volume of a claim that is left: %w", err)

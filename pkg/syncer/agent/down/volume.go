@@ -36,9 +36,10 @@ func (p *pass) lookAtVolume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
 	p.in.Volume = syncer.Volume{Looked: true}
-	obj, err := p.volumeClient().Get(ctx, syncer.VolumeOf(p.in), metav1.GetOptions{})
+	name := syncer.VolumeOf(p.in)
+	obj, err := p.volumeClient().Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case syncer.IsGone(err, connection.Volumes.GroupResource(), name):
 	case err != nil:
 		return p.volumeRefused("reading the volume", err)
 	default:
@@ -131,7 +132,7 @@ func (p *pass) lookAtHelper(ctx context.Context) error {
 	}
 	obj, err := p.Down.Dynamic.Resource(pods).Namespace(p.in.Namespace.Name).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case syncer.IsGone(err, pods.GroupResource(), name):
 		return nil
 	case err != nil:
 		return p.volumeRefused("reading the pod at the volume", err)
