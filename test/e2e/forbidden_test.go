@@ -39,9 +39,9 @@ func TestRightsThatASyncerLosesAreNoProofAndAreSaid(t *testing.T) {
 	}
 	ctx, group := context.Background(), "forbidden.e2e.example.com"
 	resource := "widgets." + group
-	p := theLab.addPhysical(t, "cay")
-	must(t)(runPlugin(ctx, theLab.root, "register", "cay", "--physical-kubeconfig", p.Kubectl.Kubeconfig, "--make-credentials", "--taints", "only=:PreferNoSchedule"))
-	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/cay", "--timeout=3m")) })
+	p := theLab.addPhysical(t, "shoal")
+	must(t)(runPlugin(ctx, theLab.root, "register", "shoal", "--physical-kubeconfig", p.Kubectl.Kubeconfig, "--make-credentials", "--taints", "only=:PreferNoSchedule"))
+	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "physicalcluster/shoal", "--timeout=3m")) })
 	define(t, p.Kubectl, group)
 	must(t)(p.Apply(ctx, of(group, rights)))
 	k := theLab.newCluster(t)
@@ -51,7 +51,7 @@ func TestRightsThatASyncerLosesAreNoProofAndAreSaid(t *testing.T) {
 	must(t)(theLab.root.Apply(ctx, of(group, declaration)))
 	t.Cleanup(func() { must(t)(theLab.root.Run(ctx, "delete", "placedkind", resource, "--timeout=2m")) })
 	must(t)(k.Run(ctx, "create", "namespace", "web"))
-	must(t)(k.Run(ctx, "annotate", "namespace", "web", "placement.atoll.dev/cluster=cay"))
+	must(t)(k.Run(ctx, "annotate", "namespace", "web", "placement.atoll.dev/cluster=shoal"))
 	web := k.In("web")
 	must(t)(web.Apply(ctx, deployment("app", 1)))
 	must(t)(web.Apply(ctx, widgetOf(group, "gear")))
@@ -62,12 +62,12 @@ func TestRightsThatASyncerLosesAreNoProofAndAreSaid(t *testing.T) {
 	// A declared kind that may not be listed counts as not served.
 	must(t)(p.Run(ctx, "delete", "clusterrolebinding", "widgets"))
 	eventually(t, func() error {
-		return conditionIs(t, "cay", fleetv1alpha1.ConditionDeclaredKinds, metav1.ConditionFalse, fleetv1alpha1.ReasonKindsForbidden, resource)
+		return conditionIs(t, "shoal", fleetv1alpha1.ConditionDeclaredKinds, metav1.ConditionFalse, fleetv1alpha1.ReasonKindsForbidden, resource)
 	})
 	must(t)(web.Run(ctx, "delete", resource, "gear", "--wait=false"))
 	eventually(t, func() error {
 		said, err := web.Run(ctx, "get", "events", "--field-selector=involvedObject.name=gear", "-o", `jsonpath={.items[*].message}`)
-		return errors.Join(err, contains(said, "cay: the copy is not removed: "))
+		return errors.Join(err, contains(said, "shoal: the copy is not removed: "))
 	})
 	consistently(t, 3*time.Second, func() error {
 		above, err := custom(web, resource, "gear")
@@ -83,9 +83,9 @@ func TestRightsThatASyncerLosesAreNoProofAndAreSaid(t *testing.T) {
 	p.Kill()
 	restart(t, p.Process)
 	eventually(t, func() error {
-		return conditionIs(t, "cay", fleetv1alpha1.ConditionSyncing, metav1.ConditionFalse, fleetv1alpha1.ReasonForbidden, "on cay", "kubectl atoll register")
+		return conditionIs(t, "shoal", fleetv1alpha1.ConditionSyncing, metav1.ConditionFalse, fleetv1alpha1.ReasonForbidden, "on shoal", "kubectl atoll register")
 	})
-	clusters := must(t)(runPlugin(ctx, theLab.root, "clusters", "cay"))
+	clusters := must(t)(runPlugin(ctx, theLab.root, "clusters", "shoal"))
 	if err := contains(clusters, "Ready,NotSyncing,Forbidden"); err != nil {
 		t.Error(err)
 	}
@@ -93,7 +93,7 @@ func TestRightsThatASyncerLosesAreNoProofAndAreSaid(t *testing.T) {
 	must(t)(p.Run(ctx, "patch", "clusterrole", "atoll-syncer", "--type=json", "-p", `[{"op":"add","path":"/rules/1","value":`+rule+`}]`))
 	must(t)(p.Apply(ctx, of(group, rights)))
 	eventually(t, func() error {
-		return conditionIs(t, "cay", fleetv1alpha1.ConditionSyncing, metav1.ConditionTrue, "Watching")
+		return conditionIs(t, "shoal", fleetv1alpha1.ConditionSyncing, metav1.ConditionTrue, "Watching")
 	})
 	must(t)(web.Run(ctx, "wait", "--for=delete", resource+"/gear", "--timeout=3m"))
 	if obj, err := custom(below, resource, "gear"); err != nil || obj != nil {
