@@ -25,8 +25,8 @@ type fair[K comparable] struct {
 }
 
 // shares are the workers of a queue whose calls may take long. A logical cluster takes another one only while it has
-// fewer than two for each that is free: alone it has two thirds of them, and however many have calls that do not
-// end, some are left for one that comes.
+// fewer than two for each that is free: alone it has two thirds of them, and while few have calls that do not
+// end, some are left for one that comes. As many of these as there are workers take them all.
 //
 //	have calls   each has, of 36   free
 //	1            24                12
