@@ -101,7 +101,7 @@ func newInventory(down connection.Physical) *inventory {
 			controller.InformerOptions[*corev1.Node]{
 				Unscoped: true, Server: down.Server, Allowance: allowance, Metadata: connection.ListMetadata(down.Metadata, corev1.SchemeGroupVersion.WithResource("nodes")),
 			}),
-		pods: controller.NewInformer("pods", &corev1.Pod{}, controller.Lists(down.Kube.CoreV1().Pods(metav1.NamespaceAll)),
+		pods: controller.NewInformer("pods of everybody", &corev1.Pod{}, controller.Lists(down.Kube.CoreV1().Pods(metav1.NamespaceAll)),
 			controller.InformerOptions[*corev1.Pod]{
 				Unscoped: true, Server: down.Server, Allowance: allowance, Metadata: connection.ListMetadata(down.Metadata, corev1.SchemeGroupVersion.WithResource("pods")),
 				Transform: requestsOnly,
@@ -138,6 +138,18 @@ func (i *inventory) run(ctx context.Context, changed func()) {
 			changed()
 		}
 	})
+}
+
+// unwatched is what there is no watch of.
+func (i *inventory) unwatched() (all []syncer.Unwatched) {
+	for _, informer := range []interface {
+		Outage() (controller.Outage, bool)
+	}{i.nodes, i.pods, i.classes} {
+		if o, ok := informer.Outage(); ok {
+			all = append(all, syncer.Unwatched{Objects: o.Name, Since: o.Since, Err: o.Err})
+		}
+	}
+	return all
 }
 
 // survey takes the inventory of the cluster that is meant. Until the watches begin,

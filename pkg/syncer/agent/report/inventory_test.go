@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,12 +13,14 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
@@ -86,6 +89,44 @@ func TestWhatThePhysicalClusterHasIsCounted(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// What is reported of nodes and pods is of before, while they are not watched.
+func TestWhatIsNotWatchedOfTheInventoryIsNotTakenForTrue(t *testing.T) {
+	for name, c := range map[string]struct {
+		resource string
+		want     string
+	}{
+		"nodes":           {"nodes", "nodes"},
+		"pods":            {"pods", "pods of everybody"},
+		"storage classes": {"storageclasses", "storage classes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := kubefake.NewClientset()
+			client.PrependWatchReactor(c.resource, func(clienttesting.Action) (bool, watch.Interface, error) {
+				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: c.resource}, "", nil)
+			})
+			r := newReporter()
+			r.learn(World{ControlPlane: "cp-1", Identity: "down"}, nil)
+			r.Syncing(true)
+			inv := newInventory(connection.Physical{Kube: client})
+			r.setInventory(inv)
+			var running sync.WaitGroup
+			t.Cleanup(running.Wait)
+			running.Go(func() { inv.run(t.Context(), func() {}) })
+			for deadline := time.Now().Add(10 * time.Second); len(inv.unwatched()) == 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("nothing is unwatched")
+				}
+			}
+			later := r.readiness()
+			later.Now = later.Now.Add(time.Minute)
+			syncing := apimeta.FindStatusCondition(later.Conditions(1), fleetv1alpha1.ConditionSyncing)
+			if syncing.Status != metav1.ConditionFalse || syncing.Reason != fleetv1alpha1.ReasonForbidden || !strings.Contains(syncing.Message, "no watch of "+c.want+" since") {
+				t.Errorf("it says %+v", syncing)
+			}
+		})
 	}
 }
 

@@ -487,6 +487,10 @@ func (r *Reporter) admits(pc *fleetv1alpha1.PhysicalCluster, failure *syncer.Fai
 }
 
 func (r *Reporter) conditions(generation int64) []metav1.Condition {
+	return r.readiness().Conditions(generation)
+}
+
+func (r *Reporter) readiness() syncer.Readiness {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	readiness := syncer.Readiness{
@@ -496,5 +500,8 @@ func (r *Reporter) conditions(generation int64) []metav1.Condition {
 	if r.watches != nil {
 		readiness.Awaited, readiness.Unwatched = r.watches.Awaited(), r.watches.Unwatched()
 	}
-	return readiness.Conditions(generation)
+	if r.inv != nil {
+		readiness.Unwatched = append(readiness.Unwatched, r.inv.unwatched()...)
+	}
+	return readiness
 }
