@@ -34,9 +34,9 @@ type Input struct {
 	Physical *unstructured.Unstructured
 	// Unseen says that nobody has asked the target yet.
 	Unseen bool
-	// Unserved says, of who leaves, that its kind is not watched, as the target is not known to serve
-	// it: that there is no Physical proves nothing, also not once the target was asked.
-	Unserved bool
+	// Unproven says that there being no Physical proves nothing, and Failure why: of who leaves, that its kind is not
+	// watched, as the target is not known to serve it; or that the target refuses to say what is there.
+	Unproven bool
 	// Namespace is where the copy goes.
 	Namespace Namespace
 	// Carried is, of a Manifest, what it is on the target; nil if that is not known, and Failure says

@@ -179,7 +179,7 @@ func othersMark(in Input) bool {
 // unreachable says that it is not known whether a copy, or what a Manifest carries, is there: it cannot be
 // said to be gone. What was never recorded was never made.
 func (p planner) unreachable() bool {
-	return p.Unserved || p.carries() && p.Carried == nil && !p.NothingCarried && (p.Copy == nil || p.Copy.Status.Carried != (placementv1alpha1.CarriedObject{}))
+	return p.Unproven || p.carries() && p.Carried == nil && !p.NothingCarried && (p.Copy == nil || p.Copy.Status.Carried != (placementv1alpha1.CarriedObject{}))
 }
 
 // notKnown is why it is not.

@@ -42,6 +42,8 @@ import (
 //	live    Removed         any           2 nothing: the server deletes the Copy first
 //	live    stale           ours by C     3 AskServer; gone: Delete it, WriteCopy Removing
 //	live    stale           other         4 AskServer; gone: WriteCopy Removed
+//	live    current         not to be     4a WriteCopy Failed, with why
+//	                        looked at
 //	live    current         foreign       5 WriteCopy Failed, NotOurs or OrphanInTheWay
 //	live    current, of     any           5a WriteCopy Pending, OtherNamespace
 //	        another place
@@ -71,8 +73,8 @@ import (
 //	                                        leaves: see stopRuns; of a Namespace that leaves: see
 //	                                        deleteLast, and with orphans in it WriteCopy Removing,
 //	                                        OrphansInside
-//	going   none, current   none, foreign 11 WriteCopy Removed; of a kind that is not known to be served,
-//	                                        Removing, with why, until it is proven that nothing is there
+//	going   none, current   none, foreign 11 WriteCopy Removed; if that is not proven, Removing, with why,
+//	                                        until it is
 //	absent  none            ours or old   12 Report: nothing recorded, nothing removed
 //	absent  none            other         13 nothing
 //	absent  Removed         any           13 nothing
@@ -136,6 +138,8 @@ func (p planner) keep() []Action {
 		return p.write(p.status(placementv1alpha1.CopyPending, ReasonNew, ""), uid)
 	case AdoptionAccepted(p.Copy): // 7b
 		return nil
+	case p.Unproven: // 4a
+		return p.fail(p.notKnown())
 	case p.physical == physicalForeign: // 5
 		return p.fail(p.inTheWay())
 	case adopter != nil: // 8a

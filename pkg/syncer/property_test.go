@@ -97,12 +97,35 @@ func TestWithoutALookNothingThatMayBeThereIsTouchedAndNothingAcknowledged(t *tes
 func TestOfAKindThatIsNotServedNothingIsAcknowledgedWithoutProof(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawSituation(t).input()
-		in.Physical, in.Unserved = nil, Leaves(in) && in.Copy != nil
-		if !in.Unserved {
+		in.Physical, in.Unproven = nil, Leaves(in) && in.Copy != nil
+		if !in.Unproven {
 			return
 		}
 		for _, a := range Plan(in) {
 			if a.Verb == WriteCopy && a.Copy.Status.State == placementv1alpha1.CopyRemoved {
+				t.Fatalf("%s", describe([]Action{a}))
+			}
+		}
+	})
+}
+
+func TestWhatMayNotBeLookedAtIsNeitherWrittenToNorSaidToBeThereOrGone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawSituation(t).input()
+		in.Physical, in.Unproven, in.Failure = nil, true, &Failure{Reason: "Forbidden", Message: "no"}
+		if in.Copy != nil && in.Copy.Status.State == placementv1alpha1.CopyRemoved {
+			return
+		}
+		for _, a := range Plan(in) {
+			switch {
+			case a.Verb == AskServer:
+			case a.Verb == WriteCopy && in.Copy == nil && a.Copy.Status.State == placementv1alpha1.CopyPending: // the record comes first
+			case a.Verb == WriteCopy && in.Copy == nil && a.Copy.Status.State == placementv1alpha1.CopyRemoving:
+			case a.Verb == WriteCopy && (a.Copy.Status.State == placementv1alpha1.CopyFailed || a.Copy.Status.State == placementv1alpha1.CopyRemoving):
+				if a.Copy.Status.Reason != "Forbidden" || a.Copy.Status.PhysicalUID != in.Copy.Status.PhysicalUID {
+					t.Fatalf("the Copy says %+v", a.Copy.Status)
+				}
+			default:
 				t.Fatalf("%s", describe([]Action{a}))
 			}
 		}

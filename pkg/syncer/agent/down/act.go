@@ -76,11 +76,15 @@ func (p *pass) act(ctx context.Context, a syncer.Action) error {
 	return fmt.Errorf("unknown verb %q", a.Verb)
 }
 
+// refusedDelay is how long the objects in a Namespace that was refused do not try it again themselves: there may be
+// thousands, each of which would wait for the answer to the ones before.
+const refusedDelay = time.Second
+
 // createNamespace reconciles the Namespace of the object here and now, so that
 // the first object in it does not wait for a queue.
 func (p *pass) createNamespace(ctx context.Context) error {
 	key := view.KeyOfNamespace(p.key.Request.Cluster, p.key.Request.Namespace)
-	if _, err := p.Reconcile(ctx, key); err != nil {
+	if err := p.makeNamespace(ctx, key); err != nil {
 		return fmt.Errorf("making the physical namespace: %w", err)
 	}
 	p.in.Namespace = p.namespace()
@@ -93,6 +97,19 @@ func (p *pass) createNamespace(ctx context.Context) error {
 		}
 	}
 	return errAgain
+}
+
+func (p *pass) makeNamespace(ctx context.Context, key view.ObjectKey) error {
+	kind, ok := p.View.PlacedKind(key.Resource)
+	if !ok {
+		return nil
+	}
+	defer p.making.lock(key)()
+	if time.Since(p.memory.get(key).refused) < refusedDelay {
+		return nil
+	}
+	_, err := p.reconcile(ctx, key, kind)
+	return err
 }
 
 // neverVersion is a resource version that no object has: etcd begins to count at 1

@@ -21,7 +21,7 @@ func (p *pass) writeCopy(ctx context.Context, c *placementv1alpha1.Copy) error {
 	c.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	if c.Status.State == placementv1alpha1.CopyRemoved {
 		if err := p.Confirm(ctx); err != nil {
-			return fmt.Errorf("making sure of whom the copy is gone: %w", err)
+			return fmt.Errorf("%w, whose copy is gone: %w", errUnconfirmed, err)
 		}
 	}
 	written, err := p.sendCopy(ctx, c)

@@ -23,60 +23,22 @@ func (p *pass) look(ctx context.Context) error {
 	r := p.physicalRequest()
 	informed, _ := p.View.Physical(p.key.Resource, r)
 	obj, err := p.physicalClient().Get(ctx, r.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err) && p.kind.Carries:
+	if p.kind.Carries && apierrors.IsNotFound(err) {
 		if err := p.carriedGone(err); err != nil {
 			return err
 		}
-		p.in.Physical = nil
-	case syncer.IsGone(err, p.key.Resource.GroupResource(), r.Name):
-		p.View.Gone(p.key.Resource, informed)
-		p.in.Physical, p.in.Unserved = nil, false
-	case err != nil && p.in.Unserved:
-		if err := p.unserved(ctx, err); err != nil {
-			return err
-		}
-	case err != nil:
-		return fmt.Errorf("looking for the copy: %w", err)
-	default:
-		if p.in.Physical = obj; p.in.Unserved {
-			p.in.Unserved, p.in.Failure = false, nil
-		}
-	}
-	p.in.Unseen, p.stray = false, p.in.Physical != nil
-	return nil
-}
-
-// unserved finds out what an answer without the copy says of one that is to leave, and whose kind the physical
-// cluster is not known to serve.
-//
-//	the answer                  the Copy records a UID  of the kind, see KindGone  then
-//	not found: of something     no                      any                        nothing was made
-//	else, or of nothing
-//	the same                    yes                     proven gone                nothing is there
-//	the same                    yes                     not proven                 NotServed, and it stays Removing
-//	any other refusal           any                     any                        its Failure, and it stays Removing
-//	none                        any                     any                        it is asked again
-func (p *pass) unserved(ctx context.Context, answer error) error {
-	if !apierrors.IsNotFound(answer) {
-		refusal, refused := syncer.RefusalOf(answer, p.kind)
-		if !refused {
-			return fmt.Errorf("looking for the copy: %w", answer)
-		}
-		p.in.Failure = &refusal
+		p.in.Physical, p.in.Unseen, p.stray = nil, false, false
 		return nil
 	}
-	if p.in.Copy.Status.PhysicalUID == "" {
-		p.in.Unserved = false
-		return nil
-	}
-	gone, err := p.Down.KindGone(ctx, p.key.Resource.GroupResource())
-	if err != nil {
+	gone := syncer.IsGone(err, p.key.Resource.GroupResource(), r.Name)
+	kindGone := func() (bool, error) { return p.Down.KindGone(ctx, p.key.Resource.GroupResource()) }
+	if p.in, err = syncer.Looked(p.in, p.key.Resource, r.Name, obj, err, kindGone); err != nil {
 		return err
 	}
-	if p.in.Unserved = !gone; p.in.Unserved {
-		p.in.Failure = syncer.NotProvenGone(p.key.Resource)
+	if gone {
+		p.View.Gone(p.key.Resource, informed)
 	}
+	p.stray = p.in.Physical != nil
 	return nil
 }
 

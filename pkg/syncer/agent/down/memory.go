@@ -32,6 +32,8 @@ type remembered struct {
 	counting time.Time
 	// asked is, for a Namespace, the UID for which the server was asked what rules it.
 	asked types.UID
+	// refused is, for a Namespace, when the physical cluster refused it last.
+	refused time.Time
 	// uncounted is, for a quota, since when something waits for it to be counted.
 	uncounted time.Time
 }

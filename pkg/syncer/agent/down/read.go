@@ -90,8 +90,8 @@ func (p *pass) readPhysical() {
 			p.in.Failure = syncer.NotServed(p.key.Resource)
 		}
 		// It may be for a moment, or only not for us. Where nothing is recorded, nothing was made.
-		p.in.Unserved = syncer.Leaves(p.in) && p.in.Copy != nil && p.in.Namespace.Name != ""
-		p.in.Unseen = p.in.Unserved
+		p.in.Unproven = syncer.Leaves(p.in) && p.in.Copy != nil && p.in.Namespace.Name != ""
+		p.in.Unseen = p.in.Unproven
 		return
 	}
 	marked := view.First(p.View.Marked(p.key))

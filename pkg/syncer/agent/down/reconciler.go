@@ -29,6 +29,9 @@ const maxSteps = 12
 // errAgain ends a pass: what was read is outdated.
 var errAgain = errors.New("read again")
 
+// errUnconfirmed ends a pass: the physical cluster does not say who it is, which its condition Ready has a reason for.
+var errUnconfirmed = errors.New("it is not known which physical cluster it is")
+
 // Config is what a Reconciler works with.
 type Config struct {
 	View *view.View
@@ -135,12 +138,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, key view.ObjectKey) (control
 		// What is put into a namespace makes it, beside the queue.
 		defer r.making.lock(key)()
 	}
+	return r.reconcile(ctx, key, kind)
+}
+
+// reconcile is Reconcile of a key that nobody else reconciles now.
+func (r *Reconciler) reconcile(ctx context.Context, key view.ObjectKey, kind workload.Kind) (controller.Result, error) {
 	pass := &pass{Reconciler: r, key: key, kind: kind}
 	err := pass.run(ctx)
 	switch {
 	case errors.Is(err, errAgain):
 		return controller.Result{RequeueAfter: r.silent.When(key)}, nil
-	case syncer.IsSilence(err):
+	case syncer.IsSilence(err), errors.Is(err, errUnconfirmed):
 		klog.FromContext(ctx).V(2).Info("No answer, will try again", "err", err)
 		return controller.Result{RequeueAfter: r.silent.When(key)}, nil
 	case err != nil:
@@ -201,6 +209,13 @@ func (p *pass) done() {
 		p.memory.change(p.key, func(r *remembered) { r.counting = time.Time{} })
 	}
 	outcome := syncer.OutcomeOf(p.in)
+	if p.in.Ref.IsNamespace() {
+		refused := time.Time{}
+		if p.in.Failure != nil {
+			refused = time.Now()
+		}
+		p.memory.change(p.key, func(r *remembered) { r.refused = refused })
+	}
 	if outcome.Retry {
 		p.after = p.refused.When(p.key)
 		return
