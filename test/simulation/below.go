@@ -43,6 +43,8 @@ type physical struct {
 	unused map[string]time.Time
 	// undefined says that it does not serve gadgets, though it may have some.
 	undefined bool
+	// refusals is what it refuses its syncer, by resource.
+	refusals map[schema.GroupResource]refusal
 	// addresses counts those that pods were given, in a world with a network.
 	addresses int
 }
@@ -57,7 +59,7 @@ const (
 )
 
 func newPhysical(w *World, name string) *physical {
-	p := &physical{world: w, name: name, unused: map[string]time.Time{}, api: kube.New(name, func() time.Time { return w.now() })}
+	p := &physical{world: w, name: name, unused: map[string]time.Time{}, refusals: map[schema.GroupResource]refusal{}, api: kube.New(name, func() time.Time { return w.now() })}
 	p.work = newQueue(w, name+" controllers", p.reconcile)
 	p.front = newFront(w, name, p.api)
 	p.front.physical = p

@@ -221,6 +221,7 @@ func (w *World) repair() {
 			}
 		}
 		p.freeForeign()
+		clear(p.refusals)
 		if p.undefined {
 			p.define()
 		}

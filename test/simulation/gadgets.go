@@ -1,10 +1,8 @@
 package simulation
 
 import (
-	"net/http"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,7 +100,5 @@ func (f *front) unserved(r *request) (answer, bool) {
 	if f.physical == nil || !f.physical.undefined || r.res.GroupResource() != gadgets {
 		return answer{}, false
 	}
-	return failure(&apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource",
-	}}), true
+	return failure(noRoute), true
 }

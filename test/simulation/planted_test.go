@@ -41,6 +41,9 @@ var scripts = map[string]func(seed int) []Happening{
 	"what data are copied from goes before the copy is made": movedWithData,
 	"pods that brought data are forgotten":                   movedWithData,
 	"a claim that is deleted is not made again":              claimLostInMove,
+
+	"whatever is not found is gone": func(seed int) []Happening { return refusedWhenItLeaves(seed, hasNoRoute) },
+	"what may not be seen is gone":  func(seed int) []Happening { return refusedWhenItLeaves(seed, refusesReads) },
 }
 
 // script is what happens in the world of a seed.
@@ -98,7 +101,7 @@ var planted = []plant{
 }
 
 func allPlanted() []plant {
-	return slices.Concat(planted, plantedVolumes, plantedCarried, plantedData, plantedFronts)
+	return slices.Concat(planted, plantedVolumes, plantedCarried, plantedData, plantedFronts, plantedRefusals)
 }
 
 func TestWorldsFindPlantedBugs(t *testing.T) {

@@ -132,6 +132,10 @@ func (f *front) execute(c *call) answer {
 	if a, ok := f.unserved(r); ok {
 		return a
 	}
+	if a, ok := f.refuses(c); ok {
+		f.world.ledger.refusedAgain(c)
+		return a
+	}
 	switch {
 	case r.method == http.MethodGet && r.name != "":
 		return f.get(c)

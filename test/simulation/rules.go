@@ -163,10 +163,10 @@ const (
 	maxRefused = 20
 )
 
-// attempt is a write that was refused.
+// attempt is a request that was refused.
 type attempt struct {
-	syncer string
-	key    kube.Key
+	syncer, method string
+	key            kube.Key
 }
 
 // refuses counts what a physical cluster refuses a syncer for good: a conflict is
@@ -175,11 +175,15 @@ func (l *ledger) refuses(c *call, a answer) {
 	if c.line.syncer == nil || a.response == nil || a.response.StatusCode < 400 || a.response.StatusCode == 404 || a.response.StatusCode == 409 {
 		return
 	}
-	at := attempt{c.line.syncer.name, c.req.key()}
+	l.refusedAgain(c)
+}
+
+func (l *ledger) refusedAgain(c *call) {
+	at := attempt{c.line.syncer.name, c.req.method, c.req.key()}
 	now := l.world.now()
 	lately := slices.DeleteFunc(l.refused[at], func(t time.Time) bool { return now.Sub(t) > pacedFor })
 	l.refused[at] = append(lately, now)
 	if n := len(l.refused[at]); n > maxRefused {
-		l.world.fail(Paced, "%s asked %s for %s %d times within %s, and was refused each time", at.syncer, c.line.to().name, at.key, n, pacedFor)
+		l.world.fail(Paced, "%s asked %s to %s %s %d times within %s, and was refused each time", at.syncer, c.line.to().name, at.method, at.key, n, pacedFor)
 	}
 }

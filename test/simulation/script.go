@@ -172,6 +172,9 @@ var latest = [][]verb{
 		{"front", 8, false, (*World).front},
 		{"move front", 8, false, (*World).moveFront},
 	},
+	{ // and what physical clusters refuse
+		{"refuse below", 10, false, (*World).refuse},
+	},
 }
 
 func allVerbs() []verb {
