@@ -7,6 +7,7 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,6 +57,9 @@ type Gate struct {
 	// unknown means connections that cannot be distinguished.
 	unknown connection
 	checks  checks
+	// refusal is how a check was refused, and refused when: a check reads and writes them.
+	refusal error
+	refused time.Time
 }
 
 // NewGate makes a gate that is closed; probe asks the physical cluster without it, over
@@ -257,12 +261,22 @@ func (g *Gate) trace(used *atomic.Pointer[connection]) *httptrace.ClientTrace {
 	}}
 }
 
+// refusalDelay is how long a refusal to say who the physical cluster is answers for all who come: each of thousands of
+// objects would ask for itself.
+const refusalDelay = time.Second
+
 // Confirm asks anew who the physical cluster is: for what cannot be taken back, such
 // as that a copy is gone. It returns an error unless it is the one that is meant.
 func (g *Gate) Confirm(ctx context.Context) error {
 	return g.checks.share(ctx, func() error {
+		if g.refusal != nil && time.Since(g.refused) < refusalDelay {
+			return g.refusal
+		}
 		uid, _, err := g.Ask(context.WithoutCancel(ctx))
-		if err != nil {
+		if g.refusal = nil; err != nil {
+			if !syncer.IsSilence(err) {
+				g.refusal, g.refused = err, time.Now()
+			}
 			return err
 		}
 		return g.recognize(uid)

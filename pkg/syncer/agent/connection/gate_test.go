@@ -150,3 +150,38 @@ func TestAConnectionThatCannotBeMadeIsNone(t *testing.T) {
 		t.Errorf("who does not want it any more has it fail: %v, %d", err, failed)
 	}
 }
+
+func TestARefusalToSayWhoItIsAnswersForAllWhoComeWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := kubefake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "east"}})
+		asked := 0
+		var refusal error
+		client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked++
+			return refusal != nil, nil, refusal
+		})
+		g := NewGate(client, func() {})
+		g.Admit("east", "cp", false)
+		confirm := func(times, want int, confirmed bool) {
+			t.Helper()
+			asked = 0
+			for range times {
+				if err := g.Confirm(t.Context()); (err == nil) != confirmed {
+					t.Errorf("with %v, it is confirmed: %v", refusal, err)
+				}
+			}
+			if asked != want {
+				t.Errorf("with %v, %d checks asked %d times, not %d", refusal, times, asked, want)
+			}
+		}
+		confirm(3, 3, true)
+		refusal = apierrors.NewServiceUnavailable("it begins")
+		confirm(3, 3, false)
+		refusal = apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, metav1.NamespaceSystem, nil)
+		confirm(3, 1, false)
+		refusal = nil
+		confirm(2, 0, false)
+		time.Sleep(refusalDelay)
+		confirm(3, 3, true)
+	})
+}
