@@ -144,7 +144,11 @@ func (l *lab) start(ctx context.Context, physical ...string) error {
 	return nil
 }
 
+// startPhysical starts a physical cluster, whose name nobody else of the lab has.
 func (l *lab) startPhysical(ctx context.Context, name string) (*physicalCluster, error) {
+	if _, err := os.Stat(l.path(name)); err == nil {
+		return nil, fmt.Errorf("another test of this lab has a physical cluster %q, and may have left things there: give this one another name", name)
+	}
 	address, err := ports.Address("127.0.0.1")
 	if err != nil {
 		return nil, err
