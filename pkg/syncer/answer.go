@@ -141,12 +141,25 @@ func withoutValue(message string) string {
 var quoted = regexp.MustCompile(`((?:Invalid|Unsupported|Duplicate|Required) value): (?:"(?:[^"\\]|\\.)*"|\{.*\}|\[.*\]|[^:\s]+)`)
 
 // IsGone says that the server answered about this very object that it does not exist,
-// and not about its logical cluster or its resource.
+// and not about its logical cluster or its resource. Of a page
+// clients note in its details what they asked for.
 func IsGone(err error, gr schema.GroupResource, name string) bool {
 	var answer apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
+	if !apierrors.IsNotFound(err) || IsPage(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
 		return false
 	}
 	d := answer.Status().Details
 	return d.Name == name && d.Kind == gr.Resource && d.Group == gr.Group
+}
+
+// IsPage says that err is not found, and no answer of an API server about objects: a load balancer that has no route, or
+// an API server that does not serve the resource.
+func IsPage(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// IsOutdated says that a write met nothing under the name, or something else than was seen there: what there is now is
+// about to be seen.
+func IsOutdated(err error, gr schema.GroupResource, name string) bool {
+	return apierrors.IsConflict(err) || IsGone(err, gr, name)
 }

@@ -100,6 +100,7 @@ func TestOnlyTheAnswerAboutTheObjectSaysThatItIsGone(t *testing.T) {
 		"another object":      {apierrors.NewNotFound(deployments, "shop"), false},
 		"the logical cluster": {apierrors.NewNotFound(schema.GroupResource{Group: "tenancy.atoll.dev", Resource: "logicalclusters"}, "web"), false},
 		"the resource":        {apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{}, "", "404 page not found", 0, true), false},
+		"a page, by its name": {apierrors.NewGenericServerResponse(404, "get", deployments, "web", "404 page not found", 0, true), false},
 		"without details":     {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404}}, false},
 		"no answer":           {errors.New("connection refused"), false},
 		"not permitted":       {apierrors.NewForbidden(deployments, "web", errors.New("no")), false},
@@ -108,6 +109,18 @@ func TestOnlyTheAnswerAboutTheObjectSaysThatItIsGone(t *testing.T) {
 		if got := IsGone(c.err, deployments, "web"); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+		if got := IsOutdated(c.err, deployments, "web"); got != c.want {
+			t.Errorf("%s: outdated %v", name, got)
+		}
+		if got := IsPage(c.err); got != (name == "the resource" || name == "a page, by its name") {
+			t.Errorf("%s: a page %v", name, got)
+		}
+	}
+}
+
+func TestAConflictIsOutdated(t *testing.T) {
+	if !IsOutdated(apierrors.NewConflict(deployments, "web", errors.New("changed")), deployments, "web") {
+		t.Error("it is not")
 	}
 }
 

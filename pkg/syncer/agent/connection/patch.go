@@ -81,7 +81,7 @@ func (p PodPatch) Send(ctx context.Context, up ControlPlane, client dynamic.Reso
 // IsGone says that there is no such object; a physical cluster that does not know the subresource
 // says the same in other words.
 func IsGone(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	return apierrors.IsNotFound(err) && !syncer.IsPage(err)
 }
 
 // WriteEvent writes an event in the logical cluster of ctx, unless it is there.

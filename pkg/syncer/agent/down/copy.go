@@ -52,7 +52,7 @@ func (p *pass) sendCopy(ctx context.Context, c *placementv1alpha1.Copy) (written
 			p.View.WrittenCopies.Put(p.key, now)
 		}
 		return nil, errAgain
-	case apierrors.IsNotFound(err) && before != nil:
+	case before != nil && syncer.IsGone(err, placementv1alpha1.Resource("copies"), before.Name):
 		p.View.WrittenCopies.Gone(p.key, before.UID)
 		return nil, errAgain
 	case syncer.IsNamespaceGone(err):

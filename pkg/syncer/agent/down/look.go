@@ -81,7 +81,7 @@ func (p *pass) logicalClient() dynamic.ResourceInterface {
 func (p *pass) askCopy(ctx context.Context) (*placementv1alpha1.Copy, error) {
 	c, err := p.Up.Atoll.PlacementV1alpha1().Copies(p.in.Copy.Namespace).Get(ctx, p.in.Copy.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case syncer.IsGone(err, placementv1alpha1.Resource("copies"), p.in.Copy.Name):
 		p.View.WrittenCopies.Gone(p.key, p.in.Copy.UID)
 		return nil, errAgain
 	case err != nil:

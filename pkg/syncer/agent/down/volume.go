@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
@@ -82,7 +83,7 @@ func (p *pass) lookAtSnapshot(ctx context.Context) error {
 	}
 	obj, err := p.Down.Dynamic.Resource(syncer.Snapshots).Namespace(p.in.Namespace.Name).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case syncer.IsGone(err, syncer.Snapshots.GroupResource(), name):
 	case err != nil:
 		return p.volumeRefused("reading the snapshot", err)
 	default:
@@ -93,7 +94,7 @@ func (p *pass) lookAtSnapshot(ctx context.Context) error {
 	}
 	obj, err = p.Down.Dynamic.Resource(syncer.SnapshotContents).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case syncer.IsGone(err, syncer.SnapshotContents.GroupResource(), name):
 		return nil
 	case err != nil:
 		return p.volumeRefused("reading the content of the snapshot", err)
@@ -104,13 +105,21 @@ func (p *pass) lookAtSnapshot(ctx context.Context) error {
 
 // beside is where objects are that are made beside a volume.
 func (p *pass) beside(obj *unstructured.Unstructured) dynamic.ResourceInterface {
+	resource := p.Down.Dynamic.Resource(besideResource(obj))
+	if obj.GetNamespace() == "" {
+		return resource
+	}
+	return resource.Namespace(obj.GetNamespace())
+}
+
+func besideResource(obj *unstructured.Unstructured) schema.GroupVersionResource {
 	switch obj.GroupVersionKind() {
 	case syncer.SnapshotKind:
-		return p.Down.Dynamic.Resource(syncer.Snapshots).Namespace(obj.GetNamespace())
+		return syncer.Snapshots
 	case syncer.ContentKind:
-		return p.Down.Dynamic.Resource(syncer.SnapshotContents)
+		return syncer.SnapshotContents
 	}
-	return p.Down.Dynamic.Resource(pods).Namespace(obj.GetNamespace())
+	return pods
 }
 
 // lookAtHelper asks for the pod that reads, fills or mounts the volume of a claim; and, before anything is stopped,
@@ -169,7 +178,7 @@ func (p *pass) deleteHelper(ctx context.Context, a syncer.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
 	err := p.beside(a.Object).Delete(ctx, a.Object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !syncer.IsOutdated(err, besideResource(a.Object).GroupResource(), a.Object.GetName()) {
 		return p.volumeRefused("removing the "+a.Object.GetKind()+" at the volume", err)
 	}
 	p.in.Volume = syncer.Volume{}
@@ -234,7 +243,7 @@ func (p *pass) updateVolume(ctx context.Context, a syncer.Action) error {
 	}
 	obj, err := p.Down.UpdateVolume(ctx, a.Object)
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+	case syncer.IsOutdated(err, connection.Volumes.GroupResource(), a.Object.GetName()):
 		p.in.Volume = syncer.Volume{}
 		return nil // it is looked at again
 	case err != nil:
@@ -258,7 +267,7 @@ func (p *pass) deleteVolume(ctx context.Context, a syncer.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
 	err := p.volumeClient().Delete(ctx, a.Object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !syncer.IsOutdated(err, connection.Volumes.GroupResource(), a.Object.GetName()) {
 		return p.volumeRefused("removing the object of the volume", err)
 	}
 	p.in.Volume.Object = nil

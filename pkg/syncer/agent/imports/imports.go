@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -160,10 +161,14 @@ func find(objects []*unstructured.Unstructured, wanted *unstructured.Unstructure
 }
 
 func (k *Keeper) client(obj *unstructured.Unstructured) dynamic.ResourceInterface {
+	return k.Down.Dynamic.Resource(resourceOf(obj)).Namespace(obj.GetNamespace())
+}
+
+func resourceOf(obj *unstructured.Unstructured) schema.GroupVersionResource {
 	if syncer.IsImportedService(obj) {
-		return k.Down.Dynamic.Resource(view.Services).Namespace(obj.GetNamespace())
+		return view.Services
 	}
-	return k.Down.Dynamic.Resource(view.EndpointSlices).Namespace(obj.GetNamespace())
+	return view.EndpointSlices
 }
 
 // write makes an object, or changes what is there, as far as that is not as it is wanted.
@@ -204,7 +209,7 @@ func (k *Keeper) remove(ctx context.Context, wanted, present []*unstructured.Uns
 			continue
 		}
 		err := k.client(obj).Delete(ctx, obj.GetName(), byUID(obj))
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err != nil && !syncer.IsOutdated(err, resourceOf(obj).GroupResource(), obj.GetName()) {
 			errs = append(errs, fmt.Errorf("removing what led to a Service on another physical cluster: %w", err))
 		}
 	}

@@ -230,7 +230,7 @@ func (k *Keeper) keep(ctx context.Context, in syncer.Space) (made bool, err erro
 func (k *Keeper) write(ctx context.Context, client dynamic.ResourceInterface, wanted, present *unstructured.Unstructured) error {
 	if present != nil && syncer.IsElsewhere(k.View.ControlPlane, present) && syncer.IsElsewhere(k.View.ControlPlane, wanted) {
 		_, err := client.Patch(ctx, wanted.GetName(), types.JSONPatchType, syncer.RewritePolicy(wanted, present), metav1.PatchOptions{FieldManager: syncer.FieldManager})
-		if err != nil && !apierrors.IsNotFound(err) { // then the watch is about to say so
+		if err != nil && !syncer.IsGone(err, policies.GroupResource(), wanted.GetName()) { // then the watch is about to say so
 			return fmt.Errorf("writing the policy that admits pods on other physical clusters: %w", err)
 		}
 		return nil
@@ -256,7 +256,7 @@ func (k *Keeper) write(ctx context.Context, client dynamic.ResourceInterface, wa
 
 func (k *Keeper) remove(ctx context.Context, client dynamic.ResourceInterface, p *unstructured.Unstructured) error {
 	err := client.Delete(ctx, p.GetName(), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.GetUID()))})
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if err == nil || syncer.IsOutdated(err, policies.GroupResource(), p.GetName()) {
 		return nil
 	}
 	return fmt.Errorf("removing a policy that is not needed any more: %w", err)

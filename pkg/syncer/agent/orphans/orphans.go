@@ -334,7 +334,7 @@ func (r *Reconciler) lookAtVolume(ctx context.Context, in *syncer.OrphanInput) e
 func (r *Reconciler) updateVolume(ctx context.Context, in *syncer.OrphanInput, a syncer.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	if _, err := r.Down.UpdateVolume(ctx, a.Object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if _, err := r.Down.UpdateVolume(ctx, a.Object); err != nil && !syncer.IsOutdated(err, connection.Volumes.GroupResource(), a.Object.GetName()) {
 		return r.volumeRefused(in, "keeping a volume", err)
 	}
 	in.Volume = syncer.Volume{}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -212,6 +213,8 @@ func (k *Keeper) configure(ctx context.Context, w syncer.PodWebhook) error {
 	return nil
 }
 
+var webhookConfigurations = admissionregistrationv1.Resource("mutatingwebhookconfigurations")
+
 // remove takes the configuration off, if it is there. A credential that may not look has made
 // none.
 func (k *Keeper) remove(ctx context.Context) {
@@ -221,7 +224,7 @@ func (k *Keeper) remove(ctx context.Context) {
 	client, name := k.Down.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations(), syncer.PodWebhookName(k.View.ControlPlane)
 	there, err := client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		k.removed = apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+		k.removed = syncer.IsGone(err, webhookConfigurations, name) || apierrors.IsForbidden(err)
 		return
 	}
 	err = client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(there.UID))})

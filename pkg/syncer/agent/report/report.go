@@ -398,7 +398,7 @@ func (r *Reporter) once(ctx context.Context) (done bool, err error) {
 	defer unlock()
 	client := r.up.Atoll.FleetV1alpha1().PhysicalClusters()
 	pc, err := client.Get(ctx, r.physicalCluster, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if syncer.IsGone(err, fleetv1alpha1.Resource("physicalclusters"), r.physicalCluster) {
 		return false, errUnregistered
 	}
 	if apierrors.IsUnauthorized(err) {

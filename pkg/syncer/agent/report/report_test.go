@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -119,8 +120,9 @@ func TestSilenceChangesNothingOfWhatIsServed(t *testing.T) {
 
 // What the server says of the PhysicalCluster, and whether anything is concluded:
 //
-//	404  it is not registered: the reporter ends
-//	401  nothing: it may be there in a moment
+//	404, about it  it is not registered: the reporter ends
+//	404, a page    nothing: whoever is before the server has no route for a moment
+//	401            nothing: it may be there in a moment
 func TestACredentialThatIsNotAcceptedSaysNothingOfThePhysicalCluster(t *testing.T) {
 	for want, answer := range map[error]*apierrors.StatusError{
 		errUnregistered: apierrors.NewNotFound(fleetv1alpha1.Resource("physicalclusters"), "east"),
@@ -133,5 +135,14 @@ func TestACredentialThatIsNotAcceptedSaysNothingOfThePhysicalCluster(t *testing.
 		if done, err := r.once(t.Context()); done || !errors.Is(err, want) {
 			t.Errorf("%v: %t, %v, want %v", answer, done, err, want)
 		}
+	}
+	// Clients note in its details what they asked for.
+	page := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", fleetv1alpha1.Resource("physicalclusters"), "east", "404 page not found", 0, true)
+	atoll := fake.NewClientset()
+	atoll.PrependReactor("get", "physicalclusters", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, page })
+	r := newReporter()
+	r.up = connection.ControlPlane{Atoll: atoll}
+	if done, err := r.once(t.Context()); done || err == nil || errors.Is(err, errUnregistered) {
+		t.Errorf("a page: %t, %v", done, err)
 	}
 }

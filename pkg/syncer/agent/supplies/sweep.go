@@ -160,7 +160,7 @@ func (k *Keeper) remove(ctx context.Context, gvr schema.GroupVersionResource, ob
 	err := k.Down.Dynamic.Resource(gvr).Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(), metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID())),
 	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if syncer.IsOutdated(err, gvr.GroupResource(), obj.GetName()) {
 		return nil
 	}
 	return err

@@ -98,9 +98,9 @@ func (r *Reconciler) bindUp(ctx context.Context, v *viewed, desired *unstructure
 	}, metav1.CreateOptions{})
 	r.View.WrittenMirrors.Forget(v.key, v.Logical.GetUID())
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case err == nil, v.isOutdated(err):
 		return nil
-	case syncer.IsSilence(err):
+	case syncer.IsSilence(err), apierrors.IsNotFound(err):
 		return err
 	}
 	// Who may not bind makes it again, with its node.
@@ -121,7 +121,7 @@ func (r *Reconciler) deleteUp(ctx context.Context, v *viewed, grace *int64) erro
 		PropagationPolicy:  ptr.To(metav1.DeletePropagationBackground),
 	})
 	r.View.WrittenMirrors.Forget(v.key, uid)
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if err == nil || v.isOutdated(err) {
 		return nil // what it is now is on its way to us
 	}
 	return fmt.Errorf("removing what was mirrored: %w", err)
@@ -131,7 +131,7 @@ func (r *Reconciler) deleteUp(ctx context.Context, v *viewed, grace *int64) erro
 func (r *Reconciler) release(ctx context.Context, v *viewed, obj *unstructured.Unstructured) error {
 	_, err := v.client.Update(ctx, obj, metav1.UpdateOptions{})
 	r.View.WrittenMirrors.Forget(v.key, v.Logical.GetUID())
-	if err == nil || apierrors.IsNotFound(err) {
+	if err == nil || v.isGone(err) {
 		return nil
 	}
 	return fmt.Errorf("letting go of what was mirrored: %w", err)
@@ -142,16 +142,26 @@ func (r *Reconciler) outdated(v *viewed, err error) error {
 	if v.Logical != nil {
 		r.View.WrittenMirrors.Forget(v.key, v.Logical.GetUID())
 	}
-	if apierrors.IsNotFound(err) {
+	if v.Logical != nil && v.isGone(err) {
 		return nil
 	}
 	return err
 }
 
+// isGone says that the control plane answered that the mirror is not there, and isOutdated that it is not the one that
+// was seen: what there is now is on its way to us. Whoever else is not found, as by a load balancer, says nothing of it.
+func (v *viewed) isGone(err error) bool {
+	return syncer.IsGone(err, v.key.Resource.GroupResource(), v.Logical.GetName())
+}
+
+func (v *viewed) isOutdated(err error) bool {
+	return syncer.IsOutdated(err, v.key.Resource.GroupResource(), v.Logical.GetName())
+}
+
 // unwelcome: the control plane refuses an object that exists. That is reported
 // and tried again at times; it is no reason to hurry.
 func (r *Reconciler) unwelcome(ctx context.Context, v *viewed, message string, err error) (time.Duration, error) {
-	if syncer.IsSilence(err) || apierrors.IsConflict(err) {
+	if syncer.IsSilence(err) || apierrors.IsConflict(err) || syncer.IsPage(err) {
 		return 0, err
 	}
 	klog.FromContext(ctx).Info(message, "kind", v.Kind.Kind, "cluster", v.cluster, "namespace", v.Namespace,

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/syncer/agent/connection"
@@ -75,7 +76,7 @@ func (r *Reconciler) patchBelow(ctx context.Context, v *viewed, patch *unstructu
 	}
 	_, err = r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).
 		Patch(ctx, v.Physical.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: syncer.WantedManager})
-	if apierrors.IsNotFound(err) {
+	if syncer.IsGone(err, v.key.Resource.GroupResource(), v.Physical.GetName()) {
 		r.View.Gone(v.key.Resource, v.Physical)
 	}
 	switch {
@@ -108,7 +109,7 @@ func (r *Reconciler) patchStatusBelow(ctx context.Context, v *viewed, patch *uns
 // physical cluster may be from before.
 func (r *Reconciler) givenUp(ctx context.Context) (bool, error) {
 	pc, err := r.Up.Atoll.FleetV1alpha1().PhysicalClusters().Get(scope.WithCluster(ctx, scope.Root), r.View.Target, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if syncer.IsGone(err, fleetv1alpha1.Resource("physicalclusters"), r.View.Target) {
 		return true, nil
 	}
 	if err != nil {
@@ -127,7 +128,7 @@ func (r *Reconciler) deleteBelow(ctx context.Context, v *viewed, a syncer.Action
 		o.PropagationPolicy = &a.Propagation
 	}
 	err := r.Down.Dynamic.Resource(v.key.Resource).Namespace(v.Physical.GetNamespace()).Delete(ctx, v.Physical.GetName(), o)
-	if apierrors.IsNotFound(err) {
+	if syncer.IsGone(err, v.key.Resource.GroupResource(), v.Physical.GetName()) {
 		r.View.Gone(v.key.Resource, v.Physical)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
