@@ -30,6 +30,8 @@ type physical struct {
 	// upCut and downCut are the links of the syncer to the control plane and to
 	// the physical cluster; dead says that the latter burnt down.
 	upCut, downCut, dead bool
+	// routeless says that whoever is before the control plane has no route for the syncers.
+	routeless bool
 	// blank is how it was before there was anything of ours, backup a later state.
 	blank, backup *kube.Backup
 	// emptied says that all that is ours was lost while it was known to be there.

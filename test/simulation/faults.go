@@ -203,6 +203,7 @@ func (w *World) repair() {
 		down := func(s *syncerProcess) *line { return s.down }
 		p.cutLines(&p.upCut, false, up)
 		p.cutLines(&p.downCut, false, down)
+		p.leadLines(true, false)
 		if p.forgotten() && !p.dead {
 			p.burnDown() // what was given up does not come back in these worlds
 		}

@@ -100,5 +100,5 @@ func (f *front) unserved(r *request) (answer, bool) {
 	if f.physical == nil || !f.physical.undefined || r.res.GroupResource() != gadgets {
 		return answer{}, false
 	}
-	return failure(noRoute), true
+	return page(), true
 }

@@ -28,6 +28,8 @@ type line struct {
 	dead chan struct{} // closed when the process has died
 	// cut lets nothing through.
 	cut bool
+	// routeless has whoever is before the server answer that there is nothing.
+	routeless bool
 	// leaseless loses what is said about Leases.
 	leaseless bool
 	// short is the resource of which lists come back short: without any objects, or
@@ -236,6 +238,10 @@ func (w *World) arrive(c *call) {
 	case c.commit != nil:
 	case c.line.cut, c.line.to() == nil, c.line.leaseless && c.req.res != nil && c.req.res.Resource == "leases":
 		c.deliver(answer{err: errUnreachable})
+		return
+	case c.line.routeless:
+		w.say("%s: no route", c)
+		c.deliver(page())
 		return
 	case w.troubled && c.line.by != system && w.rng.IntN(80) == 0:
 		w.say("%s: lost", c)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -103,12 +102,35 @@ func (f *front) refuses(c *call) (answer, bool) {
 	case kind == refusesWrites && !reads:
 		return failure(apierrors.NewInternalError(errors.New("failed calling webhook"))), true
 	case kind == hasNoRoute:
-		return failure(noRoute), true
+		return page(), true
 	}
 	return answer{}, false
 }
 
-// noRoute is "not found" of nothing in particular.
-var noRoute = &apierrors.StatusError{ErrStatus: metav1.Status{
-	Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource",
-}}
+// page is "not found" of nothing in particular, as API servers say it of what they do not serve, and load balancers of
+// what they have no route for.
+func page() answer {
+	a := respond(http.StatusNotFound, []byte("404 page not found\n"), "404 page not found")
+	a.response.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	return a
+}
+
+// loseRoute: for a while, who is before the servers of the control plane has no route for the syncers of a physical
+// cluster, and answers in their place. What they watch goes on, or not.
+func (w *World) loseRoute(h Happening) {
+	p := w.cluster(h.Physical)
+	if p.routeless {
+		return
+	}
+	p.leadLines(false, h.N%2 == 0)
+	w.after(downtime(h.N), func() { p.leadLines(true, false) })
+}
+
+func (p *physical) leadLines(to, ending bool) {
+	p.routeless = !to
+	for _, s := range p.syncers {
+		if s.up.routeless = !to; ending {
+			p.world.endStreams(s.up)
+		}
+	}
+}

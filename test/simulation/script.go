@@ -174,6 +174,7 @@ var latest = [][]verb{
 	},
 	{ // and what physical clusters refuse
 		{"refuse below", 10, false, (*World).refuse},
+		{"lose route", 6, false, (*World).loseRoute},
 	},
 }
 

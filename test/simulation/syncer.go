@@ -32,7 +32,7 @@ func (p *physical) startSyncer() {
 	behind := p.behind // what it sends goes there, though others get other credentials later
 	s.down = newLine(w, s.name+" down", syncerOf(p.name), func() *front { return behind })
 	s.down.syncer = s
-	s.up.cut, s.down.cut = p.upCut, p.downCut
+	s.up.cut, s.down.cut, s.up.routeless = p.upCut, p.downCut, p.routeless
 	a, err := agent.New(agent.Config{
 		PhysicalCluster: p.name, Upstream: config(s.up, ""), Physical: config(s.down, ""), Kinds: kinds,
 		Identify: func(string, string) (string, func()) { return s.name, func() {} },
@@ -91,9 +91,13 @@ func (s *syncerProcess) end() {
 // cutLine stops, or resumes, what goes over a line. Watches end.
 func (w *World) cutLine(l *line, cut bool) {
 	l.cut = cut
-	if !cut {
-		return
+	if cut {
+		w.endStreams(l)
 	}
+}
+
+// endStreams ends what is watched over a line.
+func (w *World) endStreams(l *line) {
 	for _, t := range w.streams {
 		if t.line == l {
 			t.end(errUnreachable)
