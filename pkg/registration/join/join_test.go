@@ -20,11 +20,14 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/registration"
@@ -295,4 +298,19 @@ func TestAnIdentityOfAnotherControlPlaneIsNotUsed(t *testing.T) {
 
 func tlsWithClientCertificates() *tls.Config {
 	return &tls.Config{ClientAuth: tls.RequestClientCert}
+}
+
+func TestAKeyThatCannotBeKeptIsAnErrorAndNoLoop(t *testing.T) {
+	physical := fake.NewClientset()
+	tries := 0
+	physical.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		tries++
+		return true, nil, apierrors.NewNotFound(corev1.Resource("namespaces"), fleetv1alpha1.LeaseNamespace)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := newRoot(t, nil).joiner(physical, "token").Identity(ctx)
+	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), fleetv1alpha1.LeaseNamespace) || tries != 1 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
 }

@@ -52,20 +52,32 @@ func (j *Joiner) read(ctx context.Context) (kept, error) {
 		switch {
 		case err == nil: // that of another control plane, or of another name
 			err = secrets.Delete(ctx, SecretName, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))})
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				err = nil
+			}
 		case apierrors.IsNotFound(err):
-			var key []byte
-			if key, err = newKey(); err == nil {
-				_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName}, Type: corev1.SecretTypeOpaque,
-					Data: map[string][]byte{forKey: j.of(), corev1.TLSPrivateKeyKey: key}}, metav1.CreateOptions{})
+			if err = j.make(ctx); apierrors.IsAlreadyExists(err) {
+				err = nil
 			}
 		}
-		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err != nil {
 			return kept{}, fmt.Errorf("keeping the key of the syncer in the Secret %s/%s of the physical cluster: %w", fleetv1alpha1.LeaseNamespace, SecretName, err)
 		}
 		if ctx.Err() != nil {
 			return kept{}, ctx.Err()
 		}
 	}
+}
+
+// make makes the Secret with a new key.
+func (j *Joiner) make(ctx context.Context) error {
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	_, err = j.Physical.CoreV1().Secrets(fleetv1alpha1.LeaseNamespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName}, Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{forKey: j.of(), corev1.TLSPrivateKeyKey: key}}, metav1.CreateOptions{})
+	return err
 }
 
 // replace makes the Secret anew, with another key.
