@@ -4,7 +4,8 @@
 // in memory (package kube). There are users who create, edit, delete and make again,
 // and claim volumes, with StatefulSets, too, whose data are handed over, copied or restored, people who meddle below, crashes between any two requests, requests that arrive after
 // their process has died, answers that get lost, watches that break and lag, lists
-// that come back short, partitions, Leases that are lost, two syncers for one physical
+// that come back short, physical clusters that refuse what syncers ask, load balancers that
+// answer in the place of a server, partitions, Leases that are lost, two syncers for one physical
 // cluster, two servers over one database, backups that are restored, networks of physical
 // clusters that one joins or leaves, and an admin who registers, cordons, gives up, forces,
 // has Manifests, and orders what becomes of orphans.
