@@ -137,6 +137,9 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 	if w.volumesWait(key.Cluster, key.Name) || w.claimsLack(key.Cluster, key.Name) || w.letGo(key.Cluster, key.Name, p.Spec.Transition.From) {
 		return true
 	}
+	if w.keepDataApart(p, key) {
+		return true
+	}
 	if slices.ContainsFunc(p.Spec.Transition.From, func(name string) bool {
 		return slices.ContainsFunc(w.orphansOf(w.cluster(name)), func(o *fleetv1alpha1.Orphan) bool {
 			return o.Spec.Claim.LogicalCluster == key.Cluster.String() && o.Spec.Claim.Namespace == key.Name && o.Spec.Object.Kind == "StatefulSet"

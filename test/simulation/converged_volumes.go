@@ -2,12 +2,17 @@ package simulation
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/placement/transition"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/syncer"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -70,12 +75,20 @@ func (w *World) inUse(key kube.Key) bool {
 }
 
 func (w *World) usedOn(p *physical, claim types.UID) bool {
-	c := p.copyOfClaim(claim)
-	if _, logical := w.api.ByUID(claim); c == nil && logical != nil { // mirrored, or was
-		_, below := p.api.ByUID(targetsOf(logical)[p.name].UID)
-		c = cast(below)
-	}
+	c := w.claimBelow(p, claim)
 	return c != nil && !p.dead && p.used(c.GetNamespace(), c.GetName())
+}
+
+// claimBelow is the copy of a claim, or what it mirrors, or did; nil if there is none.
+func (w *World) claimBelow(p *physical, claim types.UID) *unstructured.Unstructured {
+	if c := p.copyOfClaim(claim); c != nil {
+		return c
+	}
+	if _, logical := w.api.ByUID(claim); logical != nil {
+		_, below := p.api.ByUID(targetsOf(logical)[p.name].UID)
+		return cast(below)
+	}
+	return nil
 }
 
 // usedByNobody says that pods mount a claim which nothing controls: who deleted that left them behind.
@@ -92,6 +105,31 @@ func (w *World) volumesWait(cluster logicalcluster.Name, namespace string) bool 
 		return slices.ContainsFunc(targetsOf(obj).Names(), func(name string) bool {
 			c := w.cluster(name).copyOfClaim(obj.GetUID())
 			return targetsOf(obj)[name].Keeps() && (c == nil || w.cluster(name).volumeOf(c) == nil || c.GetDeletionTimestamp() != nil || w.cluster(name).usedByNobody(c))
+		})
+	})
+}
+
+// keepDataApart says that a unit which is to be on one physical cluster, after it was divided, has a claim with data of
+// its own on each: Moving says so, and people decide which of them are meant.
+func (w *World) keepDataApart(p *placementv1alpha1.Placement, in kube.Key) bool {
+	moving := meta.FindStatusCondition(p.Status.Conditions, placementv1alpha1.ConditionMoving)
+	if moving == nil {
+		return false
+	}
+	handle := func(physical string, claim types.UID) string {
+		c := w.claimBelow(w.cluster(physical), claim)
+		if c == nil {
+			return ""
+		}
+		return handleOf(w.cluster(physical).volumeOf(c))
+	}
+	return slices.ContainsFunc(decided(p), func(to string) bool {
+		return strings.Contains(moving.Message, transition.HasItsOwn(to)) && slices.ContainsFunc(w.api.ListNamespace(claims, in.Cluster, in.Name), func(claim kube.Object) bool {
+			there := handle(to, claim.GetUID())
+			return there != "" && slices.ContainsFunc(p.Spec.Transition.From, func(from string) bool {
+				here := handle(from, claim.GetUID())
+				return here != "" && here != there
+			})
 		})
 	})
 }
