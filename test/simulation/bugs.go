@@ -32,6 +32,15 @@ type Bugs struct {
 	// answer changes what the shells get as the answer; f has not executed it yet if
 	// the second result is true.
 	answers func(*call) (answer, bool)
+	// pages is what the shells take a load balancer's answer for; nil for what it is.
+	pages func(*call) answer
+}
+
+func (b Bugs) paged(c *call) answer {
+	if b.pages != nil {
+		return b.pages(c)
+	}
+	return page()
 }
 
 // purityInterval is of how many plans one is watched for whether it changes its input:

@@ -241,7 +241,7 @@ func (w *World) arrive(c *call) {
 		return
 	case c.line.routeless:
 		w.say("%s: no route", c)
-		c.deliver(page())
+		c.deliver(w.bugs.paged(c))
 		return
 	case w.troubled && c.line.by != system && w.rng.IntN(80) == 0:
 		w.say("%s: lost", c)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -10,6 +11,7 @@ import (
 
 var plantedRefusals = []plant{
 	{"whatever is not found is gone", Bugs{answers: trustsPages}, RemovedIsGone, 20, nil},
+	{"what a load balancer does not find above is gone", Bugs{pages: trustsLoadBalancers}, Converges, 40, nil},
 	{"what may not be seen is gone", Bugs{plan: trustsRefusals}, RemovedIsGone, 20, nil},
 }
 
@@ -24,6 +26,15 @@ func trustsPages(c *call) (answer, bool) {
 		return answer{}, false
 	}
 	return failure(apierrors.NewNotFound(r.res.GroupResource(), r.name)), true
+}
+
+// trustsLoadBalancers takes a page for the server's answer about the mirror that is written to.
+func trustsLoadBalancers(c *call) answer {
+	r := c.req
+	if r.reads() || r.res == nil || r.name == "" || !slices.Contains(observed, r.res.GroupResource()) {
+		return page()
+	}
+	return failure(apierrors.NewNotFound(r.res.GroupResource(), r.name))
 }
 
 // trustsRefusals takes it for proven that nothing is there, once the physical cluster has answered anything at all.
@@ -53,4 +64,23 @@ func refusedWhenItLeaves(seed int, how refusal) []Happening {
 		n++
 	}
 	return append(script, deployment("refuse below", 70, Happening{N: n}), deployment("delete", 71, Happening{}), deployment("wait", 72, Happening{N: 20}))
+}
+
+// routeLostWhilePodsEnd has pods end while a load balancer answers the syncer, which goes on to see what the server says.
+func routeLostWhilePodsEnd(seed int) []Happening {
+	deployment := func(verb string, step int, h Happening) Happening {
+		h.Resource, h.Name, h.Physical = deployments, "a", "east"
+		return on(verb, step, "one", "web", h)
+	}
+	script := []Happening{
+		deployment("pin", 10, Happening{N: 1}), deployment("wait", 20, Happening{N: 40}), deployment("create", 30, Happening{}),
+	}
+	for i := range 6 {
+		script = append(script,
+			deployment("scale", 40+i, Happening{N: 6}), deployment("wait", 40+i, Happening{N: 40}),
+			deployment("scale", 40+i, Happening{N: 14}), deployment("wait", 40+i, Happening{N: 10 + (seed+3*i)%20}),
+			deployment("lose route", 40+i, Happening{N: 99}), deployment("wait", 40+i, Happening{N: 40}),
+		)
+	}
+	return script
 }

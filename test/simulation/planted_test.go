@@ -42,8 +42,10 @@ var scripts = map[string]func(seed int) []Happening{
 	"pods that brought data are forgotten":                   movedWithData,
 	"a claim that is deleted is not made again":              claimLostInMove,
 
-	"whatever is not found is gone": func(seed int) []Happening { return refusedWhenItLeaves(seed, hasNoRoute) },
-	"what may not be seen is gone":  func(seed int) []Happening { return refusedWhenItLeaves(seed, refusesReads) },
+	"whatever is not found is gone":                    func(seed int) []Happening { return refusedWhenItLeaves(seed, hasNoRoute) },
+	"what a load balancer does not find above is gone": routeLostWhilePodsEnd,
+
+	"what may not be seen is gone": func(seed int) []Happening { return refusedWhenItLeaves(seed, refusesReads) },
 }
 
 // script is what happens in the world of a seed.
