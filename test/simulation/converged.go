@@ -137,7 +137,7 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 	if w.volumesWait(key.Cluster, key.Name) || w.claimsLack(key.Cluster, key.Name) || w.letGo(key.Cluster, key.Name, p.Spec.Transition.From) {
 		return true
 	}
-	if w.keepDataApart(p, key) {
+	if w.keepDataApart(p, key) || w.adoptedOnOne(p, key) {
 		return true
 	}
 	if slices.ContainsFunc(p.Spec.Transition.From, func(name string) bool {
@@ -159,6 +159,20 @@ func (w *World) waitsToMove(p *placementv1alpha1.Placement) bool {
 			c, k := obj.(*placementv1alpha1.Copy), w.api.KeyOf(copies, obj)
 			return k.Cluster == key.Cluster && k.Namespace == key.Name && slices.Contains(decided(p), c.Spec.PhysicalCluster) && c.Status.State == placementv1alpha1.CopyFailed
 		})
+}
+
+// adoptedOnOne says that a Deployment has taken a ReplicaSet over, and scaled it to nothing, where a unit goes, and not where
+// it leaves: controllers here let it be there, see adoptable, which real ones do not.
+func (w *World) adoptedOnOne(p *placementv1alpha1.Placement, in kube.Key) bool {
+	return slices.ContainsFunc(w.api.ListNamespace(replicaSets, in.Cluster, in.Name), func(obj kube.Object) bool {
+		controlled := func(name string) bool {
+			return slices.ContainsFunc(w.cluster(name).api.List(replicaSets), func(below kube.Object) bool {
+				m, ok := syncer.MarkOf(replicaSets, below)
+				return ok && m.UID == obj.GetUID() && metav1.GetControllerOfNoCopy(below) != nil
+			})
+		}
+		return slices.ContainsFunc(decided(p), controlled) && slices.ContainsFunc(p.Spec.Transition.From, func(name string) bool { return !controlled(name) })
+	})
 }
 
 // letGo says that something runs on physical clusters which a unit leaves that nothing above controls any more: it begins
