@@ -98,7 +98,7 @@ func (j *Joiner) Identity(ctx context.Context) (*Identity, error) {
 
 // superseded says that the server does not accept an identity any more, and does accept the token that
 // registers: the PhysicalCluster of before was unregistered, and this physical cluster is registered
-// again. That the server accepts neither, or says nothing, decides nothing.
+// again. That the server accepts neither, or says nothing, decides nothing; nor does a page of who is before it.
 func (j *Joiner) superseded(ctx context.Context, identity *Identity) bool {
 	ask := func(with *rest.Config, name string) error {
 		kube, err := kubernetes.NewForConfig(scope.ScopedConfig(with))
@@ -112,7 +112,8 @@ func (j *Joiner) superseded(ctx context.Context, identity *Identity) bool {
 	if !apierrors.IsUnauthorized(ask(identity.Config, registration.RenewalName(j.PhysicalCluster, identity.uid))) {
 		return false
 	}
-	if err := ask(j.Server, registration.Name(j.PhysicalCluster)); err != nil && !apierrors.IsNotFound(err) {
+	err := ask(j.Server, registration.Name(j.PhysicalCluster))
+	if err != nil && (!apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)) {
 		return false
 	}
 	klog.FromContext(ctx).Info("The certificate of the syncer is not accepted any more, asking for another one", "physicalCluster", j.PhysicalCluster)

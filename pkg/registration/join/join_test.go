@@ -42,6 +42,8 @@ type root struct {
 	asked    []string
 	// refused: no certificate is accepted.
 	refused bool
+	// paged: who is before the server answers whoever has a token.
+	paged bool
 	// settle is called with a request that is read.
 	settle func(*certificatesv1.CertificateSigningRequest)
 }
@@ -63,6 +65,9 @@ func newRoot(t *testing.T, settle func(*certificatesv1.CertificateSigningRequest
 		switch {
 		case by == "Bearer stale" || r.refused && len(req.TLS.PeerCertificates) > 0:
 			status(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
+			return
+		case r.paged && len(req.TLS.PeerCertificates) == 0:
+			http.NotFound(w, req)
 			return
 		case req.Method == http.MethodPost:
 			csr = &certificatesv1.CertificateSigningRequest{}
@@ -166,6 +171,7 @@ func TestASyncerGetsACertificateKeepsItAndRenewsIt(t *testing.T) {
 //	certificate  token     then
 //	yes          any       it is used: TestASyncerGetsACertificateKeepsItAndRenewsIt
 //	no           no        it is used: the server may not know anybody at the moment
+//	no           a page    the same
 //	no           yes       another one is asked for, with another key
 func TestAnIdentityThatIsNotAcceptedIsReplacedByWhoMayRegister(t *testing.T) {
 	t.Parallel()
@@ -183,6 +189,15 @@ func TestAnIdentityThatIsNotAcceptedIsReplacedByWhoMayRegister(t *testing.T) {
 	if err != nil || string(same.certificate) != string(first.certificate) {
 		t.Errorf("nobody is accepted: the identity is another one, %v", err)
 	}
+	r.mu.Lock()
+	r.paged = true
+	r.mu.Unlock()
+	if same, err = r.joiner(physical, "token").Identity(t.Context()); err != nil || string(same.certificate) != string(first.certificate) {
+		t.Errorf("a page answers: the identity is another one, %v", err)
+	}
+	r.mu.Lock()
+	r.paged = false
+	r.mu.Unlock()
 	other, err := r.joiner(physical, "token").Identity(t.Context())
 	if err != nil {
 		t.Fatal(err)
