@@ -45,6 +45,12 @@ func (l *lab) setApart(t *testing.T, name string) {
 	must(t)(l.root.Run(context.Background(), "patch", "physicalcluster/"+name, "--type=merge", "-p", `{"spec":{"unschedulable":false,"taints":[{"key":"only","effect":"PreferNoSchedule"}]}}`))
 }
 
+// registerPull has a PhysicalCluster, which receives nothing yet, for the syncer of startPull.
+func (l *lab) registerPull(t *testing.T, name string) {
+	t.Helper()
+	must(t)(l.root.Apply(context.Background(), "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: "+name+"}, spec: {unschedulable: true, connection: {type: Pull}}}"))
+}
+
 // startPull starts a physical cluster that receives nothing yet, and its syncer, with more
 // arguments; both end with the test.
 func (l *lab) startPull(t *testing.T, name string, more ...string) (*physicalCluster, *process.Process) {
@@ -59,7 +65,7 @@ func (l *lab) startPull(t *testing.T, name string, more ...string) (*physicalClu
 			t.Error(err)
 		}
 	})
-	must(t)(l.root.Apply(ctx, "{apiVersion: fleet.atoll.dev/v1alpha1, kind: PhysicalCluster, metadata: {name: "+name+"}, spec: {unschedulable: true, connection: {type: Pull}}}"))
+	l.registerPull(t, name)
 	syncer, err := process.Start(ctx, process.Spec{
 		Path:  process.Binary("atoll-syncer"),
 		Args:  append([]string{"--physical-cluster", name, "--kubeconfig", l.kubeconfig(t, "--syncer", name), "--physical-kubeconfig", p.Kubeconfig}, more...),
