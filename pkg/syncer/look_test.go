@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -91,7 +90,7 @@ func TestWhatALookShows(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, not %s", name, got, c.want)
 		}
-		if out.Unproven && err == nil && fmt.Sprint(out.Failure) == "<nil>" {
+		if out.Unproven && err == nil && out.Failure == nil {
 			t.Errorf("%s: nobody knows why", name)
 		}
 	}
