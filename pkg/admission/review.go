@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement"
@@ -146,7 +145,7 @@ func (d *decider) answer(ctx context.Context, q question, spec *placementv1alpha
 		status.Shares = stamp.SharesOf(decision.Division, q.kind, obj.Object)
 	}
 	status.Move = cmp.Or(decision.Move.Mode, placementv1alpha1.MoveAuto)
-	status.DrainSeconds = ptr.Deref(decision.Move.DrainSeconds, transition.DefaultDrain)
+	status.MoveTimes = transition.TimesOf(decision.Move)
 	if from := left(status.Decided, status.PhysicalClusters); len(from) > 0 {
 		shared := shared(snapshot, status.Decided, status.PhysicalClusters)
 		status.Obstacles = transition.Obstacles(objects, from, handed(snapshot, status.PhysicalClusters, len(snapshot.selectors) > 0, shared), snapshot.forgotten)

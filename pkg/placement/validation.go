@@ -29,6 +29,7 @@ const (
 	maxNames       = 64
 	// maxDrainSeconds is a day.
 	maxDrainSeconds   = 24 * 60 * 60
+	maxReadySeconds   = 600
 	maxReplicaTargets = 16
 	maxReplicaWeight  = 1000
 	// maxReplicas bounds the minimum and the maximum for one physical cluster.
@@ -165,6 +166,9 @@ func validateMove(m *placementv1alpha1.MoveRules, path *field.Path) field.ErrorL
 	}
 	if n := m.StuckAfterSeconds; n != nil && (*n < minStuckSeconds || *n > maxStuckSeconds) {
 		errs = append(errs, field.Invalid(path.Child("stuckAfterSeconds"), *n, fmt.Sprintf("must be between %d and %d", minStuckSeconds, maxStuckSeconds)))
+	}
+	if n := m.MinReadySeconds; n != nil && (*n < 0 || *n > maxReadySeconds) {
+		errs = append(errs, field.Invalid(path.Child("minReadySeconds"), *n, fmt.Sprintf("must be between 0 and %d", maxReadySeconds)))
 	}
 	if n := m.DrainSeconds; n != nil && (*n < 0 || *n > maxDrainSeconds) {
 		errs = append(errs, field.Invalid(path.Child("drainSeconds"), *n, fmt.Sprintf("must be between 0 and %d", maxDrainSeconds)))

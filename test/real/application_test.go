@@ -76,6 +76,9 @@ func policy(regions ...string) string {
 	return fmt.Sprintf("{apiVersion: placement.atoll.dev/v1alpha1, kind: PlacementPolicy, metadata: {name: here}, spec: {move: {drainSeconds: %d}%s}}", drainSeconds, terms)
 }
 
+// atOnce is a policy by which a new address is published before load balancers are known to have noticed anything.
+var atOnce = strings.Replace(policy(), "move: {", "move: {minReadySeconds: 0, ", 1)
+
 // must fails the test on an error and passes what kubectl printed on.
 func must(t *testing.T) func(string, error) string {
 	return func(out string, err error) string {

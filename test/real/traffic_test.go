@@ -5,6 +5,7 @@ package real
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,9 @@ var causes = []cause{
 	}},
 }
 
+// balancedAnew is who connects to a load balancer for each request.
+const balancedAnew = "load balancer, new connections"
+
 // crash kills a process, with the syncers that it may hold, and starts it again.
 func crash(t *testing.T, p *process.Process) {
 	t.Helper()
@@ -114,6 +118,18 @@ func TestNoRequestFailsWhateverMovesANamespace(t *testing.T) {
 		})
 		from, to = to, from
 	}
+	// What is published too early must be noticed, or a load balancer that is behind would not have been.
+	must(t)(k.In(namespace).Apply(ctx, atOnce))
+	for _, r := range measure("control: new addresses at once", counts, func() { pin(t, k, to); settled(t, k, to) }) {
+		switch {
+		case r.Name == balancedAnew && r.Failed == 0:
+			t.Errorf("VOID: %s noticed nothing of a load balancer that was not ready", r.Name)
+		case strings.HasPrefix(r.Name, "endpoints") && r.Failed > 0:
+			t.Errorf("%s: %d failed, the first ones: %q", r.Name, r.Failed, r.First)
+		}
+	}
+	must(t)(k.In(namespace).Apply(ctx, policy()))
+	from, to = to, from
 	// What stops before it starts must be noticed, or nothing above was shown.
 	must(t)(k.In(namespace).Run(ctx, "patch", "deployment/web", "-p", `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`))
 	both := watchPods(t, k, to, from)
@@ -139,13 +155,13 @@ func consume(t *testing.T, k process.Kubectl) []*traffic.Count {
 		if e, b := directory.Endpoints(), directory.Balancers(); len(e) != 3 || len(b) != 1 {
 			return fmt.Errorf("endpoints %v, addresses of load balancers %v", e, b)
 		}
-		return nil
+		return traffic.Try(t.Context(), directory.Balancers()[0]) // until its first check has passed
 	})
 	return []*traffic.Count{
 		traffic.Requests(t.Context(), "endpoints, new connections", directory.Endpoints, false),
 		traffic.Requests(t.Context(), "endpoints, kept connections", directory.Endpoints, true),
 		traffic.Stream(t.Context(), "endpoints, one long stream", directory.Endpoints),
-		traffic.Requests(t.Context(), "load balancer, new connections", directory.Balancers, false),
+		traffic.Requests(t.Context(), balancedAnew, directory.Balancers, false),
 		traffic.Requests(t.Context(), "load balancer, kept connections", directory.Balancers, true),
 		traffic.Stream(t.Context(), "load balancer, one long stream", directory.Balancers),
 	}

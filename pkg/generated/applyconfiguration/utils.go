@@ -154,6 +154,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationplacementv1alpha1.ImporterApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("MoveRules"):
 		return &applyconfigurationplacementv1alpha1.MoveRulesApplyConfiguration{}
+	case placementv1alpha1.SchemeGroupVersion.WithKind("MoveTimes"):
+		return &applyconfigurationplacementv1alpha1.MoveTimesApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectKind"):
 		return &applyconfigurationplacementv1alpha1.ObjectKindApplyConfiguration{}
 	case placementv1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):

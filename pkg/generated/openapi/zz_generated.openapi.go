@@ -93,6 +93,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		placementv1alpha1.ImportedPort{}.OpenAPIModelName():               schema_pkg_apis_placement_v1alpha1_ImportedPort(ref),
 		placementv1alpha1.Importer{}.OpenAPIModelName():                   schema_pkg_apis_placement_v1alpha1_Importer(ref),
 		placementv1alpha1.MoveRules{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_MoveRules(ref),
+		placementv1alpha1.MoveTimes{}.OpenAPIModelName():                  schema_pkg_apis_placement_v1alpha1_MoveTimes(ref),
 		placementv1alpha1.ObjectKind{}.OpenAPIModelName():                 schema_pkg_apis_placement_v1alpha1_ObjectKind(ref),
 		placementv1alpha1.ObjectReference{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectReference(ref),
 		placementv1alpha1.ObjectSelection{}.OpenAPIModelName():            schema_pkg_apis_placement_v1alpha1_ObjectSelection(ref),
@@ -4307,6 +4308,13 @@ func schema_pkg_apis_placement_v1alpha1_MoveRules(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"minReadySeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minReadySeconds is for how long all must have been available where it goes, without a break, before an address that is new there is published: kube-proxy and the health checks of load balancers learn of pods later than API servers do. It is waited for where clients have another address meanwhile. Default 5, between 0 and 600.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"drainSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "drainSeconds is how long what is left stays after its addresses and endpoints were withdrawn, for clients and caches to follow. Default 15.",
@@ -4338,6 +4346,33 @@ func schema_pkg_apis_placement_v1alpha1_MoveRules(ref common.ReferenceCallback) 
 					"stuckAfterSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "stuckAfterSeconds is for how long a move must not have become available to be stuck. Default 300, between 1 and 86400.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_placement_v1alpha1_MoveTimes(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MoveTimes are the times of a move, as the policies have them when it begins.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"minReadySeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minReadySeconds is for how long all must have been available before a new address is published.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"drainSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "drainSeconds is how long what is left stays without traffic.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -5460,6 +5495,13 @@ func schema_pkg_apis_placement_v1alpha1_PlacementReviewStatus(ref common.Referen
 									},
 								},
 							},
+						},
+					},
+					"minReadySeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minReadySeconds is for how long all must have been available before a new address is published.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"drainSeconds": {
@@ -7639,9 +7681,16 @@ func schema_pkg_apis_placement_v1alpha1_Transition(ref common.ReferenceCallback)
 							},
 						},
 					},
+					"minReadySeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "minReadySeconds is for how long all must have been available before a new address is published.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"drainSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "drainSeconds is how long the phase Draining lasts.",
+							Description: "drainSeconds is how long what is left stays without traffic.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

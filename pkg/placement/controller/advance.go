@@ -60,23 +60,23 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 	if err = errors.Join(err, c.withdraw(ctx, u, t)); err != nil {
 		return controller.Result{}, err
 	}
-	step := c.Next(t, s)
+	step := c.next(u, t, s)
 	if step.Done || step.Phase != t.Phase {
 		from := confirms(t, step)
 		if s, _, err = c.state(ctx, u, from); err != nil {
 			return controller.Result{}, err
 		}
-		if step = c.Next(t, s); from != live && (step.Done || step.Phase != t.Phase) && !covers(from, confirms(t, step), s, t) {
+		if step = c.next(u, t, s); from != live && (step.Done || step.Phase != t.Phase) && !covers(from, confirms(t, step), s, t) {
 			if s, _, err = c.state(ctx, u, live); err != nil {
 				return controller.Result{}, err
 			}
-			step = c.Next(t, s)
+			step = c.next(u, t, s)
 		}
 		if leaves(t, step) {
 			if waits := c.ask(ctx, s); len(waits) > 0 {
 				step = transition.Step{Phase: t.Phase, Waits: waits, Again: askAgain}
 			} else {
-				step = c.Next(t, s)
+				step = c.next(u, t, s)
 			}
 		}
 	}
@@ -92,6 +92,14 @@ func (c *Controller) advance(ctx context.Context, u *unit) (controller.Result, e
 		result = sooner(result, next)
 	}
 	return result, err
+}
+
+// next is what follows for a unit in a transition.
+func (c *Controller) next(u *unit, t *placementv1alpha1.Transition, s transition.State) transition.Step {
+	s.AvailableSince = c.moves.availableSince(u.key, t)
+	step := c.Next(t, s)
+	c.moves.noteAvailable(u.key, t, !step.Missing, s.Now)
+	return step
 }
 
 // lookAgain is when to look at a transition again without an event, the later the longer its

@@ -125,7 +125,7 @@ func (c *Controller) tryToBegin(ctx context.Context, u *unit, v verdict, cause p
 	case len(status.Obstacles) > 0:
 		return stays("Blocked", strings.Join(status.Obstacles, "; "), c.tryAgain(u, blockedInterval))
 	}
-	t := transition.Begin(u.placement.Spec, status.PhysicalClusters, cause, status.DrainSeconds, c.Clock.Now())
+	t := transition.Begin(u.placement.Spec, status.PhysicalClusters, cause, status.MoveTimes, c.Clock.Now())
 	if t == nil {
 		return nil, controller.Result{}, nil
 	}
@@ -267,7 +267,7 @@ func (c *Controller) leave(ctx context.Context, u *unit) (*metav1.Condition, con
 	}
 	now := metav1.NewTime(c.Clock.Now())
 	t := &placementv1alpha1.Transition{
-		Cause: placementv1alpha1.CauseLeftover, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: left, DrainSeconds: status.DrainSeconds,
+		Cause: placementv1alpha1.CauseLeftover, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: left, MoveTimes: status.MoveTimes,
 	}
 	if full := c.take(u.key, t); full != "" {
 		return c.queued(u, t, full)

@@ -64,8 +64,10 @@ func (m *moves) goOn() {
 	for key, h := range m.healthy {
 		m.healthy[key] = h.later(by)
 	}
-	for key, d := range m.draining {
-		m.draining[key] = draining{d.phase.Add(by), d.known.Add(by)}
+	for _, all := range []map[controller.Request]lasting{m.available, m.draining} {
+		for key, l := range all {
+			all[key] = lasting{l.phase.Add(by), l.known.Add(by)}
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func movesSince(phase placementv1alpha1.TransitionPhase, written time.Time) *pla
 	p := placementOf("west")
 	p.Spec.Transition = &placementv1alpha1.Transition{
 		Cause: placementv1alpha1.CausePolicy, Phase: phase, Started: metav1.NewTime(written), Since: metav1.NewTime(written),
-		From: []string{"east"}, To: []string{"west"}, DrainSeconds: 10,
+		From: []string{"east"}, To: []string{"west"}, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 10},
 	}
 	return p
 }
@@ -166,6 +166,11 @@ func TestNoTimePassesWhileTheServerStandsStill(t *testing.T) {
 		u := &unit{key: key, placement: p}
 		withdrawn := func() time.Time { return c.moves.drainsSince(key, c.transitionOf(u), true, clock.Now()) }
 		clock.SetTime(start.Add(2 * time.Second))
+		arrives := movesSince(placementv1alpha1.TransitionStarting, start)
+		arrives.Name = "arrives"
+		other := &unit{key: controller.RequestFor(arrives), placement: arrives}
+		c.moves.observe(nil, arrives, clock.Now(), true)
+		c.moves.noteAvailable(other.key, c.transitionOf(other), true, clock.Now())
 		if got := withdrawn(); !got.Equal(start.Add(2 * time.Second)) {
 			t.Errorf("traffic is withdrawn since %s", got)
 		}
@@ -176,6 +181,9 @@ func TestNoTimePassesWhileTheServerStandsStill(t *testing.T) {
 		clock.SetTime(start.Add(2*time.Second + stood))
 		if got := withdrawn(); !got.Equal(start.Add(2*time.Second + stood)) {
 			t.Errorf("after a minute in which nothing ran traffic is withdrawn since %s", got)
+		}
+		if got := c.moves.availableSince(other.key, c.transitionOf(other)); !got.Equal(clock.Now()) {
+			t.Errorf("after a minute in which nothing ran all is available since %s", got)
 		}
 		if got := c.transitionOf(u); !got.Since.Time.Equal(start.Add(stood)) || !got.Started.Time.Equal(start.Add(stood)) {
 			t.Errorf("the phase lasts since %s, the move since %s", got.Since, got.Started)

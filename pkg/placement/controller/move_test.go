@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	fleetv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/fleet/v1alpha1"
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -31,7 +32,7 @@ func pinnedNamespace(cluster string) *corev1.Namespace {
 }
 
 func TestWhetherANamespaceBeginsToMove(t *testing.T) {
-	west := placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Move: placementv1alpha1.MoveAuto, DrainSeconds: 7}
+	west := placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, Move: placementv1alpha1.MoveAuto, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 7}}
 	with := func(change func(*placementv1alpha1.PlacementReviewStatus)) placementv1alpha1.PlacementReviewStatus {
 		s := *west.DeepCopy()
 		change(&s)
@@ -108,7 +109,7 @@ func TestWhetherANamespaceBeginsToMove(t *testing.T) {
 			if c.cause != "" {
 				now := metav1.NewTime(f.clock.Now())
 				decided, want = "west", &placementv1alpha1.Transition{
-					Cause: c.cause, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, To: []string{"west"}, From: []string{"east"}, DrainSeconds: 7,
+					Cause: c.cause, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, To: []string{"west"}, From: []string{"east"}, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 7},
 				}
 			}
 			if diff := cmp.Diff(want, p.Spec.Transition); diff != "" || p.Spec.Decision.PhysicalClusters[0].Name != decided {
@@ -348,5 +349,54 @@ func TestTrafficIsWithdrawnSinceThisServerKnows(t *testing.T) {
 	}
 	if m.set(key, nil); len(m.draining) > 0 {
 		t.Errorf("it remembers %v of what has ended", m.draining)
+	}
+}
+
+// What was available, then was not, and is again has not been available all the time.
+func TestANewAddressWaitsForWhatThisServerHasSeenWithoutABreak(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start)
+	missing := false
+	c := &Controller{Config: Config{Clock: clock, Next: func(t *placementv1alpha1.Transition, s transition.State) transition.Step {
+		if missing {
+			return transition.Step{Phase: placementv1alpha1.TransitionStarting, Missing: true}
+		}
+		if t.Phase != placementv1alpha1.TransitionStarting {
+			return transition.Step{Phase: t.Phase}
+		}
+		if s.AvailableSince.IsZero() {
+			return transition.Step{Phase: t.Phase, Again: time.Hour}
+		}
+		return transition.Step{Phase: t.Phase, Again: s.Now.Sub(s.AvailableSince)}
+	}}, moves: newMoves()}
+	p := movesSince(placementv1alpha1.TransitionStarting, start)
+	u := &unit{key: controller.RequestFor(p), placement: p}
+	const never = time.Hour
+	for i, step := range []struct {
+		at      time.Duration
+		missing bool
+		change  func()
+		want    time.Duration
+	}{
+		{0, true, nil, 0}, {2 * time.Second, true, nil, 0},
+		{3 * time.Second, false, nil, never}, {5 * time.Second, false, nil, 2 * time.Second},
+		{6 * time.Second, true, nil, 0}, {7 * time.Second, false, nil, never}, {9 * time.Second, false, nil, 2 * time.Second},
+		// It drained, and came back.
+		{10 * time.Second, false, func() { p.Spec.Transition.Phase = placementv1alpha1.TransitionDraining }, 0},
+		{11 * time.Second, false, func() { p.Spec.Transition.Phase = placementv1alpha1.TransitionStarting }, never},
+		{13 * time.Second, false, nil, 2 * time.Second},
+		// A change of mind begins a phase of the same name.
+		{14 * time.Second, false, func() { p.Spec.Transition.Since = metav1.NewTime(start.Add(14 * time.Second)) }, never},
+		{15 * time.Second, false, nil, time.Second},
+	} {
+		if missing = step.missing; step.change != nil {
+			step.change()
+		}
+		clock.SetTime(start.Add(step.at))
+		if got := c.next(u, c.transitionOf(u), transition.State{Now: clock.Now()}).Again; got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+	if c.moves.set(u.key, nil); len(c.moves.available) > 0 {
+		t.Errorf("it remembers %v of what has ended", c.moves.available)
 	}
 }

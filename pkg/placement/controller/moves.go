@@ -43,18 +43,19 @@ type moves struct {
 	// kept are the units that were found to be kept from moving, or returning, when they were looked at last, and
 	// are tried again by and by, see tryAgain.
 	kept map[controller.Request]bool
-	// draining is since when this server has known of units that their traffic is withdrawn.
-	draining map[controller.Request]draining
+	// available is since when this server has known of units that all is available where they go, and draining
+	// that their traffic is withdrawn.
+	available, draining map[controller.Request]lasting
 	// standstill has for how long this process stood still; stood is what of that is in the times above.
 	standstill *controller.Standstill
 	stood      time.Duration
 }
 
-// draining is a phase that began at a time, and has been known since another one.
-type draining struct{ phase, known time.Time }
+// lasting is what has been known since a time of a phase that began at another one.
+type lasting struct{ phase, known time.Time }
 
 func newMoves() *moves {
-	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, known: map[controller.Request]times{}, healthy: map[controller.Request]moment{}, namespaces: map[controller.Request]int{}, draining: map[controller.Request]draining{}, kept: map[controller.Request]bool{}}
+	return &moves{units: map[controller.Request]*placementv1alpha1.Transition{}, known: map[controller.Request]times{}, healthy: map[controller.Request]moment{}, namespaces: map[controller.Request]int{}, available: map[controller.Request]lasting{}, draining: map[controller.Request]lasting{}, kept: map[controller.Request]bool{}}
 }
 
 // drainsSince is since when this server has known that the traffic of a unit is withdrawn: that its transition
@@ -64,16 +65,40 @@ func (m *moves) drainsSince(key controller.Request, t *placementv1alpha1.Transit
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.goOn()
-	if t == nil || t.Phase != placementv1alpha1.TransitionDraining || !isWithdrawn {
-		delete(m.draining, key)
+	return last(m.draining, key, t, t != nil && t.Phase == placementv1alpha1.TransitionDraining && isWithdrawn, now)
+}
+
+// availableSince is since when this server has known that all is available where a unit goes, in the phase Starting; zero
+// if it was not when it looked last.
+func (m *moves) availableSince(key controller.Request, t *placementv1alpha1.Transition) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.goOn()
+	if l := m.available[key]; l.phase.Equal(t.Since.Time) {
+		return l.known
+	}
+	return time.Time{}
+}
+
+// noteAvailable notes whether it is.
+func (m *moves) noteAvailable(key controller.Request, t *placementv1alpha1.Transition, is bool, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last(m.available, key, t, is && t.Phase == placementv1alpha1.TransitionStarting, now)
+}
+
+// last is since when something has been so in a phase without a break; now if it is not.
+func last(all map[controller.Request]lasting, key controller.Request, t *placementv1alpha1.Transition, is bool, now time.Time) time.Time {
+	if !is {
+		delete(all, key)
 		return now
 	}
-	w, ok := m.draining[key]
-	if !ok || !w.phase.Equal(t.Since.Time) {
-		w = draining{phase: t.Since.Time, known: now}
-		m.draining[key] = w
+	l, ok := all[key]
+	if !ok || !l.phase.Equal(t.Since.Time) {
+		l = lasting{phase: t.Since.Time, known: now}
+		all[key] = l
 	}
-	return w.known
+	return l.known
 }
 
 // observe takes note of a Placement, and reports whether that made room for others. live says that a watch
@@ -107,6 +132,7 @@ func (m *moves) set(key controller.Request, t *placementv1alpha1.Transition) {
 // put is set with the lock held.
 func (m *moves) put(key controller.Request, t *placementv1alpha1.Transition) {
 	if t == nil {
+		delete(m.available, key)
 		delete(m.draining, key)
 		delete(m.known, key)
 	}

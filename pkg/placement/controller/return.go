@@ -85,7 +85,7 @@ func (c *Controller) goBack(ctx context.Context, u *unit, v verdict) (*metav1.Co
 		moving, result, _ = c.heldBack(u, held, until, "", w.Look())
 	}
 	if r.Now && moving == nil {
-		t := transition.Begin(u.placement.Spec, w.Preferred, placementv1alpha1.CauseReturn, status.DrainSeconds, now)
+		t := transition.Begin(u.placement.Spec, w.Preferred, placementv1alpha1.CauseReturn, status.MoveTimes, now)
 		if t == nil {
 			return nil, controller.Result{RequeueAfter: w.Look()}, nil
 		}

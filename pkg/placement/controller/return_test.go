@@ -35,7 +35,7 @@ func westFirst() *placementv1alpha1.PlacementPolicy {
 }
 
 func TestAUnitReturnsToWhatIsPreferred(t *testing.T) {
-	west := placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, DrainSeconds: 7}
+	west := placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"west"}, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 7}}
 	stays := placementv1alpha1.PlacementReviewStatus{Decided: []string{"east"}, PhysicalClusters: []string{"east"}}
 	blocked := west
 	blocked.Obstacles = []string{"a claim"}

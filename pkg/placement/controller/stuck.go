@@ -48,7 +48,7 @@ func (c *Controller) abandon(ctx context.Context, u *unit, v verdict, step trans
 	if err != nil {
 		return "", controller.Result{}, err
 	}
-	if step = c.Next(t, state); !step.Missing {
+	if step = c.next(u, t, state); !step.Missing {
 		return "", controller.Result{RequeueAfter: moveInterval}, nil // the watch caches come to that, too
 	}
 	leaves := slices.DeleteFunc(slices.Clone(state.Decided), func(name string) bool { return slices.Contains(origin, name) })
@@ -56,7 +56,7 @@ func (c *Controller) abandon(ctx context.Context, u *unit, v verdict, step trans
 	if kept = back.Keeps(); kept != "" {
 		return kept, controller.Result{RequeueAfter: maxMoveInterval}, nil
 	}
-	next := transition.Begin(u.placement.Spec, origin, placementv1alpha1.CauseStuck, t.DrainSeconds, now)
+	next := transition.Begin(u.placement.Spec, origin, placementv1alpha1.CauseStuck, t.MoveTimes, now)
 	if next == nil {
 		return "", controller.Result{}, nil
 	}

@@ -43,7 +43,7 @@ func goesBack() *placementv1alpha1.PlacementPolicy {
 func onItsWay(cause placementv1alpha1.TransitionCause) *placementv1alpha1.Placement {
 	p := placementOf("west")
 	p.Spec.Transition = &placementv1alpha1.Transition{
-		Cause: cause, Phase: placementv1alpha1.TransitionStarting, Started: metav1.NewTime(start), Since: metav1.NewTime(start), From: []string{"east"}, To: []string{"west"}, DrainSeconds: 7,
+		Cause: cause, Phase: placementv1alpha1.TransitionStarting, Started: metav1.NewTime(start), Since: metav1.NewTime(start), From: []string{"east"}, To: []string{"west"}, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 7},
 	}
 	return p
 }
@@ -207,7 +207,7 @@ func TestAMoveThatIsStuckGoesBack(t *testing.T) {
 			}
 			now := metav1.NewTime(start.Add(c.at))
 			if diff := cmp.Diff(&placementv1alpha1.Transition{
-				Cause: placementv1alpha1.CauseStuck, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: []string{"west"}, Withdrawn: []string{"west"}, DrainSeconds: 7,
+				Cause: placementv1alpha1.CauseStuck, Phase: placementv1alpha1.TransitionStarting, Started: now, Since: now, From: []string{"west"}, Withdrawn: []string{"west"}, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 7},
 			}, got.Spec.Transition); diff != "" || len(got.Spec.Decision.PhysicalClusters) != 1 || got.Spec.Decision.PhysicalClusters[0].Name != "east" {
 				t.Errorf("decided for %v; the transition (-want +got):\n%s", got.Spec.Decision.PhysicalClusters, diff)
 			}

@@ -46,9 +46,9 @@ func TestWhereAUnitGoesBackTo(t *testing.T) {
 // To go back is to abandon a move: who has the traffic keeps it, and what was begun is removed.
 func TestAUnitGoesBackAsIfItHadBeenPinned(t *testing.T) {
 	begun := Begin(placementv1alpha1.PlacementSpec{Decision: &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "east"}}}},
-		[]string{"west"}, placementv1alpha1.CauseReturn, 5, noon)
+		[]string{"west"}, placementv1alpha1.CauseReturn, placementv1alpha1.MoveTimes{DrainSeconds: 5}, noon)
 	spec := placementv1alpha1.PlacementSpec{Decision: &placementv1alpha1.Decision{PhysicalClusters: []placementv1alpha1.DecidedPhysicalCluster{{Name: "west"}}}, Transition: begun}
-	back := Begin(spec, Origin(spec), placementv1alpha1.CauseStuck, 5, noon)
+	back := Begin(spec, Origin(spec), placementv1alpha1.CauseStuck, placementv1alpha1.MoveTimes{DrainSeconds: 5}, noon)
 	if back == nil || len(back.To) > 0 {
 		t.Fatalf("%+v", back)
 	}

@@ -5,12 +5,22 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
-// DefaultDrain is how many seconds what is left stays without traffic, if no policy says.
-const DefaultDrain = 15
+// defaultTimes are those of a move if no policy says. kube-proxy writes rules at most once a second, and
+// takes seconds for it where there are thousands of Services.
+var defaultTimes = placementv1alpha1.MoveTimes{MinReadySeconds: 5, DrainSeconds: 15}
+
+// TimesOf are the times of a move by what policies say.
+func TimesOf(rules placementv1alpha1.MoveRules) placementv1alpha1.MoveTimes {
+	return placementv1alpha1.MoveTimes{
+		MinReadySeconds: ptr.Deref(rules.MinReadySeconds, defaultTimes.MinReadySeconds),
+		DrainSeconds:    ptr.Deref(rules.DrainSeconds, defaultTimes.DrainSeconds),
+	}
+}
 
 // Begin is the transition of a unit from what its placement says to another decision; nil
 // if nothing changes. What a transition that is on its way has begun is undone by the
@@ -22,7 +32,7 @@ const DefaultDrain = 15
 //	another, decided or in From    yes              To
 //	another, decided or in From    no               From and Withdrawn: what was begun is removed
 //	new                            yes              To
-func Begin(spec placementv1alpha1.PlacementSpec, next []string, cause placementv1alpha1.TransitionCause, drainSeconds int32, now time.Time) *placementv1alpha1.Transition {
+func Begin(spec placementv1alpha1.PlacementSpec, next []string, cause placementv1alpha1.TransitionCause, times placementv1alpha1.MoveTimes, now time.Time) *placementv1alpha1.Transition {
 	if spec.Decision == nil {
 		return nil
 	}
@@ -36,7 +46,7 @@ func Begin(spec placementv1alpha1.PlacementSpec, next []string, cause placementv
 	}
 	t := &placementv1alpha1.Transition{
 		Cause: cause, Phase: placementv1alpha1.TransitionStarting,
-		Started: metav1.NewTime(now), Since: metav1.NewTime(now), DrainSeconds: drainSeconds,
+		Started: metav1.NewTime(now), Since: metav1.NewTime(now), MoveTimes: times,
 	}
 	for _, name := range next {
 		if !slices.Contains(has, name) {

@@ -107,6 +107,9 @@ type State struct {
 	GivenUp map[string]bool
 	// Endpoints counts the ready endpoints by Service and target.
 	Endpoints map[string]map[string]int
+	// AvailableSince is since when this server has known that nothing is missing, in the phase Starting; zero:
+	// it does not know, see settles.
+	AvailableSince time.Time
 	// DrainsSince is since when this server has known that traffic is withdrawn, in the phase
 	// Draining, see Published. It is later than the phase if that took its time, or if another
 	// server, or process, began it.
@@ -134,6 +137,8 @@ type Step struct {
 //
 //	phase     the replacement            else                            then
 //	Starting  is not there               any                             Starting
+//	Starting  is there                   a new address is not used yet,  Starting
+//	                                     see settles
 //	Starting  is there                   nothing is left                 done
 //	Starting  is there                   something is                    Draining
 //	Draining  is not there any more      any                             Starting: traffic comes back
@@ -164,10 +169,13 @@ func Next(t *placementv1alpha1.Transition, s State) Step {
 		}
 		return Step{Phase: placementv1alpha1.TransitionStarting, Waits: waits, Missing: true}
 	}
-	if len(t.From) == 0 {
-		return Step{Phase: t.Phase, Done: true}
-	}
 	if t.Phase != placementv1alpha1.TransitionDraining {
+		if waits, left := s.settles(t); len(waits) > 0 {
+			return Step{Phase: t.Phase, Waits: waits, Again: left}
+		}
+		if len(t.From) == 0 {
+			return Step{Phase: t.Phase, Done: true}
+		}
 		return Step{Phase: placementv1alpha1.TransitionDraining}
 	}
 	if s.addressed(t.From) {

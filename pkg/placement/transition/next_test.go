@@ -211,7 +211,7 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"there is no time out", removing, []Object{web(`{"east":{"state":"Removing"},"west":{}}`)}, func(s *State) { s.Now = noon.AddDate(1, 0, 0) }, removing, false, "1 object is not gone from east"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}, DrainSeconds: 10}
+			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 10}}
 			s := State{Decided: []string{"west"}, Objects: c.objects, Now: noon}
 			if c.change != nil {
 				c.change(&s)
@@ -242,7 +242,7 @@ func TestWhatWorksNowhereElseIsNotLeft(t *testing.T) {
 		"it works nowhere":       {web(all, "east: Failed", "north: Failed", "west: Failed"), ""},
 		"it is to have no pods":  {object(deployments, "web", all, map[string]any{"replicas": int64(0)}, `east: Synced {"availableReplicas":0}`, "north: Failed", `west: Synced {"availableReplicas":0}`), ""},
 	} {
-		transition := &placementv1alpha1.Transition{Phase: starting, Since: metav1.NewTime(noon), From: []string{"north", "west"}, Withdrawn: []string{"west"}, DrainSeconds: 10}
+		transition := &placementv1alpha1.Transition{Phase: starting, Since: metav1.NewTime(noon), From: []string{"north", "west"}, Withdrawn: []string{"west"}, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 10}}
 		step := Next(transition, State{Decided: []string{"east"}, Objects: []Object{c.object}, Now: noon})
 		if got := strings.Join(step.Waits, "; "); got != c.waits {
 			t.Errorf("%s: %q, want %q", name, got, c.waits)
@@ -316,7 +316,7 @@ func TestATransitionFollowsFromTheOneBefore(t *testing.T) {
 					spec.Decision.PhysicalClusters = append(spec.Decision.PhysicalClusters, placementv1alpha1.DecidedPhysicalCluster{Name: name})
 				}
 			}
-			got := Begin(spec, c.next, placementv1alpha1.CausePinned, 5, noon)
+			got := Begin(spec, c.next, placementv1alpha1.CausePinned, placementv1alpha1.MoveTimes{DrainSeconds: 5}, noon)
 			if c.nothing {
 				if got != nil {
 					t.Errorf("%+v", got)

@@ -52,7 +52,7 @@ func TestTheDrainTimeBeginsWhenNothingLeadsThereAnyMore(t *testing.T) {
 		"they are where it goes":                       {serviceOf("web", drains, "east: Synced", "west: Synced"), map[string]int{"west": 3}, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			move := &placementv1alpha1.Transition{Phase: draining, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}, DrainSeconds: 10}
+			move := &placementv1alpha1.Transition{Phase: draining, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}, MoveTimes: placementv1alpha1.MoveTimes{DrainSeconds: 10}}
 			s := State{Decided: []string{"west"}, Objects: []Object{c.object}, Now: noon.Add(cmp.Or(c.lasts, 30*time.Second)), Endpoints: map[string]map[string]int{"front": c.endpoints}, NotReady: map[string]string{"east": c.notReady}}
 			wantPhase := removing
 			if c.want != "" {

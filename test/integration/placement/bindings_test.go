@@ -124,10 +124,10 @@ func testBinding(t *testing.T) {
 		}
 		return ""
 	})
-	want := &placementv1alpha1.Transition{Cause: placementv1alpha1.CauseBound, Phase: placementv1alpha1.TransitionStarting, To: []string{"west"}, From: []string{"east"}, DrainSeconds: 15}
+	want := &placementv1alpha1.Transition{Cause: placementv1alpha1.CauseBound, Phase: placementv1alpha1.TransitionStarting, To: []string{"west"}, From: []string{"east"}, MoveTimes: placementv1alpha1.MoveTimes{MinReadySeconds: 5, DrainSeconds: 15}}
 	if got := p.Spec.Transition; got == nil {
 		t.Error("it moves without a transition")
-	} else if diff := cmp.Diff(want, &placementv1alpha1.Transition{Cause: got.Cause, Phase: got.Phase, To: got.To, From: got.From, DrainSeconds: got.DrainSeconds}); diff != "" {
+	} else if diff := cmp.Diff(want, &placementv1alpha1.Transition{Cause: got.Cause, Phase: got.Phase, To: got.To, From: got.From, MoveTimes: got.MoveTimes}); diff != "" {
 		t.Errorf("transition (-want +got):\n%s", diff)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,13 @@ import (
 // balancerDelay is how long it takes to make a load balancer: longer than to start pods,
 // as with providers.
 const balancerDelay = 4 * time.Second
+
+// A load balancer passes on what comes to it once the port of the node has been open for so many checks in a row, and
+// until it was not for as many: until then it refuses, whatever the API server says of the pods.
+const (
+	healthInterval = time.Second
+	healthChecks   = 2
+)
 
 // balance gives Services of the type LoadBalancer addresses until ctx ends, as the
 // provider of a cloud does, and passes what comes there to the port of the node.
@@ -68,7 +76,7 @@ func (n network) balance(ctx context.Context, client kubernetes.Interface) error
 }
 
 // forward takes connections at an address, until ctx ends, and passes them to the ports of
-// the node. A load balancer of a Service that has gone takes them, too, and has nowhere to
+// the node that are healthy. A load balancer of a Service that has gone takes them, too, and has nowhere to
 // pass them.
 func (n network) forward(ctx context.Context, ip string, ports []corev1.ServicePort) error {
 	if err := run("ip", "addr", "replace", ip+"/32", "dev", "lo"); err != nil {
@@ -80,17 +88,47 @@ func (n network) forward(ctx context.Context, ip string, ports []corev1.ServiceP
 			return fmt.Errorf("making a load balancer: %w", err)
 		}
 		context.AfterFunc(ctx, func() { _ = l.Close() })
+		to := net.JoinHostPort(n.node(), strconv.Itoa(int(port.NodePort)))
+		healthy := &atomic.Bool{}
+		go check(ctx, to, healthy)
 		go func() {
 			for {
 				outer, err := l.Accept()
 				if err != nil {
 					return
 				}
-				go pass(outer.(*net.TCPConn), net.JoinHostPort(n.node(), strconv.Itoa(int(port.NodePort))))
+				if !healthy.Load() {
+					_ = outer.Close()
+					continue
+				}
+				go pass(outer.(*net.TCPConn), to)
 			}
 		}()
 	}
 	return nil
+}
+
+// check notes whether a port of the node is healthy, until ctx ends.
+func check(ctx context.Context, to string, healthy *atomic.Bool) {
+	var last bool
+	for same := 0; ctx.Err() == nil; {
+		conn, err := net.DialTimeout("tcp", to, healthInterval)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if open := err == nil; open == last {
+			same++
+		} else {
+			last, same = open, 1
+		}
+		if same >= healthChecks {
+			healthy.Store(last)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(healthInterval):
+		}
+	}
 }
 
 // pass copies both ways; the end of one side is passed on, too.

@@ -52,6 +52,11 @@ func Requests(ctx context.Context, name string, route Route, keepAlive bool) *Co
 	return c
 }
 
+// Try sends one request over a connection of its own.
+func Try(ctx context.Context, target string) error {
+	return post(ctx, &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}, target)
+}
+
 func post(ctx context.Context, client *http.Client, target string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+target+"/", strings.NewReader("order"))
 	if err != nil {

@@ -209,6 +209,12 @@ type MoveRules struct {
 	// (stays where it is, and says so), which a pin and a drain override.
 	// +optional
 	Mode MoveMode `json:"mode,omitempty"`
+	// minReadySeconds is for how long all must have been available where it goes, without a break,
+	// before an address that is new there is published: kube-proxy and the health checks of
+	// load balancers learn of pods later than API servers do. It is waited for where clients have
+	// another address meanwhile. Default 5, between 0 and 600.
+	// +optional
+	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 	// drainSeconds is how long what is left stays after its addresses and endpoints
 	// were withdrawn, for clients and caches to follow. Default 15.
 	// +optional

@@ -135,9 +135,7 @@ type PlacementReviewStatus struct {
 	// +optional
 	// +listType=atomic
 	StopsFirst []string `json:"stopsFirst,omitempty"`
-	// drainSeconds is how long what is left stays without traffic.
-	// +optional
-	DrainSeconds int32 `json:"drainSeconds,omitempty"`
+	MoveTimes  `json:",inline"`
 	// move is whether policies let the namespace be moved.
 	// +optional
 	Move MoveMode `json:"move,omitempty"`

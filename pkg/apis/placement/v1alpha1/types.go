@@ -180,13 +180,22 @@ type Transition struct {
 	// +optional
 	// +listType=set
 	Withdrawn []string `json:"withdrawn,omitempty"`
-	// drainSeconds is how long the phase Draining lasts.
-	// +optional
-	DrainSeconds int32 `json:"drainSeconds,omitempty"`
+	MoveTimes `json:",inline"`
 	// requests is what the unit requests on each of to, which these do not report at once: who
 	// decides next takes it for taken.
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
+}
+
+// MoveTimes are the times of a move, as the policies have them when it begins.
+type MoveTimes struct {
+	// minReadySeconds is for how long all must have been available before a new address is
+	// published.
+	// +optional
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// drainSeconds is how long what is left stays without traffic.
+	// +optional
+	DrainSeconds int32 `json:"drainSeconds,omitempty"`
 }
 
 // Decision names the targets.

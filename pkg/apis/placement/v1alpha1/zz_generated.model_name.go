@@ -136,6 +136,11 @@ func (in MoveRules) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MoveTimes) OpenAPIModelName() string {
+	return "dev.atoll.placement.v1alpha1.MoveTimes"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectKind) OpenAPIModelName() string {
 	return "dev.atoll.placement.v1alpha1.ObjectKind"
 }

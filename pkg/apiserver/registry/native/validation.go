@@ -297,7 +297,7 @@ func validateTransition(p, old *placementapi.Placement, path *field.Path) field.
 	for _, c := range p.Spec.Decision.PhysicalClusters {
 		next = append(next, c.Name)
 	}
-	want := transition.Begin(old.Spec, next, "", 0, time.Time{})
+	want := transition.Begin(old.Spec, next, "", placementapi.MoveTimes{}, time.Time{})
 	if t := p.Spec.Transition; want != nil && (t == nil || !sameWay(t, want) || t.Phase != placementapi.TransitionStarting) {
 		return field.ErrorList{field.Forbidden(path.Child("decision"),
 			fmt.Sprintf("it needs a transition in the phase Starting to %v, from %v, of which %v have no traffic", want.To, want.From, want.Withdrawn))}

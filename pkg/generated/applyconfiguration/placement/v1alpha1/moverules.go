@@ -14,6 +14,11 @@ type MoveRulesApplyConfiguration struct {
 	// mode is Auto (the default: moved as soon as something else is wanted) or Never
 	// (stays where it is, and says so), which a pin and a drain override.
 	Mode *placementv1alpha1.MoveMode `json:"mode,omitempty"`
+	// minReadySeconds is for how long all must have been available where it goes, without a break,
+	// before an address that is new there is published: kube-proxy and the health checks of
+	// load balancers learn of pods later than API servers do. It is waited for where clients have
+	// another address meanwhile. Default 5, between 0 and 600.
+	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 	// drainSeconds is how long what is left stays after its addresses and endpoints
 	// were withdrawn, for clients and caches to follow. Default 15.
 	DrainSeconds *int32 `json:"drainSeconds,omitempty"`
@@ -47,6 +52,14 @@ func MoveRules() *MoveRulesApplyConfiguration {
 // If called multiple times, the Mode field is set to the value of the last call.
 func (b *MoveRulesApplyConfiguration) WithMode(value placementv1alpha1.MoveMode) *MoveRulesApplyConfiguration {
 	b.Mode = &value
+	return b
+}
+
+// WithMinReadySeconds sets the MinReadySeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MinReadySeconds field is set to the value of the last call.
+func (b *MoveRulesApplyConfiguration) WithMinReadySeconds(value int32) *MoveRulesApplyConfiguration {
+	b.MinReadySeconds = &value
 	return b
 }
 

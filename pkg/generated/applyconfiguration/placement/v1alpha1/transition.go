@@ -25,9 +25,8 @@ type TransitionApplyConfiguration struct {
 	From []string `json:"from,omitempty"`
 	// withdrawn are those of from that received no traffic when the transition began: an
 	// earlier one had only started there, or had left already. They get none any more.
-	Withdrawn []string `json:"withdrawn,omitempty"`
-	// drainSeconds is how long the phase Draining lasts.
-	DrainSeconds *int32 `json:"drainSeconds,omitempty"`
+	Withdrawn                   []string `json:"withdrawn,omitempty"`
+	MoveTimesApplyConfiguration `json:""`
 	// requests is what the unit requests on each of to, which these do not report at once: who
 	// decides next takes it for taken.
 	Requests *corev1.ResourceList `json:"requests,omitempty"`
@@ -101,11 +100,19 @@ func (b *TransitionApplyConfiguration) WithWithdrawn(values ...string) *Transiti
 	return b
 }
 
+// WithMinReadySeconds sets the MinReadySeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MinReadySeconds field is set to the value of the last call.
+func (b *TransitionApplyConfiguration) WithMinReadySeconds(value int32) *TransitionApplyConfiguration {
+	b.MoveTimesApplyConfiguration.MinReadySeconds = &value
+	return b
+}
+
 // WithDrainSeconds sets the DrainSeconds field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the DrainSeconds field is set to the value of the last call.
 func (b *TransitionApplyConfiguration) WithDrainSeconds(value int32) *TransitionApplyConfiguration {
-	b.DrainSeconds = &value
+	b.MoveTimesApplyConfiguration.DrainSeconds = &value
 	return b
 }
 
