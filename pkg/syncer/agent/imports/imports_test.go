@@ -80,36 +80,39 @@ func (f *fixture) set(t *testing.T, imp *placementv1alpha1.ServiceImport) {
 // reconcile looks at the import once the view shows what is below.
 func (f *fixture) reconcile(t *testing.T) (controller.Result, error) {
 	t.Helper()
-	viewtest.Eventually(t, "the view shows what is below", func() bool { return len(f.ImportedBelow(api)) == len(f.below(t)) })
+	viewtest.Eventually(t, "the view shows what is below", func() bool { return slices.Equal(described(f.ImportedBelow(api)), f.below(t)) })
 	return f.Reconcile(f.Ctx, api)
 }
 
-// below is what was made, sorted: a Service with its standing, slices with their addresses.
+// below is what was made, see described.
 func (f *fixture) below(t *testing.T) []string {
 	t.Helper()
-	var out []string
-	services, err := f.World.Below.Resource(viewtest.Kind("Service").GroupVersionResource()).List(f.Ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range services.Items {
-		s := &services.Items[i]
-		if i, ok := names.MarkedImport(s); ok {
-			text := "service " + s.GetNamespace()
-			if i.Retired {
-				text += " retired"
-			}
-			out = append(out, text)
+	var all []*unstructured.Unstructured
+	for _, kind := range []string{"Service", "EndpointSlice"} {
+		list, err := f.World.Below.Resource(viewtest.Kind(kind).GroupVersionResource()).List(f.Ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
 		}
 	}
-	list, err := f.World.Below.Resource(viewtest.Kind("EndpointSlice").GroupVersionResource()).List(f.Ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range list.Items {
-		s := &list.Items[i]
-		endpoints, _, _ := unstructured.NestedSlice(s.Object, "endpoints")
-		text := "slice " + s.GetNamespace()
+	return described(all)
+}
+
+// described are Services that were made with their standing, and slices with their addresses, sorted.
+func described(objects []*unstructured.Unstructured) (out []string) {
+	for _, obj := range objects {
+		if obj.GetKind() == "Service" {
+			if i, ok := names.MarkedImport(obj); ok && i.Retired {
+				out = append(out, "service "+obj.GetNamespace()+" retired")
+			} else if ok {
+				out = append(out, "service "+obj.GetNamespace())
+			}
+			continue
+		}
+		endpoints, _, _ := unstructured.NestedSlice(obj.Object, "endpoints")
+		text := "slice " + obj.GetNamespace()
 		for _, e := range endpoints {
 			addresses, _, _ := unstructured.NestedStringSlice(e.(map[string]any), "addresses")
 			text += " " + strings.Join(addresses, " ")
@@ -191,6 +194,19 @@ func TestWhatWasMadeOfAnImportThatIsOutOfViewGoesOnlyAfterAWhile(t *testing.T) {
 	if len(f.unneeded) > 0 {
 		t.Errorf("what is gone is remembered: %v", f.unneeded)
 	}
+}
+
+// A load balancer before the physical cluster that has no route for a moment says nothing of what is there.
+func TestARemovalThatMetAPageIsTriedAgain(t *testing.T) {
+	f := newFixture(t, nil)
+	f.set(t, imported(false, true, "10.2.0.1"))
+	f.expect(t, "it comes", "service "+dnsNamespace, "slice "+dnsNamespace+" 10.2.0.1")
+	met := viewtest.PageOnce(f.World.Below, "delete", "endpointslices")
+	f.set(t, imported(false, true))
+	if _, err := f.reconcile(t); err == nil || !met() {
+		t.Fatalf("it is left at that: met %t, error %v", met(), err)
+	}
+	f.expect(t, "it is tried again", "service "+dnsNamespace)
 }
 
 func TestAnObjectOfSomebodyElseIsNotTouched(t *testing.T) {

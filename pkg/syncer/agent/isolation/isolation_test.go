@@ -192,6 +192,22 @@ func TestPoliciesGoWhenTheAdminWantsNoneAndStayWhileNothingIsKnown(t *testing.T)
 	}
 }
 
+// A load balancer before the physical cluster that has no route for a moment says nothing of what is there.
+func TestARemovalThatMetAPageIsTriedAgain(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile(t)
+	f.ours(t)
+	met := viewtest.PageOnce(f.World.Below, "delete", policies.Resource)
+	f.permits.Network.Isolation = "None"
+	if _, err := f.Reconcile(f.Ctx, viewtest.PhysicalSpace); err == nil || !met() {
+		t.Fatalf("it is left at that: met %t, error %v", met(), err)
+	}
+	f.reconcile(t)
+	if got := f.ours(t); len(got) != 0 {
+		t.Errorf("it is there: %v", got)
+	}
+}
+
 func TestPodsWaitForThePoliciesOfTheirNamespaceOnceForEachMakingOfIt(t *testing.T) {
 	f := newFixture(t)
 	for range 3 {
