@@ -96,7 +96,7 @@ func newSession(a *Agent, w report.World) *session {
 	s.events = controller.New("syncer/events", eventWorkers, mirrors.Event,
 		controller.WithClusters(func(r controller.Request) logicalcluster.Name { return s.view.ClusterIn(r.Namespace) }))
 	s.orphans = controller.New("syncer/orphans", orphanWorkers, unplaced.Reconcile)
-	s.isolation = controller.New("syncer/isolation", isolationWorkers, isolating.Reconcile)
+	s.isolation = controller.New("syncer/isolation", isolationWorkers, isolating.Reconcile, controller.WithClusters(s.view.ClusterIn))
 	s.elsewhere = controller.New("syncer/elsewhere", 1, isolating.Elsewhere)
 	imported := imports.New(imports.Config{View: s.view, Down: a.down, Names: s.names, Permits: s.permits})
 	s.imports = controller.New("syncer/imports", importWorkers, imported.Reconcile)
