@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -130,6 +131,8 @@ const (
 	// ReasonNoServiceAccount is the reason of a Copy whose pods need a token of an
 	// account that does not exist.
 	ReasonNoServiceAccount = "NoServiceAccount"
+	// ReasonTooManyTokens is that of one whose pods mount more than maxTokens.
+	ReasonTooManyTokens = "TooManyTokens"
 	// ReasonAccountReplaced is that of one whose pods hold tokens of an account before
 	// the present one of its name.
 	ReasonAccountReplaced = "ServiceAccountReplaced"
@@ -143,9 +146,16 @@ func (p planner) noAccount(name string) []Action {
 	return p.fail(Failure{Reason: ReasonNoServiceAccount, Message: "the service account " + name + " does not exist any more: tokens of it that pods mount are not good, and nothing is changed before it exists"})
 }
 
+// maxTokens is how many tokens the pods of an object may mount: its template could name thousands of audiences, for each of
+// which a Secret is made, and renewed.
+const maxTokens = 64
+
 // supplied has made, before an apply, what the pods mount.
 func (p planner) supplied(placing Placing, apply Action) []Action {
 	needs := Needs(p.Ref.Kind, p.Logical, placing.Account, placing.Server)
+	if n := len(needs.Tokens); n > maxTokens {
+		return p.fail(Failure{Reason: ReasonTooManyTokens, Message: fmt.Sprintf("its pods mount %d different tokens of service accounts, each of which would be a Secret on the physical cluster: %d are made for one object", n, maxTokens)})
+	}
 	if !needs.Empty() && p.Missing != nil {
 		needs = p.Missing(needs)
 	}

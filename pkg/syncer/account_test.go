@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -75,6 +76,23 @@ func TestAJobThatAsksThePhysicalClusterIsNotMadeAgain(t *testing.T) {
 		in.Physical.SetUID("p1")
 		if got := describe(Plan(in)); got != want {
 			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+}
+
+func TestThePodsOfAnObjectMountABoundedNumberOfTokens(t *testing.T) {
+	for n, want := range map[int]string{maxTokens: "Apply Absent", maxTokens + 1: "WriteCopy Failed/TooManyTokens"} {
+		in := podsOf("Deployment", nil, Server{})
+		in.Account, in.Missing = &Account{UID: "a1"}, func(Supplies) Supplies { return Supplies{} }
+		var sources []any
+		for i := range n {
+			// One that is named twice counts once.
+			source := map[string]any{"serviceAccountToken": map[string]any{"path": "t", "audience": fmt.Sprint("vault-", i)}}
+			sources = append(sources, source, deepCopy(source))
+		}
+		field(field(field(in.Logical.Object, "spec"), "template"), "spec")["volumes"] = []any{map[string]any{"name": "v", "projected": map[string]any{"sources": sources}}}
+		if got := describe(Plan(in)); got != want {
+			t.Errorf("%d tokens: %s, want %s", n, got, want)
 		}
 	}
 }

@@ -106,8 +106,10 @@ func IsMount(spec, volume map[string]any) bool {
 // says about the mount that every pod has.
 func Tokens(kind Kind, obj map[string]any, account *bool) []TokenUse {
 	var uses []TokenUse
+	added := map[TokenUse]bool{} // there may be thousands
 	add := func(use TokenUse) {
-		if !slices.Contains(uses, use) {
+		if !added[use] {
+			added[use] = true
 			uses = append(uses, use)
 		}
 	}

@@ -7,22 +7,36 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// asked is what a syncer asks for, in a namespace.
-type asked struct {
-	target string
-	token  workload.TokenUse
-}
+// mounted are the tokens that pods of a namespace mount on a physical cluster, by what their accounts say about
+// the mount that every pod has.
+type mounted struct{ automounting, refusing uses }
 
-// permitted says whether the pods of an object mount the token on the target: automount is
-// what its account says. The object counts if a user made it, see stamp.RunsOn.
-func (a asked) permitted(kind workload.Kind, obj *unstructured.Unstructured, automount *bool) bool {
-	if !stamp.RunsOn(obj, a.target) {
-		return false
+// uses are tokens, and for how many seconds each is good at most.
+type uses map[use]int64
+
+type use struct{ account, audience string }
+
+func newMounted() mounted { return mounted{uses{}, uses{}} }
+
+// add notes what the pods of an object mount on the target. The object counts if a user made it, see stamp.RunsOn.
+func (m mounted) add(kind workload.Kind, obj *unstructured.Unstructured, target string) {
+	if !stamp.RunsOn(obj, target) {
+		return
 	}
-	for _, use := range workload.Tokens(kind, obj.Object, automount) {
-		if use.Account == a.token.Account && use.Audience == a.token.Audience && a.token.Seconds <= use.Seconds {
-			return true
+	for automount, to := range map[bool]uses{true: m.automounting, false: m.refusing} {
+		for _, t := range workload.Tokens(kind, obj.Object, &automount) {
+			u := use{t.Account, t.Audience}
+			to[u] = max(to[u], t.Seconds)
 		}
 	}
-	return false
+}
+
+// permits says whether a token is among them: automount is what its account says.
+func (m mounted) permits(t workload.TokenUse, automount *bool) bool {
+	from := m.automounting
+	if automount != nil && !*automount {
+		from = m.refusing
+	}
+	seconds, ok := from[use{t.Account, t.Audience}]
+	return ok && t.Seconds <= seconds
 }

@@ -44,7 +44,9 @@ func TestASyncerMayAskForWhatTemplatesOfUsersMountOnItsPhysicalCluster(t *testin
 			}
 			obj.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: c.targets})
 			kind, _ := workload.Builtin().ByKind(schema.GroupKind{Group: "apps", Kind: "Deployment"})
-			if got := (asked{target: "east", token: c.token}).permitted(kind, obj, c.automount); got != c.want {
+			m := newMounted()
+			m.add(kind, obj, "east")
+			if got := m.permits(c.token, c.automount); got != c.want {
 				t.Errorf("permitted: %v", got)
 			}
 		})

@@ -25,12 +25,15 @@ type REST struct {
 	accounts rest.Getter
 	objects  dynamic.Interface
 	kinds    workload.Source
+	reads    *reads
 }
 
 // NewREST puts the fence around stock. The client takes the logical cluster from the
 // context.
 func NewREST(stock *serviceaccountstore.TokenREST, accounts rest.Getter, objects dynamic.Interface, kinds workload.Source) *REST {
-	return &REST{TokenREST: stock, accounts: accounts, objects: objects, kinds: kinds}
+	r := &REST{TokenREST: stock, accounts: accounts, objects: objects, kinds: kinds}
+	r.reads = &reads{read: r.mounted, known: map[place]*known{}}
+	return r
 }
 
 // errNotMounted is all that a syncer hears: whether the account, or the namespace, exists
@@ -47,7 +50,6 @@ func (r *REST) Create(ctx context.Context, name string, obj runtime.Object, vali
 	if !ok {
 		return nil, apierrors.NewInternalError(fmt.Errorf("unexpected type %T of a TokenRequest", obj))
 	}
-	// What counts is what is stored, not what the view shows of it by now.
 	ctx = scope.WithTarget(ctx, "")
 	refused := apierrors.NewForbidden(api.Resource("serviceaccounts/token"), name, errNotMounted)
 	account, err := r.account(ctx, name)
@@ -85,37 +87,43 @@ func (r *REST) account(ctx context.Context, name string) (*api.ServiceAccount, e
 }
 
 // permitted looks for a template that mounts the token, among the objects of the namespace
-// as they are stored now.
+// as they are stored.
 func (r *REST) permitted(ctx context.Context, target, name string, request *authentication.TokenRequest, account *api.ServiceAccount) (bool, error) {
 	namespace, ok := genericapirequest.NamespaceFrom(ctx)
 	if !ok || namespace == "" || len(request.Spec.Audiences) > 1 || len(request.Spec.Attestations) > 0 {
 		return false, nil
 	}
-	a := asked{target: target, token: workload.TokenUse{Account: name, Seconds: request.Spec.ExpirationSeconds}}
+	cluster, ok := scope.ClusterFrom(ctx)
+	if !ok {
+		return false, nil
+	}
+	token := workload.TokenUse{Account: name, Seconds: request.Spec.ExpirationSeconds}
 	if len(request.Spec.Audiences) == 1 {
-		a.token.Audience = request.Spec.Audiences[0]
+		token.Audience = request.Spec.Audiences[0]
 	}
 	var automount *bool
 	if account != nil {
 		automount = account.AutomountServiceAccountToken
 	}
-	cluster, ok := scope.ClusterFrom(ctx)
-	if !ok {
-		return false, nil
-	}
-	for _, kind := range workload.In(r.kinds, cluster).Kinds() {
+	return r.reads.permitted(ctx, place{cluster, namespace, target}, func(m mounted) bool { return m.permits(token, automount) })
+}
+
+// mounted reads what pods of a namespace mount on a physical cluster, of what is stored, not of what
+// the view shows of it by now.
+func (r *REST) mounted(ctx context.Context, p place) (mounted, error) {
+	ctx = scope.WithCluster(ctx, p.cluster)
+	found := newMounted()
+	for _, kind := range workload.In(r.kinds, p.cluster).Kinds() {
 		if kind.PodTemplate == nil || !kind.Copied() {
 			continue
 		}
-		list, err := r.objects.Resource(kind.GroupVersionResource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		list, err := r.objects.Resource(kind.GroupVersionResource()).Namespace(p.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return false, fmt.Errorf("listing %s: %w", kind.Resource, err)
+			return mounted{}, fmt.Errorf("listing %s: %w", kind.Resource, err)
 		}
 		for i := range list.Items {
-			if a.permitted(kind, &list.Items[i], automount) {
-				return true, nil
-			}
+			found.add(kind, &list.Items[i], p.target)
 		}
 	}
-	return false, nil
+	return found, nil
 }

@@ -72,7 +72,7 @@ func TestWhatACopyMountsIsMadeAgainWhenItIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, c.above, c.below)
 			f.Watch(t)
-			f.Sweep(f.Ctx, time.Now())
+			f.sweepOnce(t)
 			if got := f.tokenBelow(t); got != c.want {
 				t.Errorf("the Secret holds %q, want %q", got, c.want)
 			}

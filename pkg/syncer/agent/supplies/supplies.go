@@ -48,6 +48,8 @@ type Config struct {
 // Keeper keeps supplies.
 type Keeper struct {
 	Config
+	// queue has what sweeps found to be due.
+	queue   *controller.Controller[due]
 	mu      sync.Mutex
 	written map[place]write
 	names   nameservers
@@ -74,7 +76,9 @@ func New(c Config) *Keeper {
 	if c.NamesChanged == nil {
 		c.NamesChanged = func() {}
 	}
-	return &Keeper{Config: c, written: map[place]write{}}
+	k := &Keeper{Config: c, written: map[place]write{}}
+	k.queue = controller.New("syncer/supplies", workers, k.writeDue, controller.WithShares)
+	return k
 }
 
 // Missing are those of some supplies that a physical namespace lacks.

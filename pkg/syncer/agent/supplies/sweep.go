@@ -3,8 +3,10 @@ package supplies
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,8 +24,15 @@ import (
 // more. The shortest token is good for ten minutes, and renewed after five.
 const sweepInterval = time.Minute
 
+// workers are how many supplies are written at a time. What one logical cluster has to be renewed may be
+// thousands of tokens.
+const workers = 4
+
 // Run renews and removes until ctx is done.
 func (k *Keeper) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { k.queue.Run(ctx) })
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
@@ -31,7 +40,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			k.Sweep(ctx, time.Now())
+			for _, d := range k.sweep(ctx, time.Now()) {
+				k.queue.Enqueue(d)
+			}
 			if err := k.SweepNames(ctx, time.Now()); err != nil {
 				klog.FromContext(ctx).Error(err, "Keeping the ports of atoll-dns failed, will try again")
 			}
@@ -39,10 +50,62 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// ShutDown implements the queue of a session; Run ends with its context.
-func (k *Keeper) ShutDown() {}
+// ShutDown implements the queue of a session.
+func (k *Keeper) ShutDown() { k.queue.ShutDown() }
 
-// Sweep looks at all supplies once.
+// due is a supply that is to be written, of one kind or the other.
+type due struct {
+	in    syncer.Space
+	token syncer.Token
+	ca    string
+}
+
+// LogicalCluster is whose it is: those of one hold up those of no other, see controller.New.
+func (d due) LogicalCluster() logicalcluster.Name { return d.in.Cluster }
+
+// String says which it is in logs.
+func (d due) String() string {
+	if d.ca != "" {
+		return d.in.Physical + "/certificate authority"
+	}
+	return d.in.Physical + "/" + d.token.Secret()
+}
+
+// writeDue writes a supply that was found to be due, unless that was done meanwhile. If it fails, the next sweep finds it again.
+func (k *Keeper) writeDue(ctx context.Context, d due) (controller.Result, error) {
+	s, isThere := syncer.Supplies{Tokens: []syncer.Token{d.token}}, k.renewed
+	if d.ca != "" {
+		s, isThere = syncer.Supplies{CA: d.ca}, k.hasCA
+	}
+	if isThere(d) {
+		return controller.Result{}, nil
+	}
+	if err := k.write(ctx, d.in, s); err != nil {
+		klog.FromContext(ctx).Error(err, "Writing what pods mount failed, will try again", "namespace", d.in.Physical)
+	}
+	return controller.Result{}, nil
+}
+
+// renewed says that a token need not be asked for: a good one is there, or was written a moment ago, or
+// its account has gone.
+func (k *Keeper) renewed(d due) bool {
+	account := k.View.Account(controller.Request{Cluster: d.in.Cluster, Namespace: d.in.Namespace}, d.token.Account)
+	if account == nil || account.UID != d.token.UID {
+		return true // its tokens ended with it, and the Copies say so
+	}
+	p := place{secrets, d.in.Physical, d.token.Secret()}
+	obj, ok := k.View.Physical(p.resource, controller.Request{Namespace: p.namespace, Name: p.name})
+	return k.wrote(p) || ok && syncer.IsSupply(k.View.ControlPlane, obj) && syncer.StandingOf(obj, time.Now()) == syncer.SupplyGood
+}
+
+// hasCA says that the authority is there.
+func (k *Keeper) hasCA(d due) bool {
+	_, configMap := syncer.Supplies{CA: d.ca}.Names()
+	obj, ok := k.View.Physical(configMaps, controller.Request{Namespace: d.in.Physical, Name: configMap})
+	return ok && syncer.IsSupply(k.View.ControlPlane, obj) && syncer.CAIn(obj) == d.ca
+}
+
+// sweep looks at all supplies once, removes what is not needed any more, and returns what is to be written.
 //
 //	the supply      mounted below, or wanted above  then
 //	of any kind     no                              removed by its UID, if it is older than the interval
@@ -51,36 +114,37 @@ func (k *Keeper) ShutDown() {}
 //	                                                account is gone, or the template that named it
 //	another CA      yes                             written anew
 //	lost            by a copy that is there         written anew: its next pods do not start else
-func (k *Keeper) Sweep(ctx context.Context, now time.Time) {
+func (k *Keeper) sweep(ctx context.Context, now time.Time) []due {
 	wanted, lost := k.wanted()
+	var all []due
+	mounted := k.mounted()
 	for _, gvr := range []schema.GroupVersionResource{secrets, configMaps} {
 		for obj := range k.View.Supplies(gvr) {
 			if ctx.Err() != nil {
-				return
+				return nil
 			}
 			p := place{gvr, obj.GetNamespace(), obj.GetName()}
-			var err error
-			switch {
-			case !wanted[p] && !k.mounted(p):
-				err = k.remove(ctx, gvr, obj, now)
-			default:
-				err = k.renew(ctx, obj, now)
+			if wanted[p] || mounted(p) {
+				all = append(all, k.outdated(obj, now)...)
+				continue
 			}
-			if err != nil {
-				klog.FromContext(ctx).Error(err, "Keeping what pods mount failed, will try again", "namespace", obj.GetNamespace(), "name", obj.GetName())
+			if err := k.remove(ctx, gvr, obj, now); err != nil {
+				klog.FromContext(ctx).Error(err, "Removing what no pod mounts failed, will try again", "namespace", obj.GetNamespace(), "name", obj.GetName())
 			}
 		}
 	}
 	for in, supplies := range lost {
-		if ctx.Err() != nil {
-			return
-		}
 		for _, s := range supplies {
-			if err := k.write(ctx, in, k.Missing(in.Physical, s)); err != nil {
-				klog.FromContext(ctx).Error(err, "Making again what pods mount failed, will try again", "namespace", in.Physical)
+			missing := k.Missing(in.Physical, s)
+			for _, t := range missing.Tokens {
+				all = append(all, due{in: in, token: t})
+			}
+			if missing.CA != "" {
+				all = append(all, due{in: in, ca: missing.CA})
 			}
 		}
 	}
+	return all
 }
 
 // wanted are the places of all that templates above need; lost is what is not there of it,
@@ -138,17 +202,23 @@ func (k *Keeper) lacking(kind workload.Kind, in syncer.Space, name string, needs
 	return missing
 }
 
-// mounted says that a pod below mounts a supply: of a template before the present one, or
-// while it ends.
-func (k *Keeper) mounted(p place) bool {
-	for _, pod := range k.View.PhysicalIn(view.Pods, p.namespace) {
-		for _, name := range syncer.Mounted(pod) {
-			if name == p.name {
-				return true
+// mounted says whether a pod below mounts a supply: of a template before the present one, or
+// while it ends. The pods of a namespace are read once.
+func (k *Keeper) mounted() func(place) bool {
+	read := map[string]map[string]bool{}
+	return func(p place) bool {
+		names, ok := read[p.namespace]
+		if !ok {
+			names = map[string]bool{}
+			for _, pod := range k.View.PhysicalIn(view.Pods, p.namespace) {
+				for _, name := range syncer.Mounted(pod) {
+					names[name] = true
+				}
 			}
+			read[p.namespace] = names
 		}
+		return names[p.name]
 	}
-	return false
 }
 
 func (k *Keeper) remove(ctx context.Context, gvr schema.GroupVersionResource, obj *unstructured.Unstructured, now time.Time) error {
@@ -166,11 +236,12 @@ func (k *Keeper) remove(ctx context.Context, gvr schema.GroupVersionResource, ob
 	return err
 }
 
-func (k *Keeper) renew(ctx context.Context, obj *unstructured.Unstructured, now time.Time) error {
+// outdated is a supply if it is to be written anew.
+func (k *Keeper) outdated(obj *unstructured.Unstructured, now time.Time) []due {
 	in := syncer.SpaceOf(obj)
 	if !syncer.HoldsToken(obj) {
 		if ca := k.Server().CA; ca != "" && ca != syncer.CAIn(obj) {
-			return k.Write(ctx, in, syncer.Supplies{CA: ca})
+			return []due{{in: in, ca: ca}}
 		}
 		return nil
 	}
@@ -178,10 +249,7 @@ func (k *Keeper) renew(ctx context.Context, obj *unstructured.Unstructured, now 
 	if !ok || syncer.StandingOf(obj, now) == syncer.SupplyGood {
 		return nil
 	}
-	if account := k.View.Account(controller.Request{Cluster: in.Cluster, Namespace: in.Namespace}, token.Account); account == nil || account.UID != token.UID {
-		return nil // its tokens ended with it, and the Copies say so
-	}
-	return k.write(ctx, in, syncer.Supplies{Tokens: []syncer.Token{token}})
+	return []due{{in: in, token: token}}
 }
 
 // write writes supplies; that the control plane refuses or is silent is no error: what there
