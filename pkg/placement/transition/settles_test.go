@@ -44,6 +44,9 @@ func TestANewAddressIsPublishedOnceAllHasBeenAvailableForAWhile(t *testing.T) {
 		"a policy says at once": {object: lb(starts, old, new), change: func(t *placementv1alpha1.Transition, _ *State) { t.MinReadySeconds = 0 }},
 		"one that comes beside another, which stays": {lb(starts, old, new), func(t *placementv1alpha1.Transition, s *State) { t.From, s.Decided = nil, []string{"east", "west"} },
 			waits, 5 * time.Second},
+		"of an object that changes its unit, which is there already": {lb(starts, old, new), func(t *placementv1alpha1.Transition, _ *State) {
+			t.Cause, t.To = placementv1alpha1.CauseLeftover, nil
+		}, waits, 5 * time.Second},
 		"what it leaves is lost: it serves nobody who could lose that": {object: lb(starts, old, new), change: func(_ *placementv1alpha1.Transition, s *State) {
 			s.NotReady = map[string]string{"east": "silent"}
 		}},
