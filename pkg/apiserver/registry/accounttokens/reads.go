@@ -2,10 +2,14 @@ package accounttokens
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -101,16 +105,26 @@ func (r *reads) work(p place, k *known) {
 			return
 		}
 		r.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
-		next.found, next.err = r.read(ctx, p)
-		cancel()
-		if next.err == nil {
+		if next.found, next.err = r.once(p); next.err == nil {
 			r.mu.Lock()
 			k.last, k.at = next.found, time.Now()
 			r.mu.Unlock()
 		}
 		close(next.done)
 	}
+}
+
+// once is one read. It is no request's own: what it cannot digest must not take the server down.
+func (r *reads) once(p place) (found mounted, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", v, debug.Stack()), "Reading what pods mount failed", "cluster", p.cluster, "namespace", p.namespace)
+			err = errors.New("what pods mount could not be read")
+		}
+	}()
+	return r.read(ctx, p)
 }
 
 // forget drops what is known of a place, unless it was read again.

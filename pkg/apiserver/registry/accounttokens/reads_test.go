@@ -115,6 +115,11 @@ func TestAReadThatFailsPermitsNothing(t *testing.T) {
 		if ok, err := r.permitted(t.Context(), web, has("robot")); !ok || err != nil {
 			t.Errorf("after it failed once: permitted %v, error %v", ok, err)
 		}
+		r.read = func(context.Context, place) (mounted, error) { panic("an object like no other") }
+		if ok, err := r.permitted(t.Context(), web, has("admin")); ok || err == nil {
+			t.Errorf("of a read that panics: permitted %v, error %v", ok, err)
+		}
+		r.read = n.read
 		// Who does not wait any more takes it from nobody.
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
