@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,9 +17,24 @@ import (
 	api "k8s.io/kubernetes/pkg/apis/core"
 	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
 
+	"github.com/atoll-dev/atoll/pkg/reads"
 	"github.com/atoll-dev/atoll/pkg/scope"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
+
+const (
+	// readTimeout is for one read of a namespace.
+	readTimeout = 30 * time.Second
+	// remembered is for how long a token that a read found is permitted without another one. A
+	// physical cluster on which nothing mounts it any more could have had it that much earlier.
+	remembered = 10 * time.Second
+)
+
+// place is a namespace on a physical cluster.
+type place struct {
+	cluster           logicalcluster.Name
+	namespace, target string
+}
 
 // REST serves serviceaccounts/token.
 type REST struct {
@@ -25,14 +42,15 @@ type REST struct {
 	accounts rest.Getter
 	objects  dynamic.Interface
 	kinds    workload.Source
-	reads    *reads
+	// mounts are what is mounted where.
+	mounts *reads.Shared[place, mounted]
 }
 
 // NewREST puts the fence around stock. The client takes the logical cluster from the
 // context.
 func NewREST(stock *serviceaccountstore.TokenREST, accounts rest.Getter, objects dynamic.Interface, kinds workload.Source) *REST {
 	r := &REST{TokenREST: stock, accounts: accounts, objects: objects, kinds: kinds}
-	r.reads = &reads{read: r.mounted, known: map[place]*known{}}
+	r.mounts = reads.New(readTimeout, remembered, r.mounted)
 	return r
 }
 
@@ -105,7 +123,9 @@ func (r *REST) permitted(ctx context.Context, target, name string, request *auth
 	if account != nil {
 		automount = account.AutomountServiceAccountToken
 	}
-	return r.reads.permitted(ctx, place{cluster, namespace, target}, func(m mounted) bool { return m.permits(token, automount) })
+	permits := func(m mounted) bool { return m.permits(token, automount) }
+	found, err := r.mounts.Get(ctx, place{cluster, namespace, target}, permits)
+	return err == nil && permits(found), err
 }
 
 // mounted reads what pods of a namespace mount on a physical cluster, of what is stored, not of what
