@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -43,16 +45,20 @@ func (p *placing) wishOf(ctx context.Context, r *request, kind workload.Kind) (*
 // what may scale. They are read as fresh as the request wants: what was not seen yet has the
 // controller look once more.
 func (p *placing) others(ctx context.Context, r *request, of func(workload.Kind) bool) ([]stamp.Other, error) {
+	return p.units.lookup.objectsOf(ctx, r.kinds, controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace()}, of, r.freshness())
+}
+
+// objectsOf are the objects of some kinds in a namespace.
+func (l *lookup) objectsOf(ctx context.Context, kinds workload.Catalog, in controller.Request, of func(workload.Kind) bool, fresh metav1.ListOptions) ([]stamp.Other, error) {
 	out := []stamp.Other{}
-	if p.units.lookup.dynamic == nil {
+	if l.dynamic == nil {
 		return nil, nil
 	}
-	for _, kind := range r.kinds.Kinds() {
+	for _, kind := range kinds.Kinds() {
 		if !of(kind) {
 			continue
 		}
-		list, err := p.units.lookup.dynamic.Resource(kind.GroupVersionResource()).Namespace(r.GetNamespace()).
-			List(at(ctx, r.cluster), r.freshness())
+		list, err := l.dynamic.Resource(kind.GroupVersionResource()).Namespace(in.Namespace).List(at(ctx, in.Cluster), fresh)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", kind.Resource, err)
 		}

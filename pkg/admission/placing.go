@@ -19,6 +19,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/copyindex"
 	"github.com/atoll-dev/atoll/pkg/placement/units"
+	"github.com/atoll-dev/atoll/pkg/reads"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -31,11 +32,12 @@ type placing struct {
 	decider    *decider
 	rules      *rules
 	units      *belongings
+	scalers    *reads.Shared[controller.Request, stamp.Scalers]
 }
 
 func newPlacing(config Config, lookup *lookup) *placing {
 	rules := newRules(lookup)
-	return &placing{placements: config.Placements, copies: config.Copies, decider: newDecider(config, lookup, rules), rules: rules, units: newBelongings(config, lookup)}
+	return &placing{placements: config.Placements, copies: config.Copies, decider: newDecider(config, lookup, rules), rules: rules, units: newBelongings(config, lookup), scalers: newScalers(lookup)}
 }
 
 // admit stamps r.obj whenever the targets that it should have are not those that it

@@ -83,8 +83,11 @@ func (r *request) freshness() metav1.ListOptions {
 	if r.user() {
 		return metav1.ListOptions{}
 	}
-	return metav1.ListOptions{ResourceVersion: "0"}
+	return cached
 }
+
+// cached is as the watch cache has it.
+var cached = metav1.ListOptions{ResourceVersion: "0"}
 
 func (r *request) groupResource() schema.GroupResource { return r.GetResource().GroupResource() }
 

@@ -2,11 +2,14 @@ package admission
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/atoll-dev/atoll/pkg/controller"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/reads"
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
@@ -34,8 +37,25 @@ func (p *placing) scalingOf(ctx context.Context, r *request, kind workload.Kind,
 	if p.copies != nil {
 		o.Copies = p.copiesOf(r, kind, obj)
 	}
-	if o.Scalers, err = p.others(ctx, r, stamp.IsAutoscaler); err != nil {
+	in := controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace()}
+	if o.Scalers, err = p.scalers.Get(ctx, in, func(stamp.Scalers) bool { return true }); err != nil {
 		return nil, err
 	}
 	return o.Scaling(), nil
+}
+
+const (
+	// scalersTimeout is for one read of the autoscalers of a namespace.
+	scalersTimeout = 30 * time.Second
+	// scalersRemembered is for how long they are not read again: a move stamps all objects of a
+	// namespace within moments, each of which may have one. A watch cache may be as far behind.
+	scalersRemembered = time.Second
+)
+
+// newScalers are the autoscalers of namespaces, as the watch cache has them.
+func newScalers(l *lookup) *reads.Shared[controller.Request, stamp.Scalers] {
+	return reads.New(scalersTimeout, scalersRemembered, func(ctx context.Context, in controller.Request) (stamp.Scalers, error) {
+		all, err := l.objectsOf(ctx, workload.In(l.kinds, in.Cluster), in, stamp.IsAutoscaler, cached)
+		return stamp.ScalersOf(all), err
+	})
 }

@@ -21,6 +21,39 @@ func IsAutoscaler(kind workload.Kind) bool {
 	return kind.Role == workload.Placed && len(kind.Scales) > 0
 }
 
+// Scalers are the autoscalers of a namespace by what they scale, of which each has one: the first in the order
+// in which they were read. They are shared, and not changed. Nil says that they are not known.
+type Scalers map[scaled]Other
+
+// scaled is what an autoscaler names.
+type scaled struct{ group, kind, name string }
+
+// ScalersOf finds them among others; nil if these are not known.
+func ScalersOf(others []Other) Scalers {
+	if others == nil {
+		return nil
+	}
+	out := Scalers{}
+	for _, o := range others {
+		if !IsAutoscaler(o.Kind) || o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		group, kind, name := workload.Scaled(o.Kind, o.Object)
+		if by := (scaled{group, kind, name}); name != "" {
+			if _, has := out[by]; !has {
+				out[by] = o
+			}
+		}
+	}
+	return out
+}
+
+// Of is the autoscaler of an object; ok is false if none scales it.
+func (s Scalers) Of(kind workload.Kind, name string) (_ Other, ok bool) {
+	by, ok := s[scaled{kind.Group, kind.Kind, name}]
+	return by, ok
+}
+
 // StartsScaled says that what an object of a kind with these targets begins with elsewhere may
 // follow from what an autoscaler made of it: its unit leaves where it is, or did.
 func StartsScaled(kind workload.Kind, unit Unit, current placementv1alpha1.Targets) bool {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -110,5 +112,28 @@ func TestAnAutoscalerWaitsUntilTrafficComes(t *testing.T) {
 				t.Errorf("stamped again: %s", again)
 			}
 		})
+	}
+}
+
+func TestAnObjectHasOneAutoscaler(t *testing.T) {
+	hpa := kindOf("autoscaling", "HorizontalPodAutoscaler")
+	scaler := func(name, of string, going bool) Other {
+		o := Other{Kind: hpa, Unstructured: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": of}}}}}
+		o.SetName(name)
+		if going {
+			o.SetDeletionTimestamp(ptr.To(metav1.Unix(1, 0)))
+		}
+		return o
+	}
+	deployment := kindOf("apps", "Deployment")
+	all := ScalersOf([]Other{scaler("ends", "web", true), scaler("first", "web", false), scaler("second", "web", false), scaler("nobody's", "", false), {Kind: deployment, Unstructured: scaler("no autoscaler", "db", false).Unstructured}})
+	if by, ok := all.Of(deployment, "web"); !ok || by.GetName() != "first" || len(all) != 1 {
+		t.Errorf("%v of %d", by, len(all))
+	}
+	if by, ok := all.Of(kindOf("apps", "StatefulSet"), "web"); ok {
+		t.Errorf("one of the same name of another kind: %v", by)
+	}
+	if ScalersOf(nil) != nil || ScalersOf([]Other{}) == nil {
+		t.Error("none is not the same as not known")
 	}
 }

@@ -137,7 +137,7 @@ func (c *Controller) members(ctx context.Context, u *unit, from string) (_ []tra
 		out = append(out, o)
 	}
 	wish(out, others)
-	scalers := slices.DeleteFunc(slices.Clone(others), func(o stamp.Other) bool { return !stamp.IsAutoscaler(o.Kind) })
+	scalers := stamp.ScalersOf(others)
 	for i := range out {
 		out[i].Scalers = scalers
 	}

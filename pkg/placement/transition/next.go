@@ -28,7 +28,7 @@ type Object struct {
 	// Wish is what of it is divided, if that follows from others; nil: see stamp.WishOf.
 	Wish *stamp.Wish
 	// Scalers are the autoscalers of its namespace; nil: not known.
-	Scalers []stamp.Other
+	Scalers stamp.Scalers
 	// Overrides are what changes of its copies.
 	Overrides []placementv1alpha1.DecidedOverride
 	// Volume is the one that a claim is handed over where the unit goes; nil: none as yet, and

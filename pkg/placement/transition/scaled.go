@@ -1,8 +1,6 @@
 package transition
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
@@ -12,14 +10,7 @@ import (
 
 // scaler is the autoscaler that scales an object; ok is false if none does.
 func (o Object) scaler() (_ stamp.Other, ok bool) {
-	i := slices.IndexFunc(o.Scalers, func(s stamp.Other) bool {
-		group, kind, name := workload.Scaled(s.Kind, s.Object)
-		return name != "" && name == o.Logical.GetName() && kind == o.Kind.Kind && group == o.Kind.Group && s.GetDeletionTimestamp() == nil
-	})
-	if i < 0 {
-		return stamp.Other{}, false
-	}
-	return o.Scalers[i], true
+	return o.Scalers.Of(o.Kind, o.Logical.GetName())
 }
 
 // Scaling is how an autoscaler scales an object; nil if that is not known, or does not count.

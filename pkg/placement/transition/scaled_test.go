@@ -71,7 +71,7 @@ func TestWhatWasScaledIsReplacedByAsMany(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.object.Scalers = c.scalers
+			c.object.Scalers = stamp.ScalersOf(c.scalers)
 			transition := &placementv1alpha1.Transition{Phase: c.phase, Since: metav1.NewTime(noon), From: []string{"east"}, To: []string{"west"}}
 			step := Next(transition, State{Decided: []string{"west"}, Objects: []Object{c.object}, Now: noon.Add(1)})
 			if got := strings.Join(step.Waits, "; "); got != c.waits {
@@ -125,7 +125,7 @@ func TestWhatRunsIsWhatCopiesSayWhereAUnitLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := web(`{"east":{}}`, c.copies...)
-			o.Unit, o.Scalers = c.unit, c.scalers
+			o.Unit, o.Scalers = c.unit, stamp.ScalersOf(c.scalers)
 			if c.change != nil {
 				c.change(&o)
 			}
@@ -148,7 +148,7 @@ func TestWhatIsScaledIsBehindUntilItHasItsStart(t *testing.T) {
 	} {
 		o := web(targets, `east: Synced {"replicas":20}`)
 		o.Logical.SetNamespace("shop")
-		o.Unit, o.Scalers = stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartArrives}, []stamp.Other{scales(`{}`)}
+		o.Unit, o.Scalers = stamp.Unit{"east": stamp.PartLeaves, "west": stamp.PartArrives}, stamp.ScalersOf([]stamp.Other{scales(`{}`)})
 		if got := o.Behind("demo"); got != want {
 			t.Errorf("%s: %v", targets, got)
 		}
