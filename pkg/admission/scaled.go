@@ -37,9 +37,11 @@ func (p *placing) scalingOf(ctx context.Context, r *request, kind workload.Kind,
 	if p.copies != nil {
 		o.Copies = p.copiesOf(r, kind, obj)
 	}
-	in := controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace()}
-	if o.Scalers, err = p.scalers.Get(ctx, in, func(stamp.Scalers) bool { return true }); err != nil {
-		return nil, err
+	in, known := controller.Request{Cluster: r.cluster, Namespace: r.GetNamespace()}, false
+	if o.Scalers, known = p.scalers.Last(in); !known {
+		if o.Scalers, err = p.scalers.Get(ctx, in); err != nil {
+			return nil, err
+		}
 	}
 	return o.Scaling(), nil
 }

@@ -10,14 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Shared reads a value of each key, for all that ask.
-//
-//	the last read, if that is remembered  then
-//	is good for who asks                  it is the answer
-//	is not, or there was none             a read that begins after the question; all that come while
-//	                                      another one goes on share the next
-//
-// A value is shared: nobody may change it.
+// Shared reads a value of each key, for all that ask. One read goes on at a time, and all that come meanwhile share the
+// next. A value is shared, too: nobody may change it.
 type Shared[K comparable, V any] struct {
 	read                func(context.Context, K) (V, error)
 	timeout, remembered time.Duration
@@ -50,32 +44,37 @@ func New[K comparable, V any](timeout, remembered time.Duration, read func(conte
 	return &Shared[K, V]{read: read, timeout: timeout, remembered: remembered, known: map[K]*known[V]{}}
 }
 
-// Get is the value of a key: a remembered one if it is good, else one that is read now, good or not. Its error is that of the
-// read, or of ctx.
-func (s *Shared[K, V]) Get(ctx context.Context, key K, good func(V) bool) (V, error) {
-	value, next := s.join(key, good)
-	if next == nil {
-		return value, nil
+// Last is what was read last of a key, if that is remembered.
+func (s *Shared[K, V]) Last(key K) (_ V, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.known[key]; k != nil && !k.at.IsZero() && time.Since(k.at) < s.remembered {
+		return k.last, true
 	}
+	var none V
+	return none, false
+}
+
+// Get reads the value of a key from now on. Its error is that of the read, or of ctx.
+func (s *Shared[K, V]) Get(ctx context.Context, key K) (V, error) {
+	next := s.join(key)
 	select {
 	case <-ctx.Done():
-		return value, ctx.Err()
+		var none V
+		return none, ctx.Err()
 	case <-next.done:
 		return next.value, next.err
 	}
 }
 
-// join is the remembered value if it is good, or else the read to wait for.
-func (s *Shared[K, V]) join(key K, good func(V) bool) (V, *pending[V]) {
+// join is the next read that begins.
+func (s *Shared[K, V]) join(key K) *pending[V] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.known[key]
-	switch {
-	case k == nil:
+	if k == nil {
 		k = &known[V]{}
 		s.known[key] = k
-	case !k.at.IsZero() && time.Since(k.at) < s.remembered && good(k.last):
-		return k.last, nil
 	}
 	if k.next == nil {
 		k.next = &pending[V]{done: make(chan struct{})}
@@ -84,8 +83,7 @@ func (s *Shared[K, V]) join(key K, good func(V) bool) (V, *pending[V]) {
 		k.reading = true
 		go s.work(key, k)
 	}
-	var none V
-	return none, k.next
+	return k.next
 }
 
 // work reads as long as somebody waits.

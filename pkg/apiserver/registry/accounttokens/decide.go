@@ -2,6 +2,7 @@ package accounttokens
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/atoll-dev/atoll/pkg/stamp"
 	"github.com/atoll-dev/atoll/pkg/workload"
@@ -11,10 +12,17 @@ import (
 // the mount that every pod has.
 type mounted struct{ automounting, refusing uses }
 
-// uses are tokens, and for how many seconds each is good at most.
-type uses map[use]int64
+// uses are tokens with an object whose pods mount each for the longest time.
+type uses map[use]object
 
 type use struct{ account, audience string }
+
+// object is one that makes pods, and for how many seconds the token is good that they mount.
+type object struct {
+	resource schema.GroupResource
+	name     string
+	seconds  int64
+}
 
 func newMounted() mounted { return mounted{uses{}, uses{}} }
 
@@ -26,17 +34,19 @@ func (m mounted) add(kind workload.Kind, obj *unstructured.Unstructured, target 
 	for automount, to := range map[bool]uses{true: m.automounting, false: m.refusing} {
 		for _, t := range workload.Tokens(kind, obj.Object, &automount) {
 			u := use{t.Account, t.Audience}
-			to[u] = max(to[u], t.Seconds)
+			if has, ok := to[u]; !ok || has.seconds < t.Seconds {
+				to[u] = object{kind.GroupResource(), obj.GetName(), t.Seconds}
+			}
 		}
 	}
 }
 
-// permits says whether a token is among them: automount is what its account says.
-func (m mounted) permits(t workload.TokenUse, automount *bool) bool {
+// permits says whether a token is among them, and by which object: automount is what its account says.
+func (m mounted) permits(t workload.TokenUse, automount *bool) (by object, ok bool) {
 	from := m.automounting
 	if automount != nil && !*automount {
 		from = m.refusing
 	}
-	seconds, ok := from[use{t.Account, t.Audience}]
-	return ok && t.Seconds <= seconds
+	by, ok = from[use{t.Account, t.Audience}]
+	return by, ok && t.Seconds <= by.seconds
 }

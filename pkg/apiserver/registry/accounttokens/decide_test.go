@@ -46,7 +46,7 @@ func TestASyncerMayAskForWhatTemplatesOfUsersMountOnItsPhysicalCluster(t *testin
 			kind, _ := workload.Builtin().ByKind(schema.GroupKind{Group: "apps", Kind: "Deployment"})
 			m := newMounted()
 			m.add(kind, obj, "east")
-			if got := m.permits(c.token, c.automount); got != c.want {
+			if by, got := m.permits(c.token, c.automount); got != c.want || got && by.name != obj.GetName() {
 				t.Errorf("permitted: %v", got)
 			}
 		})

@@ -25,9 +25,9 @@ import (
 const (
 	// readTimeout is for one read of a namespace.
 	readTimeout = 30 * time.Second
-	// remembered is for how long a token that a read found is permitted without another one. A
-	// physical cluster on which nothing mounts it any more could have had it that much earlier.
-	remembered = 10 * time.Second
+	// remembered is for how long it is known which object mounts a token: that one is read again, and
+	// not all of the namespace.
+	remembered = time.Minute
 )
 
 // place is a namespace on a physical cluster.
@@ -123,9 +123,40 @@ func (r *REST) permitted(ctx context.Context, target, name string, request *auth
 	if account != nil {
 		automount = account.AutomountServiceAccountToken
 	}
-	permits := func(m mounted) bool { return m.permits(token, automount) }
-	found, err := r.mounts.Get(ctx, place{cluster, namespace, target}, permits)
-	return err == nil && permits(found), err
+	in := place{cluster, namespace, target}
+	if last, ok := r.mounts.Last(in); ok {
+		if by, ok := last.permits(token, automount); ok {
+			if now, err := r.mountedBy(ctx, in, by); err != nil {
+				return false, err
+			} else if _, ok := now.permits(token, automount); ok {
+				return true, nil
+			}
+		}
+	}
+	found, err := r.mounts.Get(ctx, in)
+	if err != nil {
+		return false, err
+	}
+	_, ok = found.permits(token, automount)
+	return ok, nil
+}
+
+// mountedBy is what the pods of one object mount, as it is stored now; nothing if there is none.
+func (r *REST) mountedBy(ctx context.Context, in place, o object) (mounted, error) {
+	found := newMounted()
+	kind, ok := workload.In(r.kinds, in.cluster).ByResource(o.resource)
+	if !ok {
+		return found, nil
+	}
+	obj, err := r.objects.Resource(kind.GroupVersionResource()).Namespace(in.namespace).Get(ctx, o.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return found, nil
+	case err != nil:
+		return found, fmt.Errorf("reading %s %s: %w", kind.Kind, o.name, err)
+	}
+	found.add(kind, obj, in.target)
+	return found, nil
 }
 
 // mounted reads what pods of a namespace mount on a physical cluster, of what is stored, not of what
