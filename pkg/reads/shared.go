@@ -109,7 +109,7 @@ func (s *Shared[K, V]) work(key K, k *known[V]) {
 
 // once is one read. As it is no request's own, what it cannot digest would take the server down.
 func (s *Shared[K, V]) once(key K) (value V, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout) //nolint:forbidigo // the values of who happens to be first are not those of all
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,9 @@ func (w *World) front(h Happening) {
 	h.Resource, h.Name = services, "front-"+app
 	u := newObject(services, h.Namespace, h.Name)
 	_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"app": app}, "spec", "selector") // a path of maps
+	if h.N%3 > 0 {
+		_ = unstructured.SetNestedField(u.Object, string(corev1.ServiceTypeLoadBalancer), "spec", "type")
+	}
 	w.create(h.key(), u, nil)
 	h.Resource, h.Name = deployments, app
 	if w.api.Find(h.key()) == nil {

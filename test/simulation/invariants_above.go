@@ -218,6 +218,7 @@ func (l *ledger) targeted(e kube.Event) {
 	}
 	l.replaced(e, namespace.GetUID(), before)
 	l.withdrawn(e, namespace.GetUID(), before)
+	l.settled(e, before)
 	l.shared(e, before)
 	for _, name := range targetsOf(e.New).Names() {
 		if _, had := before[name]; !had && !l.everDecided[everDecided{namespace.GetUID(), name}] {
@@ -302,12 +303,15 @@ func (w *World) availableOn(key kube.Key, obj kube.Object, target string) int64 
 }
 
 func availableIn(c *placementv1alpha1.Copy) int64 {
-	var status map[string]any
+	n, _ := observedIn(c)["availableReplicas"].(float64)
+	return int64(n)
+}
+
+func observedIn(c *placementv1alpha1.Copy) (status map[string]any) {
 	if c.Status.Observed != nil {
 		_ = json.Unmarshal(c.Status.Observed.Raw, &status) // ours
 	}
-	n, _ := status["availableReplicas"].(float64)
-	return int64(n)
+	return status
 }
 
 // noteAvailable notes what a Copy says is available; -1 if it is not in place.

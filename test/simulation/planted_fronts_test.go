@@ -10,6 +10,7 @@ import (
 
 var plantedFronts = []plant{
 	{"traffic is withdrawn before it goes elsewhere", Bugs{next: drainsAtOnce}, NeverEmpty, 50, []string{"front", "move front"}},
+	{"a new address is published at once", Bugs{next: settlesNot}, SettledFirst, 50, []string{"front", "move front"}},
 	{"endpoints that go stay above", Bugs{alter: keepsEndpoints}, LeadsWhereItRuns, 50, []string{"front", "move front", "edit", "delete"}},
 }
 
@@ -18,6 +19,13 @@ func drainsAtOnce(t *placementv1alpha1.Transition, s transition.State) transitio
 	if t.Phase == placementv1alpha1.TransitionStarting && len(t.From) > 0 && s.Stale == 0 {
 		return transition.Step{Phase: placementv1alpha1.TransitionDraining}
 	}
+	return transition.Next(t, s)
+}
+
+// settlesNot sends clients to a new address without a while in between.
+func settlesNot(t *placementv1alpha1.Transition, s transition.State) transition.Step {
+	t = t.DeepCopy()
+	t.MinReadySeconds = 0
 	return transition.Next(t, s)
 }
 
