@@ -52,6 +52,13 @@ func (p *physical) storageChanged(e kube.Event) {
 			if name := text(obj, "spec", "volumeName"); name != "" {
 				p.work.add(volumeKey(name))
 			}
+			if e.New == nil { // it may have ended before it was bound
+				for _, pv := range p.api.List(persistentVolumes) {
+					if claimOf(pv) == e.Key {
+						p.work.add(p.api.KeyOf(persistentVolumes, pv))
+					}
+				}
+			}
 			for _, pod := range p.api.ListNamespace(pods, "", e.Key.Namespace) {
 				if slices.Contains(mountedBy(cast(pod)), e.Key.Name) {
 					p.work.add(p.api.KeyOf(pods, pod))
