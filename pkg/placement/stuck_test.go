@@ -251,7 +251,7 @@ func TestAUnitDoesNotGoBackAndForth(t *testing.T) {
 	}
 }
 
-func TestRulesOfStuckMovesAreBounded(t *testing.T) {
+func TestRulesOfMovesAreBounded(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{move: {ifStuck: GoBack, stuckAfterSeconds: 1}}`: "",
@@ -259,6 +259,11 @@ func TestRulesOfStuckMovesAreBounded(t *testing.T) {
 		`{move: {ifStuck: Abort}}`:                        "spec.move.ifStuck",
 		`{move: {stuckAfterSeconds: 0}}`:                  "spec.move.stuckAfterSeconds",
 		`{move: {stuckAfterSeconds: 86401}}`:              "spec.move.stuckAfterSeconds",
+		`{move: {minReadySeconds: 0, drainSeconds: 0}}`:   "",
+		`{move: {minReadySeconds: 600}}`:                  "",
+		`{move: {minReadySeconds: -1}}`:                   "spec.move.minReadySeconds",
+		`{move: {minReadySeconds: 601}}`:                  "spec.move.minReadySeconds",
+		`{move: {drainSeconds: 86401}}`:                   "spec.move.drainSeconds",
 	} {
 		p := ruledBy(t, placementv1alpha1.PolicyGlobal, "p", text)
 		got := ""

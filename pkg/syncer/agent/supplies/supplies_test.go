@@ -67,6 +67,16 @@ func (f *fixture) sweepOnce(t *testing.T) {
 	}
 }
 
+// What is due names its logical cluster, by which the queue goes round.
+func TestWhatIsDueIsThatOfItsLogicalCluster(t *testing.T) {
+	f := newFixture(t, []runtime.Object{deployment()}, []runtime.Object{held(13 * time.Hour)})
+	f.Watch(t)
+	all := f.sweep(f.Ctx, time.Now())
+	if len(all) != 1 || all[0].LogicalCluster() != viewtest.Cluster || all[0].token != token {
+		t.Errorf("due: %v", all)
+	}
+}
+
 // deployment mounts the token of robot.
 func deployment() *unstructured.Unstructured {
 	app := viewtest.Logical("Deployment", "web", "app", "d", `{"east":{}}`)
