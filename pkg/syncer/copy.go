@@ -86,7 +86,7 @@ func (p planner) status(state placementv1alpha1.CopyState, reason, message strin
 	if state == placementv1alpha1.CopySynced {
 		p.synced(&s)
 	}
-	s.Observed = p.statusBelow()
+	s.Observed, s.NoEndpoints = p.statusBelow(), p.noEndpoints()
 	s.Drifts += p.Reverted
 	if state != placementv1alpha1.CopyRemoving {
 		s.Volume = p.volumeReport(s.Volume)
@@ -169,11 +169,9 @@ func (p planner) reportedAgain(c *placementv1alpha1.Copy) time.Duration {
 
 func equalStatus(a, b placementv1alpha1.CopyStatus) bool {
 	observedA, observedB := rawOf(a.Observed), rawOf(b.Observed)
-	controllerA, controllerB := a.Controller, b.Controller
-	volumeA, volumeB := a.Volume, b.Volume
-	a.Observed, b.Observed, a.Controller, b.Controller, a.Volume, b.Volume = nil, nil, nil, nil, nil, nil
+	a.Observed, b.Observed = nil, nil
 	a.Transfer, b.Transfer = nil, nil // is the server's
-	return a == b && equality.Semantic.DeepEqual(volumeA, volumeB) && equality.Semantic.DeepEqual(controllerA, controllerB) && equality.Semantic.DeepEqual(observedA, observedB)
+	return equality.Semantic.DeepEqual(a, b) && equality.Semantic.DeepEqual(observedA, observedB)
 }
 
 // unmarshal reads JSON with whole numbers as int64, as in objects.

@@ -63,6 +63,9 @@ type Input struct {
 	Pods *placementv1alpha1.OrdinalRange
 	// Settled is the Fingerprint after the last apply; empty if not remembered.
 	Settled string
+	// Nowhere says of a Service beside the copy, or of itself, that it is known to lead to no pod, see
+	// LeadsNowhere; nil: of none.
+	Nowhere func(service string) bool
 	// Applied says that Physical is the reply to an apply of Logical, just now.
 	Applied bool
 	// Reverted counts the drifts that were reverted just now, Reverts is what is

@@ -42,8 +42,8 @@ func onlyReports(before, now *placementv1alpha1.Copy) bool {
 		return false
 	}
 	b, n := before.Status, now.Status
-	b.Observed, b.ObservedGeneration = n.Observed, n.ObservedGeneration
-	return b == n
+	b.Observed, b.ObservedGeneration, b.NoEndpoints = n.Observed, n.ObservedGeneration, n.NoEndpoints
+	return equalStatus(b, n)
 }
 
 // onlyApplied says that now is before with the news that the object was applied,
@@ -59,6 +59,6 @@ func onlyApplied(before, now *placementv1alpha1.Copy) bool {
 	if made {
 		b.State, b.Reason, b.Message, b.PhysicalUID = n.State, n.Reason, n.Message, n.PhysicalUID
 	}
-	b.AppliedGeneration, b.PhysicalGeneration, b.Observed = n.AppliedGeneration, n.PhysicalGeneration, n.Observed
-	return b == n
+	b.AppliedGeneration, b.PhysicalGeneration, b.Observed, b.NoEndpoints = n.AppliedGeneration, n.PhysicalGeneration, n.Observed, n.NoEndpoints
+	return equalStatus(b, n)
 }

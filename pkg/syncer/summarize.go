@@ -22,6 +22,8 @@ type view struct {
 	generation int64
 	// status as it is below; nil if not known yet.
 	status map[string]any
+	// nowhere names the Services that lead to no pod there, of what has addresses.
+	nowhere []string
 }
 
 // HasStatus says whether objects of the kind have a status that copies decide.
@@ -147,7 +149,7 @@ func viewsOf(logical *unstructured.Unstructured, copies []*placementv1alpha1.Cop
 		v := view{target: name, receives: targets[name].Receives()}
 		for _, c := range copies {
 			if c.Spec.PhysicalCluster == name && c.Spec.Object.UID == logical.GetUID() && c.Status.State != placementv1alpha1.CopyRemoved {
-				v.generation, v.status = c.Status.ObservedGeneration, observedStatus(c)
+				v.generation, v.status, v.nowhere = c.Status.ObservedGeneration, observedStatus(c), c.Status.NoEndpoints
 				if stamp.Staged(logical) && c.Status.Revision != stamp.Revision(logical) {
 					v.status = outdated(v.status)
 				}

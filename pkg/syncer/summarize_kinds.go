@@ -73,11 +73,20 @@ func validCronJob(logical *unstructured.Unstructured, status, _ map[string]any) 
 // noAddresses is the status of a Service or Ingress that nobody can reach.
 var noAddresses = map[string]any{"loadBalancer": map[string]any{}}
 
-// mergeAddresses is the union of the addresses of a Service or Ingress.
+// mergeAddresses is the union of the addresses of a Service or Ingress. Those of a target that serves less than another one are
+// left out: who took one would be refused, as with a physical cluster whose share of the replicas is none.
+//
+//	Services that lead to no pod there   of another target, which has an address   its addresses are
+//	none                                 any                                       published
+//	some                                 less of them, and no others               left out
+//	some                                 the same, or others                       published, as by a cluster of its own
 func mergeAddresses(status map[string]any, views []view) {
 	var addresses []any
 	seen := map[string]bool{}
 	for _, v := range views {
+		if slices.ContainsFunc(views, v.servesLessThan) {
+			continue
+		}
 		for _, address := range list(field(v.status, "loadBalancer"), "ingress") {
 			key := fmt.Sprint(address["ip"], address["hostname"])
 			if !seen[key] {
@@ -91,6 +100,13 @@ func mergeAddresses(status map[string]any, views []view) {
 		balancer["ingress"] = addresses
 	}
 	status["loadBalancer"] = balancer
+}
+
+// servesLessThan says that all that leads nowhere on another target, which has an address, does so here, and more.
+func (v view) servesLessThan(other view) bool {
+	here := func(service string) bool { return slices.Contains(v.nowhere, service) }
+	return len(list(field(other.status, "loadBalancer"), "ingress")) > 0 && len(other.nowhere) < len(v.nowhere) &&
+		!slices.ContainsFunc(other.nowhere, func(s string) bool { return !here(s) })
 }
 
 // mergeJobs: the Job is complete when it is on every target; it has failed when

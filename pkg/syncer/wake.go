@@ -45,6 +45,9 @@ const (
 	WakeImport Wake = "Import"
 	// WakeCarried are the Manifests that could not be applied.
 	WakeCarried Wake = "Carried"
+	// WakeService is the Service whose copy has the name, in the physical namespace of what changed, and what
+	// leads to pods by it.
+	WakeService Wake = "Service"
 	// WakeHost are the Ingresses that want a host name which is free now.
 	WakeHost Wake = "Host"
 )
@@ -56,8 +59,8 @@ type Woken struct {
 	UID types.UID
 	// Mark names the object (WakeObject, WakeContents and WakeImport, of a change below).
 	Mark Mark
-	// Host is the name (WakeHost).
-	Host string
+	// Host is the name (WakeHost), Service another one (WakeService).
+	Host, Service string
 }
 
 // Change is what a watch reports of one object; Old is nil if it is new, New if it is
@@ -182,6 +185,11 @@ func (c Change) mirrored() []types.UID {
 //	a Service with a mark         it came, or is gone          Import: endpoints elsewhere go beside it
 //	an Ingress                    it is gone, about to go, or  Host, of each: another logical cluster
 //	                              lacks names that it had      may wait for it
+//	an EndpointSlice              it came, or is gone, leads   Service: its addresses are published, or not,
+//	                              to a first pod, or to none   beside those of others
+//	a Service                     it came, or is gone, or      Service
+//	                              selects pods, or none
+//	an Ingress with a mark        leads to other Services      Object, after an own write, too
 //	a NetworkPolicy               any                          Isolation: others leave room for it
 //	a Namespace                   it came, or is gone          Isolation
 //	a Namespace with a mark       it is gone                   Contents, too: what waits to come
@@ -210,6 +218,14 @@ func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 		if mark, ok := MarkOf(c.Kind.GroupResource(), obj); ok {
 			woken = append(woken, Woken{Wake: WakeImport, Mark: mark})
 		}
+	}
+	if c.leadsByOthers() {
+		if mark, ok := MarkOf(c.Kind.GroupResource(), c.New); ok && c.Own {
+			woken = append(woken, Woken{Wake: WakeObject, Mark: mark})
+		}
+	}
+	if name := c.ledAnew(); name != "" {
+		woken = append(woken, Woken{Wake: WakeService, Service: name})
 	}
 	if c.Kind.Carries && BringsKinds(obj) {
 		woken = append(woken, Woken{Wake: WakeCarried})

@@ -147,8 +147,18 @@ func TestWhatAChangeBelowWakes(t *testing.T) {
 		u.Object["spec"] = map[string]any{"rules": rules}
 		return u
 	}
+	services := mustKind(t, "", "services")
+	selecting := func(selector string) *unstructured.Unstructured {
+		return parse(t, "apiVersion: v1\nkind: Service\nmetadata: {name: web, uid: u}\nspec: {selector: {"+selector+"}}")
+	}
+	leading := func(service string) *unstructured.Unstructured {
+		u := thing(carries(ingresses, mark))
+		u.Object["spec"] = parse(t, "apiVersion: v1\nkind: Any\nspec: {rules: [{host: a, http: {paths: [{backend: {service: {name: "+service+"}}}]}}]}").Object["spec"]
+		return u
+	}
 	gone := func(u *unstructured.Unstructured) *unstructured.Unstructured { being(u); return u }
 	object := func(m Mark) Woken { return Woken{Wake: WakeObject, Mark: m} }
+	endpointSlices, mirrorOf := mustKind(t, "discovery.k8s.io", "endpointslices"), func(uid types.UID) Woken { return Woken{Wake: WakeMirror, UID: uid} }
 	orphans, mirror, owned := Woken{Wake: WakeOrphans, UID: "u"}, Woken{Wake: WakeMirror, UID: "u"}, Woken{Wake: WakeOwned, UID: "u"}
 	for name, c := range map[string]struct {
 		change Change
@@ -169,17 +179,27 @@ func TestWhatAChangeBelowWakes(t *testing.T) {
 		"a namespace came":             {Change{Kind: namespaces, New: thing()}, true, []Woken{owned, {Wake: WakeIsolation}}},
 		"a namespace of ours is gone": {Change{Kind: namespaces, Placed: true, Old: thing(carries(namespaces, ofNamespace))}, true,
 			[]Woken{object(ofNamespace), orphans, {Wake: WakeIsolation}, {Wake: WakeContents, Mark: ofNamespace}}},
-		"an Ingress is gone":              {Change{Kind: ingresses, Old: hosting("a", "b")}, true, []Woken{host("a"), host("b")}},
-		"an Ingress is about to go":       {Change{Kind: ingresses, Old: hosting("a"), New: gone(hosting("a"))}, true, []Woken{host("a")}},
-		"an Ingress that was has gone":    {Change{Kind: ingresses, Old: gone(hosting("a"))}, true, nil},
-		"an Ingress has another name":     {Change{Kind: ingresses, Old: hosting("a", "b"), New: hosting("b", "c"), Own: true}, true, []Woken{host("a")}},
-		"an Ingress came":                 {Change{Kind: ingresses, New: hosting("a")}, true, []Woken{owned}},
-		"a namespace changed":             {Change{Kind: namespaces, Old: thing(), New: thing(labelled)}, true, nil},
-		"a pod of a controller came":      {Change{Kind: pods, Observed: true, New: thing()}, false, []Woken{mirror, owned}},
-		"a pod of a controller changed":   {Change{Kind: pods, Observed: true, Old: thing(), New: thing(labelled)}, false, []Woken{mirror}},
-		"a pod of a controller is gone":   {Change{Kind: pods, Observed: true, Old: thing()}, false, []Woken{mirror}},
-		"a pod of a user came":            {Change{Kind: pods, Observed: true, New: thing(carries(pods, mark))}, true, []Woken{object(mark), orphans, owned}},
-		"a pod that a controller adopted": {Change{Kind: pods, Observed: true, Old: thing(carries(pods, mark)), New: thing(carries(pods, mark))}, false, []Woken{object(mark), orphans, mirror}},
+		"an Ingress is gone":               {Change{Kind: ingresses, Old: hosting("a", "b")}, true, []Woken{host("a"), host("b")}},
+		"an Ingress is about to go":        {Change{Kind: ingresses, Old: hosting("a"), New: gone(hosting("a"))}, true, []Woken{host("a")}},
+		"an Ingress that was has gone":     {Change{Kind: ingresses, Old: gone(hosting("a"))}, true, nil},
+		"an Ingress has another name":      {Change{Kind: ingresses, Old: hosting("a", "b"), New: hosting("b", "c"), Own: true}, true, []Woken{host("a")}},
+		"an Ingress came":                  {Change{Kind: ingresses, New: hosting("a")}, true, []Woken{owned}},
+		"endpoints are ready":              {Change{Kind: endpointSlices, Observed: true, Old: sliceOf(t, "ready: false"), New: sliceOf(t, "ready: true")}, false, []Woken{mirrorOf("s"), {Wake: WakeService, Service: "web"}}},
+		"more endpoints are ready":         {Change{Kind: endpointSlices, Observed: true, Old: sliceOf(t, "ready: true"), New: sliceOf(t, "ready: true", "ready: true")}, false, []Woken{mirrorOf("s")}},
+		"endpoints are gone":               {Change{Kind: endpointSlices, Observed: true, Old: sliceOf(t, "ready: true")}, false, []Woken{mirrorOf("s"), {Wake: WakeService, Service: "web"}}},
+		"a Service came":                   {Change{Kind: services, New: selecting("app: web")}, true, []Woken{owned, {Wake: WakeService, Service: "web"}}},
+		"a Service selects no pods by now": {Change{Kind: services, Own: true, Old: selecting("app: web"), New: selecting("")}, true, []Woken{{Wake: WakeService, Service: "web"}}},
+		"a Service selects other pods":     {Change{Kind: services, Own: true, Old: selecting("app: web"), New: selecting("app: db")}, true, nil},
+		"a Service is gone":                {Change{Kind: services, Old: selecting("app: web")}, true, []Woken{{Wake: WakeService, Service: "web"}}},
+		"an own Ingress leads to others":   {Change{Kind: ingresses, Own: true, Old: leading("a"), New: leading("b")}, true, []Woken{object(mark)}},
+		"an own Ingress came":              {Change{Kind: ingresses, Own: true, New: leading("a")}, true, []Woken{owned, object(mark)}},
+		"an own Ingress leads as before":   {Change{Kind: ingresses, Own: true, Old: leading("a"), New: leading("a")}, true, nil},
+		"a namespace changed":              {Change{Kind: namespaces, Old: thing(), New: thing(labelled)}, true, nil},
+		"a pod of a controller came":       {Change{Kind: pods, Observed: true, New: thing()}, false, []Woken{mirror, owned}},
+		"a pod of a controller changed":    {Change{Kind: pods, Observed: true, Old: thing(), New: thing(labelled)}, false, []Woken{mirror}},
+		"a pod of a controller is gone":    {Change{Kind: pods, Observed: true, Old: thing()}, false, []Woken{mirror}},
+		"a pod of a user came":             {Change{Kind: pods, Observed: true, New: thing(carries(pods, mark))}, true, []Woken{object(mark), orphans, owned}},
+		"a pod that a controller adopted":  {Change{Kind: pods, Observed: true, Old: thing(carries(pods, mark)), New: thing(carries(pods, mark))}, false, []Woken{object(mark), orphans, mirror}},
 	} {
 		if name == "a copy changed" { // labels are where the mark is: one of another, beside it
 			c.change.New = c.change.Old.DeepCopy()

@@ -41,13 +41,13 @@ func TestANewAddressIsPublishedOnceAllBehindItHasBeenAvailableForAWhile(t *testi
 			return err
 		})
 	}
-	give(t, theLab.east.Kubectl.In(below), oldAddress)
+	give(t, theLab.east.Kubectl.In(below), "service/web", oldAddress)
 	has(oldAddress)
 
 	pin(t, k, "shop", "west")
 	there := theLab.west.Kubectl.In(below)
 	eventually(t, func() error { _, err := there.Run(ctx, "get", "service", "web"); return err })
-	give(t, there, newAddress)
+	give(t, there, "service/web", newAddress)
 	said := fmt.Sprintf("Service web: %s of west is published once all has been available there for %d s", newAddress, int(waits.Seconds()))
 	waiting := func() {
 		t.Helper()
@@ -72,8 +72,8 @@ func TestANewAddressIsPublishedOnceAllBehindItHasBeenAvailableForAWhile(t *testi
 	settled(t, k, "shop", "west")
 }
 
-// give has a Service get an address, as from the provider of its physical cluster.
-func give(t *testing.T, k process.Kubectl, address string) {
+// give has a Service or Ingress get an address, as from the provider of its physical cluster.
+func give(t *testing.T, k process.Kubectl, what, address string) {
 	t.Helper()
-	must(t)(k.Run(context.Background(), "patch", "service", "web", "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, address)))
+	must(t)(k.Run(context.Background(), "patch", what, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, address)))
 }

@@ -79,3 +79,21 @@ func (a availability) until(at time.Time, uid types.UID, target string) (most in
 	}
 	return most
 }
+
+// published are the targets whose addresses a Service is to have: a load balancer those where it leads to a pod, or else all.
+func (w *World) published(key kube.Key, service kube.Object, below string) (names []string) {
+	all := targetsOf(service).Names()
+	if text(service, "spec", "type") != string(corev1.ServiceTypeLoadBalancer) {
+		return all // which have one here, so that there is something to say of them
+	}
+	for _, name := range all {
+		slice := w.cluster(name).api.Find(kube.Key{Resource: endpointSlices, Namespace: below, Name: key.Name + "-1"}) // as slicesOf names it
+		if len(part(service, "spec", "selector")) == 0 || len(readyIn(slice)) > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return all
+	}
+	return names
+}

@@ -369,8 +369,8 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 		}
 	case services:
 		list, _, _ := unstructured.NestedSlice(obj.Object, "status", "loadBalancer", "ingress")
-		if len(list) != len(statuses) {
-			w.fail(Converges, "%s has the addresses %v on %d targets", key, list, len(statuses))
+		if want := w.published(key, obj, below); len(list) != len(want) {
+			w.fail(Converges, "%s has the addresses %v, and is to have those of %v", key, list, want)
 		}
 	}
 }

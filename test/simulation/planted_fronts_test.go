@@ -11,6 +11,7 @@ import (
 var plantedFronts = []plant{
 	{"traffic is withdrawn before it goes elsewhere", Bugs{next: drainsAtOnce}, NeverEmpty, 50, []string{"front", "move front"}},
 	{"a new address is published at once", Bugs{next: settlesNot}, SettledFirst, 50, []string{"front", "move front"}},
+	{"a place without pods is not said to be one", Bugs{alter: forgetsNowhere}, Converges, 50, []string{"front", "move front", "divide", "scale"}},
 	{"endpoints that go stay above", Bugs{alter: keepsEndpoints}, LeadsWhereItRuns, 50, []string{"front", "move front", "edit", "delete"}},
 }
 
@@ -27,6 +28,18 @@ func settlesNot(t *placementv1alpha1.Transition, s transition.State) transition.
 	t = t.DeepCopy()
 	t.MinReadySeconds = 0
 	return transition.Next(t, s)
+}
+
+// forgetsNowhere has Copies never say that a Service leads to no pod.
+func forgetsNowhere(c *call) {
+	r := c.req
+	if c.line.target == "" || r.method != http.MethodPut || r.res.GroupResource() != copies {
+		return
+	}
+	if obj, err := r.res.decode(r.body); err == nil {
+		obj.(*placementv1alpha1.Copy).Status.NoEndpoints = nil
+		r.body, _ = json.Marshal(obj) // it was decoded
+	}
 }
 
 // keepsEndpoints has what clients are sent to become more, and never fewer.

@@ -130,7 +130,7 @@ func saysMore(old, new *placementv1alpha1.Copy) bool {
 	}
 	return old != nil && new != nil && old.Spec != new.Spec ||
 		before.ObservedGeneration != now.ObservedGeneration ||
-		!bytes.Equal(raw(before.Observed), raw(now.Observed)) ||
+		!bytes.Equal(raw(before.Observed), raw(now.Observed)) || !slices.Equal(before.NoEndpoints, now.NoEndpoints) ||
 		(before.State == placementv1alpha1.CopyRemoved) != (now.State == placementv1alpha1.CopyRemoved)
 }
 

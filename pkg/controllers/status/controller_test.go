@@ -19,6 +19,8 @@ func TestOnlyACopyThatSaysMoreIsLookedAt(t *testing.T) {
 	generation := copied(placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, ObservedGeneration: 1})
 	ready := copied(placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, ObservedGeneration: 1, Observed: raw(`{"readyReplicas":1}`)})
 	unready := copied(placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, ObservedGeneration: 1, Observed: raw(`{}`)})
+	nowhere := ready.DeepCopy()
+	nowhere.Status.NoEndpoints = []string{"web"}
 	removed := copied(placementv1alpha1.CopyStatus{State: placementv1alpha1.CopyRemoved, ObservedGeneration: 1, Observed: raw(`{}`)})
 	west := ready.DeepCopy()
 	west.Spec.PhysicalCluster = "west"
@@ -33,6 +35,8 @@ func TestOnlyACopyThatSaysMoreIsLookedAt(t *testing.T) {
 		"the first status":              {generation, ready, true},
 		"another status":                {ready, unready, true},
 		"the same status":               {ready, ready.DeepCopy(), false},
+		"it leads to no pod any more":   {ready, nowhere, true},
+		"it leads to no pod as before":  {nowhere, nowhere.DeepCopy(), false},
 		"another target":                {ready, west, true},
 		"it is removed":                 {unready, removed, true},
 		"it is gone and had a status":   {ready, nil, true},

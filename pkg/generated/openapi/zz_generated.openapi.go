@@ -3495,6 +3495,25 @@ func schema_pkg_apis_placement_v1alpha1_CopyStatus(ref common.ReferenceCallback)
 							Ref:         ref(placementv1alpha1.CopyOrdinals{}.OpenAPIModelName()),
 						},
 					},
+					"noEndpoints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "noEndpoints names the Services that select pods and lead to none there that is ready: a Service itself, or those behind an Ingress. In order, and 32 at most.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"observed": {
 						SchemaProps: spec.SchemaProps{
 							Description: "observed is the raw status of the copy.",

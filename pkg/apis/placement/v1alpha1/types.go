@@ -506,6 +506,11 @@ type CopyStatus struct {
 	// controllers of the target have acted on a range.
 	// +optional
 	Ordinals CopyOrdinals `json:"ordinals,omitzero"`
+	// noEndpoints names the Services that select pods and lead to none there that is ready: a Service
+	// itself, or those behind an Ingress. In order, and 32 at most.
+	// +optional
+	// +listType=atomic
+	NoEndpoints []string `json:"noEndpoints,omitempty"`
 	// observed is the raw status of the copy.
 	// +optional
 	Observed *runtime.RawExtension `json:"observed,omitempty"`

@@ -253,6 +253,11 @@ func (in *CopyStatus) DeepCopyInto(out *CopyStatus) {
 	*out = *in
 	out.Carried = in.Carried
 	out.Ordinals = in.Ordinals
+	if in.NoEndpoints != nil {
+		in, out := &in.NoEndpoints, &out.NoEndpoints
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Observed != nil {
 		in, out := &in.Observed, &out.Observed
 		*out = new(runtime.RawExtension)

@@ -112,6 +112,14 @@ func (d *Dispatcher) Below(c syncer.Change) {
 			for _, key := range d.view.Unapplied(c.Kind) {
 				d.queues.Objects(key)
 			}
+		case syncer.WakeService:
+			obj := c.New
+			if obj == nil {
+				obj = c.Old
+			}
+			for _, key := range d.view.LedBy(obj.GetNamespace(), w.Service) {
+				d.queues.Objects(key)
+			}
 		case syncer.WakeHost:
 			for _, obj := range d.view.WantHost(c.Kind.GroupVersionResource(), w.Host) {
 				d.queues.Objects(view.KeyOf(c.Kind, obj))

@@ -65,6 +65,9 @@ func (p *pass) read() {
 	if !p.kind.Carries {
 		p.readPhysical()
 	}
+	if p.kind.Addressed() {
+		p.in.Nowhere = func(service string) bool { return p.View.LeadsNowhere(p.in.Namespace.Name, service) }
+	}
 	p.in.HostTaken = p.hostTaken()
 }
 

@@ -30,6 +30,8 @@ const (
 	byCluster = "cluster"
 	// byHost finds Ingresses by syncer.HostQueries.
 	byHost = "host"
+	// byService finds what leads to pods by a Service, as namespace/name.
+	byService = "service"
 	// byPhysicalName finds a Namespace by the name of its physical namespace.
 	byPhysicalName = "physical-name"
 	// byScaled finds an autoscaler by what it scales.
@@ -70,6 +72,7 @@ func (v *View) informerBelow(kind workload.Kind) *objects {
 	}
 	if kind.Semantics == workload.IngressSemantics {
 		indexes[byHost] = syncer.HostIndex
+		indexes[byService] = leadsBy(kind)
 	}
 	if gvr == Namespaces {
 		indexes[byCluster] = func(o *unstructured.Unstructured) []string {
@@ -173,6 +176,16 @@ func marked(kind workload.Kind) func(*unstructured.Unstructured) []string {
 			return nil
 		}
 		return []string{KeyOfMark(kind, m).Request.String()}
+	}
+}
+
+// leadsBy names the Services behind an Ingress.
+func leadsBy(kind workload.Kind) func(*unstructured.Unstructured) []string {
+	return func(obj *unstructured.Unstructured) (values []string) {
+		for _, name := range syncer.ServicesOf(kind, obj) {
+			values = append(values, obj.GetNamespace()+"/"+name)
+		}
+		return values
 	}
 }
 

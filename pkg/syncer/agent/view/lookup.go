@@ -214,6 +214,41 @@ func (v *View) PhysicalByUID(gvr schema.GroupVersionResource, uid types.UID) *un
 	return nil
 }
 
+// LeadsNowhere says of a Service of a physical namespace that it is known to lead to no pod.
+func (v *View) LeadsNowhere(physical, name string) bool {
+	now := v.now.Load()
+	if now.below(Services) == nil || now.below(EndpointSlices) == nil {
+		return false
+	}
+	service, found := v.Physical(Services, controller.Request{Namespace: physical, Name: name})
+	if !found {
+		return syncer.LeadsNowhere(nil, nil)
+	}
+	return syncer.LeadsNowhere(service, v.Owned(EndpointSlices, service.GetUID()))
+}
+
+// LedBy are the objects that say whether a Service of a physical namespace leads anywhere: it is one itself, and may not be
+// in view there yet.
+func (v *View) LedBy(physical, name string) []ObjectKey {
+	namespace := v.NamespaceOf(physical)
+	if namespace == nil {
+		return nil
+	}
+	keys := []ObjectKey{{Resource: Services, Request: controller.Request{Cluster: logicalcluster.From(namespace), Namespace: namespace.GetName(), Name: name}}}
+	for _, kind := range v.Kinds().Kinds() {
+		i := v.now.Load().below(kind.GroupVersionResource())
+		if kind.Semantics != workload.IngressSemantics || i == nil {
+			continue
+		}
+		for _, obj := range i.ByIndex(byService, physical+"/"+name) {
+			if mark, ok := syncer.MarkOf(kind.GroupResource(), obj); ok {
+				keys = append(keys, KeyOfMark(kind, mark))
+			}
+		}
+	}
+	return keys
+}
+
 // PhysicalIn are the objects of a physical namespace.
 func (v *View) PhysicalIn(gvr schema.GroupVersionResource, namespace string) []*unstructured.Unstructured {
 	if i := v.now.Load().below(gvr); i != nil {

@@ -40,6 +40,9 @@ type CopyStatusApplyConfiguration struct {
 	// ordinals says, of a StatefulSet that is divided by them, what runs there: absent until the
 	// controllers of the target have acted on a range.
 	Ordinals *CopyOrdinalsApplyConfiguration `json:"ordinals,omitempty"`
+	// noEndpoints names the Services that select pods and lead to none there that is ready: a Service
+	// itself, or those behind an Ingress. In order, and 32 at most.
+	NoEndpoints []string `json:"noEndpoints,omitempty"`
 	// observed is the raw status of the copy.
 	Observed *runtime.RawExtension `json:"observed,omitempty"`
 	// volume is that of a claim whose storage class is Shared or Copy there, or that is handed over.
@@ -151,6 +154,16 @@ func (b *CopyStatusApplyConfiguration) WithDrifts(value int64) *CopyStatusApplyC
 // If called multiple times, the Ordinals field is set to the value of the last call.
 func (b *CopyStatusApplyConfiguration) WithOrdinals(value *CopyOrdinalsApplyConfiguration) *CopyStatusApplyConfiguration {
 	b.Ordinals = value
+	return b
+}
+
+// WithNoEndpoints adds the given value to the NoEndpoints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the NoEndpoints field.
+func (b *CopyStatusApplyConfiguration) WithNoEndpoints(values ...string) *CopyStatusApplyConfiguration {
+	for i := range values {
+		b.NoEndpoints = append(b.NoEndpoints, values[i])
+	}
 	return b
 }
 

@@ -1,0 +1,87 @@
+package syncer
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/atoll-dev/atoll/pkg/workload"
+)
+
+// maxNoEndpoints bounds CopyStatus.NoEndpoints.
+const maxNoEndpoints = 32
+
+// ServicesOf are the names of the Services by which requests for an address of a copy come to pods: those behind an Ingress, and
+// a Service itself, if it may have one. In order.
+func ServicesOf(kind workload.Kind, physical *unstructured.Unstructured) []string {
+	if physical == nil {
+		return nil
+	}
+	if kind.Semantics == workload.ServiceSemantics && text(field(physical.Object, "spec"), "type") == string(corev1.ServiceTypeLoadBalancer) {
+		return []string{physical.GetName()}
+	}
+	var names []string
+	for _, led := range workload.Led(kind, physical.Object) {
+		names = append(names, led.Name)
+	}
+	return names
+}
+
+// LeadsNowhere says of the copy of a Service, nil if there is none, and of the EndpointSlices that it controls that it leads to
+// no pod that is ready. One without a selector leads where users say.
+func LeadsNowhere(service *unstructured.Unstructured, owned []*unstructured.Unstructured) bool {
+	return service == nil || selects(service) && !slices.ContainsFunc(owned, leads)
+}
+
+// selects says that a Service has endpoints made of the pods that it selects.
+func selects(service *unstructured.Unstructured) bool {
+	spec := field(service.Object, "spec")
+	return len(field(spec, "selector")) > 0 && text(spec, "type") != "ExternalName"
+}
+
+// leads says that an EndpointSlice has an endpoint that is ready: one that does not say is.
+func leads(slice *unstructured.Unstructured) bool {
+	endpoints, _ := slice.Object["endpoints"].([]any)
+	return slices.ContainsFunc(endpoints, func(e any) bool {
+		endpoint, _ := e.(map[string]any)
+		ready, said := field(endpoint, "conditions")["ready"].(bool)
+		return ready || !said
+	})
+}
+
+// noEndpoints are the Services by which the copy leads nowhere.
+func (p planner) noEndpoints() (names []string) {
+	if p.Nowhere == nil {
+		return nil
+	}
+	for _, name := range ServicesOf(p.Ref.Kind, p.Physical) {
+		if len(names) == maxNoEndpoints {
+			break
+		}
+		if p.Nowhere(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ledAnew is the name of the Service that leads somewhere by now, and may not have, or the other way round; empty for none.
+func (c Change) ledAnew() string {
+	changed := func(says func(*unstructured.Unstructured) bool) bool {
+		return c.Old == nil || c.New == nil || says(c.Old) != says(c.New)
+	}
+	switch {
+	case c.Kind.Semantics == workload.EndpointSliceSemantics && changed(leads):
+		return c.latest().GetLabels()[discoveryv1.LabelServiceName]
+	case c.Kind.Semantics == workload.ServiceSemantics && changed(selects):
+		return c.latest().GetName()
+	}
+	return ""
+}
+
+// leadsByOthers says that the copy of an Ingress leads to pods by other Services than before.
+func (c Change) leadsByOthers() bool {
+	return c.Kind.Semantics == workload.IngressSemantics && c.New != nil && !slices.Equal(ServicesOf(c.Kind, c.Old), ServicesOf(c.Kind, c.New))
+}

@@ -1,0 +1,152 @@
+package syncer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+)
+
+// sliceOf is an EndpointSlice of a Service, with what its endpoints say about being ready.
+func sliceOf(t *testing.T, conditions ...string) *unstructured.Unstructured {
+	t.Helper()
+	s := "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: web-1, uid: s, labels: {kubernetes.io/service-name: web}}\nendpoints:\n"
+	for _, c := range conditions {
+		s += fmt.Sprintf("- {addresses: [10.0.0.1], conditions: {%s}}\n", c)
+	}
+	return parse(t, s)
+}
+
+func TestWhetherAServiceLeadsAnywhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec   string
+		slices []*unstructured.Unstructured
+		want   bool
+	}{
+		"to a pod that is ready":     {"selector: {app: web}", []*unstructured.Unstructured{sliceOf(t, "ready: true")}, false},
+		"to one that does not say":   {"selector: {app: web}", []*unstructured.Unstructured{sliceOf(t, "")}, false},
+		"to one of several":          {"selector: {app: web}", []*unstructured.Unstructured{sliceOf(t), sliceOf(t, "ready: false", "ready: true")}, false},
+		"to none that is ready":      {"selector: {app: web}", []*unstructured.Unstructured{sliceOf(t, "ready: false")}, true},
+		"to none":                    {"selector: {app: web}", []*unstructured.Unstructured{sliceOf(t)}, true},
+		"without slices":             {"selector: {app: web}", nil, true},
+		"to where users say":         {"ports: [{port: 80}]", nil, false},
+		"it is another name of some": {"type: ExternalName, externalName: example.com, selector: {app: web}", nil, false},
+	} {
+		if got := LeadsNowhere(parse(t, "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {"+c.spec+"}"), c.slices); got != c.want {
+			t.Errorf("%s: nowhere %v", name, got)
+		}
+	}
+}
+
+// Who takes an address that leads to no pod is refused, while another one would serve him: a physical cluster whose share of
+// the replicas is none, or whose pods all fail.
+func TestAnAddressThatLeadsNowhereIsLeftOutBesideOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		// by target: its address, then the Services that lead to no pod.
+		targets map[string]string
+		want    []string
+	}{
+		"all lead somewhere":                {map[string]string{"east": "1", "west": "2"}, []string{"1", "2"}},
+		"one does not":                      {map[string]string{"east": "1 a", "west": "2"}, []string{"2"}},
+		"none does":                         {map[string]string{"east": "1 a", "west": "2 a"}, []string{"1", "2"}},
+		"the only one does not":             {map[string]string{"east": "1 a"}, []string{"1"}},
+		"the one that does has no address":  {map[string]string{"east": "1 a", "west": ""}, []string{"1"}},
+		"one of three does not":             {map[string]string{"east": "1", "north": "3 a", "west": "2"}, []string{"1", "2"}},
+		"one leads to less":                 {map[string]string{"east": "1 a b", "west": "2 b"}, []string{"2"}},
+		"each leads to what others do not":  {map[string]string{"east": "1 a", "west": "2 b"}, []string{"1", "2"}},
+		"one of these has none of both":     {map[string]string{"east": "1 a", "north": "3 a b", "west": "2 b"}, []string{"1", "2"}},
+		"one to less, the other to nothing": {map[string]string{"east": "1 a", "west": "2 b c"}, []string{"1", "2"}},
+	} {
+		for _, kind := range []string{"Service", "Ingress"} {
+			var entries []string
+			var copies []*placementv1alpha1.Copy
+			for target, says := range c.targets {
+				entries = append(entries, fmt.Sprintf("%q:{}", target))
+				address, nowhere, _ := strings.Cut(says, " ")
+				status := `{"loadBalancer":{}}`
+				if address != "" {
+					status = `{"loadBalancer":{"ingress":[{"ip":"` + address + `"}]}}`
+				}
+				copies = append(copies, &placementv1alpha1.Copy{
+					Spec:   placementv1alpha1.CopySpec{PhysicalCluster: target, Object: placementv1alpha1.ObjectReference{UID: "u"}},
+					Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, NoEndpoints: strings.Fields(nowhere), Observed: &runtime.RawExtension{Raw: []byte(status)}},
+				})
+			}
+			logical := parse(t, "apiVersion: v1\nkind: Any\nmetadata: {name: web, namespace: shop, uid: u}\nspec: {type: LoadBalancer, selector: {app: web}}")
+			logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: "{" + strings.Join(entries, ",") + "}"})
+			status, _ := Summarize(kinds[kind], logical, copies)
+			var got []string
+			for _, address := range list(field(status, "loadBalancer"), "ingress") {
+				got = append(got, fmt.Sprint(address["ip"]))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: %s (-want +got)\n%s", kind, name, diff)
+			}
+		}
+	}
+}
+
+func TestByWhichServicesAnAddressLeads(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, spec string
+		want       []string
+	}{
+		"a load balancer":          {"Service", "type: LoadBalancer", []string{"web"}},
+		"one without an address":   {"Service", "type: ClusterIP", nil},
+		"an Ingress":               {"Ingress", "defaultBackend: {service: {name: db}}, rules: [{http: {paths: [{backend: {service: {name: b}}}, {backend: {service: {name: a}}}, {backend: {service: {name: b}}}]}}]", []string{"a", "b", "db"}},
+		"one of resources":         {"Ingress", "defaultBackend: {resource: {kind: Bucket, name: b}}", nil},
+		"what leads by no Service": {"Deployment", "replicas: 1", nil},
+	} {
+		if diff := cmp.Diff(c.want, ServicesOf(kinds[c.kind], parse(t, "apiVersion: v1\nkind: Any\nmetadata: {name: web}\nspec: {"+c.spec+"}"))); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+	if got := ServicesOf(kinds["Service"], nil); got != nil {
+		t.Errorf("of none: %v", got)
+	}
+}
+
+// A change of where a Service leads is a report, although its copy is as it was.
+func TestWhereAnAddressLeadsIsReported(t *testing.T) {
+	in := situation{kind: "Service", logical: "live", copy: "Synced"}.input()
+	if err := unstructured.SetNestedField(in.Logical.Object, "LoadBalancer", "spec", "type"); err != nil {
+		t.Fatal(err)
+	}
+	in.Physical = below(transformed(in.Logical, Placing{Ref: in.Ref, ControlPlane: controlPlane, Namespace: "shop-web-1"}))
+	in.Physical.SetUID("p1")
+	in.Copy.Status.PhysicalUID = "p1"
+	for i, nowhere := range []bool{true, true, false, false} {
+		in.Nowhere = func(service string) bool { return nowhere && service == in.Physical.GetName() }
+		actions := Plan(in)
+		wrote := false
+		for _, a := range actions {
+			if a.Verb == WriteCopy {
+				wrote, in.Copy = true, a.Copy
+			}
+		}
+		if says := len(in.Copy.Status.NoEndpoints) > 0; says != nowhere {
+			t.Errorf("step %d: it says %v, after %s", i, says, describe(actions))
+		}
+		if i%2 == 1 && wrote {
+			t.Errorf("step %d: it is written again: %s", i, describe(actions))
+		}
+	}
+}
+
+func TestWhatLeadsNowhereIsBounded(t *testing.T) {
+	var paths []string
+	for i := range 2 * maxNoEndpoints {
+		paths = append(paths, fmt.Sprintf("{backend: {service: {name: s%03d}}}", i))
+	}
+	ingress := parse(t, "apiVersion: v1\nkind: Any\nmetadata: {name: web}\nspec: {rules: [{http: {paths: ["+strings.Join(paths, ", ")+"]}}]}")
+	p := planner{Input: Input{Ref: Ref{Kind: kinds["Ingress"]}, Physical: ingress, Nowhere: func(string) bool { return true }}}
+	if got := p.noEndpoints(); len(got) != maxNoEndpoints || !slices.IsSorted(got) {
+		t.Errorf("%d: %v", len(got), got)
+	}
+}
