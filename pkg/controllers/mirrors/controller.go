@@ -162,7 +162,7 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 	if err != nil || !ends {
 		return controller.Result{}, err
 	}
-	if first, err := s.podsOf(ctx, kind, target, obj); err != nil || len(first) > 0 {
+	if first, err := s.podsOf(ctx, kind, target, k.Object.Cluster, obj); err != nil || len(first) > 0 {
 		for _, name := range first {
 			s.queue.Enqueue(key{Resource: pods, Object: controller.Request{Cluster: k.Object.Cluster, Namespace: k.Object.Namespace, Name: name}})
 		}
@@ -190,19 +190,30 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 // owner is gone the garbage collector deletes, with their grace, and a syncer that does not know yet that its physical
 // cluster is given up carries that down, as it does what a user deletes: what was to stay as it is would be restarted. Those that are being
 // deleted already are held by somebody's finalizer, and hold nothing.
-func (s *Controller) podsOf(ctx context.Context, kind workload.Kind, target string, owner metav1.Object) (names []string, _ error) {
+func (s *Controller) podsOf(ctx context.Context, kind workload.Kind, target string, cluster logicalcluster.Name, owner metav1.Object) (names []string, _ error) {
 	if kind.PodTemplate == nil || kind.IsPod() {
 		return nil, nil
+	}
+	add := func(pod *metav1.PartialObjectMetadata) {
+		if from, mirrored := source(pod); mirrored && from == target && pod.DeletionTimestamp == nil {
+			names = append(names, pod.Name)
+		}
+	}
+	if informer := s.Metadata.For(pods); informer != nil {
+		for pod := range informer.AllByIndex(controller.OwnerIndex, controller.UIDKey(cluster, owner.GetUID())) {
+			add(pod)
+		}
+	}
+	if len(names) > 0 {
+		return names, nil // that there are some is believed: those of a namespace are not listed again and again while they end
 	}
 	list, err := s.MetadataClient.Resource(pods).Namespace(owner.GetNamespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	for i := range list.Items {
-		pod := &list.Items[i]
-		from, mirrored := source(pod)
-		if mirrored && from == target && pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
-			names = append(names, pod.Name)
+		if slices.ContainsFunc(list.Items[i].OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
+			add(&list.Items[i])
 		}
 	}
 	return names, nil

@@ -65,7 +65,7 @@ func TestWhatIsMirroredEndsByWhatTheServerHas(t *testing.T) {
 				metadata.PrependReactor("get", c.silent, silence)
 				client.PrependReactor("get", c.silent, silence)
 			}
-			s := New(Config{Client: client, MetadataClient: metadata, Kinds: workload.Builtin()})
+			s := New(Config{Client: client, MetadataClient: metadata, Metadata: controller.NewMetadata(metadata, nil, nil), Kinds: workload.Builtin()})
 			_, err := s.reconcile(t.Context(), key{Resource: replicaSets, Object: controller.Request{Cluster: "shop", Namespace: "web", Name: "front"}})
 			if (err != nil) != (c.silent != "") {
 				t.Fatalf("error: %v", err)
@@ -102,7 +102,7 @@ func TestPodsThatAreMirroredEndBeforeWhatOwnsThem(t *testing.T) {
 	}
 	m := newMetadata(t, owner, pod, another, held, object("v1", "Namespace", "", "web", `{"west":{}}`))
 	client := fake.NewSimpleClientset(&fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}})
-	s := New(Config{Client: client, MetadataClient: m, Kinds: workload.Builtin()})
+	s := New(Config{Client: client, MetadataClient: m, Metadata: controller.NewMetadata(m, nil, nil), Kinds: workload.Builtin()})
 	reconcile := func(gvr schema.GroupVersionResource, name string) controller.Result {
 		t.Helper()
 		result, err := s.reconcile(t.Context(), key{Resource: gvr, Object: controller.Request{Cluster: "shop", Namespace: "web", Name: name}})
@@ -125,6 +125,37 @@ func TestPodsThatAreMirroredEndBeforeWhatOwnsThem(t *testing.T) {
 	reconcile(pods, pod.Name)
 	if reconcile(replicaSets, owner.Name); left(replicaSets) != 0 || left(pods) != 2 {
 		t.Errorf("%d owners and %d pods are left", left(replicaSets), left(pods))
+	}
+}
+
+// A namespace may have thousands of them, of as many owners, each of which is looked at until they have ended.
+func TestPodsThatAreKnownAreNotListedForEachOwner(t *testing.T) {
+	t.Parallel()
+	const mirror = `{"east":{"state":"Observed","uid":"p"}}`
+	owner, pod := object("apps/v1", "ReplicaSet", "web", "front", mirror), object("v1", "Pod", "web", "front-0", mirror)
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner.Name, UID: owner.UID}}
+	m := newMetadata(t, owner, pod, object("v1", "Namespace", "", "web", `{"west":{}}`))
+	all := controller.NewMetadata(m, []schema.GroupVersionResource{pods}, nil)
+	go all.Run(t.Context())
+	if all.WaitForSync(t.Context()) != nil {
+		t.Fatal("nothing is known")
+	}
+	client := fake.NewSimpleClientset(&fleetv1alpha1.PhysicalCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}})
+	s := New(Config{Client: client, MetadataClient: m, Metadata: all, Kinds: workload.Builtin()})
+	m.ClearActions()
+	for range 3 {
+		result, err := s.reconcile(t.Context(), key{Resource: replicaSets, Object: controller.Request{Cluster: "shop", Namespace: "web", Name: "front"}})
+		if err != nil || result.RequeueAfter == 0 {
+			t.Errorf("with its pod there: %+v, %v", result, err)
+		}
+	}
+	for _, a := range m.Actions() {
+		if a.GetVerb() == "list" {
+			t.Errorf("it lists %s", a.GetResource().Resource)
+		}
+	}
+	if s.queue.Len() != 1 {
+		t.Errorf("%d wait, want the pod", s.queue.Len())
 	}
 }
 
