@@ -10,7 +10,7 @@ import (
 	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
-// maxNoEndpoints bounds CopyStatus.NoEndpoints.
+// maxNoEndpoints bounds CopyStatus.NoEndpoints: what is said, and what is believed of others.
 const maxNoEndpoints = 32
 
 // ServicesOf are the names of the Services by which requests for an address of a copy come to pods: those behind an Ingress, and

@@ -92,6 +92,19 @@ func TestAnAddressThatLeadsNowhereIsLeftOutBesideOthers(t *testing.T) {
 	}
 }
 
+// A physical cluster that was taken over may say whatever it likes.
+func TestOfWhatLeadsNowhereNoMoreIsReadThanMayBeSaid(t *testing.T) {
+	logical := parse(t, "apiVersion: v1\nkind: Service\nmetadata: {name: web, uid: u}")
+	logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{}}`})
+	c := &placementv1alpha1.Copy{
+		Spec:   placementv1alpha1.CopySpec{PhysicalCluster: "east", Object: placementv1alpha1.ObjectReference{UID: "u"}},
+		Status: placementv1alpha1.CopyStatus{NoEndpoints: make([]string, 100_000)},
+	}
+	if views := viewsOf(logical, []*placementv1alpha1.Copy{c}); len(views) != 1 || len(views[0].nowhere) != maxNoEndpoints {
+		t.Errorf("%d views", len(views))
+	}
+}
+
 func TestByWhichServicesAnAddressLeads(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind, spec string

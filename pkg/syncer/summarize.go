@@ -149,7 +149,7 @@ func viewsOf(logical *unstructured.Unstructured, copies []*placementv1alpha1.Cop
 		v := view{target: name, receives: targets[name].Receives()}
 		for _, c := range copies {
 			if c.Spec.PhysicalCluster == name && c.Spec.Object.UID == logical.GetUID() && c.Status.State != placementv1alpha1.CopyRemoved {
-				v.generation, v.status, v.nowhere = c.Status.ObservedGeneration, observedStatus(c), c.Status.NoEndpoints
+				v.generation, v.status, v.nowhere = c.Status.ObservedGeneration, observedStatus(c), c.Status.NoEndpoints[:min(len(c.Status.NoEndpoints), maxNoEndpoints)]
 				if stamp.Staged(logical) && c.Status.Revision != stamp.Revision(logical) {
 					v.status = outdated(v.status)
 				}

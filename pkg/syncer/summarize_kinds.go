@@ -3,6 +3,7 @@ package syncer
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -81,10 +82,16 @@ var noAddresses = map[string]any{"loadBalancer": map[string]any{}}
 //	some                                 less of them, and no others               left out
 //	some                                 the same, or others                       published, as by a cluster of its own
 func mergeAddresses(status map[string]any, views []view) {
+	lacking := map[string][]string{} // of targets with an address, each once
+	for _, v := range views {
+		if len(list(field(v.status, "loadBalancer"), "ingress")) > 0 {
+			lacking[strings.Join(v.nowhere, " ")] = v.nowhere
+		}
+	}
 	var addresses []any
 	seen := map[string]bool{}
 	for _, v := range views {
-		if slices.ContainsFunc(views, v.servesLessThan) {
+		if lacksMore(v.nowhere, lacking) {
 			continue
 		}
 		for _, address := range list(field(v.status, "loadBalancer"), "ingress") {
@@ -102,11 +109,14 @@ func mergeAddresses(status map[string]any, views []view) {
 	status["loadBalancer"] = balancer
 }
 
-// servesLessThan says that all that leads nowhere on another target, which has an address, does so here, and more.
-func (v view) servesLessThan(other view) bool {
-	here := func(service string) bool { return slices.Contains(v.nowhere, service) }
-	return len(list(field(other.status, "loadBalancer"), "ingress")) > 0 && len(other.nowhere) < len(v.nowhere) &&
-		!slices.ContainsFunc(other.nowhere, func(s string) bool { return !here(s) })
+// lacksMore says that some Services lead nowhere which do elsewhere, where none does but these.
+func lacksMore(here []string, elsewhere map[string][]string) bool {
+	for _, there := range elsewhere {
+		if len(there) < len(here) && !slices.ContainsFunc(there, func(service string) bool { return !slices.Contains(here, service) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // mergeJobs: the Job is complete when it is on every target; it has failed when
