@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -51,20 +52,51 @@ func leads(slice *unstructured.Unstructured) bool {
 	})
 }
 
-// noEndpoints are the Services by which the copy leads nowhere.
+// settlingTime is how long a copy leads to pods by a Service before that is said, where it was said that it does not: load
+// balancers learn of pods later than API servers do, see decision 0103.
+const settlingTime = 5 * time.Second
+
+// noEndpoints are the Services of which is said that they lead to no pod.
+//
+//	it leads to a pod   the Copy says that it does not   it is said
+//	no                  any                              that it does not
+//	yes                 no                               that it does
+//	yes                 yes                              that it does not, until settlingTime has passed
 func (p planner) noEndpoints() (names []string) {
 	if p.Nowhere == nil {
 		return nil
 	}
+	_, left := Settling(p.Input)
 	for _, name := range ServicesOf(p.Ref.Kind, p.Physical) {
 		if len(names) == maxNoEndpoints {
 			break
 		}
-		if p.Nowhere(name) {
+		if p.Nowhere(name) || left > 0 && p.saidNowhere(name) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+func (in Input) saidNowhere(service string) bool {
+	return in.Copy != nil && slices.Contains(in.Copy.Status.NoEndpoints, service)
+}
+
+// Settling is since when the copy leads to pods by a Service of which its Copy says that it does not, and for how long that is
+// still said; zero if there is none.
+func Settling(in Input) (since time.Time, left time.Duration) {
+	if in.Nowhere == nil {
+		return time.Time{}, 0
+	}
+	for _, name := range ServicesOf(in.Ref.Kind, in.Physical) {
+		if in.saidNowhere(name) && !in.Nowhere(name) {
+			if since = in.LedSince; since.IsZero() {
+				since = in.Now
+			}
+			return since, max(0, settlingTime-in.Now.Sub(since))
+		}
+	}
+	return time.Time{}, 0
 }
 
 // ledAnew is the name of the Service that leads somewhere by now, and may not have, or the other way round; empty for none.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -125,7 +126,8 @@ func TestByWhichServicesAnAddressLeads(t *testing.T) {
 	}
 }
 
-// A change of where a Service leads is a report, although its copy is as it was.
+// A change of where a Service leads is a report, although its copy is as it was: at once if it leads nowhere, and else after a
+// while, as load balancers learn of pods later.
 func TestWhereAnAddressLeadsIsReported(t *testing.T) {
 	in := situation{kind: "Service", logical: "live", copy: "Synced"}.input()
 	if err := unstructured.SetNestedField(in.Logical.Object, "LoadBalancer", "spec", "type"); err != nil {
@@ -134,8 +136,25 @@ func TestWhereAnAddressLeadsIsReported(t *testing.T) {
 	in.Physical = below(transformed(in.Logical, Placing{Ref: in.Ref, ControlPlane: controlPlane, Namespace: "shop-web-1"}))
 	in.Physical.SetUID("p1")
 	in.Copy.Status.PhysicalUID = "p1"
-	for i, nowhere := range []bool{true, true, false, false} {
-		in.Nowhere = func(service string) bool { return nowhere && service == in.Physical.GetName() }
+	in.Now = time.Unix(1_000_000, 0)
+	for i, step := range []struct {
+		after         time.Duration
+		nowhere, says bool // that it leads nowhere
+		left          time.Duration
+	}{
+		{0, true, true, 0},
+		{time.Hour, true, true, 0},
+		{0, false, true, settlingTime},
+		{3 * time.Second, false, true, settlingTime - 3*time.Second},
+		{time.Second, true, true, 0}, // it begins anew
+		{time.Second, false, true, settlingTime},
+		{settlingTime, false, false, 0},
+		{time.Hour, false, false, 0},
+		{0, true, true, 0},
+	} {
+		in.Now = in.Now.Add(step.after)
+		in.Nowhere = func(service string) bool { return step.nowhere && service == in.Physical.GetName() }
+		said := len(in.Copy.Status.NoEndpoints) > 0
 		actions := Plan(in)
 		wrote := false
 		for _, a := range actions {
@@ -143,11 +162,12 @@ func TestWhereAnAddressLeadsIsReported(t *testing.T) {
 				wrote, in.Copy = true, a.Copy
 			}
 		}
-		if says := len(in.Copy.Status.NoEndpoints) > 0; says != nowhere {
-			t.Errorf("step %d: it says %v, after %s", i, says, describe(actions))
+		if says := len(in.Copy.Status.NoEndpoints) > 0; says != step.says || wrote != (says != said) {
+			t.Errorf("step %d: it says %v, and said %v, after %s", i, says, said, describe(actions))
 		}
-		if i%2 == 1 && wrote {
-			t.Errorf("step %d: it is written again: %s", i, describe(actions))
+		var left time.Duration
+		if in.LedSince, left = Settling(in); left != step.left {
+			t.Errorf("step %d: it settles for %s, want %s", i, left, step.left)
 		}
 	}
 }

@@ -66,6 +66,8 @@ type Input struct {
 	// Nowhere says of a Service beside the copy, or of itself, that it is known to lead to no pod, see
 	// LeadsNowhere; nil: of none.
 	Nowhere func(service string) bool
+	// LedSince is what Settling said last.
+	LedSince time.Time
 	// Applied says that Physical is the reply to an apply of Logical, just now.
 	Applied bool
 	// Reverted counts the drifts that were reverted just now, Reverts is what is

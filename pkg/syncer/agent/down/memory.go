@@ -30,6 +30,8 @@ type remembered struct {
 	applied time.Time
 	// counting is since when a report of it waits for what it counts.
 	counting time.Time
+	// led is since when it leads to pods where it did not, see syncer.Settling.
+	led time.Time
 	// asked is, for a Namespace, the UID for which the server was asked what rules it.
 	asked types.UID
 	// refused is, for a Namespace, when the physical cluster refused it last.

@@ -25,7 +25,7 @@ func (p *pass) read() {
 	known := p.memory.get(p.key)
 	p.in = syncer.Input{
 		Ref: p.key.Ref(p.kind), Target: p.View.Target, ControlPlane: p.View.ControlPlane, Kinds: p.View.Kinds(),
-		Settled: known.settled, Reverts: known.reverts, Reported: known.reported, AppliedAt: known.applied, Counting: known.counting,
+		Settled: known.settled, Reverts: known.reverts, Reported: known.reported, AppliedAt: known.applied, Counting: known.counting, LedSince: known.led,
 		Permits: p.Permits(), Offered: p.Offered(), Classes: p.Classes, Server: p.Server(), Missing: p.missing, Owner: p.View.MirrorOf, Orphan: p.View.OrphanOrder,
 	}
 	if obj, ok := p.View.Object(p.key); ok {

@@ -155,6 +155,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key view.ObjectKey, kind wor
 		return controller.Result{}, err
 	}
 	r.silent.Forget(key)
+	pass.settle()
 	return controller.Result{RequeueAfter: pass.after}, nil
 }
 
@@ -200,6 +201,17 @@ func (p *pass) run(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("no end after %d steps: %w", maxSteps, errAgain)
+}
+
+// settle looks again when the copy has led to pods for a while.
+func (p *pass) settle() {
+	since, left := syncer.Settling(p.in)
+	if !since.Equal(p.in.LedSince) {
+		p.memory.change(p.key, func(r *remembered) { r.led = since })
+	}
+	if left > 0 && (p.after == 0 || left < p.after) {
+		p.after = left
+	}
 }
 
 // done forgets what was only of interest while something was wrong.
