@@ -95,12 +95,12 @@ func (w *World) livesAbove(p *physical, obj *unstructured.Unstructured) bool {
 
 // runsOurs follows the owners of an object to a copy whose object exists and is to
 // be here: what people bring back below is none. What nobody controls, and was not made as a copy, was let
-// go: it is its Namespace's.
+// go: it is its Namespace's, unless nobody sees that it is ours.
 func (w *World) runsOurs(p *physical, obj *unstructured.Unstructured) bool {
 	if len(obj.GetOwnerReferences()) == 0 {
 		_, marked := syncer.MarkOf(resourceOf(obj), obj)
 		in := p.api.Find(kube.Key{Resource: namespaces, Name: obj.GetNamespace()})
-		if marked || resourceOf(obj) == claims || in == nil || in.GetDeletionTimestamp() != nil || !labelled(in) {
+		if marked || !labelled(obj) || resourceOf(obj) == claims || in == nil || in.GetDeletionTimestamp() != nil || !labelled(in) {
 			return false // what becomes of claims is another matter, see volumesConverged
 		}
 		m, _ := syncer.MarkOf(namespaces, in)
