@@ -77,7 +77,7 @@ func New(c Config) *Keeper {
 		c.NamesChanged = func() {}
 	}
 	k := &Keeper{Config: c, written: map[place]write{}}
-	k.queue = controller.New("syncer/supplies", workers, k.writeDue, controller.WithShares)
+	k.queue = controller.New("syncer/supplies", workers, k.keep, controller.WithShares)
 	return k
 }
 

@@ -61,7 +61,7 @@ func newFixture(t *testing.T, above, below []runtime.Object) *fixture {
 func (f *fixture) sweepOnce(t *testing.T) {
 	t.Helper()
 	for _, d := range f.sweep(f.Ctx, time.Now()) {
-		if _, err := f.writeDue(f.Ctx, d); err != nil {
+		if _, err := f.keep(f.Ctx, d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -210,6 +210,34 @@ func TestATokenIsRenewedAtHalfItsLifeAndRemovedWhenNothingMountsIt(t *testing.T)
 				}
 			}
 		})
+	}
+}
+
+// Thousands of them of one tenant hold up nobody else's tokens, so they are removed one after the other by the queue: later.
+func TestWhatIsNeededAgainIsNotRemoved(t *testing.T) {
+	f := newFixture(t, nil, []runtime.Object{held(2 * time.Hour)})
+	f.Watch(t)
+	all := f.sweep(f.Ctx, time.Now())
+	if len(all) != 1 || all[0].uid != "s1" || all[0].LogicalCluster() != viewtest.Cluster {
+		t.Fatalf("due: %v", all)
+	}
+	if got := f.tokenBelow(t); got != "old" {
+		t.Errorf("the sweep itself removes it: %q is left", got)
+	}
+	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	if _, err := f.World.Above.Resource(deployments).Namespace("web").Create(f.Ctx, deployment(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); len(f.World.View.ObjectsIn(deployments, viewtest.Cluster, "web")) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the view does not show it")
+		}
+	}
+	if _, err := f.keep(f.Ctx, all[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.tokenBelow(t); got != "old" {
+		t.Errorf("the Secret holds %q", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/atoll-dev/atoll/pkg/controller"
@@ -53,11 +54,14 @@ func (k *Keeper) Run(ctx context.Context) {
 // ShutDown implements the queue of a session.
 func (k *Keeper) ShutDown() { k.queue.ShutDown() }
 
-// due is a supply that is to be written, of one kind or the other.
+// due is a supply that is to be written, of one kind or the other, or to be removed.
 type due struct {
 	in    syncer.Space
 	token syncer.Token
 	ca    string
+	// unneeded is where one is that is to be removed, and uid which.
+	unneeded place
+	uid      types.UID
 }
 
 // LogicalCluster is whose it is: those of one hold up those of no other, see controller.New.
@@ -65,14 +69,24 @@ func (d due) LogicalCluster() logicalcluster.Name { return d.in.Cluster }
 
 // String says which it is in logs.
 func (d due) String() string {
-	if d.ca != "" {
+	switch {
+	case d.uid != "":
+		return d.unneeded.namespace + "/" + d.unneeded.name
+	case d.ca != "":
 		return d.in.Physical + "/certificate authority"
 	}
 	return d.in.Physical + "/" + d.token.Secret()
 }
 
-// writeDue writes a supply that was found to be due, unless that was done meanwhile. If it fails, the next sweep finds it again.
-func (k *Keeper) writeDue(ctx context.Context, d due) (controller.Result, error) {
+// keep writes a supply that was found to be due, unless that was done meanwhile, or removes it. If it fails, the next sweep finds
+// it again.
+func (k *Keeper) keep(ctx context.Context, d due) (controller.Result, error) {
+	if d.uid != "" {
+		if err := k.remove(ctx, d); err != nil {
+			klog.FromContext(ctx).Error(err, "Removing what no pod mounts failed, will try again", "namespace", d.unneeded.namespace, "name", d.unneeded.name)
+		}
+		return controller.Result{}, nil
+	}
 	s, isThere := syncer.Supplies{Tokens: []syncer.Token{d.token}}, k.renewed
 	if d.ca != "" {
 		s, isThere = syncer.Supplies{CA: d.ca}, k.hasCA
@@ -105,10 +119,11 @@ func (k *Keeper) hasCA(d due) bool {
 	return ok && syncer.IsSupply(k.View.ControlPlane, obj) && syncer.CAIn(obj) == d.ca
 }
 
-// sweep looks at all supplies once, removes what is not needed any more, and returns what is to be written.
+// sweep looks at all supplies once, and returns what is to be written, or removed.
 //
 //	the supply      mounted below, or wanted above  then
-//	of any kind     no                              removed by its UID, if it is older than the interval
+//	of any kind     no                              removed by its UID, if it is older than the interval, and
+//	                                                nothing above wants it by then
 //	Good            yes                             nothing
 //	Due, Expired    yes                             renewed; if the control plane refuses, it stays: its
 //	                                                account is gone, or the template that named it
@@ -128,8 +143,8 @@ func (k *Keeper) sweep(ctx context.Context, now time.Time) []due {
 				all = append(all, k.outdated(obj, now)...)
 				continue
 			}
-			if err := k.remove(ctx, gvr, obj, now); err != nil {
-				klog.FromContext(ctx).Error(err, "Removing what no pod mounts failed, will try again", "namespace", obj.GetNamespace(), "name", obj.GetName())
+			if now.Sub(obj.GetCreationTimestamp().Time) >= sweepInterval { // it is made before what mounts it
+				all = append(all, due{in: syncer.SpaceOf(obj), unneeded: p, uid: obj.GetUID()})
 			}
 		}
 	}
@@ -157,28 +172,59 @@ func (k *Keeper) wanted() (wanted map[place]bool, lost map[syncer.Space][]syncer
 			continue
 		}
 		for obj := range k.View.Objects(kind.GroupVersionResource()) {
-			if !syncer.Keeps(k.View.Target, obj) {
-				continue
-			}
-			key := view.KeyOf(kind, obj)
-			namespace, ok := k.View.Namespace(key.Request.Cluster, key.Request.Namespace)
+			in, needs, ok := k.needs(kind, obj, server)
 			if !ok {
 				continue
 			}
-			account := k.View.Account(key.Request, syncer.AccountUsed(kind, obj))
-			needs := syncer.Needs(kind, obj, account, server)
-			names, configMap := needs.Names()
-			in := syncer.Space{Cluster: key.Request.Cluster, Namespace: key.Request.Namespace, Physical: syncer.PhysicalName(namespace)}
-			for _, name := range names {
-				wanted[place{secrets, in.Physical, name}] = true
+			for _, p := range places(in, needs) {
+				wanted[p] = true
 			}
-			wanted[place{configMaps, in.Physical, configMap}] = true
 			if missing := k.lacking(kind, in, obj.GetName(), needs); !missing.Empty() {
 				lost[in] = append(lost[in], missing)
 			}
 		}
 	}
 	return wanted, lost
+}
+
+// needs are what the template of an object needs, and where; ok is false if it is not to be here.
+func (k *Keeper) needs(kind workload.Kind, obj *unstructured.Unstructured, server syncer.Server) (in syncer.Space, needs syncer.Supplies, ok bool) {
+	if !syncer.Keeps(k.View.Target, obj) {
+		return in, needs, false
+	}
+	key := view.KeyOf(kind, obj)
+	namespace, ok := k.View.Namespace(key.Request.Cluster, key.Request.Namespace)
+	if !ok {
+		return in, needs, false
+	}
+	account := k.View.Account(key.Request, syncer.AccountUsed(kind, obj))
+	in = syncer.Space{Cluster: key.Request.Cluster, Namespace: key.Request.Namespace, Physical: syncer.PhysicalName(namespace)}
+	return in, syncer.Needs(kind, obj, account, server), true
+}
+
+// places are where supplies are.
+func places(in syncer.Space, s syncer.Supplies) (all []place) {
+	names, configMap := s.Names()
+	for _, name := range names {
+		all = append(all, place{secrets, in.Physical, name})
+	}
+	return append(all, place{configMaps, in.Physical, configMap})
+}
+
+// needed says that a template of a namespace above needs a supply.
+func (k *Keeper) needed(in syncer.Space, p place) bool {
+	server := k.Server()
+	for _, kind := range k.View.Kinds().Kinds() {
+		if kind.PodTemplate == nil {
+			continue
+		}
+		for _, obj := range k.View.ObjectsIn(kind.GroupVersionResource(), in.Cluster, in.Namespace) {
+			if at, needs, ok := k.needs(kind, obj, server); ok && slices.Contains(places(at, needs), p) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lacking is what a copy mounts and what is not there. What is to be made for a copy that is
@@ -221,16 +267,18 @@ func (k *Keeper) mounted() func(place) bool {
 	}
 }
 
-func (k *Keeper) remove(ctx context.Context, gvr schema.GroupVersionResource, obj *unstructured.Unstructured, now time.Time) error {
-	if now.Sub(obj.GetCreationTimestamp().Time) < sweepInterval {
-		return nil // it is made before what mounts it
+// remove removes a supply that the sweep did not find to be needed, unless it is by now.
+func (k *Keeper) remove(ctx context.Context, d due) error {
+	p := d.unneeded
+	if k.needed(d.in, p) {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, connection.RequestTimeout)
 	defer cancel()
-	err := k.Down.Dynamic.Resource(gvr).Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(), metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID())),
+	err := k.Down.Dynamic.Resource(p.resource).Namespace(p.namespace).Delete(ctx, p.name, metav1.DeleteOptions{
+		Preconditions: metav1.NewUIDPreconditions(string(d.uid)),
 	})
-	if syncer.IsOutdated(err, gvr.GroupResource(), obj.GetName()) {
+	if syncer.IsOutdated(err, p.resource.GroupResource(), p.name) {
 		return nil
 	}
 	return err
