@@ -77,7 +77,7 @@ for level in "$@"; do
       hack/operators.sh --pods
       began=$SECONDS
       say "== tests with real pods and traffic"
-      go test -vet=off -count=1 -timeout 45m -v ./test/real | { grep -a -v '^=== ' || true; }
+      go test -vet=off -count=1 -timeout 60m -v ./test/real | { grep -a -v '^=== ' || true; }
       say "== ended in $(since "$began")"
       ;;
     race)
