@@ -106,9 +106,9 @@ func (c Change) ledAnew() string {
 	}
 	switch {
 	case c.Kind.Semantics == workload.EndpointSliceSemantics && changed(leads):
-		return c.latest().GetLabels()[discoveryv1.LabelServiceName]
+		return c.Latest().GetLabels()[discoveryv1.LabelServiceName]
 	case c.Kind.Semantics == workload.ServiceSemantics && changed(selects):
-		return c.latest().GetName()
+		return c.Latest().GetName()
 	}
 	return ""
 }

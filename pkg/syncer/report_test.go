@@ -73,6 +73,8 @@ func TestWhatWasAppliedIsReportedWithWhatControllersBelowSayOfIt(t *testing.T) {
 		"a failure":                            {recorded, func(s *placementv1alpha1.CopyStatus) { s.State, s.ObservedGeneration = placementv1alpha1.CopyFailed, 0 }, 0},
 		"a recovery from a failure":            {applied(func(s *placementv1alpha1.CopyStatus) { s.State = placementv1alpha1.CopyFailed }), nothing, 0},
 		"a status of a generation that is old": {applied(nothing), func(s *placementv1alpha1.CopyStatus) { s.Observed = &runtime.RawExtension{Raw: []byte(`{}`)} }, reportInterval},
+		"it leads to no pod any more":          {applied(nothing), func(s *placementv1alpha1.CopyStatus) { s.NoEndpoints = []string{"web"} }, reportInterval},
+		"a drift, and it leads to no pod":      {applied(nothing), func(s *placementv1alpha1.CopyStatus) { s.NoEndpoints, s.Drifts = []string{"web"}, 1 }, 0},
 	} {
 		if got := reportDelay(tc.before, applied(tc.change)); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)

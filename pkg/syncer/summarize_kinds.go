@@ -109,7 +109,7 @@ func mergeAddresses(status map[string]any, views []view) {
 	status["loadBalancer"] = balancer
 }
 
-// lacksMore says that some Services lead nowhere which do elsewhere, where none does but these.
+// lacksMore says that elsewhere less of the Services that lead nowhere here do, and no others.
 func lacksMore(here []string, elsewhere map[string][]string) bool {
 	for _, there := range elsewhere {
 		if len(there) < len(here) && !slices.ContainsFunc(there, func(service string) bool { return !slices.Contains(here, service) }) {

@@ -86,8 +86,8 @@ func (c Change) redirected() bool {
 	return c.Old != nil && c.New != nil && OwnerOf(c.Target, c.Old).Draining != OwnerOf(c.Target, c.New).Draining
 }
 
-// latest is what is known of the object last.
-func (c Change) latest() *unstructured.Unstructured {
+// Latest is what is known of the object last.
+func (c Change) Latest() *unstructured.Unstructured {
 	if c.New != nil {
 		return c.New
 	}
@@ -111,7 +111,7 @@ func (c Change) latest() *unstructured.Unstructured {
 //	                                     it came, or is gone         Owned, too: its dependents name it
 func WakeAbove(c Change) []Woken {
 	var woken []Woken
-	if c.Placed && !wasMirrored(c.Target, c.latest()) && c.goesDown() {
+	if c.Placed && !wasMirrored(c.Target, c.Latest()) && c.goesDown() {
 		woken = append(woken, Woken{Wake: WakeObject}, Woken{Wake: WakeClaims})
 		if c.came() || c.redirected() {
 			woken = append(woken, Woken{Wake: WakeCopiesOwn})
@@ -198,7 +198,7 @@ func (c Change) mirrored() []types.UID {
 //	Namespace, from a Manifest                                 namespace, may wait for it
 func WakeBelow(c Change, isCopy func(*unstructured.Unstructured) bool) []Woken {
 	var woken []Woken
-	obj := c.latest()
+	obj := c.Latest()
 	for _, mark := range c.marks() {
 		woken = append(woken, Woken{Wake: WakeObject, Mark: mark})
 	}

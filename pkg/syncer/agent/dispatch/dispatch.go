@@ -75,10 +75,7 @@ func (d *Dispatcher) All() {
 
 // Above dispatches a change of an object in the control plane.
 func (d *Dispatcher) Above(c syncer.Change) {
-	obj := c.New
-	if obj == nil {
-		obj = c.Old
-	}
+	obj := c.Latest()
 	for _, w := range syncer.WakeAbove(c) {
 		switch w.Wake {
 		case syncer.WakeScaled:
@@ -113,11 +110,7 @@ func (d *Dispatcher) Below(c syncer.Change) {
 				d.queues.Objects(key)
 			}
 		case syncer.WakeService:
-			obj := c.New
-			if obj == nil {
-				obj = c.Old
-			}
-			for _, key := range d.view.LedBy(obj.GetNamespace(), w.Service) {
+			for _, key := range d.view.LedBy(c.Latest().GetNamespace(), w.Service) {
 				d.queues.Objects(key)
 			}
 		case syncer.WakeHost:
@@ -131,11 +124,7 @@ func (d *Dispatcher) Below(c syncer.Change) {
 }
 
 func (d *Dispatcher) isolation(c syncer.Change) {
-	obj := c.New
-	if obj == nil {
-		obj = c.Old
-	}
-	d.queues.Isolation(syncer.PhysicalNamespaceOf(obj))
+	d.queues.Isolation(syncer.PhysicalNamespaceOf(c.Latest()))
 }
 
 // Copy dispatches a change of the Copy of an object.

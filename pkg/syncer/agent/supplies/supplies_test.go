@@ -228,11 +228,7 @@ func TestWhatIsNeededAgainIsNotRemoved(t *testing.T) {
 	if _, err := f.World.Above.Resource(deployments).Namespace("web").Create(f.Ctx, deployment(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(f.World.View.ObjectsIn(deployments, viewtest.Cluster, "web")) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the view does not show it")
-		}
-	}
+	viewtest.Eventually(t, "the view shows it", func() bool { return len(f.World.View.ObjectsIn(deployments, viewtest.Cluster, "web")) > 0 })
 	if _, err := f.keep(f.Ctx, all[0]); err != nil {
 		t.Fatal(err)
 	}
