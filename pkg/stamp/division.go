@@ -30,7 +30,7 @@ func DivisionOf(p *placementv1alpha1.Placement) *placementv1alpha1.DecidedDivisi
 }
 
 // divided gives wanted targets the replicas that a wish comes to, given what they have.
-// What the unit leaves, and has it all, keeps what it has.
+// What the unit leaves, and has it all, keeps what it has, see noMore.
 //
 //	the target        has          its share is        then replicas
 //	of the division   no copy yet  any                 the share
@@ -41,7 +41,7 @@ func DivisionOf(p *placementv1alpha1.Placement) *placementv1alpha1.DecidedDivisi
 //	                  or what there is was not divided
 //	                  by this rule, see fell
 //	                  less, else: the wish fell        the share
-//	of no division    any                              what it has
+//	of no division    any                              what it has, but no more than the wish
 //
 // What has a ceiling is lowered first, and raised once the others have lowered, see Granted:
 //
@@ -60,6 +60,7 @@ func divided(rule *placementv1alpha1.DecidedDivision, wish *Wish, current, wante
 	if wish == nil || wish.Runs && begun(current) {
 		return // also of objects of which only the metadata are known
 	}
+	noMore(wish, wanted)
 	shares := sharesOf(rule, *wish, current, wanted)
 	moves := !wish.Ceiling && !fell(rule, *wish, current, wanted, shares)
 	for name, share := range shares {
@@ -129,12 +130,32 @@ func keepParts(current, wanted placementv1alpha1.Targets) {
 
 // keepLeft leaves what a unit leaves with the part that it has, if the replicas are not divided
 // any more: nothing is raised to be removed, and what it was says how much the others lack.
-func keepLeft(unit Unit, current, wanted placementv1alpha1.Targets) {
+func keepLeft(unit Unit, wish *Wish, current, wanted placementv1alpha1.Targets) {
 	for name, target := range wanted {
 		if has, ok := current[name]; ok && target.Keeps() && unit[name].Left() {
 			target.Replicas, target.Max, target.Completions = has.Replicas, has.Max, has.Completions
 			wanted[name] = target
 		}
+	}
+	noMore(wish, wanted)
+}
+
+// noMore has no wanted target keep more than the wish, if that is known: who scales to nothing while the unit moves has nothing
+// run on, and nobody waits for as many elsewhere.
+func noMore(wish *Wish, wanted placementv1alpha1.Targets) {
+	if wish == nil || wish.Runs {
+		return
+	}
+	for name, target := range wanted {
+		if target.Replicas != nil && *target.Replicas > wish.Replicas {
+			if target.Replicas = ptr.To(wish.Replicas); target.Share != nil && *target.Share >= wish.Replicas {
+				target.Share = nil
+			}
+		}
+		if wish.Max != nil && target.Max != nil && *target.Max > *wish.Max {
+			target.Max = wish.Max
+		}
+		wanted[name] = target
 	}
 }
 

@@ -53,6 +53,9 @@ func TestReplicasAreRaisedBeforeOthersAreLowered(t *testing.T) {
 		{"each had all", `{"east":{},"west":{}}`, both, halves, wishOf(6), `{"east":{"replicas":6,"share":3},"west":{"replicas":6,"share":3}}`},
 		{"another one arrives", `{"east":{"replicas":6}}`, Unit{"east": PartStays, "west": PartArrives}, halves, wishOf(6), `{"east":{"replicas":6,"share":3},"west":{"replicas":3}}`},
 		{"one is left", `{"east":{"replicas":3},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, byWeights(map[string]int32{"east": 1}), wishOf(6), `{"east":{"replicas":6},"west":{"replicas":3}}`},
+		{"fewer are wished while one leaves", `{"east":{"replicas":6},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, byWeights(map[string]int32{"east": 1}), wishOf(2), `{"east":{"replicas":2},"west":{"replicas":2}}`},
+		{"none are wished while one leaves", `{"east":{"replicas":6},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartDrains}, byWeights(map[string]int32{"east": 1}), wishOf(0), `{"east":{"replicas":0},"west":{"replicas":0}}`},
+		{"none are wished while one leaves that keeps more than its share", `{"east":{"replicas":6},"west":{"replicas":3,"share":1}}`, Unit{"east": PartStays, "west": PartLeaves}, byWeights(map[string]int32{"east": 1}), wishOf(0), `{"east":{"replicas":0},"west":{"replicas":0}}`},
 		{"one is removed", `{"east":{"replicas":6},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartRemoves}, byWeights(map[string]int32{"east": 1}), wishOf(6), `{"east":{"replicas":6},"west":{"state":"Removing"}}`},
 		{"one is replaced", `{"east":{"replicas":3},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves, "north": PartArrives}, byWeights(map[string]int32{"east": 1, "north": 1}), wishOf(6), `{"east":{"replicas":3},"north":{"replicas":3},"west":{"replicas":3}}`},
 		{"and that is taken back", `{"east":{"replicas":3},"north":{"replicas":3},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartStays, "north": PartDrains}, halves, wishOf(6), `{"east":{"replicas":3},"north":{"replicas":3},"west":{"replicas":3}}`},
@@ -67,7 +70,11 @@ func TestReplicasAreRaisedBeforeOthersAreLowered(t *testing.T) {
 		{"fewer are wished, by other weights", `{"east":{"replicas":5},"west":{"replicas":5}}`, both, onEast, wishOf(2), `{"east":{"replicas":2},"west":{"replicas":2,"share":0}}`},
 		{"divided no more", `{"east":{"replicas":3,"share":2},"west":{"replicas":4}}`, both, nil, wishOf(6), `{"east":{},"west":{}}`},
 		{"divided no more, and one is left", `{"east":{"replicas":3},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, nil, wishOf(6), `{"east":{},"west":{"replicas":3}}`},
+		{"fewer are wished meanwhile", `{"east":{},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartLeaves}, nil, wishOf(2), `{"east":{},"west":{"replicas":2}}`},
+		{"none are wished meanwhile", `{"east":{},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartDrains}, nil, wishOf(0), `{"east":{},"west":{"replicas":0}}`},
+		{"it is not known how many are", `{"east":{},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartDrains}, nil, nil, `{"east":{},"west":{"replicas":3}}`},
 		{"and that is removed", `{"east":{},"west":{"replicas":3}}`, Unit{"east": PartStays, "west": PartRemoves}, nil, wishOf(6), `{"east":{},"west":{"state":"Removing"}}`},
+		{"an autoscaler is lowered while one leaves", `{"east":{"replicas":2,"max":6},"west":{"replicas":3,"max":6}}`, Unit{"east": PartStays, "west": PartLeaves}, byWeights(map[string]int32{"east": 1}), &Wish{Replicas: 1, Max: ptr.To[int32](4)}, `{"east":{"replicas":1,"max":4},"west":{"replicas":1,"max":4}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

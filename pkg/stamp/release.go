@@ -18,6 +18,16 @@ func Held(obj metav1.Object) bool {
 	return false
 }
 
+// HasPart says that some target has a part of the replicas of an object.
+func HasPart(obj metav1.Object) bool {
+	for _, target := range TargetsOf(obj.GetAnnotations()) {
+		if target.Replicas != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Released are the targets of an object when as many of the replicas that were kept are
 // given up as others have taken over: what stays is available as often as is wanted, if it
 // ever was. available are the replicas of each target that are, if that is known; reached are

@@ -114,7 +114,7 @@ func wanted(kind workload.Kind, cluster logicalcluster.Name, obj metav1.Object, 
 			case kind.Semantics == workload.JobSemantics:
 				keepParts(current, out) // what is left of it is done where it was begun
 			default:
-				keepLeft(from.Unit, current, out)
+				keepLeft(from.Unit, from.Wish, current, out)
 			}
 			if from.Division == nil && IsAutoscaler(kind) {
 				heldBack(from.Unit, current, out)
