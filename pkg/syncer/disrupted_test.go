@@ -29,7 +29,7 @@ func TestWhatWasEvictedAboveStaysNotedWhenCopiesReport(t *testing.T) {
 	c.Spec.PhysicalCluster, c.Spec.Object.UID = "east", "u"
 	c.Status.ObservedGeneration = 1
 	c.Status.Observed = &runtime.RawExtension{Raw: []byte(`{"observedGeneration":1,"disruptionsAllowed":1,"currentHealthy":1,"desiredHealthy":1,"expectedPods":1,"disruptedPods":{"below":"2030-01-01T00:01:00Z"}}`)}
-	status, changed := Summarize(kindOf(t, budget), budget, []*placementv1alpha1.Copy{c})
+	status, changed := Summarize(kindOf(t, budget), budget, []*placementv1alpha1.Copy{c}, someTime)
 	want := map[string]any{"old": "2030-01-01T00:00:00Z", "new": "2030-01-01T00:02:00Z", "below": "2030-01-01T00:01:00Z"}
 	if diff := cmp.Diff(want, field(status, "disruptedPods")); diff != "" || !changed {
 		t.Errorf("changed %v (-want +got)\n%s", changed, diff)

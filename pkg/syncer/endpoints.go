@@ -66,12 +66,13 @@ func (p planner) noEndpoints() (names []string) {
 	if p.Nowhere == nil {
 		return nil
 	}
-	_, left := Settling(p.Input)
+	settling, _ := Settling(p.Input)
 	for _, name := range ServicesOf(p.Ref.Kind, p.Physical) {
 		if len(names) == maxNoEndpoints {
 			break
 		}
-		if p.Nowhere(name) || left > 0 && p.saidNowhere(name) {
+		since, waits := settling[name]
+		if p.Nowhere(name) || waits && p.Now.Sub(since) < settlingTime {
 			names = append(names, name)
 		}
 	}
@@ -82,21 +83,29 @@ func (in Input) saidNowhere(service string) bool {
 	return in.Copy != nil && slices.Contains(in.Copy.Status.NoEndpoints, service)
 }
 
-// Settling is since when the copy leads to pods by a Service of which its Copy says that it does not, and for how long that is
-// still said; zero if there is none.
-func Settling(in Input) (since time.Time, left time.Duration) {
+// Settling is since when the copy leads to pods by each Service of which its Copy says that it does not, and when the first of
+// these settles that has not yet; nil and zero if there is none.
+func Settling(in Input) (since map[string]time.Time, left time.Duration) {
 	if in.Nowhere == nil {
-		return time.Time{}, 0
+		return nil, 0
 	}
 	for _, name := range ServicesOf(in.Ref.Kind, in.Physical) {
-		if in.saidNowhere(name) && !in.Nowhere(name) {
-			if since = in.LedSince; since.IsZero() {
-				since = in.Now
-			}
-			return since, max(0, settlingTime-in.Now.Sub(since))
+		if !in.saidNowhere(name) || in.Nowhere(name) {
+			continue
+		}
+		began, known := in.LedSince[name]
+		if !known {
+			began = in.Now
+		}
+		if since == nil {
+			since = map[string]time.Time{}
+		}
+		since[name] = began
+		if more := settlingTime - in.Now.Sub(began); more > 0 && (left == 0 || more < left) {
+			left = more
 		}
 	}
-	return time.Time{}, 0
+	return since, left
 }
 
 // ledAnew is the name of the Service that leads somewhere by now, and may not have, or the other way round; empty for none.

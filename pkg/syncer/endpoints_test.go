@@ -45,6 +45,28 @@ func TestWhetherAServiceLeadsAnywhere(t *testing.T) {
 	}
 }
 
+// withAddresses is an object and its Copies. By target: its address, then the Services that lead to no pod.
+func withAddresses(t *testing.T, targets map[string]string) (*unstructured.Unstructured, []*placementv1alpha1.Copy) {
+	t.Helper()
+	var entries []string
+	var copies []*placementv1alpha1.Copy
+	for target, says := range targets {
+		entries = append(entries, fmt.Sprintf("%q:{}", target))
+		address, nowhere, _ := strings.Cut(says, " ")
+		status := `{"loadBalancer":{}}`
+		if address != "" {
+			status = `{"loadBalancer":{"ingress":[{"ip":"` + address + `"}]}}`
+		}
+		copies = append(copies, &placementv1alpha1.Copy{
+			Spec:   placementv1alpha1.CopySpec{PhysicalCluster: target, Object: placementv1alpha1.ObjectReference{UID: "u"}},
+			Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, NoEndpoints: strings.Fields(nowhere), Observed: &runtime.RawExtension{Raw: []byte(status)}},
+		})
+	}
+	logical := parse(t, "apiVersion: v1\nkind: Any\nmetadata: {name: web, namespace: shop, uid: u}\nspec: {type: LoadBalancer, selector: {app: web}}")
+	logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: "{" + strings.Join(entries, ",") + "}"})
+	return logical, copies
+}
+
 // Who takes an address that leads to no pod is refused, while another one would serve him: a physical cluster whose share of
 // the replicas is none, or whose pods all fail.
 func TestAnAddressThatLeadsNowhereIsLeftOutBesideOthers(t *testing.T) {
@@ -65,23 +87,8 @@ func TestAnAddressThatLeadsNowhereIsLeftOutBesideOthers(t *testing.T) {
 		"one to less, the other to nothing": {map[string]string{"east": "1 a", "west": "2 b c"}, []string{"1", "2"}},
 	} {
 		for _, kind := range []string{"Service", "Ingress"} {
-			var entries []string
-			var copies []*placementv1alpha1.Copy
-			for target, says := range c.targets {
-				entries = append(entries, fmt.Sprintf("%q:{}", target))
-				address, nowhere, _ := strings.Cut(says, " ")
-				status := `{"loadBalancer":{}}`
-				if address != "" {
-					status = `{"loadBalancer":{"ingress":[{"ip":"` + address + `"}]}}`
-				}
-				copies = append(copies, &placementv1alpha1.Copy{
-					Spec:   placementv1alpha1.CopySpec{PhysicalCluster: target, Object: placementv1alpha1.ObjectReference{UID: "u"}},
-					Status: placementv1alpha1.CopyStatus{State: placementv1alpha1.CopySynced, NoEndpoints: strings.Fields(nowhere), Observed: &runtime.RawExtension{Raw: []byte(status)}},
-				})
-			}
-			logical := parse(t, "apiVersion: v1\nkind: Any\nmetadata: {name: web, namespace: shop, uid: u}\nspec: {type: LoadBalancer, selector: {app: web}}")
-			logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: "{" + strings.Join(entries, ",") + "}"})
-			status, _ := Summarize(kinds[kind], logical, copies)
+			logical, copies := withAddresses(t, c.targets)
+			status, _ := Summarize(kinds[kind], logical, copies, someTime)
 			var got []string
 			for _, address := range list(field(status, "loadBalancer"), "ingress") {
 				got = append(got, fmt.Sprint(address["ip"]))
@@ -89,6 +96,42 @@ func TestAnAddressThatLeadsNowhereIsLeftOutBesideOthers(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%s: %s (-want +got)\n%s", kind, name, diff)
 			}
+		}
+	}
+}
+
+// A user who sees fewer addresses than physical clusters reads why.
+func TestAServiceSaysWhichAddressesAreLeftOut(t *testing.T) {
+	says := func(before map[string]any, now time.Time, targets map[string]string) (condition, status map[string]any, changed bool) {
+		logical, copies := withAddresses(t, targets)
+		if before != nil {
+			logical.Object["status"] = before
+		}
+		status, changed = Summarize(kinds["Service"], logical, copies, now)
+		return conditionOf(view{status: status}, AddressesCondition), status, changed
+	}
+	want := map[string]any{
+		"type": "atoll.dev/AddressesLeftOut", "status": "True", "reason": "NoReadyPods", "lastTransitionTime": "2030-01-01T00:00:00Z",
+		"message": "no pod is ready on north, west, where clients are not sent",
+	}
+	got, status, _ := says(nil, someTime, map[string]string{"east": "1", "middle": "", "north": "3 web", "west": "2 web"})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	later := someTime.Add(time.Hour)
+	if _, _, changed := says(status, later, map[string]string{"east": "1", "middle": "", "north": "3 web", "west": "2 web"}); changed {
+		t.Error("it is written again and again")
+	}
+	want["message"] = "no pod is ready on west, where clients are not sent"
+	got, status, changed := says(status, later, map[string]string{"east": "1", "north": "3", "west": "2 web"})
+	if diff := cmp.Diff(want, got); diff != "" || !changed {
+		t.Errorf("it holds since then, changed %v (-want +got)\n%s", changed, diff)
+	}
+	for name, targets := range map[string]map[string]string{
+		"all lead somewhere": {"east": "1", "west": "2"}, "none does": {"east": "1 web", "west": "2 web"}, "one is left": {"west": "2 web"},
+	} {
+		if got, _, changed := says(status, later, targets); got != nil || !changed {
+			t.Errorf("%s: %v, changed %v", name, got, changed)
 		}
 	}
 }
@@ -164,6 +207,38 @@ func TestWhereAnAddressLeadsIsReported(t *testing.T) {
 		}
 		if says := len(in.Copy.Status.NoEndpoints) > 0; says != step.says || wrote != (says != said) {
 			t.Errorf("step %d: it says %v, and said %v, after %s", i, says, said, describe(actions))
+		}
+		var left time.Duration
+		if in.LedSince, left = Settling(in); left != step.left {
+			t.Errorf("step %d: it settles for %s, want %s", i, left, step.left)
+		}
+	}
+}
+
+// Each Service behind an Ingress settles on its own.
+func TestEachServiceBehindAnIngressSettles(t *testing.T) {
+	ingress := parse(t, "apiVersion: v1\nkind: Any\nmetadata: {name: web}\nspec: {rules: [{http: {paths: [{backend: {service: {name: a}}}, {backend: {service: {name: b}}}, {backend: {service: {name: c}}}]}}]}")
+	in := Input{Ref: Ref{Kind: kinds["Ingress"]}, Physical: ingress, Now: someTime, Copy: &placementv1alpha1.Copy{}}
+	in.Copy.Status.NoEndpoints = []string{"a", "b"}
+	for i, step := range []struct {
+		after   time.Duration
+		nowhere string
+		says    string
+		left    time.Duration
+	}{
+		{0, "a b", "a b", 0},
+		{time.Second, "b", "a b", settlingTime},
+		{2 * time.Second, "", "a b", 3 * time.Second},
+		{3 * time.Second, "", "b", 2 * time.Second},
+		{time.Second, "c", "b c", time.Second},
+		{time.Second, "c", "c", 0},
+		{time.Second, "", "c", settlingTime},
+	} {
+		in.Now = in.Now.Add(step.after)
+		in.Nowhere = func(service string) bool { return slices.Contains(strings.Fields(step.nowhere), service) }
+		in.Copy.Status.NoEndpoints = planner{Input: in}.noEndpoints()
+		if got := strings.Join(in.Copy.Status.NoEndpoints, " "); got != step.says {
+			t.Errorf("step %d: it says %q, want %q", i, got, step.says)
 		}
 		var left time.Duration
 		if in.LedSince, left = Settling(in); left != step.left {

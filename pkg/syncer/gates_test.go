@@ -183,7 +183,7 @@ func TestAPodOfAUserCarriesItsGatesDownAndKeepsThemAbove(t *testing.T) {
 		t.Fatal(err)
 	}
 	observed.Status.Observed = &runtime.RawExtension{Raw: raw}
-	status, changed := Summarize(kind, logical, []*placementv1alpha1.Copy{observed})
+	status, changed := Summarize(kind, logical, []*placementv1alpha1.Copy{observed}, someTime)
 	if !changed {
 		t.Error("the status of below is not mirrored")
 	}
@@ -225,7 +225,7 @@ func TestAConditionThatSomebodySetAboveStaysUntilTheCopyHasIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			observed.Status.Observed = &runtime.RawExtension{Raw: raw}
-			status, _ := Summarize(kind, logical, []*placementv1alpha1.Copy{observed})
+			status, _ := Summarize(kind, logical, []*placementv1alpha1.Copy{observed}, someTime)
 			if diff := cmp.Diff(c.want, conditionsOf(&unstructured.Unstructured{Object: map[string]any{"status": status}})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -67,7 +67,7 @@ type Input struct {
 	// LeadsNowhere; nil: of none.
 	Nowhere func(service string) bool
 	// LedSince is what Settling said last.
-	LedSince time.Time
+	LedSince map[string]time.Time
 	// Applied says that Physical is the reply to an apply of Logical, just now.
 	Applied bool
 	// Reverted counts the drifts that were reverted just now, Reverts is what is

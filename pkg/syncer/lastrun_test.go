@@ -212,7 +212,7 @@ func TestACopyOfACronJobGoesOnceItsLastRunIsRemembered(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 		// What is summarized is remembered.
-		status, _ := Summarize(kinds[c.kind], obj, []*placementv1alpha1.Copy{one})
+		status, _ := Summarize(kinds[c.kind], obj, []*placementv1alpha1.Copy{one}, someTime)
 		obj.Object["status"] = status
 		if !Remembered(kinds[c.kind], obj, one) {
 			t.Errorf("%s: not even by %v", name, status)

@@ -512,7 +512,7 @@ func TestAManifestIsAppliedOnceAllTargetsHaveIt(t *testing.T) {
 			if c.targets != "" {
 				m.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: c.targets})
 			}
-			got, _ := Summarize(kinds["Manifest"], m, c.copies)
+			got, _ := Summarize(kinds["Manifest"], m, c.copies, someTime)
 			if words := conditionWords(got); words != c.want {
 				t.Errorf("got  %s\nwant %s", words, c.want)
 			}
@@ -559,7 +559,7 @@ func TestWhereASyncerIsFromBeforeManifestsNobodyKnowsWhetherOneIsApplied(t *test
 		t.Run(c.name, func(t *testing.T) {
 			m := carrierOf(t, carriedSettings)
 			m.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{},"west":{}}`})
-			status, _ := Summarize(kinds["Manifest"], m, c.copies)
+			status, _ := Summarize(kinds["Manifest"], m, c.copies, someTime)
 			words, _, _ := strings.Cut(conditionWords(WithOldSyncers(m, status, c.copies, c.lacks)), ", Established")
 			if words != c.want {
 				t.Errorf("got  %s\nwant %s", words, c.want)

@@ -82,25 +82,3 @@ func portKey(port map[string]any) string {
 	}
 	return fmt.Sprintf("%d/%s", n, protocol)
 }
-
-// mergeServices is the union of the addresses, and of the ports of nodes.
-func mergeServices(status map[string]any, views []view) {
-	mergeAddresses(status, views)
-	var ports map[string]any
-	for _, v := range views {
-		c := conditionOf(v, NodePortsCondition)
-		switch message, _ := c["message"].(string); {
-		case c == nil:
-		case ports == nil:
-			ports = deepCopy(c).(map[string]any)
-		default:
-			ports["message"] = fmt.Sprintf("%s; %s", ports["message"], message)
-		}
-	}
-	if conditions := worstConditions(views, NodePortsCondition); len(conditions) > 0 {
-		status["conditions"] = conditions
-	}
-	if ports != nil {
-		appendCondition(status, ports)
-	}
-}

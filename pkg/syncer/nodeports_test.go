@@ -59,19 +59,19 @@ spec: {type: NodePort, ports: [{port: 80, protocol: TCP, nodePort: 30080}]}`
 		"conditions": []any{map[string]any{"type": NodePortsCondition, "status": "True", "reason": "ChosenThere", "lastTransitionTime": "2026-01-01T00:00:00Z",
 			"message": "on nodes of east 80/TCP is 31000; on nodes of west 80/TCP is 32000"}},
 	}
-	status, changed := Summarize(kinds["Service"], logical, copies)
+	status, changed := Summarize(kinds["Service"], logical, copies, someTime)
 	if diff := cmp.Diff(want, status); diff != "" || !changed {
 		t.Errorf("changed %t (-want +got)\n%s", changed, diff)
 	}
 	logical.Object["status"] = status
-	if _, changed := Summarize(kinds["Service"], logical, copies); changed {
+	if _, changed := Summarize(kinds["Service"], logical, copies, someTime); changed {
 		t.Error("it is written again and again")
 	}
 
 	// A target without traffic publishes none, as it does no address.
 	one := parse(t, above)
 	one.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: `{"east":{"state":"Draining"},"north":{}}`})
-	status, _ = Summarize(kinds["Service"], one, copies)
+	status, _ = Summarize(kinds["Service"], one, copies, someTime)
 	if status["conditions"] != nil {
 		t.Errorf("conditions %v", status["conditions"])
 	}

@@ -51,7 +51,7 @@ func TestOnlyWhatHasTheChangeCountsAsUpdated(t *testing.T) {
 - {physicalCluster: west, uid: u1, state: Synced, generation: 2, status: {replicas: 1, updatedReplicas: 1, availableReplicas: 1}}
 `)
 	copies[0].Status.Revision = stamp.Revision(obj)
-	status, _ := Summarize(kindOf(t, obj), obj, copies)
+	status, _ := Summarize(kindOf(t, obj), obj, copies, someTime)
 	if status["updatedReplicas"] != int64(1) || status["availableReplicas"] != int64(2) {
 		t.Errorf("the status is %v", status)
 	}

@@ -60,7 +60,7 @@ spec: {size: 6, node: n1, ttl: 10, keep: me, workload: {template: {spec: {servic
 	if !finished(rollout, copies[0]) || finished(rollout, copies[1]) {
 		t.Error("it has ended in the east, and only there")
 	}
-	status, _ := Summarize(rollout, obj, copies)
+	status, _ := Summarize(rollout, obj, copies, someTime)
 	want := map[string]any{
 		"pods": int64(4), "since": "2026-01-02T00:00:00Z", "observedGeneration": int64(1),
 		"conditions": []any{map[string]any{"type": "Done", "status": "False", "message": "west: busy"}},

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,7 +43,9 @@ func HasStatus(kind workload.Kind) bool { return !kind.Status.None }
 // The observed generation is the one that every target has observed. It does
 // not fall when a target is added: what was true of a generation stays true. Nor do
 // times of which the latest counts, see remember.
-func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []*placementv1alpha1.Copy) (status map[string]any, changed bool) {
+//
+// A condition that is made here holds since now, if it did not hold before.
+func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []*placementv1alpha1.Copy, now time.Time) (status map[string]any, changed bool) {
 	current := field(logical.Object, "status")
 	if !HasStatus(kind) || observedOnly(logical) {
 		return current, false
@@ -72,6 +75,7 @@ func Summarize(kind workload.Kind, logical *unstructured.Unstructured, copies []
 		keepGates(status, current, append(gatesOf(field(logical.Object, "spec")), setAbove(logical, status)...))
 	}
 	status = valid(kind, logical, status, current)
+	beginConditions(status, current, now)
 	return status, !SameStatus(status, current)
 }
 

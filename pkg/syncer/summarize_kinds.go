@@ -82,19 +82,14 @@ var noAddresses = map[string]any{"loadBalancer": map[string]any{}}
 //	some                                 less of them, and no others               left out
 //	some                                 the same, or others                       published, as by a cluster of its own
 func mergeAddresses(status map[string]any, views []view) {
-	lacking := map[string][]string{} // of targets with an address, each once
-	for _, v := range views {
-		if len(list(field(v.status, "loadBalancer"), "ingress")) > 0 {
-			lacking[strings.Join(v.nowhere, " ")] = v.nowhere
-		}
-	}
+	left := leftOut(views)
 	var addresses []any
 	seen := map[string]bool{}
 	for _, v := range views {
-		if lacksMore(v.nowhere, lacking) {
+		if slices.Contains(left, v.target) {
 			continue
 		}
-		for _, address := range list(field(v.status, "loadBalancer"), "ingress") {
+		for _, address := range addressesOf(v) {
 			key := fmt.Sprint(address["ip"], address["hostname"])
 			if !seen[key] {
 				seen[key] = true
@@ -108,6 +103,24 @@ func mergeAddresses(status map[string]any, views []view) {
 	}
 	status["loadBalancer"] = balancer
 }
+
+// leftOut are the targets that have an address and serve less than another one that has.
+func leftOut(views []view) (targets []string) {
+	lacking := map[string][]string{} // of targets with an address, each once
+	for _, v := range views {
+		if len(addressesOf(v)) > 0 {
+			lacking[strings.Join(v.nowhere, " ")] = v.nowhere
+		}
+	}
+	for _, v := range views {
+		if len(addressesOf(v)) > 0 && lacksMore(v.nowhere, lacking) {
+			targets = append(targets, v.target)
+		}
+	}
+	return targets
+}
+
+func addressesOf(v view) []map[string]any { return list(field(v.status, "loadBalancer"), "ingress") }
 
 // lacksMore says that elsewhere less of the Services that lead nowhere here do, and no others.
 func lacksMore(here []string, elsewhere map[string][]string) bool {

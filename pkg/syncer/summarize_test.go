@@ -3,6 +3,7 @@ package syncer
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,13 +15,16 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
+// someTime is when summaries are made that are compared.
+var someTime = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // Each transcript has a logical object, its Copies and the status that follows;
 // without one the status stays.
 func TestWhatTheStatusIs(t *testing.T) {
 	transcripts(t, "summarize", func(t *testing.T, files map[string]string) {
 		logical := parse(t, files["logical"])
 		before := logical.DeepCopy()
-		got, changed := Summarize(kindOf(t, logical), logical, copiesOf(t, files["copies"]))
+		got, changed := Summarize(kindOf(t, logical), logical, copiesOf(t, files["copies"]), someTime)
 		if diff := cmp.Diff(before.Object, logical.Object); diff != "" {
 			t.Fatalf("the object was changed\n%s", diff)
 		}
@@ -35,7 +39,7 @@ func TestWhatTheStatusIs(t *testing.T) {
 			t.Errorf("changed: %v (-want +got)\n%s\nwhole:\n%s", changed, diff, asYAML(t, got))
 		}
 		logical.Object["status"] = got
-		if again, changed := Summarize(kindOf(t, logical), logical, copiesOf(t, files["copies"])); changed {
+		if again, changed := Summarize(kindOf(t, logical), logical, copiesOf(t, files["copies"]), someTime); changed {
 			t.Errorf("a second look changes it (-first +second)\n%s", cmp.Diff(got, again))
 		}
 	})

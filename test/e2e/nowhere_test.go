@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+
+	"github.com/atoll-dev/atoll/pkg/syncer"
 )
 
 // entries are a load balancer, and an Ingress that leads to its pods and to some that are nowhere.
@@ -63,10 +65,22 @@ func TestAnAddressOfAPlaceWithoutPodsIsLeftOutBesideOthers(t *testing.T) {
 			})
 		}
 	}
+	says := func(message string) {
+		t.Helper()
+		eventually(t, func() error {
+			got, err := shop.Run(ctx, "get", "service", "web", "-o", `jsonpath={.status.conditions[?(@.type=="`+syncer.AddressesCondition+`")].message}`)
+			if err != nil {
+				return err
+			}
+			return want("what the Service says", got, message)
+		})
+	}
 	both := oldAddress + " " + newAddress
 	have(oldAddress)
+	says("no pod is ready on west, where clients are not sent")
 	must(t)(shop.Run(ctx, "scale", "deployment", "web", "--replicas=2"))
 	have(both)
+	says("")
 	must(t)(shop.Run(ctx, "scale", "deployment", "web", "--replicas=1"))
 	have(oldAddress)
 	must(t)(shop.Run(ctx, "scale", "deployment", "web", "--replicas=0"))

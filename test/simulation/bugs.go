@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"reflect"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,7 +21,7 @@ import (
 type Bugs struct {
 	plan      func(syncer.Input) []syncer.Action
 	place     func(in syncer.Input, namespace, made *unstructured.Unstructured) syncer.Place
-	summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
+	summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy, time.Time) (map[string]any, bool)
 	decide    func(placement.Snapshot, placement.Unit) placement.Decision
 	// next is nil for transition.Next.
 	next func(*placementv1alpha1.Transition, transition.State) transition.Step
@@ -87,7 +88,7 @@ func (w *World) unchanged(held []object) func() {
 }
 
 // Summarize the status of an object.
-func (b Bugs) Summarize() func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool) {
+func (b Bugs) Summarize() func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy, time.Time) (map[string]any, bool) {
 	if b.summarize != nil {
 		return b.summarize
 	}

@@ -3,6 +3,7 @@ package simulation
 import (
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -150,22 +151,22 @@ func releasesEarly(obj metav1.Object, list []*placementv1alpha1.Copy, gone func(
 	return v
 }
 
-func boasts(kind workload.Kind, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy) (map[string]any, bool) {
-	return withGeneration(kind, obj, list, obj.GetGeneration())
+func boasts(kind workload.Kind, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy, now time.Time) (map[string]any, bool) {
+	return withGeneration(kind, obj, list, obj.GetGeneration(), now)
 }
 
-func fastest(kind workload.Kind, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy) (map[string]any, bool) {
+func fastest(kind workload.Kind, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy, now time.Time) (map[string]any, bool) {
 	observed := int64(0)
 	for _, c := range list {
 		if c.Spec.Object.UID == obj.GetUID() {
 			observed = max(observed, c.Status.ObservedGeneration)
 		}
 	}
-	return withGeneration(kind, obj, list, observed)
+	return withGeneration(kind, obj, list, observed, now)
 }
 
-func withGeneration(kind workload.Kind, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy, n int64) (map[string]any, bool) {
-	status, differs := syncer.Summarize(kind, obj, list)
+func withGeneration(kind workload.Kind, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy, n int64, now time.Time) (map[string]any, bool) {
+	status, differs := syncer.Summarize(kind, obj, list, now)
 	if kind.Kind != "Deployment" || n <= number(obj, "status", "observedGeneration") || isObserved(obj) {
 		return status, differs
 	}

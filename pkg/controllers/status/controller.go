@@ -45,7 +45,7 @@ type Config struct {
 	PhysicalClusters *controller.Informer[*fleetv1alpha1.PhysicalCluster]
 	// Summarize decides; default: that of pkg/syncer. The simulation plants mistakes
 	// here.
-	Summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy) (map[string]any, bool)
+	Summarize func(workload.Kind, *unstructured.Unstructured, []*placementv1alpha1.Copy, time.Time) (map[string]any, bool)
 }
 
 // key names a logical object.
@@ -204,8 +204,9 @@ func (s *Controller) reconcile(ctx context.Context, k key) (controller.Result, e
 			return controller.Result{}, err
 		}
 	}
-	forgot, left := syncer.Forget(kind, obj, s.now())
-	status, changed := s.Summarize(kind, obj, copies)
+	now := s.now()
+	forgot, left := syncer.Forget(kind, obj, now)
+	status, changed := s.Summarize(kind, obj, copies, now)
 	if kind.Status.Rule != "" {
 		if status, changed, err = s.ruled(ctx, kind, obj, copies, status); err != nil {
 			return controller.Result{}, err

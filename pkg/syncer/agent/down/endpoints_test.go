@@ -31,15 +31,15 @@ func TestThatAServiceLeadsToPodsAgainIsSaidAfterAWhile(t *testing.T) {
 	if got := f.Record(t, key).Status.NoEndpoints; len(got) != 1 {
 		t.Errorf("at once it says of %v that they lead nowhere", got)
 	}
-	if f.memory.get(key).led.IsZero() {
+	if f.memory.get(key).led["front"].IsZero() {
 		t.Error("since when it leads to pods is not remembered")
 	}
-	f.memory.change(key, func(r *remembered) { r.led = r.led.Add(-time.Minute) })
+	f.memory.change(key, func(r *remembered) { r.led = map[string]time.Time{"front": r.led["front"].Add(-time.Minute)} })
 	f.reconcile(t, key)
 	if got := f.Record(t, key).Status.NoEndpoints; len(got) != 0 {
 		t.Errorf("after a minute it says of %v that they lead nowhere", got)
 	}
-	if led := f.memory.get(key).led; !led.IsZero() {
+	if led := f.memory.get(key).led; led != nil {
 		t.Errorf("it is remembered since %s", led)
 	}
 }

@@ -1,6 +1,7 @@
 package down
 
 import (
+	"reflect"
 	"sync"
 	"time"
 
@@ -30,8 +31,8 @@ type remembered struct {
 	applied time.Time
 	// counting is since when a report of it waits for what it counts.
 	counting time.Time
-	// led is since when it leads to pods where it did not, see syncer.Settling.
-	led time.Time
+	// led is since when it leads to pods by Services by which it did not, see syncer.Settling.
+	led map[string]time.Time
 	// asked is, for a Namespace, the UID for which the server was asked what rules it.
 	asked types.UID
 	// refused is, for a Namespace, when the physical cluster refused it last.
@@ -39,6 +40,8 @@ type remembered struct {
 	// uncounted is, for a quota, since when something waits for it to be counted.
 	uncounted time.Time
 }
+
+func (r remembered) isEmpty() bool { return reflect.ValueOf(r).IsZero() }
 
 func (m *memory) get(key view.ObjectKey) remembered {
 	m.mu.Lock()
@@ -52,7 +55,7 @@ func (m *memory) change(key view.ObjectKey, f func(*remembered)) {
 	defer m.mu.Unlock()
 	r := m.objects[key]
 	f(&r)
-	if r == (remembered{}) {
+	if r.isEmpty() {
 		delete(m.objects, key)
 		return
 	}

@@ -23,7 +23,7 @@ func TestWhatIsRememberedOfAnObjectIsForgottenAsAWhole(t *testing.T) {
 		t.Errorf("%d objects are remembered, one of them for nothing", m.len())
 	}
 	m.forget(one)
-	if got := m.get(one); got != (remembered{}) || m.len() != 0 {
+	if got := m.get(one); !got.isEmpty() || m.len() != 0 {
 		t.Errorf("forgotten, it remembers %+v", got)
 	}
 }

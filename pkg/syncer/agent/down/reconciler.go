@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -206,7 +207,7 @@ func (p *pass) run(ctx context.Context) error {
 // settle looks again when the copy has led to pods for a while.
 func (p *pass) settle() {
 	since, left := syncer.Settling(p.in)
-	if !since.Equal(p.in.LedSince) {
+	if !maps.Equal(since, p.in.LedSince) {
 		p.memory.change(p.key, func(r *remembered) { r.led = since })
 	}
 	if left > 0 && (p.after == 0 || left < p.after) {
