@@ -152,6 +152,14 @@ func TestAnObjectIsWhereItsTargetsSay(t *testing.T) {
 		"web|deployments.apps/web|west|Pending|NoCopyYet|<none>|the syncer of the physical cluster has not taken note of it",
 		"web|deployments.apps/web|gone|Removing|Waits|<none>|<none>")
 
+	front, broken := copyOf("services", "web", "west", "Synced", ""), copyOf("services", "web", "east", "Failed", "Invalid")
+	front.Status.NoEndpoints, broken.Status.NoEndpoints, broken.Status.Message = []string{"db", "web"}, []string{"web"}, "a port is taken"
+	w = NewWhere()
+	w.AddCopies([]placementv1alpha1.Copy{front, broken})
+	wantRows(t, w.Table(),
+		"web|services/web|east|Failed|Invalid|<none>|a port is taken",
+		"web|services/web|west|Synced|<none>|<none>|it leads to no ready pod there by db, web: clients are sent to the addresses of others that do")
+
 	w = NewWhere()
 	w.AddObject(object(`{"east":{"state":"Observed","uid":"1"}}`), nil)
 	w.AddObject(object(""), nil)

@@ -68,7 +68,15 @@ func (w *Where) AddCopies(copies []placementv1alpha1.Copy) {
 
 func (w *Where) addCopy(c *placementv1alpha1.Copy) {
 	add(w.table, c.Namespace, typeOf(c.Spec.Object)+"/"+c.Spec.Object.Name, c.Spec.PhysicalCluster,
-		orUnknown(string(c.Status.State)), orNone(c.Status.Reason), orNone(cmp.Or(c.Status.PhysicalNamespace, c.Status.Carried.Namespace)), orNone(c.Status.Message))
+		orUnknown(string(c.Status.State)), orNone(c.Status.Reason), orNone(cmp.Or(c.Status.PhysicalNamespace, c.Status.Carried.Namespace)), orNone(messageOf(c)))
+}
+
+// messageOf says what there is to say of a Copy, also of one that is as it is to be.
+func messageOf(c *placementv1alpha1.Copy) string {
+	if c.Status.Message == "" && len(c.Status.NoEndpoints) > 0 {
+		return "it leads to no ready pod there by " + strings.Join(c.Status.NoEndpoints, ", ") + ": clients are sent to the addresses of others that do"
+	}
+	return c.Status.Message
 }
 
 // AddObject adds an object: its targets, each with the Copy if there is one, and then
