@@ -1,9 +1,12 @@
 package simulation
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -80,20 +83,120 @@ func (a availability) until(at time.Time, uid types.UID, target string) (most in
 	return most
 }
 
-// published are the targets whose addresses a Service is to have: a load balancer those where it leads to a pod, or else all.
-func (w *World) published(key kube.Key, service kube.Object, below string) (names []string) {
-	all := targetsOf(service).Names()
-	if text(service, "spec", "type") != string(corev1.ServiceTypeLoadBalancer) {
-		return all // which have one here, so that there is something to say of them
+// addressesConverged: what leads to pods by the Services behind it has the addresses of those targets where it does, and a Service
+// says so of the others. It has one on each target here, also if it is no load balancer, so that there is something to say of it.
+func (w *World) addressesConverged(key kube.Key, obj *unstructured.Unstructured, below string, behind []string) {
+	list, _, _ := unstructured.NestedSlice(obj.Object, "status", "loadBalancer", "ingress")
+	want := w.published(obj, below, behind)
+	if len(list) != len(want) {
+		w.fail(Converges, "%s has the addresses %v, and is to have those of %v", key, list, want)
 	}
-	for _, name := range all {
-		slice := w.cluster(name).api.Find(kube.Key{Resource: endpointSlices, Namespace: below, Name: key.Name + "-1"}) // as slicesOf names it
-		if len(part(service, "spec", "selector")) == 0 || len(readyIn(slice)) > 0 {
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	says := slices.ContainsFunc(conditions, func(c any) bool {
+		m, _ := c.(map[string]any)
+		return m["type"] == syncer.AddressesCondition
+	})
+	if left := len(want) < len(targetsOf(obj)); key.Resource == services && says != left {
+		w.fail(Converges, "%s has the addresses of %v, and the conditions %v", key, want, conditions)
+	}
+}
+
+// published are the targets whose addresses are to be there: all but those where more of the Services behind it lead nowhere than
+// on another one.
+func (w *World) published(obj kube.Object, below string, behind []string) (names []string) {
+	lacking := map[string][]string{}
+	for name := range targetsOf(obj) {
+		p := w.cluster(name)
+		lacking[name] = slices.DeleteFunc(slices.Clone(behind), func(service string) bool {
+			there := p.api.Find(kube.Key{Resource: services, Namespace: below, Name: service})
+			slice := p.api.Find(kube.Key{Resource: endpointSlices, Namespace: below, Name: service + "-1"}) // as slicesOf names it
+			return there != nil && (len(part(there, "spec", "selector")) == 0 || len(readyIn(slice)) > 0)
+		})
+	}
+	for _, name := range targetsOf(obj).Names() {
+		better := func(there []string) bool {
+			return len(there) < len(lacking[name]) && !slices.ContainsFunc(there, func(s string) bool { return !slices.Contains(lacking[name], s) })
+		}
+		if !slices.ContainsFunc(slices.Collect(maps.Values(lacking)), better) {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return all
-	}
 	return names
+}
+
+// BackLate: an address that was left out comes back once it has led to pods for a while without a break.
+const BackLate = "an address that leads to pods again waits"
+
+// brief is what may pass between two looks of a syncer.
+const brief = time.Second
+
+// stretch says since when a Service of a physical cluster leads to pods, zero if it does not; from when until when it did before;
+// and until when it last had done so for long enough.
+type stretch struct{ since, began, ended, settled time.Time }
+
+type serviceBelow struct{ physical, namespace, name string }
+
+// leadsBelow notes whether a Service of a physical cluster leads to pods, by what became of its EndpointSlice.
+func (l *ledger) leadsBelow(p *physical, e kube.Event) {
+	if e.Key.Resource != endpointSlices {
+		return
+	}
+	slice, now := e.New, l.world.now()
+	if slice == nil {
+		slice = e.Old
+	}
+	at := serviceBelow{p.name, e.Key.Namespace, slice.GetLabels()[discoveryv1.LabelServiceName]}
+	was := l.ledBelow[at]
+	next := was
+	switch ready := len(readyIn(e.New)) > 0; {
+	case ready && was.since.IsZero():
+		if next.since = now; now.Sub(was.ended) < brief {
+			next.since = was.began
+		}
+	case !ready && !was.since.IsZero():
+		if now.Sub(was.since) >= settling {
+			next.settled = now
+		}
+		next.since, next.began, next.ended = time.Time{}, was.since, now
+	}
+	l.ledBelow[at] = next
+}
+
+// backLate checks what a Copy does not say any more to lead nowhere: what breaks before anybody could know is not foreseen.
+func (l *ledger) backLate(old, c *placementv1alpha1.Copy) {
+	p, key := l.world.cluster(c.Spec.PhysicalCluster), objectOf(c)
+	if key.Resource != services && key.Resource != ingresses || old.Spec.Object.UID != c.Spec.Object.UID || old.Status.PhysicalUID != c.Status.PhysicalUID || !p.isFollowed() {
+		return
+	}
+	_, copied := p.api.ByUID(c.Status.PhysicalUID)
+	if copied == nil {
+		return
+	}
+	for _, name := range old.Status.NoEndpoints {
+		service := p.api.Find(kube.Key{Resource: services, Namespace: copied.GetNamespace(), Name: name})
+		if slices.Contains(c.Status.NoEndpoints, name) || service == nil || len(part(service, "spec", "selector")) == 0 || !l.alwaysBehind(key, c.Spec.Object.UID, name) {
+			continue
+		}
+		now, state := l.world.now(), l.ledBelow[serviceBelow{p.name, copied.GetNamespace(), name}]
+		if (state.since.IsZero() || now.Sub(state.since) < settling) && now.Sub(state.settled) > lately {
+			l.world.fail(BackLate, "%s is said to lead to pods of %s on %s, which does since %v", key, name, p.name, state.since)
+		}
+	}
+}
+
+// isFollowed says that a syncer of a physical cluster has heard for a while what Services lead to there.
+func (p *physical) isFollowed() bool {
+	return slices.ContainsFunc(p.streamsOf(), func(s *stream) bool {
+		return s.front == p.front && s.res.GroupResource() == endpointSlices && p.world.now().Sub(s.began) > lately
+	})
+}
+
+// alwaysBehind says that an object never led by other Services.
+func (l *ledger) alwaysBehind(key kube.Key, uid types.UID, name string) bool {
+	return !slices.ContainsFunc(l.versions[uid], func(v *unstructured.Unstructured) bool {
+		if key.Resource == services {
+			return text(v, "spec", "type") != string(corev1.ServiceTypeLoadBalancer)
+		}
+		return !slices.Contains(behindOf(v), name)
+	})
 }

@@ -200,9 +200,9 @@ func (p *physical) reconcile(key kube.Key) (time.Duration, error) {
 		if err := p.slicesOf(key, obj); err != nil {
 			return 0, err
 		}
-		return 0, p.status(key, obj, map[string]any{"loadBalancer": map[string]any{
-			"ingress": []any{map[string]any{"hostname": p.name + "." + obj.GetName()}},
-		}})
+		return 0, p.status(key, obj, balanced(p.name, obj.GetName()))
+	case ingresses:
+		return 0, p.status(key, obj, balanced(p.name, obj.GetName()))
 	case deployments:
 		return 0, p.deployment(key, obj)
 	case replicaSets:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -368,10 +369,13 @@ func (w *World) statusConverged(key kube.Key, obj *unstructured.Unstructured) {
 			w.fail(Converges, "%s has succeeded %d times, below %d times", key, have, sum("succeeded"))
 		}
 	case services:
-		list, _, _ := unstructured.NestedSlice(obj.Object, "status", "loadBalancer", "ingress")
-		if want := w.published(key, obj, below); len(list) != len(want) {
-			w.fail(Converges, "%s has the addresses %v, and is to have those of %v", key, list, want)
+		var behind []string
+		if text(obj, "spec", "type") == string(corev1.ServiceTypeLoadBalancer) {
+			behind = []string{key.Name}
 		}
+		w.addressesConverged(key, obj, below, behind)
+	case ingresses:
+		w.addressesConverged(key, obj, below, behindOf(obj))
 	}
 }
 

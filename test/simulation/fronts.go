@@ -40,6 +40,51 @@ func (w *World) front(h Happening) {
 	}
 }
 
+// enter: a user has an Ingress lead to one of these Services or to both, changes that, or takes it back.
+func (w *World) enter(h Happening) {
+	h.Resource, h.Name = ingresses, "door"
+	var paths []any
+	for _, name := range []string{"front-a", "front-b"}[:1+h.N%2] {
+		paths = append(paths, map[string]any{"path": "/" + name, "pathType": "Prefix", "backend": map[string]any{
+			"service": map[string]any{"name": name, "port": map[string]any{"number": int64(80)}},
+		}})
+	}
+	host := h.Namespace + "." + h.Cluster.String() + ".example.com"
+	spec := map[string]any{"rules": []any{map[string]any{"host": host, "http": map[string]any{"paths": paths}}}}
+	switch u := newObject(ingresses, h.Namespace, h.Name); {
+	case h.N%7 == 0:
+		w.remove(h.key(), h.N)
+	case w.api.Find(h.key()) == nil:
+		u.Object["spec"] = spec
+		w.create(h.key(), u, nil)
+	default:
+		w.update(w.people, h.key(), func(there *unstructured.Unstructured) bool {
+			there.Object["spec"] = spec
+			return true
+		})
+	}
+}
+
+// behindOf are the Services that an Ingress leads to.
+func behindOf(ingress kube.Object) (names []string) {
+	rules, _, _ := unstructured.NestedSlice(cast(ingress).Object, "spec", "rules")
+	for _, rule := range rules {
+		m, _ := rule.(map[string]any)
+		paths, _, _ := unstructured.NestedSlice(m, "http", "paths")
+		for _, path := range paths {
+			m, _ := path.(map[string]any)
+			name, _, _ := unstructured.NestedString(m, "backend", "service", "name")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// balanced is the status of what a load balancer of a physical cluster leads to.
+func balanced(physical, name string) map[string]any {
+	return map[string]any{"loadBalancer": map[string]any{"ingress": []any{map[string]any{"hostname": physical + "." + name}}}}
+}
+
 // moveFront: a user has a namespace of one place go elsewhere.
 func (w *World) moveFront(h Happening) { w.moveData(h) }
 

@@ -66,6 +66,9 @@ func (l *ledger) copyWritten(e kube.Event) {
 	c := e.New.(*placementv1alpha1.Copy)
 	uid := c.Spec.Object.UID
 	l.record(c)
+	if e.Old != nil {
+		l.backLate(e.Old.(*placementv1alpha1.Copy), c)
+	}
 	if e.Old != nil && e.Old.(*placementv1alpha1.Copy).Spec.Object.UID != uid {
 		l.world.fail(OneOwner, "%s was about %s and is about %s", e.Key, e.Old.(*placementv1alpha1.Copy).Spec.Object.UID, uid)
 	}

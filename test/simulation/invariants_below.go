@@ -22,6 +22,7 @@ func (l *ledger) below(p *physical, e kube.Event) {
 	if e.By == people && e.Old == nil {
 		l.born[e.New.GetUID()] = l.world.step()
 	}
+	l.leadsBelow(p, e)
 	if l.carried(p, e) {
 		return
 	}

@@ -33,6 +33,7 @@ var (
 	claims      = schema.GroupResource{Resource: "persistentvolumeclaims"}
 
 	statefulSets = schema.GroupResource{Group: "apps", Resource: "statefulsets"}
+	ingresses    = schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}
 
 	copies            = placementv1alpha1.Resource("copies")
 	placements        = placementv1alpha1.Resource("placements")
@@ -48,7 +49,7 @@ var (
 // copied are the resources that have copies, observed those that are mirrored; common is
 // the content that scripts mostly are about.
 var (
-	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims, manifests, statefulSets}
+	copied   = []schema.GroupResource{namespaces, configMaps, services, deployments, replicaSets, jobs, pods, quotas, netPolicies, claims, manifests, statefulSets, ingresses}
 	observed = []schema.GroupResource{replicaSets, jobs, pods, claims}
 	content  = copied[1:]
 	common   = content[:6]

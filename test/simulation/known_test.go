@@ -76,6 +76,8 @@ var known = []struct {
 				on("wait", 14, "two", "web", Happening{N: 60}),
 			}
 		}},
+	{"880014", "a divided namespace that was scaled to nothing while it moved kept what it left: pods ran on that nobody wanted, and the move waited for as many elsewhere, for ever",
+		scaledWhileItMoves},
 }
 
 // emptiedMaker has one physical cluster of several with the same volume lose all that it has, and come back.
@@ -191,6 +193,19 @@ func broughtBackBelow(seed int) []Happening {
 		script = append(script, on("wait", 45, "one", "web", Happening{N: 60}))
 	}
 	return script
+}
+
+// scaledWhileItMoves scales to nothing what leaves one of two physical clusters.
+func scaledWhileItMoves(seed int) []Happening {
+	const seven = 7 // replicas are a number modulo that
+	return []Happening{
+		on("divide", 10, "one", "web", Happening{N: 84}),
+		on("front", 12, "one", "web", Happening{N: 27}), // two replicas of b
+		on("wait", 14, "one", "web", Happening{N: 30}),
+		on("move front", 16, "one", "web", Happening{N: 70}),
+		on("wait", 18, "one", "web", Happening{N: 10 + 3*seed}),
+		on("scale", 20, "one", "web", Happening{Resource: deployments, Name: "b", N: seven * seed}),
+	}
 }
 
 func on(verb string, step int, cluster, namespace string, h Happening) Happening {

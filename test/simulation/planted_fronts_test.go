@@ -3,15 +3,24 @@ package simulation
 import (
 	"encoding/json"
 	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/placement/transition"
+	"github.com/atoll-dev/atoll/pkg/syncer"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 var plantedFronts = []plant{
 	{"traffic is withdrawn before it goes elsewhere", Bugs{next: drainsAtOnce}, NeverEmpty, 50, []string{"front", "move front"}},
 	{"a new address is published at once", Bugs{next: settlesNot}, SettledFirst, 50, []string{"front", "move front"}},
-	{"a place without pods is not said to be one", Bugs{alter: forgetsNowhere}, Converges, 50, []string{"front", "move front", "divide", "scale"}},
+	{"a place without pods is not said to be one", Bugs{alter: forgetsNowhere(services)}, Converges, 50, []string{"front", "move front", "divide", "scale"}},
+	{"it is not said that an address is left out", Bugs{summarize: leavesOutInSilence}, Converges, 50, []string{"front", "move front", "divide", "scale"}},
+	{"an address is back with the first pod", Bugs{plan: ledForLong}, BackLate, 50, []string{"front", "move front", "divide", "scale"}},
+	{"of an Ingress a place without pods is not said to be one", Bugs{alter: forgetsNowhere(ingresses)}, Converges, 50, []string{"enter", "front", "divide", "scale"}},
 	{"endpoints that go stay above", Bugs{alter: keepsEndpoints}, LeadsWhereItRuns, 50, []string{"front", "move front", "edit", "delete"}},
 }
 
@@ -30,16 +39,43 @@ func settlesNot(t *placementv1alpha1.Transition, s transition.State) transition.
 	return transition.Next(t, s)
 }
 
-// forgetsNowhere has Copies never say that a Service leads to no pod.
-func forgetsNowhere(c *call) {
-	r := c.req
-	if c.line.target == "" || r.method != http.MethodPut || r.res.GroupResource() != copies {
-		return
+// ledForLong has what leads to a pod have done so for long.
+func ledForLong(in syncer.Input) []syncer.Action {
+	in.LedSince = map[string]time.Time{}
+	if in.Copy != nil {
+		for _, service := range in.Copy.Status.NoEndpoints {
+			in.LedSince[service] = in.Now.Add(-time.Hour)
+		}
 	}
-	if obj, err := r.res.decode(r.body); err == nil {
-		obj.(*placementv1alpha1.Copy).Status.NoEndpoints = nil
-		r.body, _ = json.Marshal(obj) // it was decoded
+	return syncer.Plan(in)
+}
+
+// forgetsNowhere has Copies of a resource never say that a Service leads to no pod.
+func forgetsNowhere(of schema.GroupResource) func(*call) {
+	return func(c *call) {
+		r := c.req
+		if c.line.target == "" || r.method != http.MethodPut || r.res.GroupResource() != copies {
+			return
+		}
+		obj, err := r.res.decode(r.body)
+		if err != nil {
+			return
+		}
+		if is := obj.(*placementv1alpha1.Copy); objectOf(is).Resource == of {
+			is.Status.NoEndpoints = nil
+			r.body, _ = json.Marshal(is) // it was decoded
+		}
 	}
+}
+
+// leavesOutInSilence has Services not say which addresses are left out.
+func leavesOutInSilence(kind workload.Kind, obj *unstructured.Unstructured, list []*placementv1alpha1.Copy, now time.Time) (map[string]any, bool) {
+	status, differs := syncer.Summarize(kind, obj, list, now)
+	if kind.Semantics == workload.ServiceSemantics && differs {
+		delete(status, "conditions")
+		differs = !syncer.SameStatus(status, part(obj, "status"))
+	}
+	return status, differs
 }
 
 // keepsEndpoints has what clients are sent to become more, and never fewer.

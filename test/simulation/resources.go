@@ -95,7 +95,8 @@ func served() map[schema.GroupVersionResource]*resource {
 // no EndpointSlices, where nobody claims volumes none of these, where no data move no StatefulSets: fewer requests make more worlds.
 func (w *World) servedBelow(r *resource) bool {
 	return r.physical || (w.imports || w.fronts) && r.GroupResource() == endpointSlices || w.volumes && slices.Contains(ofStorage, r.GroupResource()) ||
-		w.data && slices.Contains(ofData, r.GroupResource()) || w.gadgets && slices.Contains(ofGadgets, r.GroupResource())
+		w.data && slices.Contains(ofData, r.GroupResource()) || w.gadgets && slices.Contains(ofGadgets, r.GroupResource()) ||
+		w.entries && r.GroupResource() == ingresses
 }
 
 // listsClaims says that a request is for the claims of a namespace, of which any physical cluster says at least that there

@@ -176,6 +176,9 @@ var latest = [][]verb{
 		{"refuse below", 10, false, (*World).refuse},
 		{"lose route", 6, false, (*World).loseRoute},
 	},
+	{ // and by which Ingresses
+		{"enter", 6, false, (*World).enter},
+	},
 }
 
 func allVerbs() []verb {

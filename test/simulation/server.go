@@ -271,13 +271,20 @@ func (w *World) discover(context.Context, logicalcluster.Name) ([]*metav1.APIRes
 }
 
 func (w *World) served() []*metav1.APIResourceList {
-	switch {
-	case w.data:
-		return contentWithSets
-	case w.volumes:
-		return contentWithClaims
+	if w.content == nil {
+		list := slices.Clone(onPhysical)
+		if w.volumes {
+			list = append(list, claims.Resource)
+		}
+		if w.data {
+			list = append(list, statefulSets.Resource)
+		}
+		if w.entries {
+			list = append(list, ingresses.Resource)
+		}
+		w.content = contentOf(list)
 	}
-	return contentLists
+	return w.content
 }
 
 // copiesFor is where admission finds the volumes of claims; worlds without these are what they were before
@@ -288,12 +295,6 @@ func (w *World) copiesFor(i informers) *controller.Informer[*placementv1alpha1.C
 	}
 	return nil
 }
-
-var (
-	contentLists      = contentOf(onPhysical)
-	contentWithClaims = contentOf(append(slices.Clip(onPhysical), claims.Resource))
-	contentWithSets   = contentOf(append(slices.Clip(onPhysical), claims.Resource, statefulSets.Resource))
-)
 
 func contentOf(served []string) []*metav1.APIResourceList {
 	groups := map[schema.GroupVersion]*metav1.APIResourceList{}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -33,7 +34,7 @@ func (f *front) watch(c *call) answer {
 	}
 	s := &stream{
 		front: f, line: c.line, res: r.res, req: r, sees: match, cursor: cursor, since: since,
-		name: c.line.name + " " + r.String(), more: make(chan struct{}, 1),
+		name: c.line.name + " " + r.String(), began: f.world.now(), more: make(chan struct{}, 1),
 	}
 	f.world.streams = append(f.world.streams, s)
 	return answer{response: &http.Response{
@@ -95,6 +96,8 @@ type stream struct {
 	cursor int
 	// since is the revision from which on the client wants to hear.
 	since int64
+	// began is when the client began to hear.
+	began time.Time
 	// scanned is the revision up to which there is nothing to tell.
 	scanned int64
 	name    string

@@ -89,6 +89,10 @@ type World struct {
 	gadgets bool
 	// fronts says that Services lead to pods on several physical clusters.
 	fronts bool
+	// entries says that Ingresses lead to these Services.
+	entries bool
+	// content is what logical clusters serve in namespaces.
+	content []*metav1.APIResourceList
 	// people is the line of users, movers that of what moves objects between targets.
 	people, movers *line
 
@@ -156,7 +160,8 @@ func run(o Options) Outcome {
 	w.data = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "make set" || h.Verb == "claim data" })
 	w.volumes = w.volumes || w.data
 	w.gadgets = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry gadget" })
-	w.fronts = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "front" })
+	w.entries = slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "enter" })
+	w.fronts = w.entries || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "front" })
 	w.manifests = w.gadgets || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "carry" })
 	w.imports = w.flat || slices.ContainsFunc(o.Script, func(h Happening) bool { return h.Verb == "lead" })
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
