@@ -2,6 +2,7 @@ package stamp
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -164,9 +165,10 @@ func TestWhatClientsDoNotReachIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// TestNoStepLeavesFewerAvailable follows worlds of edits of wishes, weights and physical
-// clusters, in which pods become available at random: what is applied never sums to less than
-// the wish, and giving up never leaves fewer available than the wish, or than there were.
+// TestNoStepLeavesFewerAvailable follows worlds of edits of wishes, weights and what is left, in
+// which pods become available at random: what is applied never sums to less than the wish, no
+// target has more than that, and giving up never leaves fewer available than the wish, or than
+// there were.
 func TestNoStepLeavesFewerAvailable(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
@@ -176,7 +178,7 @@ func TestNoStepLeavesFewerAvailable(t *testing.T) {
 	for world := range 3000 {
 		obj := &metav1.ObjectMeta{Name: "web", Namespace: "shop", Annotations: map[string]string{}}
 		wish, weights := r.Int32N(9), map[string]int32{"a": 1, "b": 1, "c": 1}
-		available := map[string]int32{}
+		available, unit := map[string]int32{}, UnitOn(names)
 		sum := func() (n int32) {
 			targets := TargetsOf(obj.Annotations)
 			for name, target := range targets {
@@ -185,18 +187,27 @@ func TestNoStepLeavesFewerAvailable(t *testing.T) {
 			return n
 		}
 		for step := range 12 {
-			switch r.IntN(3) {
+			switch r.IntN(4) {
 			case 0:
 				wish = r.Int32N(9)
 			case 1:
 				weights[names[r.IntN(3)]] = r.Int32N(4)
+			case 2: // one of them at a time, which has a part
+				if unit = UnitOn(names); step > 0 {
+					unit[names[r.IntN(3)]] = []Part{PartStays, PartLeaves, PartDrains}[r.IntN(3)]
+				}
 			}
-			targets := Targets(kind, "demo", obj, Source{Unit: UnitOn(names), Division: byWeights(weights), Wish: wishOf(wish)})
+			over := maps.Clone(weights)
+			maps.DeleteFunc(over, func(name string, _ int32) bool { return unit[name].Left() })
+			targets := Targets(kind, "demo", obj, Source{Unit: unit, Division: byWeights(over), Wish: wishOf(wish)})
 			stamped := fmt.Sprintf("world %d step %d: a wish of %d, weights %v: %s then %s", world, step, wish, weights, obj.Annotations[placementv1alpha1.TargetsAnnotation], targets)
 			obj.Annotations[placementv1alpha1.TargetsAnnotation] = targets.String()
 			applied := int32(0)
 			for name, target := range targets {
 				applied += *target.Replicas
+				if *target.Replicas > wish {
+					t.Fatalf("%s has more on %s", stamped, name)
+				}
 				available[name] = min(available[name]+r.Int32N(4), *target.Replicas)
 			}
 			if applied < wish {

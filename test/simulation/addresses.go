@@ -22,10 +22,12 @@ const SettledFirst = "a new address waits for what is behind it"
 const settling = 5 * time.Second
 
 // settled checks a Service whose copy on a target is published from now on. What breaks after it was found to be available, and
-// before anybody could know, is not foreseen.
+// before anybody could know, is not foreseen; and what comes into another unit begins there where it is, also where it leads
+// nowhere yet, which is said, see BackLate.
 func (l *ledger) settled(e kube.Event, before placementv1alpha1.Targets) {
 	if e.Key.Resource != services || e.New.GetDeletionTimestamp() != nil || l.world.withdraws || l.turnedBack > 0 ||
-		text(e.New, "spec", "type") != string(corev1.ServiceTypeLoadBalancer) || !l.startsFirst(e.Key, cast(e.New)) {
+		text(e.New, "spec", "type") != string(corev1.ServiceTypeLoadBalancer) || !l.startsFirst(e.Key, cast(e.New)) ||
+		e.Old != nil && e.Old.GetAnnotations()[placementv1alpha1.UnitAnnotation] != e.New.GetAnnotations()[placementv1alpha1.UnitAnnotation] {
 		return
 	}
 	long := l.world.now().Add(-settling)
