@@ -51,6 +51,8 @@ type Input struct {
 	Strays int
 	// Scaled says that an autoscaler that is on this target too scales the copy.
 	Scaled bool
+	// ScalesFromNothing says that one of its autoscalers makes replicas of it where it wants none.
+	ScalesFromNothing bool
 	// ScalerWaits says that one is to come to this target once traffic does.
 	ScalerWaits bool
 	// Bounds are those of that autoscaler, if they are divided; else nil.

@@ -28,6 +28,7 @@ func BoundsOf(target string, scalers []*unstructured.Unstructured) *Bounds {
 // setParts gives a copy the part of its numbers that its target has.
 //
 //	replicas          scaled by an autoscaler   then
+//	none are wanted   yes, not from nothing     none
 //	scaled by others  yes, with room            whoever scales it sets them
 //	any               yes, bounds are divided   the part, within these bounds: none is scaled
 //	                                            up from nothing
@@ -45,6 +46,9 @@ func setParts(obj map[string]any, p Placing) {
 		return
 	}
 	at, n := descend(obj, path[:len(path)-1]), p.Target.Replicas
+	if p.Stopped {
+		n = new(int32)
+	}
 	if n == nil {
 		n = p.Start
 	}
@@ -52,10 +56,16 @@ func setParts(obj map[string]any, p Placing) {
 		return
 	}
 	replicas := *n
-	if p.Bounds != nil {
+	if p.Bounds != nil && !p.Stopped {
 		replicas = min(max(replicas, p.Bounds.Min), p.Bounds.Max)
 	}
 	at[path[len(path)-1]] = int64(replicas)
+}
+
+// stopped says that no replicas are wanted of what is scaled, and that its autoscalers let that be.
+func (p planner) stopped() bool {
+	kind := p.Ref.Kind
+	return p.Scaled && !p.ScalesFromNothing && len(kind.Replicas) > 0 && p.Logical != nil && workload.Replicas(kind, p.Logical.Object) == 0
 }
 
 // startOf is how many replicas a copy has because an autoscaler had as many elsewhere; nil: those that

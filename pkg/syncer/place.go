@@ -1,11 +1,14 @@
 package syncer
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
+	"github.com/atoll-dev/atoll/pkg/workload"
 )
 
 // Place is the physical namespace of an object, by its record: invariant 10.
@@ -127,6 +130,13 @@ func Scaled(target string, scalers []*unstructured.Unstructured) bool {
 		}
 	}
 	return false
+}
+
+// ScalesFromNothing says that one of the autoscalers of an object makes replicas of it where it wants none.
+func ScalesFromNothing(scalers []*unstructured.Unstructured) bool {
+	return slices.ContainsFunc(scalers, func(scaler *unstructured.Unstructured) bool {
+		return scaler.GetDeletionTimestamp() == nil && workload.ScalesFromNothing(scaler.GroupVersionKind().GroupKind(), scaler.Object)
+	})
 }
 
 // ScalerWaits says that one of the autoscalers of an object is to come to the target.

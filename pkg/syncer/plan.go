@@ -324,7 +324,8 @@ func (p planner) placing() Placing {
 		Account: account, Server: server, PlainFields: plain,
 		Ref: p.Ref, ControlPlane: p.ControlPlane, Namespace: p.Namespace.Name,
 		Target: p.entry(), Bounds: p.Bounds, Start: p.startOf(), Permits: permits, Offered: p.Offered, RuntimeClass: runtimeClass,
-		OmitReplicas: !ranged(p.entry()) && (p.Scaled || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
+		OmitReplicas: !ranged(p.entry()) && (p.Scaled && !p.stopped() || p.controlled()) && p.physical == physicalOurs && scaledByOthers(p.Ref.Kind, p.Physical),
+		Stopped:      p.stopped(),
 	}
 }
 

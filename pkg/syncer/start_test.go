@@ -84,6 +84,84 @@ func TestACopyKeepsWhatItWasStartedWithUntilItIsScaled(t *testing.T) {
 	}
 }
 
+// Who scales to nothing what a HorizontalPodAutoscaler scales stops it, as in any cluster, and starts it by another number.
+func TestWhatIsScaledIsStoppedByItsUser(t *testing.T) {
+	const left = -1 // to whoever scales it
+	byOthers := []metav1.ManagedFieldsEntry{{
+		Manager: "kube-controller-manager", Operation: "Update", Subresource: "scale", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`),
+	}}
+	for name, c := range map[string]struct {
+		targets   string
+		wants     int64
+		has       int64 // below; -1: nothing
+		owner     []metav1.ManagedFieldsEntry
+		unscaled  bool
+		something bool // is made of nothing
+		bounds    *Bounds
+		want      int64
+	}{
+		"it is scaled":  {wants: 3, has: 20, owner: byOthers, want: left},
+		"it is stopped": {wants: 0, has: 20, owner: byOthers, want: 0},
+		"it is stopped, and nobody scaled it yet": {wants: 0, has: 3, want: 0},
+		"it is made so":                               {wants: 0, has: -1, want: 0},
+		"it stays so":                                 {wants: 0, has: 0, want: 0},
+		"it is started":                               {wants: 3, has: 0, want: 3},
+		"some are made of nothing":                    {wants: 0, has: 20, owner: byOthers, something: true, want: left},
+		"a part of none":                              {targets: `{"east":{"replicas":0},"west":{"replicas":0}}`, wants: 0, has: 2, owner: byOthers, bounds: &Bounds{1, 4}, want: 0},
+		"a part of some, which is none":               {targets: `{"east":{"replicas":0},"west":{"replicas":1}}`, wants: 1, has: 0, bounds: &Bounds{1, 4}, want: 1},
+		"it was started elsewhere":                    {targets: `{"east":{"start":{"replicas":20,"wish":0}}}`, wants: 0, has: 20, want: 0},
+		"nothing scales it, and somebody did by hand": {wants: 0, has: 20, owner: byOthers, unscaled: true, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := situation{kind: "Deployment", logical: "live", copy: "Synced"}
+			if c.has >= 0 {
+				s.physical = "old"
+			}
+			in := s.input()
+			in.Scaled, in.ScalesFromNothing, in.Bounds = !c.unscaled, c.something, c.bounds
+			if c.targets == "" {
+				c.targets = `{"east":{}}`
+			}
+			in.Logical.SetAnnotations(map[string]string{placementv1alpha1.TargetsAnnotation: c.targets})
+			setNested(in.Logical.Object, c.wants, "spec", "replicas")
+			if c.has >= 0 {
+				setNested(in.Physical.Object, c.has, "spec", "replicas")
+				in.Physical.SetManagedFields(c.owner)
+			}
+			p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
+			desired, _ := Transform(in.Logical, p.placing())
+			got, ok, err := unstructured.NestedInt64(desired.Object, "spec", "replicas")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				got = left
+			}
+			if got != c.want {
+				t.Errorf("%d replicas, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatScalesFromNothing(t *testing.T) {
+	now := metav1.Now()
+	for manifest, want := range map[string]bool{
+		"{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, spec: {maxReplicas: 3}}":                 false,
+		"{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, spec: {minReplicas: 2, maxReplicas: 3}}": false,
+		"{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, spec: {minReplicas: 0, maxReplicas: 3}}": true,
+		"{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, spec: {minReplicaCount: 1}}":                      true,
+	} {
+		scaler := parse(t, manifest)
+		if got := ScalesFromNothing([]*unstructured.Unstructured{scaler}); got != want {
+			t.Errorf("%s: %v", manifest, got)
+		}
+		if scaler.SetDeletionTimestamp(&now); ScalesFromNothing([]*unstructured.Unstructured{scaler}) {
+			t.Errorf("%s: also while it is deleted", manifest)
+		}
+	}
+}
+
 func TestAnAutoscalerWaitsWhereItHasNoCopyYet(t *testing.T) {
 	for targets, want := range map[string]bool{
 		`{"west":{}}`:                     false,

@@ -48,6 +48,8 @@ type Placing struct {
 	Start *int32
 	// OmitReplicas leaves spec.replicas to whoever scales the copy below.
 	OmitReplicas bool
+	// Stopped: none are wanted, and who scales the copy below does not change that.
+	Stopped bool
 }
 
 // passage is that of the object to its physical cluster.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Whole numbers of objects whose parts run on several physical clusters. What is not there,
@@ -32,6 +34,13 @@ func Bounds(obj map[string]any) (least, most int32) {
 		most = *n
 	}
 	return least, max(least, most)
+}
+
+// ScalesFromNothing says that an autoscaler makes replicas of what wants none. A HorizontalPodAutoscaler lets it be, and says
+// ScalingDisabled, unless the least that it makes is none, too: so people stop what it scales.
+func ScalesFromNothing(kind schema.GroupKind, obj map[string]any) bool {
+	least, _ := Bounds(obj)
+	return kind != (schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}) || least == 0
 }
 
 // Run says how many pods of a Job run at a time, and how often one has to succeed: nil says

@@ -40,7 +40,7 @@ func wantsAndHas(k process.Kubectl, name string, replicas ...int) error {
 		return err
 	}
 	for _, n := range replicas {
-		if got == fmt.Sprintf("%d %d", n, n) {
+		if got == fmt.Sprintf("%d %d", n, n) || n == 0 && strings.TrimSpace(got) == "0" {
 			return nil
 		}
 	}
@@ -120,4 +120,41 @@ func TestAMoveTakesAlongWhatAnAutoscalerMadeOfADeployment(t *testing.T) {
 	}
 	eventually(t, func() error { least, _ := o.read(); return want("least endpoints", least, 3) })
 	must(t)(k.Run(ctx, "delete", "namespace", "scaled", "--timeout=3m"))
+}
+
+// Who scales to nothing what an autoscaler scales stops it, as in any cluster: also while it moves.
+func TestWhatAnAutoscalerScalesIsStoppedByItsUser(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	k := theLab.newCluster(t)
+	must(t)(k.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: stopped, annotations: {placement.atoll.dev/cluster: east}}}"))
+	app := k.In("stopped")
+	must(t)(app.Apply(ctx, scaled))
+	must(t)(app.Apply(ctx, deployment("web", 3)))
+	must(t)(app.Run(ctx, "rollout", "status", "deployment/web", "--timeout=3m"))
+	east := theLab.homeOf(t, k, "stopped").below()
+	eventually(t, func() error { _, err := east.Run(ctx, "get", "hpa/web"); return err })
+	must(t)(east.Run(ctx, "scale", "deployment/web", "--replicas=6"))
+	eventually(t, func() error { return wantsAndHas(east, "web", 6) })
+	must(t)(app.Run(ctx, "scale", "deployment/web", "--replicas=4")) // the autoscaler has the number
+	consistently(t, 2*time.Second, func() error { return wantsAndHas(east, "web", 6) })
+	must(t)(app.Run(ctx, "scale", "deployment/web", "--replicas=0"))
+	eventually(t, func() error { return wantsAndHas(east, "web", 0) })
+	must(t)(app.Run(ctx, "scale", "deployment/web", "--replicas=3"))
+	eventually(t, func() error { return wantsAndHas(east, "web", 3) })
+	must(t)(east.Run(ctx, "scale", "deployment/web", "--replicas=8"))
+	eventually(t, func() error { return wantsAndHas(east, "web", 8) })
+	must(t)(app.Run(ctx, "label", "deployment/web", "touched=once"))
+	consistently(t, 2*time.Second, func() error { return wantsAndHas(east, "web", 8) })
+
+	west := theLab.west.In(must(t)(k.Run(ctx, "get", "namespace", "stopped", "-o", `jsonpath={.metadata.annotations.placement\.atoll\.dev/physical-namespace}`)))
+	pin(t, k, "stopped", "west")
+	eventually(t, func() error { _, err := west.Run(ctx, "get", "deployment", "web"); return err })
+	must(t)(app.Run(ctx, "scale", "deployment/web", "--replicas=0"))
+	settled(t, k, "stopped", "west")
+	eventually(t, func() error { return wantsAndHas(west, "web", 0) })
+	consistently(t, 2*time.Second, func() error { return wantsAndHas(west, "web", 0) })
+	must(t)(app.Run(ctx, "scale", "deployment/web", "--replicas=2"))
+	eventually(t, func() error { return wantsAndHas(west, "web", 2) })
+	must(t)(k.Run(ctx, "delete", "namespace", "stopped", "--timeout=3m"))
 }

@@ -20,7 +20,7 @@ func (o Object) Scaling() *stamp.Scaling {
 	}
 	out := o.StartsAsBefore()
 	by, ok := o.scaler()
-	if out.Scaled = ok; ok {
+	if out.Scaled = ok && (out.Wish > 0 || workload.ScalesFromNothing(by.Kind.GroupKind(), by.Object)); out.Scaled {
 		out.Runs = o.runs(by)
 	}
 	return out

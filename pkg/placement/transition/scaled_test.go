@@ -119,6 +119,8 @@ func TestWhatRunsIsWhatCopiesSayWhereAUnitLeaves(t *testing.T) {
 		"it does not serve there any more":  {drains, []stamp.Other{scales(`{}`)}, []string{`east: Synced {"replicas":20}`}, nil, nil},
 		"scaled to nothing":                 {leaves, []stamp.Other{declared(`{}`)}, []string{idleThere}, nil, yes(ptr.To[int32](0))},
 		"scaled to nothing by a person":     {leaves, []stamp.Other{scales(`{}`)}, []string{idleThere}, nil, yes(ptr.To[int32](0))},
+		"stopped by its user":               {leaves, []stamp.Other{scales(`{}`)}, []string{`east: Synced {"replicas":20}`}, func(o *Object) { with(t, stamp.Other{Unstructured: o.Logical}, int64(0), "spec", "replicas") }, &stamp.Scaling{}},
+		"none wanted, scaled from nothing":  {leaves, []stamp.Other{declared(`{}`)}, []string{`east: Synced {"replicas":20}`}, func(o *Object) { with(t, stamp.Other{Unstructured: o.Logical}, int64(0), "spec", "replicas") }, &stamp.Scaling{Scaled: true, Runs: ptr.To[int32](20)}},
 		"unable to make any":                {leaves, []stamp.Other{declared(`{}`)}, []string{`east: Synced {"conditions":[{"type":"Available","status":"False"}]}`}, nil, yes(nil)},
 		"divided":                           {leaves, []stamp.Other{scales(`{}`)}, []string{`east: Synced {"replicas":20}`}, func(o *Object) { o.Division = &placementv1alpha1.DecidedDivision{} }, nil},
 	} {

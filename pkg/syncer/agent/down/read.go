@@ -50,7 +50,7 @@ func (p *pass) read() {
 	if len(p.kind.Replicas) > 0 && p.in.Logical != nil {
 		scalers := p.View.Scalers(p.key)
 		p.in.Scaled, p.in.Bounds = syncer.Scaled(p.View.Target, scalers), syncer.BoundsOf(p.View.Target, scalers)
-		p.in.ScalerWaits = syncer.ScalerWaits(p.View.Target, scalers)
+		p.in.ScalerWaits, p.in.ScalesFromNothing = syncer.ScalerWaits(p.View.Target, scalers), syncer.ScalesFromNothing(scalers)
 	}
 	p.readScaling()
 	if p.kind.PodTemplate != nil && !p.kind.IsPod() {
