@@ -71,6 +71,13 @@ spec:
   metrics: [{type: Resource, resource: {name: cpu, target: {type: AverageValue, averageValue: 40m}}}]
 `))
 	becomes(t, web, "2", "get", "deployment/busy", "-o", "jsonpath={.status.readyReplicas}")
+
+	// Who scales it to nothing stops it, which the autoscaler lets be, and starts it again.
+	must(t)(web.Run(t.Context(), "scale", "deployment/busy", "--replicas=0"))
+	becomes(t, web, "", "get", "deployment/busy", "-o", "jsonpath={.status.replicas}")
+	becomes(t, web, "ScalingDisabled", "get", "hpa/busy", "-o", `jsonpath={.status.conditions[?(@.type=="ScalingActive")].reason}`)
+	must(t)(web.Run(t.Context(), "scale", "deployment/busy", "--replicas=1"))
+	becomes(t, web, "2", "get", "deployment/busy", "-o", "jsonpath={.status.readyReplicas}")
 }
 
 // gather runs a metrics-server for a physical cluster, until the test ends.
