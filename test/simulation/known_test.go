@@ -78,6 +78,8 @@ var known = []struct {
 		}},
 	{"880014", "a divided namespace that was scaled to nothing while it moved kept what it left: pods ran on that nobody wanted, and the move waited for as many elsewhere, for ever",
 		scaledWhileItMoves},
+	{"one for two", "of one replica for two places one has none, and its Service nothing to lead to there: a move from a third place waited for that, for ever, and a drain with it",
+		drainedToTwo},
 }
 
 // emptiedMaker has one physical cluster of several with the same volume lose all that it has, and come back.
@@ -205,6 +207,17 @@ func scaledWhileItMoves(seed int) []Happening {
 		on("move front", 16, "one", "web", Happening{N: 70}),
 		on("wait", 18, "one", "web", Happening{N: 10 + 3*seed}),
 		on("scale", 20, "one", "web", Happening{Resource: deployments, Name: "b", N: seven * seed}),
+	}
+}
+
+// drainedToTwo drains one of two physical clusters for something of one replica, which goes to a third one, or not.
+func drainedToTwo(seed int) []Happening {
+	return []Happening{
+		on("divide", 10, "one", "web", Happening{N: 84}),
+		on("front", 12, "one", "web", Happening{N: 24}),
+		on("register", 14, "one", "web", Happening{}),
+		on("wait", 16, "one", "web", Happening{N: 30 + seed}),
+		on("drain", 18, "one", "web", Happening{Physical: []string{"east", "west"}[seed%2]}),
 	}
 }
 

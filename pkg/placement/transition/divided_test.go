@@ -68,6 +68,52 @@ func TestAServiceWaitsForTheEndpointsOfAllThatIsAvailableOfAPart(t *testing.T) {
 	}
 }
 
+// Of what has fewer replicas than places, or a weight of none, a place has nothing that its Service could lead to.
+func TestAServiceWaitsForNoEndpointsWhereNoPodsAreWanted(t *testing.T) {
+	t.Parallel()
+	labelled := func(spec map[string]any) map[string]any {
+		spec["template"] = map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web"}}}
+		return spec
+	}
+	one := func(targets string, copies ...string) Object {
+		return object(deployments, "web", targets, labelled(map[string]any{"replicas": int64(1)}), copies...)
+	}
+	const parts, everywhere = `{"east":{"replicas":1},"north":{"replicas":0},"west":{"replicas":1}}`, `{"east":{},"north":{},"west":{}}`
+	app := one(parts, `east: Synced {"availableReplicas":1}`, `north: Synced`, `west: Synced {"availableReplicas":1}`)
+	front := serviceOf("web", everywhere, "east: Synced", "north: Synced", "west: Synced")
+	now := metav1.NewTime(noon)
+	going := one(everywhere, "north: Synced")
+	going.Logical.SetDeletionTimestamp(&now)
+	ofEach := object(daemons, "web", everywhere, labelled(map[string]any{}), "north: Synced")
+	mirrored := object(replicaSets, "web-1", `{"north":{"state":"Observed","uid":"1"}}`, labelled(map[string]any{"replicas": int64(1)}))
+	for name, c := range map[string]struct {
+		objects []Object
+		want    string
+	}{
+		"no part is there":                    {[]Object{app}, ""},
+		"it is to have one":                   {[]Object{one(`{"east":{"replicas":1},"north":{"replicas":0,"share":1},"west":{"replicas":1}}`, `east: Synced {"availableReplicas":1}`, "north: Synced")}, "0 of 1"},
+		"another one is to be there":          {[]Object{app, one(everywhere, "north: Synced")}, "0 of 1"},
+		"another one is scaled to nothing":    {[]Object{app, object(deployments, "none", everywhere, labelled(map[string]any{"replicas": int64(0)}), "north: Synced")}, ""},
+		"another one is going":                {[]Object{app, going}, ""},
+		"another one runs on each node":       {[]Object{app, ofEach}, "0 of 1"},
+		"what a controller made of it before": {[]Object{app, mirrored}, ""},
+		"nobody knows what makes the pods":    {nil, "0 of 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := State{Decided: []string{"east", "north"}, Objects: append([]Object{front}, c.objects...), Now: noon}
+			s.Endpoints = map[string]map[string]int{"front": {"east": 1, "west": 1}}
+			want := ""
+			if c.want != "" {
+				want = c.want + " endpoints are ready"
+			}
+			if got, _ := s.lacks(front, "north", []string{"west"}); got != want {
+				t.Errorf("it lacks %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 func TestReplicasCountAsTakenOverWhenServicesLeadToThem(t *testing.T) {
 	t.Parallel()
 	const targets = `{"east":{"replicas":6,"share":2},"north":{"replicas":1},"west":{"replicas":3}}`

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 	"github.com/atoll-dev/atoll/pkg/stamp"
@@ -87,8 +88,8 @@ func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
 //	has fewer pods available than wanted,    pods; nothing if they mount a claim that   no
 //	and than before                          comes there only once its volume is given
 //	                                         up, see awaitsClaims
-//	is a Service that had more ready         endpoints                                  no
-//	endpoints, and has the pods for them
+//	is a Service that had more ready         endpoints; nothing if all that it selects  no
+//	endpoints, and has the pods for them     wants no pods there
 //	is an Ingress or a Service of the type   an address                                 no
 //	LoadBalancer that had an address
 //	none of these, and was written since     that it is as written                      yes
@@ -138,6 +139,9 @@ func (s State) lacks(o Object, name string, from []string) (what string, late bo
 		if s.leadsToDivided(o) { // what was left had a part only
 			want = max(want, s.available(o, name))
 		}
+		if s.available(o, name) == 0 && s.wantsNone(o, name) {
+			want = 0
+		}
 		if have < want && !s.podsCome(o, name) {
 			return fmt.Sprintf("%d of %d endpoints are ready", have, want), false
 		}
@@ -172,6 +176,28 @@ func (s State) podsCome(service Object, name string) bool {
 		waits = waits || later
 	}
 	return waits
+}
+
+// wantsNone says that a Service is to lead to nothing on a target: nothing that it selects is to have pods there, as what is
+// divided and has no share, or was scaled to nothing. Where it selects nothing that makes pods that is not known.
+func (s State) wantsNone(service Object, name string) bool {
+	none := false
+	for _, i := range s.selected(selectorOf(service)) {
+		o := s.Objects[i]
+		entry, ok := o.targets()[name]
+		if !ok || entry.State == placementv1alpha1.TargetObserved || o.Logical.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if len(o.Kind.Replicas) == 0 || ptr.Deref(entry.Share, 0) > 0 {
+			return false // or it is to get some
+		}
+		wish := workload.Replicas(o.Kind, o.Logical.Object)
+		if stamp.StartOn(entry, stamp.ReplicasOn(o.Logical, name, wish)) > 0 {
+			return false
+		}
+		none = true
+	}
+	return none
 }
 
 // available counts the pods that a Service selects on a target, by what made them.

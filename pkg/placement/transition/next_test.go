@@ -96,6 +96,13 @@ func set(app, targets string, copies ...string) Object {
 	return object(sets, app, targets, map[string]any{"replicas": int64(0), "template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": app, "tier": "back"}}}}, copies...)
 }
 
+// some is a set that wants pods.
+func some(app, targets string, copies ...string) Object {
+	o := set(app, targets, copies...)
+	o.Logical.Object["spec"].(map[string]any)["replicas"] = int64(3)
+	return o
+}
+
 func web(targets string, copies ...string) Object {
 	return object(deployments, "web", targets, map[string]any{"replicas": int64(3)}, copies...)
 }
@@ -161,7 +168,7 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`),
 		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, draining, false, ""},
 		{"a service of which some pods come later", starting, []Object{
-			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`), set("db", both, `east: Synced`, `west: Synced`),
+			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`), some("db", both, `east: Synced`, `west: Synced`),
 		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
 		{"a service whose pods are others than those that come later", starting, []Object{
 			serviceOf("web", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`),
