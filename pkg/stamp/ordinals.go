@@ -48,6 +48,12 @@ func RangeOf(t placementv1alpha1.Target) (r placementv1alpha1.OrdinalRange, ok b
 	return from(t.Ordinals.Start, int64(*t.Replicas)), true
 }
 
+// AwaitsOrdinals says that a target has a copy that runs no ordinals yet, and is to run some once others do not.
+func AwaitsOrdinals(t placementv1alpha1.Target) bool {
+	r, ok := RangeOf(t)
+	return ok && t.Keeps() && empty(r) && ptr.Deref(t.Share, 0) > 0
+}
+
 // mayRun are the ordinals of which pods may run on a target.
 //
 //	the target                               then

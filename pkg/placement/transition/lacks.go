@@ -160,7 +160,8 @@ func (o Object) onNone(from []string) bool {
 }
 
 // podsCome says that a Service has no pods on a target before others are stopped: of what
-// it selects, something waits for that, and nothing has a copy there that does not.
+// it selects, something waits for that, also for the first ordinals that it is to run there, and nothing has a copy there that
+// does not.
 func (s State) podsCome(service Object, name string) bool {
 	waits := false
 	for _, i := range s.selected(selectorOf(service)) {
@@ -169,7 +170,7 @@ func (s State) podsCome(service Object, name string) bool {
 		if !ok {
 			continue
 		}
-		later := entry.NoCopy() || s.awaitsClaims(o, name)
+		later := entry.NoCopy() || s.awaitsClaims(o, name) || stamp.AwaitsOrdinals(entry)
 		if !later && entry.State != placementv1alpha1.TargetObserved {
 			return false
 		}

@@ -170,6 +170,14 @@ func TestAPhaseEndsWhenWhatFollowsIsSafe(t *testing.T) {
 		{"a service of which some pods come later", starting, []Object{
 			serviceOf("db", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`), some("db", both, `east: Synced`, `west: Synced`),
 		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
+		{"a service whose ordinals come later", starting, []Object{
+			serviceOf("db", both, "east: Synced", "west: Synced"),
+			some("db", `{"east":{"replicas":1,"ordinals":{"start":0,"revision":1}},"west":{"replicas":0,"share":1,"ordinals":{"start":0,"revision":1}}}`, `east: Synced {"availableReplicas":1}`, "west: Synced"),
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, draining, false, ""},
+		{"a service of which some ordinals are there", starting, []Object{
+			serviceOf("db", both, "east: Synced", "west: Synced"),
+			some("db", `{"east":{"replicas":1,"ordinals":{"start":1,"revision":1}},"west":{"replicas":1,"share":2,"ordinals":{"start":0,"revision":1}}}`, `east: Synced {"availableReplicas":1}`, `west: Synced {"availableReplicas":1}`),
+		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
 		{"a service whose pods are others than those that come later", starting, []Object{
 			serviceOf("web", both, "east: Synced", "west: Synced"), set("db", `{"east":{},"west":{"state":"Waiting"}}`),
 		}, func(s *State) { s.Endpoints = map[string]map[string]int{"front": {"east": 1}} }, starting, false, "Service front on west: 0 of 1 endpoints are ready"},
