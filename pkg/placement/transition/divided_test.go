@@ -90,10 +90,13 @@ func TestAServiceWaitsForNoEndpointsWhereNoPodsAreWanted(t *testing.T) {
 		objects []Object
 		want    string
 	}{
-		"no part is there":                    {[]Object{app}, ""},
-		"it is to have one":                   {[]Object{one(`{"east":{"replicas":1},"north":{"replicas":0,"share":1},"west":{"replicas":1}}`, `east: Synced {"availableReplicas":1}`, "north: Synced")}, "0 of 1"},
-		"another one is to be there":          {[]Object{app, one(everywhere, "north: Synced")}, "0 of 1"},
-		"another one is scaled to nothing":    {[]Object{app, object(deployments, "none", everywhere, labelled(map[string]any{"replicas": int64(0)}), "north: Synced")}, ""},
+		"no part is there":                 {[]Object{app}, ""},
+		"it is to have one":                {[]Object{one(`{"east":{"replicas":1},"north":{"replicas":0,"share":1},"west":{"replicas":1}}`, `east: Synced {"availableReplicas":1}`, "north: Synced")}, "0 of 1"},
+		"another one is to be there":       {[]Object{app, one(everywhere, "north: Synced")}, "0 of 1"},
+		"another one is scaled to nothing": {[]Object{app, object(deployments, "none", everywhere, labelled(map[string]any{"replicas": int64(0)}), "north: Synced")}, ""},
+		"another one gets its first ordinals": {[]Object{app, object(sets, "set", `{"north":{"replicas":0,"share":1,"ordinals":{"start":0,"revision":1}},"west":{"replicas":1,"ordinals":{"start":0,"revision":1}}}`,
+			labelled(map[string]any{"replicas": int64(1)}), "north: Synced")}, ""},
+		"another one is stopped first":        {[]Object{app, object(sets, "set", `{"north":{"state":"Waiting"},"west":{}}`, labelled(map[string]any{"replicas": int64(1)}))}, ""},
 		"another one is going":                {[]Object{app, going}, ""},
 		"another one runs on each node":       {[]Object{app, ofEach}, "0 of 1"},
 		"what a controller made of it before": {[]Object{app, mirrored}, ""},

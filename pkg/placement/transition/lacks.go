@@ -88,8 +88,8 @@ func (o Object) leaves(t *placementv1alpha1.Transition, stays string) []string {
 //	has fewer pods available than wanted,    pods; nothing if they mount a claim that   no
 //	and than before                          comes there only once its volume is given
 //	                                         up, see awaitsClaims
-//	is a Service that had more ready         endpoints; nothing if all that it selects  no
-//	endpoints, and has the pods for them     wants no pods there
+//	is a Service that had more ready         endpoints; nothing if it is to lead to    no
+//	endpoints, and has the pods for them     none there as yet, see leadsLater
 //	is an Ingress or a Service of the type   an address                                 no
 //	LoadBalancer that had an address
 //	none of these, and was written since     that it is as written                      yes
@@ -139,10 +139,7 @@ func (s State) lacks(o Object, name string, from []string) (what string, late bo
 		if s.leadsToDivided(o) { // what was left had a part only
 			want = max(want, s.available(o, name))
 		}
-		if s.available(o, name) == 0 && s.wantsNone(o, name) {
-			want = 0
-		}
-		if have < want && !s.podsCome(o, name) {
+		if have < want && !s.leadsLater(o, name) {
 			return fmt.Sprintf("%d of %d endpoints are ready", have, want), false
 		}
 	}
@@ -159,46 +156,38 @@ func (o Object) onNone(from []string) bool {
 	return len(from) > 0 && !slices.ContainsFunc(from, func(name string) bool { entry, ok := targets[name]; return ok && entry.Keeps() })
 }
 
-// podsCome says that a Service has no pods on a target before others are stopped: of what
-// it selects, something waits for that, also for the first ordinals that it is to run there, and nothing has a copy there that
-// does not.
-func (s State) podsCome(service Object, name string) bool {
-	waits := false
-	for _, i := range s.selected(selectorOf(service)) {
-		o := s.Objects[i]
-		entry, ok := o.targets()[name]
-		if !ok {
-			continue
-		}
-		later := entry.NoCopy() || s.awaitsClaims(o, name) || stamp.AwaitsOrdinals(entry)
-		if !later && entry.State != placementv1alpha1.TargetObserved {
-			return false
-		}
-		waits = waits || later
-	}
-	return waits
-}
-
-// wantsNone says that a Service is to lead to nothing on a target: nothing that it selects is to have pods there, as what is
-// divided and has no share, or was scaled to nothing. Where it selects nothing that makes pods that is not known.
-func (s State) wantsNone(service Object, name string) bool {
-	none := false
+// leadsLater says that a Service is not to lead to anything on a target before others are stopped: of what it selects, each has
+// no pods there until then. Where it selects nothing that makes pods that is not known.
+//
+//	what it selects, on the target            pods there
+//	is not, is going, or is mirrored          none of its own
+//	has no copy yet, as it must not run twice once others are stopped
+//	mounts a claim that comes later           once that is there
+//	has no ordinals yet, and gets some        once others do not run them
+//	has no share, or wants none               none
+//	else                                      now
+func (s State) leadsLater(service Object, name string) bool {
+	known := false
 	for _, i := range s.selected(selectorOf(service)) {
 		o := s.Objects[i]
 		entry, ok := o.targets()[name]
 		if !ok || entry.State == placementv1alpha1.TargetObserved || o.Logical.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if len(o.Kind.Replicas) == 0 || ptr.Deref(entry.Share, 0) > 0 {
-			return false // or it is to get some
-		}
-		wish := workload.Replicas(o.Kind, o.Logical.Object)
-		if stamp.StartOn(entry, stamp.ReplicasOn(o.Logical, name, wish)) > 0 {
+		if !entry.NoCopy() && !s.awaitsClaims(o, name) && !stamp.AwaitsOrdinals(entry) && !wantsNone(o, name, entry) {
 			return false
 		}
-		none = true
+		known = true
 	}
-	return none
+	return known
+}
+
+// wantsNone says that an object has no pods on a target, and is to have none: it has no share of them, or was scaled to nothing.
+func wantsNone(o Object, name string, entry placementv1alpha1.Target) bool {
+	if len(o.Kind.Replicas) == 0 || ptr.Deref(entry.Share, 0) > 0 || availableIn(o.Copies[name]) > 0 {
+		return false
+	}
+	return stamp.StartOn(entry, stamp.ReplicasOn(o.Logical, name, workload.Replicas(o.Kind, o.Logical.Object))) == 0
 }
 
 // available counts the pods that a Service selects on a target, by what made them.

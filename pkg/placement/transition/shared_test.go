@@ -182,7 +182,7 @@ func TestPodsThatAwaitAClaimAreNotWaitedFor(t *testing.T) {
 		"it mounts the claim":               {[]Object{web("data"), front, data}, []string{"", ""}},
 		"it mounts no claim":                {[]Object{web(), front, data}, []string{"1 of 3 pods are available", "0 of 1 endpoints are ready"}},
 		"it mounts one that is there":       {[]Object{web("other"), front, data}, []string{"1 of 3 pods are available", "0 of 1 endpoints are ready"}},
-		"others that it leads to are there": {[]Object{web("data"), front, data, set("web", both, "east: Synced", "west: Synced")}, []string{"", "0 of 1 endpoints are ready"}},
+		"others that it leads to are there": {[]Object{web("data"), front, data, some("web", both, "east: Synced", "west: Synced")}, []string{"", "0 of 1 endpoints are ready"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := State{Objects: test.objects, Endpoints: map[string]map[string]int{"front": {"east": 1}}}
