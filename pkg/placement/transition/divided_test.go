@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
+	"github.com/atoll-dev/atoll/pkg/stamp"
 )
 
 func six(targets string, copies ...string) Object {
@@ -68,6 +69,12 @@ func TestAServiceWaitsForTheEndpointsOfAllThatIsAvailableOfAPart(t *testing.T) {
 	}
 }
 
+// scaledBy is an object in a namespace with an autoscaler.
+func scaledBy(o Object, by stamp.Other) Object {
+	o.Scalers = stamp.ScalersOf([]stamp.Other{by})
+	return o
+}
+
 // Of what has fewer replicas than places, or a weight of none, a place has nothing that its Service could lead to.
 func TestAServiceWaitsForNoEndpointsWhereNoPodsAreWanted(t *testing.T) {
 	t.Parallel()
@@ -97,6 +104,8 @@ func TestAServiceWaitsForNoEndpointsWhereNoPodsAreWanted(t *testing.T) {
 		"another one gets its first ordinals": {[]Object{app, object(sets, "set", `{"north":{"replicas":0,"share":1,"ordinals":{"start":0,"revision":1}},"west":{"replicas":1,"ordinals":{"start":0,"revision":1}}}`,
 			labelled(map[string]any{"replicas": int64(1)}), "north: Synced")}, ""},
 		"another one is stopped first":        {[]Object{app, object(sets, "set", `{"north":{"state":"Waiting"},"west":{}}`, labelled(map[string]any{"replicas": int64(1)}))}, ""},
+		"an autoscaler divides it":            {[]Object{scaledBy(app, scales(`{}`))}, ""},
+		"an autoscaler makes some of nothing": {[]Object{scaledBy(app, declared(`{}`))}, "0 of 1"},
 		"another one is going":                {[]Object{app, going}, ""},
 		"another one runs on each node":       {[]Object{app, ofEach}, "0 of 1"},
 		"what a controller made of it before": {[]Object{app, mirrored}, ""},

@@ -182,9 +182,13 @@ func (s State) leadsLater(service Object, name string) bool {
 	return known
 }
 
-// wantsNone says that an object has no pods on a target, and is to have none: it has no share of them, or was scaled to nothing.
+// wantsNone says that an object has no pods on a target, and is to have none: it has no share of them, or was scaled to nothing,
+// and no autoscaler makes some of that.
 func wantsNone(o Object, name string, entry placementv1alpha1.Target) bool {
 	if len(o.Kind.Replicas) == 0 || ptr.Deref(entry.Share, 0) > 0 || availableIn(o.Copies[name]) > 0 {
+		return false
+	}
+	if by, ok := o.scaler(); ok && workload.ScalesFromNothing(by.Kind.GroupKind(), by.Object) {
 		return false
 	}
 	return stamp.StartOn(entry, stamp.ReplicasOn(o.Logical, name, workload.Replicas(o.Kind, o.Logical.Object))) == 0
