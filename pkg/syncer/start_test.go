@@ -9,10 +9,27 @@ import (
 	placementv1alpha1 "github.com/atoll-dev/atoll/pkg/apis/placement/v1alpha1"
 )
 
+// leftToOthers is what of replicas is left to whoever scales a copy.
+const leftToOthers = -1
+
+// replicasDown are the replicas that are applied.
+func replicasDown(t *testing.T, in Input) int64 {
+	t.Helper()
+	p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
+	desired, _ := Transform(in.Logical, p.placing())
+	got, ok, err := unstructured.NestedInt64(desired.Object, "spec", "replicas")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		return leftToOthers
+	}
+	return got
+}
+
 // An object that wants three and was 20 elsewhere begins so, and is left to the autoscaler.
 func TestACopyKeepsWhatItWasStartedWithUntilItIsScaled(t *testing.T) {
 	const start, none = `{"east":{"start":{"replicas":20,"wish":3}}}`, `{"east":{"start":{"replicas":0,"wish":3}}}`
-	const left = -1 // to whoever scales it
 	waits := func(in *Input) { in.ScalerWaits = true }
 	there := func(in *Input) { in.Scaled = true }
 	other := func(in *Input) {
@@ -35,7 +52,7 @@ func TestACopyKeepsWhatItWasStartedWithUntilItIsScaled(t *testing.T) {
 		{"it is there, and the autoscaler waits", start, 3, waits, 20},
 		{"somebody scales it meanwhile", start, 7, waits, 20},
 		{"the autoscaler comes", start, 20, there, 20},
-		{"and has scaled it", start, 12, other, left},
+		{"and has scaled it", start, 12, other, leftToOthers},
 		{"and waits again", start, 12, removed, 20},
 		{"it comes before all were started", start, 15, there, 15},
 		{"it was made without, and the autoscaler is there", start, 3, there, 3},
@@ -46,7 +63,7 @@ func TestACopyKeepsWhatItWasStartedWithUntilItIsScaled(t *testing.T) {
 		{"none, as elsewhere", none, -1, nil, 0},
 		{"none still, the autoscaler waits", none, 0, waits, 0},
 		{"none still, the autoscaler comes", none, 0, there, 0},
-		{"some, as it has scaled it", none, 2, other, left},
+		{"some, as it has scaled it", none, 2, other, leftToOthers},
 		{"a part counts first", `{"east":{"replicas":4,"start":{"replicas":20,"wish":3}}}`, -1, nil, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,16 +85,7 @@ func TestACopyKeepsWhatItWasStartedWithUntilItIsScaled(t *testing.T) {
 			if c.change != nil {
 				c.change(&in)
 			}
-			p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
-			desired, _ := Transform(in.Logical, p.placing())
-			got, ok, err := unstructured.NestedInt64(desired.Object, "spec", "replicas")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !ok {
-				got = left
-			}
-			if got != c.want {
+			if got := replicasDown(t, in); got != c.want {
 				t.Errorf("%d replicas, want %d", got, c.want)
 			}
 		})
@@ -86,7 +94,6 @@ func TestACopyKeepsWhatItWasStartedWithUntilItIsScaled(t *testing.T) {
 
 // Who scales to nothing what a HorizontalPodAutoscaler scales stops it, as in any cluster, and starts it by another number.
 func TestWhatIsScaledIsStoppedByItsUser(t *testing.T) {
-	const left = -1 // to whoever scales it
 	byOthers := []metav1.ManagedFieldsEntry{{
 		Manager: "kube-controller-manager", Operation: "Update", Subresource: "scale", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`),
 	}}
@@ -100,13 +107,13 @@ func TestWhatIsScaledIsStoppedByItsUser(t *testing.T) {
 		bounds    *Bounds
 		want      int64
 	}{
-		"it is scaled":  {wants: 3, has: 20, owner: byOthers, want: left},
+		"it is scaled":  {wants: 3, has: 20, owner: byOthers, want: leftToOthers},
 		"it is stopped": {wants: 0, has: 20, owner: byOthers, want: 0},
 		"it is stopped, and nobody scaled it yet": {wants: 0, has: 3, want: 0},
 		"it is made so":                               {wants: 0, has: -1, want: 0},
 		"it stays so":                                 {wants: 0, has: 0, want: 0},
 		"it is started":                               {wants: 3, has: 0, want: 3},
-		"some are made of nothing":                    {wants: 0, has: 20, owner: byOthers, something: true, want: left},
+		"some are made of nothing":                    {wants: 0, has: 20, owner: byOthers, something: true, want: leftToOthers},
 		"a part of none":                              {targets: `{"east":{"replicas":0},"west":{"replicas":0}}`, wants: 0, has: 2, owner: byOthers, bounds: &Bounds{1, 4}, want: 0},
 		"a part of some, which is none":               {targets: `{"east":{"replicas":0},"west":{"replicas":1}}`, wants: 1, has: 0, bounds: &Bounds{1, 4}, want: 1},
 		"it was started elsewhere":                    {targets: `{"east":{"start":{"replicas":20,"wish":0}}}`, wants: 0, has: 20, want: 0},
@@ -128,16 +135,7 @@ func TestWhatIsScaledIsStoppedByItsUser(t *testing.T) {
 				setNested(in.Physical.Object, c.has, "spec", "replicas")
 				in.Physical.SetManagedFields(c.owner)
 			}
-			p := planner{Input: in, logical: classifyLogical(in), copy: classifyCopy(in), physical: classifyPhysical(in)}
-			desired, _ := Transform(in.Logical, p.placing())
-			got, ok, err := unstructured.NestedInt64(desired.Object, "spec", "replicas")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !ok {
-				got = left
-			}
-			if got != c.want {
+			if got := replicasDown(t, in); got != c.want {
 				t.Errorf("%d replicas, want %d", got, c.want)
 			}
 		})
